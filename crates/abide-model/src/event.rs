@@ -1,0 +1,303 @@
+//! The event: one immutable fact in its envelope.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    Fact, FactError, InputError, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber,
+};
+
+/// One fact, as it stands in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its place in the session.
+    pub seq: Seq,
+    /// When it was taken in, by abide's clock; never before the event before it.
+    pub at: Timestamp,
+    /// When it happened, by the caller's clock.
+    pub occurred: Option<Timestamp>,
+    /// What sort of fact it is.
+    pub kind: Kind,
+    /// The turn it belongs to.
+    pub turn: Option<TurnNumber>,
+    /// The task it belongs to.
+    pub task: Option<TaskId>,
+    /// The lane it belongs to; none is the main one.
+    pub lane: Option<LaneId>,
+    /// The idempotency key.
+    pub key: Option<String>,
+    /// The data, verbatim. `None` once it was erased.
+    pub data: Option<Payload>,
+}
+
+impl Event {
+    /// The data as the typed fact of this kind.
+    pub fn fact(&self) -> Result<Fact, FactError> {
+        match &self.data {
+            Some(data) => Fact::decode(&self.kind, data),
+            None => Ok(Fact::Erased),
+        }
+    }
+
+    /// The event as one line of JSON: `seq`, `at`, `kind`, `data` and what else it has.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut out =
+            String::with_capacity(128 + self.data.as_ref().map_or(0, |d| d.as_str().len()));
+        out.push_str(&format!("{{\"seq\":{},\"at\":\"{}\"", self.seq, self.at));
+        self.write_head_fields(&mut out);
+        match &self.data {
+            Some(data) => {
+                out.push_str(",\"data\":");
+                out.push_str(data.as_str());
+            }
+            None => out.push_str(",\"data\":null,\"erased\":true"),
+        }
+        out.push('}');
+        out
+    }
+
+    /// Writes the envelope's fields from `kind` on, each after a comma.
+    pub fn write_head_fields(&self, out: &mut String) {
+        out.push_str(",\"kind\":\"");
+        out.push_str(self.kind.as_str());
+        out.push('"');
+        if let Some(turn) = self.turn {
+            out.push_str(&format!(",\"turn\":{turn}"));
+        }
+        let named = [
+            ("task", self.task.as_ref().map(TaskId::as_str)),
+            ("lane", self.lane.as_ref().map(LaneId::as_str)),
+            ("key", self.key.as_deref()),
+        ];
+        for (name, value) in named {
+            if let Some(json) = value.and_then(|value| serde_json::to_string(value).ok()) {
+                out.push_str(&format!(",\"{name}\":{json}"));
+            }
+        }
+        if let Some(occurred) = self.occurred {
+            out.push_str(&format!(",\"occurred\":\"{occurred}\""));
+        }
+    }
+}
+
+/// An event that a caller wants recorded: no seq, no time yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEvent {
+    /// What sort of fact it is.
+    pub kind: Kind,
+    /// The data.
+    pub data: Payload,
+    /// When it happened, by the caller's clock.
+    pub occurred: Option<Timestamp>,
+    /// The turn it belongs to.
+    pub turn: Option<TurnNumber>,
+    /// The task it belongs to.
+    pub task: Option<TaskId>,
+    /// The lane it belongs to.
+    pub lane: Option<LaneId>,
+    /// Idempotency key: recorded again under the same key, the first event stands.
+    pub key: Option<String>,
+}
+
+/// The wire form of [`NewEvent`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    data: &'a RawValue,
+    #[serde(borrow, default)]
+    occurred: Option<Cow<'a, str>>,
+    #[serde(default)]
+    turn: Option<TurnNumber>,
+    #[serde(borrow, default)]
+    task: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    lane: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    key: Option<Cow<'a, str>>,
+}
+
+impl NewEvent {
+    /// An event of this kind with this data and nothing else.
+    #[must_use]
+    pub const fn new(kind: Kind, data: Payload) -> Self {
+        Self {
+            kind,
+            data,
+            occurred: None,
+            turn: None,
+            task: None,
+            lane: None,
+            key: None,
+        }
+    }
+
+    /// Reads `{"kind":…,"data":{…},"key":…,"occurred":…,"turn":…,"task":…,"lane":…}`.
+    pub fn parse(text: &str) -> Result<Self, InputError> {
+        Self::parse_within(text, &Limits::default())
+    }
+
+    /// [`NewEvent::parse`] of bytes that may not be UTF-8.
+    pub fn parse_bytes(line: &[u8], limits: &Limits) -> Result<Self, InputError> {
+        let text = std::str::from_utf8(line).map_err(|error| InputError::NotUtf8 {
+            at: error.valid_up_to(),
+        })?;
+        Self::parse_within(text, limits)
+    }
+
+    /// [`NewEvent::parse`] within limits of the caller's.
+    pub fn parse_within(text: &str, limits: &Limits) -> Result<Self, InputError> {
+        if text.len() > limits.event_bytes {
+            return Err(InputError::TooLarge {
+                limit: limits.event_bytes,
+            });
+        }
+        let wire: Wire<'_> = serde_json::from_str(text).map_err(InputError::json)?;
+        let kind = Kind::new(&wire.kind).ok_or_else(|| InputError::BadKind {
+            kind: wire.kind.chars().take(80).collect(),
+        })?;
+        let name = |field, value: Option<Cow<'_, str>>| match value {
+            Some(value) if value.is_empty() || value.len() > limits.name_bytes => {
+                Err(InputError::BadName {
+                    field,
+                    limit: limits.name_bytes,
+                })
+            }
+            value => Ok(value.map(Cow::into_owned)),
+        };
+        Ok(Self {
+            kind,
+            data: Payload::from_raw(wire.data, limits)?,
+            occurred: wire
+                .occurred
+                .map(|text| text.parse().map_err(InputError::BadTime))
+                .transpose()?,
+            turn: wire.turn,
+            task: name("task", wire.task)?.map(TaskId),
+            lane: name("lane", wire.lane)?.map(LaneId),
+            key: name("key", wire.key)?,
+        })
+    }
+
+    /// With an idempotency key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// In a turn.
+    #[must_use]
+    pub const fn in_turn(mut self, turn: TurnNumber) -> Self {
+        self.turn = Some(turn);
+        self
+    }
+
+    /// For a task.
+    #[must_use]
+    pub fn for_task(mut self, task: impl Into<TaskId>) -> Self {
+        self.task = Some(task.into());
+        self
+    }
+
+    /// In a lane.
+    #[must_use]
+    pub fn in_lane(mut self, lane: impl Into<LaneId>) -> Self {
+        self.lane = Some(lane.into());
+        self
+    }
+
+    /// Checks what the fields of a directly built event must keep to.
+    pub fn check(&self, limits: &Limits) -> Result<(), InputError> {
+        if self.data.as_str().len() > limits.event_bytes {
+            return Err(InputError::TooLarge {
+                limit: limits.event_bytes,
+            });
+        }
+        let names = [
+            ("task", self.task.as_ref().map(TaskId::as_str)),
+            ("lane", self.lane.as_ref().map(LaneId::as_str)),
+            ("key", self.key.as_deref()),
+        ];
+        for (field, value) in names {
+            if value.is_some_and(|value| value.is_empty() || value.len() > limits.name_bytes) {
+                return Err(InputError::BadName {
+                    field,
+                    limit: limits.name_bytes,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The event it becomes at this place and time.
+    #[must_use]
+    pub fn into_event(self, seq: Seq, at: Timestamp) -> Event {
+        Event {
+            seq,
+            at,
+            occurred: self.occurred,
+            kind: self.kind,
+            turn: self.turn,
+            task: self.task,
+            lane: self.lane,
+            key: self.key,
+            data: Some(self.data),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_read_and_written_verbatim() {
+        let text = r#"{"kind":"x.y","data":{"n":123456789012345678901234567890,"n":1},"key":"k","occurred":"2026-01-02T03:04:05+01:00","lane":"a\"b"}"#;
+        let event = NewEvent::parse(text)
+            .unwrap()
+            .into_event(Seq(7), Timestamp::from_millis(0));
+        assert_eq!(
+            event.to_json(),
+            r#"{"seq":7,"at":"1970-01-01T00:00:00.000Z","kind":"x.y","lane":"a\"b","key":"k","occurred":"2026-01-02T02:04:05.000Z","data":{"n":123456789012345678901234567890,"n":1}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_not_an_event_is_refused_with_its_reason() {
+        let code = |text: &str| NewEvent::parse(text).unwrap_err().code();
+        assert_eq!(code("{"), "not_json");
+        assert_eq!(code(r#"{"kind":"a"}"#), "not_json");
+        assert_eq!(code(r#"{"kind":"a","kind":"b","data":{}}"#), "not_json");
+        assert_eq!(code(r#"{"kind":"a","data":{},"seq":1}"#), "not_json");
+        assert_eq!(code(r#"{"kind":"A","data":{}}"#), "bad_kind");
+        assert_eq!(code(r#"{"kind":"a","data":[]}"#), "not_an_object");
+        assert_eq!(code(r#"{"kind":"a","data":{},"key":""}"#), "bad_name");
+        assert_eq!(
+            code(r#"{"kind":"a","data":{},"occurred":"yesterday"}"#),
+            "bad_time"
+        );
+        let bytes = b"{\"kind\":\"a\xff\",\"data\":{}}";
+        assert_eq!(
+            NewEvent::parse_bytes(bytes, &Limits::default())
+                .unwrap_err()
+                .code(),
+            "not_utf8"
+        );
+        let small = Limits {
+            event_bytes: 10,
+            ..Limits::default()
+        };
+        assert_eq!(
+            NewEvent::parse_within(r#"{"kind":"a","data":{}}"#, &small)
+                .unwrap_err()
+                .code(),
+            "too_large"
+        );
+    }
+}

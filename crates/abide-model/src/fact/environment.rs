@@ -1,0 +1,104 @@
+//! What is around the agent: git, processes, dependencies, logs, recovery.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Seq;
+
+/// `git.observed`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GitState {
+    /// The branch; none when detached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit at HEAD; none before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// Paths staged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub staged: Vec<String>,
+    /// Paths modified.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modified: Vec<String>,
+    /// Paths untracked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untracked: Vec<String>,
+    /// Paths renamed, old and new.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub renamed: Vec<(String, String)>,
+    /// Why the state could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// `resources.sampled`: the agent's process tree.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResourceSample {
+    /// Processes.
+    pub processes: u64,
+    /// Resident memory in bytes.
+    pub rss_bytes: u64,
+    /// Processor time so far in milliseconds.
+    pub cpu_ms: u64,
+}
+
+/// `dependencies.resolved`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DependencyResolution {
+    /// The package manager.
+    pub manager: String,
+    /// Its lock file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<String>,
+    /// Package and version.
+    pub packages: BTreeMap<String, String>,
+}
+
+/// `log.recorded`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LogRecord {
+    /// `trace`, `debug`, `info`, `warn`, `error`, or another word.
+    #[serde(default)]
+    pub level: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// `recovery.performed`: what a recovery found and did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recovery {
+    /// How.
+    pub strategy: String,
+    /// Bytes of an unacknowledged write that were cut off.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_bytes: u64,
+    /// Events that were acknowledged and cannot be read: first and last of each range.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<(Seq, Seq)>,
+    /// The session wants a look by a person.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub requires_validation: bool,
+    /// Anything else, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// `payload.erased`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erasure {
+    /// The event whose data is gone.
+    pub seq: Seq,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

@@ -1,0 +1,113 @@
+//! Facts about tasks.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::TaskId;
+
+/// Where a task stands.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Not begun.
+    #[default]
+    Planned,
+    /// Being looked into.
+    Researching,
+    /// Being done.
+    Implementing,
+    /// Being done again.
+    Retrying,
+    /// Done.
+    Complete,
+    /// Given up.
+    Failed,
+    /// Cannot go on.
+    Blocked,
+    /// No longer wanted.
+    Obsolete,
+}
+
+impl TaskStatus {
+    /// Is it over, so that nothing waits for it any more?
+    #[must_use]
+    pub const fn is_done(self) -> bool {
+        matches!(self, Self::Complete | Self::Obsolete)
+    }
+
+    /// Is somebody at it?
+    #[must_use]
+    pub const fn is_active(self) -> bool {
+        matches!(
+            self,
+            Self::Researching | Self::Implementing | Self::Retrying
+        )
+    }
+
+    /// May it come after `before`? What is complete stays so, unless it becomes obsolete; what
+    /// is obsolete may be planned anew.
+    #[must_use]
+    pub const fn may_follow(self, before: Self) -> bool {
+        match before {
+            Self::Complete => matches!(self, Self::Complete | Self::Obsolete),
+            Self::Obsolete => matches!(self, Self::Obsolete | Self::Planned),
+            Self::Failed => !matches!(self, Self::Complete),
+            _ => true,
+        }
+    }
+}
+
+/// `task.created`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Created {
+    /// Its id.
+    pub task: TaskId,
+    /// What is to be done, in a line.
+    #[serde(default)]
+    pub title: String,
+    /// The task it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TaskId>,
+    /// What must be done before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends: Vec<TaskId>,
+    /// Greater goes first.
+    #[serde(default)]
+    pub priority: i64,
+}
+
+/// `task.changed`: what is given is now so.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TaskChange {
+    /// Which task.
+    pub task: TaskId,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What must be done before, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depends: Option<Vec<TaskId>>,
+    /// Its priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+}
+
+/// `task.status`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TaskStatusChange {
+    /// Which task.
+    pub task: TaskId,
+    /// Where it stands now.
+    pub status: TaskStatus,
+    /// The word another system uses for it, kept beside ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+}

@@ -1,0 +1,101 @@
+//! What may come in: the limits, and why an input is refused.
+
+/// Limits on one event. Every decoder is bounded by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes of one event's JSON.
+    pub event_bytes: usize,
+    /// The deepest nesting of its data.
+    pub depth: usize,
+    /// The most bytes of a key, task, lane or call name.
+    pub name_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            event_bytes: 64 << 20,
+            depth: 100,
+            name_bytes: 512,
+        }
+    }
+}
+
+/// Why an input event is refused. Nothing was written for it.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// Not UTF-8.
+    #[error("the line is not UTF-8 (first bad byte at {at})")]
+    NotUtf8 {
+        /// Offset of the first bad byte.
+        at: usize,
+    },
+    /// Not JSON, or a field is missing, doubled, unknown or of the wrong type.
+    #[error("not an event: {reason}")]
+    NotJson {
+        /// What the parser says.
+        reason: String,
+    },
+    /// `data` is not an object.
+    #[error("`data` must be a JSON object")]
+    NotAnObject,
+    /// More bytes than allowed.
+    #[error("larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// Nested too deep.
+    #[error("nested deeper than {limit} levels")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// Not a dotted lower-case name.
+    #[error("not an event kind: {kind:?} (lower-case words joined by dots, at most 64 characters)")]
+    BadKind {
+        /// What was given.
+        kind: String,
+    },
+    /// A name that is empty or too long.
+    #[error("`{field}` must have 1 to {limit} bytes")]
+    BadName {
+        /// Which field.
+        field: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// `occurred` is not a time.
+    #[error("`occurred` is not an RFC 3339 time")]
+    BadTime(#[source] jiff::Error),
+    /// A kind that only the store itself writes.
+    #[error("`{kind}` is written by the store alone")]
+    Reserved {
+        /// Which kind.
+        kind: String,
+    },
+}
+
+impl InputError {
+    /// A short, stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotUtf8 { .. } => "not_utf8",
+            Self::NotJson { .. } => "not_json",
+            Self::NotAnObject => "not_an_object",
+            Self::TooLarge { .. } => "too_large",
+            Self::TooDeep { .. } => "too_deep",
+            Self::BadKind { .. } => "bad_kind",
+            Self::BadName { .. } => "bad_name",
+            Self::BadTime(_) => "bad_time",
+            Self::Reserved { .. } => "reserved",
+        }
+    }
+
+    pub(crate) fn json(error: serde_json::Error) -> Self {
+        Self::NotJson {
+            reason: error.to_string(),
+        }
+    }
+}

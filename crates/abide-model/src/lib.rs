@@ -1,0 +1,59 @@
+//! The words of abide as types.
+//!
+//! This crate owns what every other crate speaks: ids, the [`Event`] envelope and the facts
+//! inside it, the fold of events to a [`SessionState`], and the traits a store implements.
+//! It is pure: it reads no file, no clock and no random source, and knows no runtime.
+//!
+//! ```
+//! use abide_model::{Event, Kind, NewEvent, Seq, SessionState, Timestamp};
+//!
+//! let new = NewEvent::parse(r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#)?;
+//! assert_eq!(new.kind, Kind::MESSAGE_ADDED);
+//!
+//! let mut state = SessionState::default();
+//! let event = new.into_event(Seq::FIRST, Timestamp::from_millis(0));
+//! assert!(state.apply(&event).is_none());
+//! assert_eq!(state.core.messages.total, 1);
+//! # Ok::<(), abide_model::InputError>(())
+//! ```
+
+mod anomaly;
+mod event;
+mod fact;
+mod id;
+mod input;
+mod kind;
+mod lineage;
+mod payload;
+mod session_ref;
+mod state;
+mod store;
+mod ticket;
+mod timestamp;
+
+pub use anomaly::Anomaly;
+pub use event::{Event, NewEvent};
+pub use fact::{
+    ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction, Content,
+    ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch, GitState,
+    KnownBlock, LimitObservation, LogRecord, Manifest, Message, ModelConfiguration, Parent,
+    ParentReason, Recovery, ResourceSample, Rewind, SessionCreated, SessionFields, SessionStatus,
+    Source, StatusChange, TaskChange, TaskCreated, TaskStatus, TaskStatusChange, ToolCall,
+    ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WriterOpened,
+};
+pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
+pub use input::{InputError, Limits};
+pub use kind::Kind;
+pub use lineage::Lineage;
+pub use payload::{Leaf, LeafEncoding, Leaves, Payload};
+pub use session_ref::SessionRef;
+pub use state::{
+    CallState, CheckpointState, Core, Digest, FOLD_VERSION, FileState, LaneState, PageError,
+    PageId, PageRef, PageSink, SessionState, Table, TaskState, TurnState,
+};
+pub use store::{
+    Direction, Durability, EventPage, EventRange, NewSession, OddEvents, Pending, ReadNote,
+    SessionReader, SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
+};
+pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket};
+pub use timestamp::Timestamp;

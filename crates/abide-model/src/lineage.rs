@@ -1,0 +1,79 @@
+//! The lineage: which events are live after rewinds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Seq;
+
+/// The seq ranges that are live, in order, both ends included. A rewind to `to` at `seq` takes
+/// everything between them out of the lineage; the events stay in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lineage {
+    ranges: Vec<(Seq, Seq)>,
+}
+
+impl Lineage {
+    /// Takes `seq` in as the newest live event.
+    pub fn extend(&mut self, seq: Seq) {
+        match self.ranges.last_mut() {
+            Some((_, end)) if end.next() == seq => *end = seq,
+            _ => self.ranges.push((seq, seq)),
+        }
+    }
+
+    /// The lineage as of `end`, given every rewind up to there: where it is and where it went
+    /// back to, in order.
+    #[must_use]
+    pub fn at(end: Seq, rewinds: &[(Seq, Seq)]) -> Self {
+        let mut ranges = Vec::new();
+        let mut end = end;
+        while end > Seq::ZERO {
+            let before = rewinds.partition_point(|(seq, _)| *seq <= end);
+            let rewind = before.checked_sub(1).and_then(|index| rewinds.get(index));
+            ranges.push((rewind.map_or(Seq::FIRST, |(seq, _)| *seq), end));
+            // A rewind goes back, so this ends.
+            end = rewind.map_or(Seq::ZERO, |(seq, to)| (*to).min(seq.back(1)));
+        }
+        ranges.reverse();
+        Self { ranges }
+    }
+
+    /// Is this event live?
+    #[must_use]
+    pub fn contains(&self, seq: Seq) -> bool {
+        let after = self.ranges.partition_point(|(start, _)| *start <= seq);
+        after
+            .checked_sub(1)
+            .and_then(|at| self.ranges.get(at))
+            .is_some_and(|(_, end)| seq <= *end)
+    }
+
+    /// The live ranges, in order.
+    #[must_use]
+    pub fn ranges(&self) -> &[(Seq, Seq)] {
+        &self.ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rewind_takes_a_range_out_and_a_second_one_takes_out_more_or_brings_it_back() {
+        let mut lineage = Lineage::default();
+        (1..=10).for_each(|seq| lineage.extend(Seq(seq)));
+        assert_eq!(lineage, Lineage::at(Seq(10), &[]));
+        let first = [(Seq(11), Seq(4))];
+        let lineage = Lineage::at(Seq(12), &first);
+        assert_eq!(lineage.ranges(), [(Seq(1), Seq(4)), (Seq(11), Seq(12))]);
+        assert!(lineage.contains(Seq(4)) && lineage.contains(Seq(11)));
+        assert!(
+            !lineage.contains(Seq(5)) && !lineage.contains(Seq(13)) && !lineage.contains(Seq(0))
+        );
+        let back = Lineage::at(Seq(13), &[first[0], (Seq(13), Seq(2))]);
+        assert_eq!(back.ranges(), [(Seq(1), Seq(2)), (Seq(13), Seq(13))]);
+        let forward = Lineage::at(Seq(14), &[first[0], (Seq(13), Seq(9))]);
+        assert_eq!(forward.ranges(), [(Seq(1), Seq(9)), (Seq(13), Seq(14))]);
+    }
+}

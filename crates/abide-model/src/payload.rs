@@ -1,0 +1,354 @@
+//! The data of an event: the caller's JSON, verbatim, on one line.
+//!
+//! A payload is never re-serialised: numbers beyond 2^64, duplicate keys, lone surrogates and
+//! the order of keys come back as they went in. The one change made is that line breaks between
+//! tokens become spaces, so that an event is one line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{InputError, Limits};
+
+/// One JSON object, verbatim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload(Box<str>);
+
+/// How the bytes of an object stand for the JSON string they were taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeafEncoding {
+    /// The text itself, which written as JSON gives the string back byte for byte.
+    Text,
+    /// The JSON string as it stood, quotes and escapes included.
+    Json,
+}
+
+/// A string taken out of a payload: where it stood and how its bytes stand for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// JSON pointer to it.
+    pub pointer: String,
+    /// Where the empty string that holds its place starts in the payload left behind.
+    pub offset: usize,
+    /// How `bytes` stand for it.
+    pub encoding: LeafEncoding,
+    /// What goes to the object.
+    pub bytes: Vec<u8>,
+}
+
+impl Leaf {
+    /// The JSON string again, quotes included; `None` when the bytes are not what `encoding` says.
+    #[must_use]
+    pub fn to_json(encoding: LeafEncoding, bytes: &[u8]) -> Option<String> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        match encoding {
+            LeafEncoding::Text => serde_json::to_string(text).ok(),
+            LeafEncoding::Json => {
+                let is_string =
+                    text.starts_with('"') && serde_json::from_str::<&RawValue>(text).is_ok();
+                is_string.then(|| text.to_owned())
+            }
+        }
+    }
+}
+
+/// What a look over a payload's structure found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Leaves {
+    /// The deepest nesting; a flat object has 1.
+    pub depth: usize,
+    /// Strings longer than asked for: pointer, first byte, byte after the last, quotes included.
+    pub large: Vec<(String, usize, usize)>,
+}
+
+impl Payload {
+    /// Takes a caller's JSON, checked against `limits`.
+    pub fn new(text: &str, limits: &Limits) -> Result<Self, InputError> {
+        if text.len() > limits.event_bytes {
+            return Err(InputError::TooLarge {
+                limit: limits.event_bytes,
+            });
+        }
+        let raw: &RawValue = serde_json::from_str(text).map_err(InputError::json)?;
+        Self::from_raw(raw, limits)
+    }
+
+    /// Takes JSON that serde has already found well-formed.
+    pub fn from_raw(raw: &RawValue, limits: &Limits) -> Result<Self, InputError> {
+        let text = raw.get();
+        if !text.starts_with('{') {
+            return Err(InputError::NotAnObject);
+        }
+        let depth = look(text, usize::MAX).depth;
+        if depth > limits.depth {
+            return Err(InputError::TooDeep {
+                limit: limits.depth,
+            });
+        }
+        Ok(Self(if text.contains(['\n', '\r']) {
+            // Inside strings a raw line break is not JSON, so each one here stands between tokens.
+            text.replace(['\n', '\r'], " ").into_boxed_str()
+        } else {
+            text.into()
+        }))
+    }
+
+    /// The JSON of a value of our own types.
+    pub fn of<T: Serialize>(value: &T) -> Result<Self, InputError> {
+        let text = serde_json::to_string(value).map_err(InputError::json)?;
+        Self::new(&text, &Limits::default())
+    }
+
+    /// What a store reads back. The caller has checked its sum; its JSON was checked when it was
+    /// taken, and whoever decodes it meets an error if it is not JSON after all.
+    #[must_use]
+    pub fn from_stored(text: Box<str>) -> Self {
+        Self(text)
+    }
+
+    /// The JSON text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads it as a type.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// Takes the strings of more than `threshold` bytes out and leaves `""` in their places.
+    #[must_use]
+    pub fn take_leaves(self, threshold: usize) -> (Self, Vec<Leaf>) {
+        if self.0.len() <= threshold {
+            return (self, Vec::new());
+        }
+        let found = look(&self.0, threshold).large;
+        if found.is_empty() {
+            return (self, Vec::new());
+        }
+        let mut rest = String::new();
+        let mut leaves = Vec::with_capacity(found.len());
+        let mut done = 0;
+        for (pointer, start, end) in found {
+            let (Some(before), Some(raw)) = (self.0.get(done..start), self.0.get(start..end))
+            else {
+                continue;
+            };
+            rest.push_str(before);
+            let (encoding, bytes) = match serde_json::from_str::<String>(raw) {
+                Ok(text) if serde_json::to_string(&text).is_ok_and(|again| again == raw) => {
+                    (LeafEncoding::Text, text.into_bytes())
+                }
+                _ => (LeafEncoding::Json, raw.as_bytes().to_vec()),
+            };
+            leaves.push(Leaf {
+                pointer,
+                offset: rest.len(),
+                encoding,
+                bytes,
+            });
+            rest.push_str("\"\"");
+            done = end;
+        }
+        rest.push_str(self.0.get(done..).unwrap_or_default());
+        (Self(rest.into_boxed_str()), leaves)
+    }
+
+    /// Puts JSON strings back in the places that [`Payload::take_leaves`] left; `None` when a
+    /// place is not there. `strings` are in order of their offsets.
+    #[must_use]
+    pub fn put_leaves(self, strings: &[(usize, String)]) -> Option<Self> {
+        let mut whole = String::with_capacity(
+            self.0.len() + strings.iter().map(|(_, json)| json.len()).sum::<usize>(),
+        );
+        let mut done = 0;
+        for (offset, json) in strings {
+            whole.push_str(self.0.get(done..*offset)?);
+            done = offset.checked_add(2)?;
+            if self.0.get(*offset..done)? != "\"\"" {
+                return None;
+            }
+            whole.push_str(json);
+        }
+        whole.push_str(self.0.get(done..)?);
+        Some(Self(whole.into_boxed_str()))
+    }
+}
+
+/// One step of the way to a value: the range of a raw object key, or an array index.
+enum Step {
+    Key(usize, usize),
+    Index(usize),
+}
+
+/// Walks well-formed JSON once, without building anything.
+fn look(text: &str, threshold: usize) -> Leaves {
+    let bytes = text.as_bytes();
+    let mut found = Leaves::default();
+    let mut path: Vec<Step> = Vec::new();
+    // A string in an object is a key when it follows `{` or `,`.
+    let mut key_next = false;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let end = string_end(bytes, at);
+                if key_next {
+                    if let Some(Step::Key(start, stop)) = path.last_mut() {
+                        (*start, *stop) = (at, end);
+                    }
+                    key_next = false;
+                } else if end - at > threshold.saturating_add(2) {
+                    found.large.push((pointer(text, &path), at, end));
+                }
+                at = end;
+                continue;
+            }
+            b'{' => {
+                path.push(Step::Key(at, at));
+                key_next = true;
+                found.depth = found.depth.max(path.len());
+            }
+            b'[' => {
+                path.push(Step::Index(0));
+                key_next = false;
+                found.depth = found.depth.max(path.len());
+            }
+            b'}' | b']' => {
+                path.pop();
+                key_next = false;
+            }
+            b',' => match path.last_mut() {
+                Some(Step::Index(index)) => *index += 1,
+                Some(Step::Key(..)) => key_next = true,
+                None => {}
+            },
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The byte after the closing quote of the string that opens at `start`.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(rest) = bytes.get(at..) {
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,
+            Some(found) => at += found + 2,
+            None => break,
+        }
+    }
+    bytes.len()
+}
+
+fn pointer(text: &str, path: &[Step]) -> String {
+    let mut out = String::new();
+    for step in path {
+        out.push('/');
+        match step {
+            Step::Index(index) => out.push_str(&index.to_string()),
+            Step::Key(start, end) => {
+                let raw = text.get(*start..*end).unwrap_or_default();
+                let key = serde_json::from_str::<String>(raw)
+                    .unwrap_or_else(|_| raw.trim_matches('"').to_owned());
+                out.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn taken(text: &str, threshold: usize) -> (Payload, Vec<Leaf>) {
+        Payload::new(text, &Limits::default())
+            .unwrap()
+            .take_leaves(threshold)
+    }
+
+    fn back(rest: Payload, leaves: &[Leaf]) -> String {
+        let strings: Vec<_> = leaves
+            .iter()
+            .map(|leaf| {
+                (
+                    leaf.offset,
+                    Leaf::to_json(leaf.encoding, &leaf.bytes).unwrap(),
+                )
+            })
+            .collect();
+        rest.put_leaves(&strings).unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn large_strings_leave_and_come_back_verbatim() {
+        let text = r#"{"a/b~":[1e400,"short",{"k":"a long string with \u00e9 and \"quotes\""}],"a":"second long string","a":"second long string"}"#;
+        let (rest, leaves) = taken(text, 10);
+        assert_eq!(
+            rest.as_str(),
+            r#"{"a/b~":[1e400,"short",{"k":""}],"a":"","a":""}"#
+        );
+        let pointers: Vec<_> = leaves.iter().map(|leaf| leaf.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/a~1b~0/2/k", "/a", "/a"]);
+        // An escape that we would not write ourselves keeps its own spelling.
+        assert_eq!(leaves[0].encoding, LeafEncoding::Json);
+        assert_eq!(leaves[1].encoding, LeafEncoding::Text);
+        assert_eq!(back(rest, &leaves), text);
+    }
+
+    #[test]
+    fn lone_surrogates_are_kept() {
+        let text = r#"{"x":"\ud800 is not a character"}"#;
+        let (rest, leaves) = taken(text, 4);
+        assert_eq!(leaves[0].encoding, LeafEncoding::Json);
+        assert_eq!(back(rest, &leaves), text);
+    }
+
+    #[test]
+    fn only_objects_of_bounded_depth_are_taken() {
+        let limits = Limits::default();
+        assert!(matches!(
+            Payload::new("[1]", &limits),
+            Err(InputError::NotAnObject)
+        ));
+        assert!(matches!(
+            Payload::new("{\"a\":", &limits),
+            Err(InputError::NotJson { .. })
+        ));
+        let deep = |n: usize| format!("{{\"a\":{}{}}}", "[".repeat(n - 1), "]".repeat(n - 1));
+        assert!(Payload::new(&deep(limits.depth), &limits).is_ok());
+        assert!(matches!(
+            Payload::new(&deep(limits.depth + 1), &limits),
+            Err(InputError::TooDeep { .. })
+        ));
+        assert!(Payload::new(&deep(1_000_000), &limits).is_err());
+    }
+
+    #[test]
+    fn line_breaks_between_tokens_become_spaces() {
+        let payload = Payload::new("{\n\"a\":\r\n1}", &Limits::default()).unwrap();
+        assert_eq!(payload.as_str(), "{ \"a\":  1}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_object_comes_back(
+            values in proptest::collection::vec((".{0,6}", ".{0,40}"), 0..8),
+            threshold in 0usize..20,
+        ) {
+            let map: serde_json::Map<_, _> = values
+                .into_iter()
+                .map(|(key, value)| (key, serde_json::json!([{"v": value}])))
+                .collect();
+            let text = serde_json::to_string(&map).unwrap();
+            let (rest, leaves) = taken(&text, threshold);
+            prop_assert_eq!(back(rest, &leaves), text);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The fold itself: one event in, one state on. Total: every event can be applied to every state.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{CallState, CheckpointState, FileState, KEYS, SessionState, Table, TurnState};
+use super::{hashed_key, usage_keys};
+use crate::fact::{
+    ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, GitState,
+    SessionFields, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
+};
+use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, TurnNumber};
+
+/// Names counted by themselves before the rest are `other`.
+const COUNTED: usize = 16;
+/// The most characters of a text that a state holds.
+const CLIP: usize = 200;
+
+/// As much of a message as the fold needs.
+#[derive(Deserialize)]
+struct MessageHead<'a> {
+    #[serde(borrow)]
+    role: Cow<'a, str>,
+    #[serde(rename = "content")]
+    _content: IgnoredAny,
+}
+
+impl SessionState {
+    /// Applies an event. Says what is odd about it; an odd event is applied as far as it makes
+    /// sense. A `session.rewound` is not applied here but by [`SessionState::rewound`], since
+    /// it needs the state at the place gone back to; here it only counts.
+    pub fn apply(&mut self, event: &Event) -> Option<Anomaly> {
+        self.core.seq = event.seq;
+        self.core.at = self.core.at.max(event.at);
+        self.core.lineage.extend(event.seq);
+        if let Some(key) = &event.key {
+            self.remember(key, event);
+        }
+        let anomaly = if event.kind == Kind::MESSAGE_ADDED {
+            self.message(event)
+        } else {
+            event
+                .fact()
+                .map_or(Some(Anomaly::Malformed), |fact| self.fact(event, fact))
+        };
+        if let Some(anomaly) = anomaly {
+            self.core.health.anomalies += 1;
+            self.core.health.last_anomaly = Some((event.seq, anomaly));
+        }
+        anomaly
+    }
+
+    /// Applies an event that a rewind took out of the lineage: only what never reverts.
+    pub fn apply_dead(&mut self, event: &Event) {
+        self.core.seq = event.seq;
+        self.core.at = self.core.at.max(event.at);
+        if let Some(key) = &event.key {
+            self.remember(key, event);
+        }
+        match event.fact() {
+            Ok(Fact::Rewind(_)) => self.core.rewinds += 1,
+            Ok(Fact::WriterOpened(fact)) => {
+                self.core.epoch = self.core.epoch.max(fact.epoch);
+                self.core.writing = true;
+            }
+            Ok(Fact::WriterClosed) => self.core.writing = false,
+            Ok(Fact::TurnStarted(fact)) => {
+                let last = self.core.turns.last;
+                self.core.turns.last = last.max(fact.turn.unwrap_or(last.next()));
+            }
+            Ok(Fact::Checkpoint(fact)) => {
+                let last = self.core.checkpoints.last;
+                self.core.checkpoints.last = last.max(fact.number.unwrap_or(last + 1));
+            }
+            Ok(Fact::ApiResult(fact)) => {
+                if let Some(usage) = &fact.usage {
+                    self.used(event, fact.model.as_deref(), usage);
+                }
+            }
+            Ok(Fact::TurnFinished(fact)) => {
+                if let Some(usage) = &fact.usage {
+                    self.used(event, None, usage);
+                }
+            }
+            Ok(Fact::Usage(fact)) => self.used(event, fact.model.as_deref(), &fact.usage),
+            Ok(Fact::Recovery(fact)) => {
+                self.core.health.recoveries += 1;
+                self.core.health.requires_validation |= fact.requires_validation;
+            }
+            Ok(Fact::Erasure(_)) => self.core.health.erased += 1,
+            _ => {}
+        }
+    }
+
+    fn fact(&mut self, event: &Event, fact: Fact) -> Option<Anomaly> {
+        match fact {
+            Fact::SessionCreated(fact) => {
+                let again = self.core.id.is_some();
+                if !again {
+                    self.core.id = Some(fact.session);
+                    self.core.created = event.at;
+                }
+                self.fields(fact.fields);
+                return again.then_some(Anomaly::SessionCreatedTwice);
+            }
+            Fact::SessionUpdated(fact) => self.fields(fact),
+            Fact::SessionStatus(fact) => {
+                self.core.status = fact.status;
+                self.core.reason = fact.reason.map(clip);
+                self.core.summary = fact.summary.map(clip).or(self.core.summary.take());
+            }
+            Fact::Rewind(fact) => {
+                self.core.rewinds += 1;
+                return (fact.to >= event.seq || fact.to.0 == 0)
+                    .then_some(Anomaly::UnknownPosition);
+            }
+            Fact::WriterOpened(fact) => {
+                let stale = fact.epoch <= self.core.epoch;
+                self.core.epoch = self.core.epoch.max(fact.epoch);
+                self.core.writing = true;
+                return stale.then_some(Anomaly::StaleEpoch);
+            }
+            Fact::WriterClosed => self.core.writing = false,
+            Fact::TurnStarted(fact) => return self.turn_started(event, fact),
+            Fact::TurnDecided(fact) => {
+                self.core.turns.decided = Some(event.seq);
+                let turn = self.turn_named(fact.turn, lane(event));
+                return self.change_turn(turn, |turn| turn.decided = Some(event.seq));
+            }
+            Fact::TurnFinished(fact) => return self.turn_finished(event, fact),
+            Fact::Message(_) => {}
+            Fact::ToolCall(fact) => return self.tool_called(event, fact),
+            Fact::ToolResult(fact) => return self.tool_finished(&fact),
+            Fact::ApiCall(fact) => return self.api_called(event, fact),
+            Fact::ApiResult(fact) => return self.api_finished(event, &fact),
+            Fact::TaskCreated(fact) => return self.task_created(event, &fact),
+            Fact::TaskChanged(fact) => return self.task_changed(event, &fact),
+            Fact::TaskStatus(fact) => return self.task_status(event, &fact),
+            Fact::FileTouched(fact) => self.file_touched(event, &fact),
+            Fact::Artifact(fact) => {
+                self.core.artifacts.0 += 1;
+                self.core.artifacts.1 += u64::from(!fact.ok);
+                self.artifacts.set(&fact.name, Some(event.seq));
+            }
+            Fact::Checkpoint(fact) => return self.checkpoint(event, fact),
+            Fact::Compaction(fact) => return self.compacted(event, &fact),
+            Fact::ContextRestored(fact) => return self.context_restored(event, &fact),
+            Fact::Usage(fact) => self.used(event, fact.model.as_deref(), &fact.usage),
+            Fact::Limit(fact) => {
+                if self.core.limits.len() < COUNTED || self.core.limits.contains_key(&fact.name) {
+                    self.core.limits.insert(fact.name.clone(), fact);
+                }
+            }
+            Fact::Model(fact) => {
+                self.core.model = Some((clip(fact.model), event.seq));
+                self.core.window = fact.window;
+            }
+            Fact::Git(fact) => {
+                self.core.git = Some(GitState {
+                    branch: fact.branch.map(clip),
+                    head: fact.head.map(clip),
+                    error: fact.error.map(clip),
+                    ..GitState::default()
+                });
+            }
+            Fact::Resources(fact) => {
+                self.core.peak_rss_bytes = self.core.peak_rss_bytes.max(fact.rss_bytes);
+                self.core.resources = Some(fact);
+            }
+            Fact::Dependencies(_) => self.core.dependencies = Some(event.seq),
+            Fact::Log(fact) => {
+                if fact.level == "error" {
+                    self.core.last_error = Some(event.seq);
+                }
+                count(&mut self.core.logs, &fact.level);
+            }
+            Fact::Recovery(fact) => {
+                self.core.health.recoveries += 1;
+                self.core.health.requires_validation |= fact.requires_validation;
+            }
+            Fact::Erasure(fact) => {
+                self.core.health.erased += 1;
+                return (fact.seq >= event.seq).then_some(Anomaly::UnknownPosition);
+            }
+            Fact::Erased | Fact::Foreign => {}
+        }
+        None
+    }
+
+    fn remember(&mut self, key: &str, event: &Event) {
+        if self.key(key).is_some() {
+            return;
+        }
+        let [new, old] = &mut self.keys;
+        if new.len() >= KEYS {
+            *old = std::mem::replace(new, Table::new("keys"));
+        }
+        new.set(&hashed_key(key), Some(event.seq));
+    }
+
+    fn message(&mut self, event: &Event) -> Option<Anomaly> {
+        self.core.messages.total += 1;
+        self.core.messages.last = Some(event.seq);
+        self.lanes.update(lane(event), |lane| lane.messages += 1);
+        match event
+            .data
+            .as_ref()
+            .map(|data| data.decode::<MessageHead<'_>>())
+        {
+            Some(Ok(head)) => {
+                count(&mut self.core.messages.by_role, &head.role);
+                None
+            }
+            Some(Err(_)) => Some(Anomaly::Malformed),
+            None => None,
+        }
+    }
+
+    fn fields(&mut self, new: SessionFields) {
+        let fields = &mut self.core.fields;
+        let texts = [
+            (&mut fields.title, new.title),
+            (&mut fields.project, new.project),
+            (&mut fields.workspace, new.workspace),
+            (&mut fields.agent, new.agent),
+            (&mut fields.model, new.model),
+        ];
+        for (old, new) in texts {
+            if let Some(new) = new {
+                *old = Some(new.chars().take(4096).collect());
+            }
+        }
+        fields.labels.extend(new.labels);
+        fields.parent = new.parent.or(fields.parent.take());
+        fields.source = new.source.or(fields.source.take());
+        fields.key = new.key.or(fields.key.take());
+    }
+
+    /// The turn a fact names, or else the one that is open in its lane.
+    pub(super) fn turn_named(&self, turn: Option<TurnNumber>, lane: &str) -> Option<TurnNumber> {
+        turn.or_else(|| self.lanes.get(lane).and_then(|lane| lane.turn))
+    }
+
+    fn change_turn(
+        &mut self,
+        turn: Option<TurnNumber>,
+        change: impl FnOnce(&mut TurnState),
+    ) -> Option<Anomaly> {
+        let name = turn.map(|turn| turn.to_string());
+        match name.filter(|name| self.turns.get(name).is_some_and(|turn| turn.last.is_none())) {
+            Some(name) => {
+                self.turns.update(&name, change);
+                None
+            }
+            None => Some(Anomaly::UnknownTurn),
+        }
+    }
+
+    fn turn_started(&mut self, event: &Event, fact: TurnStart) -> Option<Anomaly> {
+        let last = self.core.turns.last;
+        let number = fact.turn.unwrap_or(last.next());
+        let again = number <= last;
+        self.core.turns.last = last.max(number);
+        self.core.turns.total += 1;
+        let turn = TurnState {
+            first: event.seq,
+            started: event.at,
+            agent: clip(fact.agent),
+            role: fact.role,
+            ..TurnState::default()
+        };
+        self.turns.set(&number.to_string(), Some(turn));
+        self.lanes
+            .update(lane(event), |lane| lane.turn = Some(number));
+        again.then_some(Anomaly::DuplicateTurn)
+    }
+
+    fn turn_finished(&mut self, event: &Event, fact: TurnEnd) -> Option<Anomaly> {
+        if let Some(usage) = &fact.usage {
+            self.used(event, None, usage);
+        }
+        let turn = self.turn_named(fact.turn, lane(event));
+        let anomaly = self.change_turn(turn, |turn| {
+            turn.last = Some(event.seq);
+            turn.status = clip(fact.status);
+        });
+        self.core.turns.finished += u64::from(anomaly.is_none());
+        self.lanes.update(lane(event), |lane| {
+            if lane.turn == turn {
+                lane.turn = None;
+            }
+        });
+        anomaly
+    }
+
+    fn tool_called(&mut self, event: &Event, fact: ToolCall) -> Option<Anomaly> {
+        self.core.calls.tools += 1;
+        self.core.calls.observed += u64::from(fact.observed);
+        self.open_call(event, &fact.call, clip(fact.name), fact.observed)
+    }
+
+    fn tool_finished(&mut self, fact: &ToolResult) -> Option<Anomaly> {
+        self.core.calls.finished += 1;
+        self.core.calls.failed += u64::from(!fact.ok);
+        self.close_call(&fact.call)
+    }
+
+    fn api_called(&mut self, event: &Event, fact: ApiCall) -> Option<Anomaly> {
+        self.core.calls.requests += 1;
+        fact.call
+            .and_then(|call| self.open_call(event, &call, "api".to_owned(), false))
+    }
+
+    fn api_finished(&mut self, event: &Event, fact: &ApiResult) -> Option<Anomaly> {
+        self.core.calls.answers += 1;
+        self.core.calls.errors += u64::from(fact.error.is_some());
+        if let Some(usage) = &fact.usage {
+            self.used(event, fact.model.as_deref(), usage);
+        }
+        fact.call.as_ref().and_then(|call| self.close_call(call))
+    }
+
+    fn open_call(
+        &mut self,
+        event: &Event,
+        call: &CallId,
+        name: String,
+        observed: bool,
+    ) -> Option<Anomaly> {
+        let again = self.calls.get(call.as_str()).is_some();
+        let state = CallState {
+            seq: event.seq,
+            name,
+            observed,
+            lane: event.lane.clone(),
+            task: event.task.clone(),
+        };
+        self.calls.set(call.as_str(), Some(state));
+        again.then_some(Anomaly::DuplicateCall)
+    }
+
+    fn close_call(&mut self, call: &CallId) -> Option<Anomaly> {
+        let unknown = self.calls.get(call.as_str()).is_none();
+        self.calls.set(call.as_str(), None);
+        unknown.then_some(Anomaly::UnknownCall)
+    }
+
+    fn used(&mut self, event: &Event, model: Option<&str>, usage: &Usage) {
+        self.core.usage.add(usage);
+        for key in usage_keys(model, lane(event)) {
+            self.usage.update(&key, |sum| sum.add(usage));
+        }
+    }
+
+    fn file_touched(&mut self, event: &Event, fact: &FileTouch) {
+        *self.core.files.entry(fact.op).or_default() += 1;
+        let state = FileState {
+            op: fact.op,
+            seq: event.seq,
+            after: fact.after,
+        };
+        if let Some(to) = &fact.to {
+            self.files.set(
+                to,
+                Some(FileState {
+                    op: FileOp::Write,
+                    ..state.clone()
+                }),
+            );
+        }
+        self.files.set(&fact.path, Some(state));
+    }
+
+    fn checkpoint(&mut self, event: &Event, fact: Checkpoint) -> Option<Anomaly> {
+        let last = self.core.checkpoints.last;
+        let number = fact.number.unwrap_or(last + 1);
+        self.core.checkpoints.last = last.max(number);
+        self.core.checkpoints.total += 1;
+        self.core.checkpoints.newest = Some(number);
+        let state = CheckpointState {
+            seq: event.seq,
+            at: event.at,
+            label: fact.label.map(clip),
+            snapshot: fact.snapshot,
+        };
+        self.checkpoints.set(&number.to_string(), Some(state));
+        (number <= last).then_some(Anomaly::DuplicateCheckpoint)
+    }
+
+    fn compacted(&mut self, event: &Event, fact: &Compaction) -> Option<Anomaly> {
+        self.core.compactions += 1;
+        if fact.first > fact.last || fact.last >= event.seq {
+            return Some(Anomaly::UnknownPosition);
+        }
+        self.lanes.update(lane(event), |lane| {
+            lane.compacted_before = lane.compacted.replace((event.seq, fact.last));
+        });
+        None
+    }
+
+    fn context_restored(&mut self, event: &Event, fact: &ContextRestored) -> Option<Anomaly> {
+        let current = self.lanes.get(lane(event)).and_then(|lane| lane.compacted);
+        if current.map(|(at, _)| at) != Some(fact.compaction) {
+            return Some(Anomaly::UnknownPosition);
+        }
+        self.lanes.update(lane(event), |lane| {
+            lane.compacted = lane.compacted_before.take()
+        });
+        None
+    }
+}
+
+fn lane(event: &Event) -> &str {
+    event.lane.as_ref().map(LaneId::as_str).unwrap_or_default()
+}
+
+fn clip(text: String) -> String {
+    if text.len() <= CLIP {
+        text
+    } else {
+        text.chars().take(CLIP).collect()
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
+    let name = if counts.len() < COUNTED || counts.contains_key(name) {
+        name
+    } else {
+        "other"
+    };
+    if let Some(count) = counts.get_mut(name) {
+        *count += 1;
+    } else {
+        counts.insert(name.chars().take(CLIP).collect(), 1);
+    }
+}

@@ -1,0 +1,144 @@
+//! The entries of a state's tables.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fact::{FileOp, TaskStatus, TurnRole, Usage};
+use crate::{LaneId, ObjectHash, Seq, TaskId, Timestamp, TurnNumber};
+
+/// A call that has no result yet. After a crash its outcome is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallState {
+    /// Where it was made.
+    pub seq: Seq,
+    /// Which tool, or `api` for a request to a model.
+    pub name: String,
+    /// It was only observed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observed: bool,
+    /// The lane it was made in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<LaneId>,
+    /// The task it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+}
+
+/// A turn.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TurnState {
+    /// Where it began.
+    pub first: Seq,
+    /// Where it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Seq>,
+    /// When it began.
+    pub started: Timestamp,
+    /// Which agent.
+    pub agent: String,
+    /// Agent or arbiter.
+    pub role: TurnRole,
+    /// How it ended.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub status: String,
+    /// Where an arbiter's decision is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Seq>,
+}
+
+/// A lane.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneState {
+    /// The turn that is open in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnNumber>,
+    /// Messages in it.
+    pub messages: u64,
+    /// The last compaction: where it is, and the last event it covers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<(Seq, Seq)>,
+    /// The compaction before that one, to go back to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compacted_before: Option<(Seq, Seq)>,
+}
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// What was last done to it.
+    pub op: FileOp,
+    /// Where.
+    pub seq: Seq,
+    /// What it then held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<ObjectHash>,
+}
+
+/// A checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointState {
+    /// Where it is.
+    pub seq: Seq,
+    /// When it was made.
+    pub at: Timestamp,
+    /// Its label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Its workspace snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<ObjectHash>,
+}
+
+/// A task. What is derived (children, what it waits for) is kept as tasks change, so that one
+/// change costs its neighbours and no more.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskState {
+    /// Created; otherwise only named by another task that depends on it or is a part of it.
+    pub known: bool,
+    /// Its title, at most 200 characters of it.
+    pub title: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// The word another system uses for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<String>,
+    /// The task it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TaskId>,
+    /// What must be done before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends: Vec<TaskId>,
+    /// What waits for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dependents: Vec<TaskId>,
+    /// How many of `depends` are not done.
+    pub waits: u64,
+    /// Its parts, and how many of them are done.
+    pub children: (u64, u64),
+    /// Its place in the order of creation.
+    pub order: u64,
+    /// Greater goes first.
+    pub priority: i64,
+    /// How often it was begun.
+    pub attempts: u64,
+    /// Where it was created.
+    pub created: Seq,
+    /// Where it last changed.
+    pub changed: Seq,
+    /// Where its result is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Seq>,
+}
+
+impl TaskState {
+    /// Can somebody begin it? It is planned, has no parts of its own and waits for nothing.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.known && self.status == TaskStatus::Planned && self.waits == 0 && self.children.0 == 0
+    }
+}
+
+/// What was used, per model or lane.
+pub(super) type UsageEntry = Usage;

@@ -1,0 +1,416 @@
+//! The state of a session: a pure fold over its events.
+//!
+//! `snapshot + tail = full replay`, which [`SessionState::digest`] proves. The state holds no
+//! payloads: it says where they are. What grows with the session is in [`Table`]s, in pages.
+
+mod apply;
+mod core;
+mod digest;
+mod entry;
+mod table;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+pub use self::core::Core;
+pub use digest::Digest;
+pub use entry::{CallState, CheckpointState, FileState, LaneState, TaskState, TurnState};
+pub use table::{PageRef, Table};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Event, Fact, Kind, LaneId, Seq, TaskId};
+use entry::UsageEntry;
+use table::TableRoot;
+
+/// The version of the fold. A snapshot of another version is rebuilt, never called damage.
+pub const FOLD_VERSION: u32 = 1;
+
+/// How many keys are remembered at least.
+const KEYS: u64 = 10_000;
+
+/// What is true of a session after its events so far.
+#[derive(Debug, Clone)]
+pub struct SessionState {
+    /// What does not grow.
+    pub core: Core,
+    /// Tasks by id.
+    pub tasks: Table<TaskState>,
+    /// Calls that have no result yet, by call id.
+    pub calls: Table<CallState>,
+    /// Turns by number.
+    pub turns: Table<TurnState>,
+    /// Lanes by name; the main one is "".
+    pub lanes: Table<LaneState>,
+    /// Files by path.
+    pub files: Table<FileState>,
+    /// Checkpoints by number.
+    pub checkpoints: Table<CheckpointState>,
+    /// Artifacts by name: where the newest is.
+    pub artifacts: Table<Seq>,
+    /// Usage by `model:…` and `lane:…`; never reverts.
+    pub usage: Table<UsageEntry>,
+    /// Keys by their hash: where they were first used. Two generations; never revert.
+    keys: [Table<Seq>; 2],
+}
+
+impl Default for SessionState {
+    fn default() -> Self {
+        Self {
+            core: Core::default(),
+            tasks: Table::new("tasks"),
+            calls: Table::new("calls"),
+            turns: Table::new("turns"),
+            lanes: Table::new("lanes"),
+            files: Table::new("files"),
+            checkpoints: Table::new("checkpoints"),
+            artifacts: Table::new("artifacts"),
+            usage: Table::new("usage"),
+            keys: [Table::new("keys"), Table::new("keys")],
+        }
+    }
+}
+
+/// A page of one of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageId {
+    table: usize,
+    page: usize,
+}
+
+/// Takes the pages of a snapshot.
+pub trait PageSink {
+    /// What can go wrong.
+    type Error;
+    /// Keeps these bytes and says where.
+    fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error>;
+}
+
+/// Why a snapshot could not be used. It is derived: rebuild it.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// Not readable as a snapshot.
+    #[error("the snapshot is not readable")]
+    Unreadable(#[from] serde_json::Error),
+    /// Made by another version of the fold.
+    #[error("the snapshot is of fold version {found}, not {FOLD_VERSION}")]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Root {
+    fold: u32,
+    core: Core,
+    tables: Vec<TableRoot>,
+}
+
+/// Runs `$body` with `$table` bound to each table in turn, in the order of their numbers.
+macro_rules! each_table {
+    ($state:expr, |$index:ident, $table:ident| $body:expr) => {{
+        let [keys_new, keys_old] = &mut $state.keys;
+        {
+            let ($index, $table) = (0usize, &mut $state.tasks);
+            $body
+        }
+        {
+            let ($index, $table) = (1usize, &mut $state.calls);
+            $body
+        }
+        {
+            let ($index, $table) = (2usize, &mut $state.turns);
+            $body
+        }
+        {
+            let ($index, $table) = (3usize, &mut $state.lanes);
+            $body
+        }
+        {
+            let ($index, $table) = (4usize, &mut $state.files);
+            $body
+        }
+        {
+            let ($index, $table) = (5usize, &mut $state.checkpoints);
+            $body
+        }
+        {
+            let ($index, $table) = (6usize, &mut $state.artifacts);
+            $body
+        }
+        {
+            let ($index, $table) = (7usize, &mut $state.usage);
+            $body
+        }
+        {
+            let ($index, $table) = (8usize, keys_new);
+            $body
+        }
+        {
+            let ($index, $table) = (9usize, keys_old);
+            $body
+        }
+    }};
+}
+
+impl SessionState {
+    /// A digest over all of it. Two states are equal when their digests are.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut digest = Digest::of(
+            "core",
+            "",
+            &serde_json::to_vec(&self.core).unwrap_or_default(),
+        );
+        let [keys_new, keys_old] = &self.keys;
+        let tables = [
+            self.tasks.digest(),
+            self.calls.digest(),
+            self.turns.digest(),
+            self.lanes.digest(),
+            self.files.digest(),
+            self.checkpoints.digest(),
+            self.artifacts.digest(),
+            self.usage.digest(),
+            keys_new.digest(),
+            keys_old.digest(),
+        ];
+        tables.into_iter().for_each(|table| digest.add(table));
+        digest
+    }
+
+    /// Where this key was first used, if it is still remembered.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Option<Seq> {
+        let hashed = hashed_key(key);
+        self.keys
+            .iter()
+            .find_map(|table| table.get(&hashed))
+            .copied()
+    }
+
+    /// Writes what changed since the last snapshot; gives the root, as JSON.
+    pub fn save<S: PageSink>(&mut self, sink: &mut S) -> Result<Vec<u8>, S::Error> {
+        let mut tables = Vec::with_capacity(10);
+        let mut put = |bytes| sink.put(bytes);
+        each_table!(self, |_index, table| tables.push(table.save(&mut put)?));
+        let root = Root {
+            fold: FOLD_VERSION,
+            core: self.core.clone(),
+            tables,
+        };
+        Ok(serde_json::to_vec(&root).unwrap_or_default())
+    }
+
+    /// Forgets where pages were written: the next [`SessionState::save`] writes every page that
+    /// is here. Bring in those of [`SessionState::away`] before.
+    pub fn unsave(&mut self) {
+        each_table!(self, |_index, table| table.unsave());
+    }
+
+    /// The state of a root, its pages still away.
+    pub fn restore(root: &[u8]) -> Result<Self, PageError> {
+        #[derive(Deserialize)]
+        struct Version {
+            fold: u32,
+        }
+        let version: Version = serde_json::from_slice(root)?;
+        if version.fold != FOLD_VERSION {
+            return Err(PageError::Version {
+                found: version.fold,
+            });
+        }
+        let root: Root = serde_json::from_slice(root)?;
+        let mut state = Self {
+            core: root.core,
+            ..Self::default()
+        };
+        let mut tables = root.tables.into_iter();
+        each_table!(state, |_index, table| {
+            if let Some(root) = tables.next() {
+                *table = Table::restore(NAMES.get(_index).copied().unwrap_or("keys"), root);
+            }
+        });
+        Ok(state)
+    }
+
+    /// The pages that must be here before `event` is applied. Ask again after bringing them in:
+    /// a task's page names its neighbours.
+    #[must_use]
+    pub fn missing(&mut self, event: &Event) -> Vec<PageId> {
+        let mut wanted: Vec<(usize, String)> = Vec::new();
+        let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
+        wanted.push((3, lane.to_owned()));
+        if let Some(key) = &event.key {
+            let hashed = hashed_key(key);
+            wanted.extend([(8, hashed.clone()), (9, hashed)]);
+        }
+        let mut tasks: Vec<TaskId> = Vec::new();
+        if event.kind != Kind::MESSAGE_ADDED {
+            match event.fact() {
+                Ok(Fact::ToolCall(fact)) => wanted.push((1, fact.call.0)),
+                Ok(Fact::ToolResult(fact)) => wanted.push((1, fact.call.0)),
+                Ok(Fact::ApiCall(fact)) => wanted.extend(fact.call.map(|call| (1, call.0))),
+                Ok(Fact::ApiResult(fact)) => {
+                    wanted.extend(fact.call.map(|call| (1, call.0)));
+                    wanted.extend(usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
+                }
+                Ok(Fact::Usage(fact)) => {
+                    wanted.extend(usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
+                }
+                Ok(Fact::TurnStarted(fact)) => {
+                    let turn = fact.turn.unwrap_or(self.core.turns.last.next());
+                    wanted.push((2, turn.to_string()));
+                }
+                Ok(Fact::TurnDecided(fact)) => {
+                    wanted.extend(
+                        self.turn_named(fact.turn, lane)
+                            .map(|turn| (2, turn.to_string())),
+                    );
+                }
+                Ok(Fact::TurnFinished(fact)) => {
+                    wanted.extend(
+                        self.turn_named(fact.turn, lane)
+                            .map(|turn| (2, turn.to_string())),
+                    );
+                    wanted.extend(usage_keys(None, lane).map(|key| (7, key)));
+                }
+                Ok(Fact::FileTouched(fact)) => {
+                    wanted.extend(fact.to.map(|path| (4, path)));
+                    wanted.push((4, fact.path));
+                }
+                Ok(Fact::Artifact(fact)) => wanted.push((6, fact.name)),
+                Ok(Fact::Checkpoint(fact)) => {
+                    let number = fact.number.unwrap_or(self.core.checkpoints.last + 1);
+                    wanted.push((5, number.to_string()));
+                }
+                Ok(Fact::TaskCreated(fact)) => {
+                    tasks.extend(self.task_neighbours(&fact.task));
+                    tasks.extend(fact.parent);
+                    tasks.extend(fact.depends);
+                }
+                Ok(Fact::TaskChanged(fact)) => {
+                    tasks.extend(self.task_neighbours(&fact.task));
+                    tasks.extend(fact.depends.unwrap_or_default());
+                }
+                Ok(Fact::TaskStatus(fact)) => tasks.extend(self.task_neighbours(&fact.task)),
+                _ => {}
+            }
+        }
+        wanted.extend(tasks.into_iter().map(|task| (0, task.0)));
+        let mut missing = Vec::new();
+        each_table!(self, |index, table| {
+            for (_, key) in wanted.iter().filter(|(wanted, _)| *wanted == index) {
+                for page in table
+                    .missing(key)
+                    .into_iter()
+                    .map(|page| PageId { table: index, page })
+                {
+                    if !missing.contains(&page) {
+                        missing.push(page);
+                    }
+                }
+            }
+        });
+        missing
+    }
+
+    /// Is every page here?
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let [keys_new, keys_old] = &self.keys;
+        self.tasks.is_whole()
+            && self.calls.is_whole()
+            && self.turns.is_whole()
+            && self.lanes.is_whole()
+            && self.files.is_whole()
+            && self.checkpoints.is_whole()
+            && self.artifacts.is_whole()
+            && self.usage.is_whole()
+            && keys_new.is_whole()
+            && keys_old.is_whole()
+    }
+
+    /// Every page that is not here.
+    #[must_use]
+    pub fn away(&mut self) -> Vec<PageId> {
+        let mut away = Vec::new();
+        each_table!(self, |index, table| {
+            away.extend(
+                table
+                    .away()
+                    .into_iter()
+                    .map(|page| PageId { table: index, page }),
+            );
+        });
+        away
+    }
+
+    /// Where a page that is not here lies.
+    #[must_use]
+    pub fn page_ref(&mut self, page: PageId) -> Option<PageRef> {
+        let mut found = None;
+        each_table!(self, |index, table| if index == page.table {
+            found = table.page_ref(page.page);
+        });
+        found
+    }
+
+    /// Brings a page in.
+    pub fn install(&mut self, page: PageId, bytes: &[u8]) -> Result<(), PageError> {
+        each_table!(self, |index, table| if index == page.table {
+            table.install(page.page, bytes)?;
+        });
+        Ok(())
+    }
+
+    /// The state after a rewind: `base` is the state at the place gone back to, `before` the
+    /// state just before the rewind. What never reverts is taken from `before`.
+    #[must_use]
+    pub fn rewound(base: Self, before: Self) -> Self {
+        let mut state = base;
+        let core = before.core;
+        state.core.seq = core.seq;
+        state.core.at = core.at;
+        state.core.epoch = core.epoch;
+        state.core.writing = core.writing;
+        state.core.turns.last = core.turns.last;
+        state.core.checkpoints.last = core.checkpoints.last;
+        state.core.usage = core.usage;
+        state.core.health.recoveries = core.health.recoveries;
+        state.core.health.requires_validation = core.health.requires_validation;
+        state.core.health.erased = core.health.erased;
+        state.core.rewinds = core.rewinds;
+        state.usage = before.usage;
+        state.keys = before.keys;
+        state
+    }
+}
+
+const NAMES: [&str; 10] = [
+    "tasks",
+    "calls",
+    "turns",
+    "lanes",
+    "files",
+    "checkpoints",
+    "artifacts",
+    "usage",
+    "keys",
+    "keys",
+];
+
+/// Keys are kept by hash: a caller's keys may be long.
+fn hashed_key(key: &str) -> String {
+    let hash = blake3::hash(key.as_bytes());
+    hash.to_hex().as_str().chars().take(24).collect()
+}
+
+/// Where usage of a model in a lane is added up.
+fn usage_keys(model: Option<&str>, lane: &str) -> impl Iterator<Item = String> {
+    let model = model.map(|model| format!("model:{model}"));
+    model
+        .into_iter()
+        .chain(std::iter::once(format!("lane:{lane}")))
+}

@@ -1,0 +1,341 @@
+//! A map in pages, for the parts of a state that grow: tasks, files, calls, keys.
+//!
+//! A snapshot writes only the pages that changed, and a state that was restored reads only the
+//! pages it touches. Pages split one at a time (linear hashing), so that no single change costs
+//! more than two pages.
+//!
+//! Invariant: before a key is looked up or changed, the pages that [`Table::missing`] names have
+//! been installed. A key on a page that was not installed looks absent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::Digest;
+
+/// Where a page lies in the file that holds the pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageRef(pub u64, pub u32);
+
+#[derive(Debug, Clone)]
+enum Page<V> {
+    Here {
+        entries: Arc<BTreeMap<String, V>>,
+        at: Option<PageRef>,
+    },
+    Away(PageRef),
+}
+
+/// A map from text to `V`, in pages, with a digest of its entries. Clones share their pages.
+#[derive(Debug, Clone)]
+pub struct Table<V> {
+    name: &'static str,
+    pages: Vec<Page<V>>,
+    len: u64,
+    digest: Digest,
+    /// How many pages are not here.
+    away: usize,
+}
+
+/// A table without its entries: what the root of a snapshot holds of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TableRoot {
+    len: u64,
+    digest: Digest,
+    pages: Vec<PageRef>,
+}
+
+/// The mean number of entries at which a page splits.
+const FULL: u64 = 48;
+
+impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
+    pub(super) fn new(name: &'static str) -> Self {
+        let first = Page::Here {
+            entries: Arc::default(),
+            at: None,
+        };
+        Self {
+            name,
+            pages: vec![first],
+            len: 0,
+            digest: Digest::default(),
+            away: 0,
+        }
+    }
+
+    /// How many entries.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Has it none?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The entry under this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&V> {
+        match self.pages.get(self.page_of(key)) {
+            Some(Page::Here { entries, .. }) => entries.get(key),
+            _ => None,
+        }
+    }
+
+    /// Every entry that is here, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        self.pages.iter().flat_map(|page| {
+            match page {
+                Page::Here { entries, .. } => Some(entries.iter()),
+                Page::Away(_) => None,
+            }
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str(), value))
+        })
+    }
+
+    /// Puts an entry, or takes it out.
+    pub(super) fn set(&mut self, key: &str, value: Option<V>) {
+        let name = self.name;
+        let index = self.page_of(key);
+        let Some(Page::Here { entries, at }) = self.pages.get_mut(index) else {
+            return;
+        };
+        let old = entries.get(key);
+        if old == value.as_ref() {
+            return;
+        }
+        *at = None;
+        if let Some(old) = old {
+            self.digest.remove(entry_digest(name, key, old));
+            self.len -= 1;
+        }
+        if let Some(value) = value {
+            self.digest.add(entry_digest(name, key, &value));
+            self.len += 1;
+            Arc::make_mut(entries).insert(key.to_owned(), value);
+            if self.len > FULL * self.pages.len() as u64 {
+                self.split();
+            }
+        } else {
+            Arc::make_mut(entries).remove(key);
+        }
+    }
+
+    /// Changes the entry under this key, made by default where there is none.
+    pub(super) fn update(&mut self, key: &str, change: impl FnOnce(&mut V))
+    where
+        V: Default,
+    {
+        let mut value = self.get(key).cloned().unwrap_or_default();
+        change(&mut value);
+        self.set(key, Some(value));
+    }
+
+    /// The pages that must be here before `key` is looked up or set.
+    pub(super) fn missing(&self, key: &str) -> Vec<usize> {
+        let mut missing = Vec::new();
+        for index in [self.page_of(key), splits_into(self.pages.len()).0] {
+            if matches!(self.pages.get(index), Some(Page::Away(_))) && !missing.contains(&index) {
+                missing.push(index);
+            }
+        }
+        missing
+    }
+
+    /// Is every page here?
+    pub(super) const fn is_whole(&self) -> bool {
+        self.away == 0
+    }
+
+    /// Every page that is not here.
+    pub(super) fn away(&self) -> Vec<usize> {
+        let away =
+            |(index, page): (usize, &Page<V>)| matches!(page, Page::Away(_)).then_some(index);
+        self.pages.iter().enumerate().filter_map(away).collect()
+    }
+
+    pub(super) fn page_ref(&self, index: usize) -> Option<PageRef> {
+        match self.pages.get(index) {
+            Some(Page::Away(at)) => Some(*at),
+            _ => None,
+        }
+    }
+
+    /// Brings a page in. Its bytes were checked by whoever read them.
+    pub(super) fn install(&mut self, index: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
+        let read: BTreeMap<String, V> = serde_json::from_slice(bytes)?;
+        if let Some(page) = self.pages.get_mut(index) {
+            if let Page::Away(at) = page {
+                *page = Page::Here {
+                    entries: Arc::new(read),
+                    at: Some(*at),
+                };
+                self.away = self.away.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the pages that changed and gives the root over all of them.
+    pub(super) fn save<E>(
+        &mut self,
+        put: &mut impl FnMut(Vec<u8>) -> Result<PageRef, E>,
+    ) -> Result<TableRoot, E> {
+        let mut refs = Vec::with_capacity(self.pages.len());
+        for page in &mut self.pages {
+            refs.push(match page {
+                Page::Away(at) | Page::Here { at: Some(at), .. } => *at,
+                Page::Here { entries, at } => {
+                    let bytes = serde_json::to_vec(&**entries).unwrap_or_default();
+                    *at.insert(put(bytes)?)
+                }
+            });
+        }
+        Ok(TableRoot {
+            len: self.len,
+            digest: self.digest,
+            pages: refs,
+        })
+    }
+
+    pub(super) fn restore(name: &'static str, root: TableRoot) -> Self {
+        let mut pages: Vec<_> = root.pages.into_iter().map(Page::Away).collect();
+        let away = pages.len();
+        if pages.is_empty() {
+            pages.push(Page::Here {
+                entries: Arc::default(),
+                at: None,
+            });
+        }
+        Self {
+            name,
+            pages,
+            len: root.len,
+            digest: root.digest,
+            away,
+        }
+    }
+
+    /// Forgets where pages were written, so that the next snapshot writes all that is here.
+    pub(super) fn unsave(&mut self) {
+        for page in &mut self.pages {
+            if let Page::Here { at, .. } = page {
+                *at = None;
+            }
+        }
+    }
+
+    fn page_of(&self, key: &str) -> usize {
+        place(hash(key), self.pages.len())
+    }
+
+    fn split(&mut self) {
+        let (from, to) = splits_into(self.pages.len());
+        let count = self.pages.len() + 1;
+        let Some(Page::Here { entries, at }) = self.pages.get_mut(from) else {
+            return;
+        };
+        let (stay, go) = std::mem::take(Arc::make_mut(entries))
+            .into_iter()
+            .partition(|(key, _)| place(hash(key), count) != to);
+        *entries = Arc::new(stay);
+        *at = None;
+        self.pages.push(Page::Here {
+            entries: Arc::new(go),
+            at: None,
+        });
+    }
+}
+
+fn entry_digest<V: Serialize>(name: &str, key: &str, value: &V) -> Digest {
+    Digest::of(name, key, &serde_json::to_vec(value).unwrap_or_default())
+}
+
+fn hash(key: &str) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes
+        .iter_mut()
+        .zip(blake3::hash(key.as_bytes()).as_bytes())
+    {
+        *to = *from;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// The page of a hash among `count` pages.
+fn place(hash: u64, count: usize) -> usize {
+    let whole = count.next_power_of_two();
+    let index = usize::try_from(hash & (whole as u64 - 1)).unwrap_or(0);
+    if index < count {
+        index
+    } else {
+        index - whole / 2
+    }
+}
+
+/// Which page splits next when there are `count`, and the index of the page it gives.
+fn splits_into(count: usize) -> (usize, usize) {
+    (count - (count + 1).next_power_of_two() / 2, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_however_many_pages_there_are() {
+        let mut table = Table::<u64>::new("t");
+        for n in 0..20_000_u64 {
+            table.set(&n.to_string(), Some(n));
+        }
+        assert_eq!(table.len(), 20_000);
+        assert!(table.pages.len() > 400);
+        assert!((0..20_000_u64).all(|n| table.get(&n.to_string()) == Some(&n)));
+        let most = table.pages.iter().map(|page| match page {
+            Page::Here { entries, .. } => entries.len(),
+            Page::Away(_) => 0,
+        });
+        assert!(most.max().unwrap() < 200);
+        for n in 0..20_000_u64 {
+            table.set(&n.to_string(), None);
+        }
+        assert!(table.is_empty());
+        assert_eq!(table.digest(), Digest::default());
+    }
+
+    #[test]
+    fn a_snapshot_writes_only_what_changed_and_a_look_up_reads_only_what_it_needs() {
+        let mut table = Table::<u64>::new("t");
+        (0..5000_u64).for_each(|n| table.set(&n.to_string(), Some(n)));
+        let mut disk: Vec<Vec<u8>> = Vec::new();
+        let mut put = |bytes: Vec<u8>| {
+            disk.push(bytes);
+            Ok::<_, ()>(PageRef(disk.len() as u64 - 1, 0))
+        };
+        table.save(&mut put).unwrap();
+        table.set("77", Some(1));
+        let root = table.save(&mut put).unwrap();
+        assert_eq!(disk.len(), table.pages.len() + 1);
+
+        let mut again = Table::<u64>::restore("t", root);
+        assert_eq!(again.get("77"), None);
+        for index in again.missing("77") {
+            let at = again.page_ref(index).unwrap();
+            again.install(index, &disk[at.0 as usize]).unwrap();
+        }
+        assert_eq!(again.get("77"), Some(&1));
+        assert!(again.away().len() + 2 >= table.pages.len());
+        again.set("77", Some(77));
+        table.set("77", Some(77));
+        assert_eq!(again.digest(), table.digest());
+    }
+}

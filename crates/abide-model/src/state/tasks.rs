@@ -1,0 +1,175 @@
+//! The fold of task facts. Readiness and progress are kept with each change.
+
+use super::{SessionState, TaskState};
+use crate::fact::{TaskChange, TaskCreated, TaskStatus, TaskStatusChange};
+use crate::{Anomaly, Event, TaskId};
+
+/// The most characters of a title that a state holds.
+const TITLE: usize = 200;
+
+impl SessionState {
+    pub(super) fn task_created(&mut self, event: &Event, fact: &TaskCreated) -> Option<Anomaly> {
+        let id = fact.task.as_str();
+        if self.tasks.get(id).is_some_and(|task| task.known) {
+            return Some(Anomaly::DuplicateTask);
+        }
+        let order = self.core.tasks.total;
+        self.core.tasks.total += 1;
+        *self
+            .core
+            .tasks
+            .by_status
+            .entry(TaskStatus::Planned)
+            .or_default() += 1;
+        let parent = fact.parent.clone().filter(|parent| *parent != fact.task);
+        self.change_task(id, |task| {
+            task.known = true;
+            task.title = fact.title.chars().take(TITLE).collect();
+            task.parent.clone_from(&parent);
+            task.order = order;
+            task.priority = fact.priority;
+            task.created = event.seq;
+            task.changed = event.seq;
+        });
+        if let Some(parent) = &parent {
+            self.change_task(parent.as_str(), |task| task.children.0 += 1);
+        }
+        let depends = self.set_dependencies(&fact.task, &fact.depends);
+        let odd_parent = fact
+            .parent
+            .as_ref()
+            .is_some_and(|parent| *parent == fact.task);
+        (odd_parent || depends.is_some()).then_some(Anomaly::SelfDependency)
+    }
+
+    pub(super) fn task_changed(&mut self, event: &Event, fact: &TaskChange) -> Option<Anomaly> {
+        let id = fact.task.as_str();
+        if !self.tasks.get(id).is_some_and(|task| task.known) {
+            return Some(Anomaly::UnknownTask);
+        }
+        self.change_task(id, |task| {
+            if let Some(title) = &fact.title {
+                task.title = title.chars().take(TITLE).collect();
+            }
+            task.priority = fact.priority.unwrap_or(task.priority);
+            task.changed = event.seq;
+        });
+        fact.depends
+            .as_ref()
+            .and_then(|depends| self.set_dependencies(&fact.task, depends))
+    }
+
+    pub(super) fn task_status(
+        &mut self,
+        event: &Event,
+        fact: &TaskStatusChange,
+    ) -> Option<Anomaly> {
+        let id = fact.task.as_str();
+        let Some(before) = self.tasks.get(id).filter(|task| task.known).cloned() else {
+            return Some(Anomaly::UnknownTask);
+        };
+        let (was, now) = (before.status, fact.status);
+        let begun = now.is_active() && !was.is_active();
+        self.change_task(id, |task| {
+            task.status = now;
+            task.foreign.clone_from(&fact.foreign);
+            task.changed = event.seq;
+            task.attempts += u64::from(begun);
+            if fact.result.is_some() {
+                task.result = Some(event.seq);
+            }
+        });
+        if begun {
+            self.core.tasks.active = Some(fact.task.clone());
+        }
+        let counts = &mut self.core.tasks.by_status;
+        if let Some(count) = counts.get_mut(&was) {
+            *count = count.saturating_sub(1);
+        }
+        counts.retain(|_, count| *count > 0);
+        *counts.entry(now).or_default() += 1;
+        if was.is_done() != now.is_done() {
+            let step = |count: u64| {
+                if now.is_done() {
+                    count + 1
+                } else {
+                    count.saturating_sub(1)
+                }
+            };
+            if let Some(parent) = &before.parent {
+                self.change_task(parent.as_str(), |task| {
+                    task.children.1 = step(task.children.1)
+                });
+            }
+            let unstep = |count: u64| {
+                if now.is_done() {
+                    count.saturating_sub(1)
+                } else {
+                    count + 1
+                }
+            };
+            for dependent in &before.dependents {
+                self.change_task(dependent.as_str(), |task| task.waits = unstep(task.waits));
+            }
+        }
+        (!now.may_follow(was)).then_some(Anomaly::IllegalTransition)
+    }
+
+    /// The tasks that a fact about this one touches: itself, its parent, and what waits for it.
+    pub(super) fn task_neighbours(&self, task: &TaskId) -> Vec<TaskId> {
+        let mut names = vec![task.clone()];
+        if let Some(state) = self.tasks.get(task.as_str()) {
+            names.extend(state.parent.iter().cloned());
+            names.extend(state.dependents.iter().cloned());
+            names.extend(state.depends.iter().cloned());
+        }
+        names
+    }
+
+    fn set_dependencies(&mut self, id: &TaskId, depends: &[TaskId]) -> Option<Anomaly> {
+        let mut wanted = depends.to_vec();
+        wanted.sort();
+        wanted.dedup();
+        let own = wanted.iter().position(|depend| depend == id);
+        if let Some(own) = own {
+            wanted.remove(own);
+        }
+        let before = self
+            .tasks
+            .get(id.as_str())
+            .map(|task| task.depends.clone())
+            .unwrap_or_default();
+        for gone in before.iter().filter(|depend| !wanted.contains(depend)) {
+            self.change_task(gone.as_str(), |task| {
+                task.dependents.retain(|name| name != id)
+            });
+        }
+        for new in wanted.iter().filter(|depend| !before.contains(depend)) {
+            self.change_task(new.as_str(), |task| task.dependents.push(id.clone()));
+        }
+        let open = |depend: &&TaskId| {
+            self.tasks
+                .get(depend.as_str())
+                .is_none_or(|task| !task.known || !task.status.is_done())
+        };
+        let waits = wanted.iter().filter(open).count() as u64;
+        let edges = &mut self.core.tasks.dependencies;
+        *edges = edges.saturating_sub(before.len() as u64) + wanted.len() as u64;
+        self.change_task(id.as_str(), |task| {
+            task.depends = wanted;
+            task.waits = waits;
+        });
+        own.map(|_| Anomaly::SelfDependency)
+    }
+
+    /// Changes a task and keeps the count of those that are ready.
+    fn change_task(&mut self, id: &str, change: impl FnOnce(&mut TaskState)) {
+        let mut ready = self.core.tasks.ready;
+        self.tasks.update(id, |task| {
+            ready -= u64::from(task.is_ready()).min(ready);
+            change(task);
+            ready += u64::from(task.is_ready());
+        });
+        self.core.tasks.ready = ready;
+    }
+}

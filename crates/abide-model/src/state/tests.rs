@@ -1,0 +1,310 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Anomaly, Limits, NewEvent, Payload, Timestamp};
+
+fn event(seq: u64, kind: &str, data: &str) -> Event {
+    let data = Payload::new(data, &Limits::default()).unwrap();
+    let at = Timestamp::from_millis(i64::try_from(seq).unwrap());
+    NewEvent::new(Kind::new(kind).unwrap(), data).into_event(Seq(seq), at)
+}
+
+fn fold(facts: &[(&str, &str)]) -> (SessionState, Vec<Option<Anomaly>>) {
+    let mut state = SessionState::default();
+    let odd = facts
+        .iter()
+        .zip(1..)
+        .map(|((kind, data), seq)| state.apply(&event(seq, kind, data)))
+        .collect();
+    (state, odd)
+}
+
+#[test]
+fn calls_are_open_until_their_result_comes() {
+    let (state, odd) = fold(&[
+        ("tool.called", r#"{"call":"a","name":"bash"}"#),
+        (
+            "tool.called",
+            r#"{"call":"b","name":"edit","observed":true}"#,
+        ),
+        ("tool.finished", r#"{"call":"a","ok":false}"#),
+        ("tool.finished", r#"{"call":"zzz"}"#),
+        ("tool.called", r#"{"call":"b","name":"edit"}"#),
+    ]);
+    assert_eq!(
+        odd,
+        [
+            None,
+            None,
+            None,
+            Some(Anomaly::UnknownCall),
+            Some(Anomaly::DuplicateCall)
+        ]
+    );
+    assert_eq!(state.calls.len(), 1);
+    assert_eq!(state.calls.get("b").unwrap().seq, Seq(5));
+    assert_eq!((state.core.calls.tools, state.core.calls.failed), (3, 1));
+    assert_eq!(state.core.health.anomalies, 2);
+}
+
+#[test]
+fn readiness_follows_dependencies_and_parts() {
+    let (mut state, odd) = fold(&[
+        ("task.created", r#"{"task":"P1","title":"phase"}"#),
+        ("task.created", r#"{"task":"P1.a","parent":"P1"}"#),
+        (
+            "task.created",
+            r#"{"task":"P1.b","parent":"P1","depends":["P1.a","later"]}"#,
+        ),
+    ]);
+    assert_eq!(odd, [None; 3]);
+    assert_eq!(
+        state.core.tasks.ready, 1,
+        "only the leaf that waits for nothing"
+    );
+    let steps = [
+        (
+            "task.status",
+            r#"{"task":"P1.a","status":"implementing"}"#,
+            0,
+        ),
+        (
+            "task.status",
+            r#"{"task":"P1.a","status":"complete","result":{"n":1}}"#,
+            0,
+        ),
+        ("task.created", r#"{"task":"later"}"#, 1),
+        ("task.status", r#"{"task":"later","status":"obsolete"}"#, 1),
+    ];
+    for ((kind, data, ready), seq) in steps.into_iter().zip(4..) {
+        assert_eq!(state.apply(&event(seq, kind, data)), None);
+        assert_eq!(state.core.tasks.ready, ready, "{data}");
+    }
+    assert!(state.tasks.get("P1.b").unwrap().is_ready());
+    assert_eq!(state.tasks.get("P1").unwrap().children, (2, 1));
+    assert_eq!(state.tasks.get("P1.a").unwrap().attempts, 1);
+    let back = state.apply(&event(
+        8,
+        "task.status",
+        r#"{"task":"P1.a","status":"planned"}"#,
+    ));
+    assert_eq!(back, Some(Anomaly::IllegalTransition));
+}
+
+#[test]
+fn every_kind_of_the_vocabulary_folds_and_garbage_is_an_anomaly() {
+    for kind in Kind::VOCABULARY {
+        let mut state = SessionState::default();
+        state.apply(&event(1, kind, "{}"));
+        state.apply(&event(
+            2,
+            kind,
+            r#"{"call":1,"task":[],"path":{},"turn":"x","role":7}"#,
+        ));
+        assert_eq!(state.core.seq, Seq(2));
+    }
+    let (state, odd) = fold(&[
+        ("message.added", r#"{"content":"no role"}"#),
+        ("x.mine", "{}"),
+    ]);
+    assert_eq!(odd, [Some(Anomaly::Malformed), None]);
+    assert_eq!(state.core.messages.total, 1);
+}
+
+#[test]
+fn keys_are_remembered_for_ten_thousand_events_and_forgotten_in_time() {
+    let mut state = SessionState::default();
+    for seq in 1..=25_000 {
+        let mut event = event(seq, "x.k", "{}");
+        event.key = Some(format!("key {seq}"));
+        state.apply(&event);
+    }
+    assert_eq!(state.key("key 25000"), Some(Seq(25_000)));
+    assert_eq!(state.key("key 15001"), Some(Seq(15_001)));
+    assert_eq!(state.key("key 1"), None);
+}
+
+#[test]
+fn a_rewind_reverts_the_work_and_never_the_counters() {
+    let (base, _) = fold(&[
+        ("turn.started", r#"{"agent":"a"}"#),
+        ("message.added", r#"{"role":"user","content":"x"}"#),
+    ]);
+    let mut before = base.clone();
+    before.apply(&event(
+        3,
+        "message.added",
+        r#"{"role":"user","content":"y"}"#,
+    ));
+    before.apply(&event(4, "turn.started", r#"{"agent":"b"}"#));
+    before.apply(&event(5, "usage.recorded", r#"{"input_tokens":7}"#));
+    let mut state = SessionState::rewound(base, before);
+    state.apply(&event(6, "session.rewound", r#"{"to":2}"#));
+    assert_eq!(state.core.messages.total, 1);
+    assert_eq!(state.core.turns.last.0, 2);
+    assert_eq!(state.core.usage.input_tokens, 7);
+    assert_eq!(
+        state.core.lineage.ranges(),
+        [(Seq(1), Seq(2)), (Seq(6), Seq(6))]
+    );
+    assert_eq!(state.core.seq, Seq(6));
+}
+
+struct Disk(Vec<Vec<u8>>);
+
+impl PageSink for Disk {
+    type Error = ();
+    fn put(&mut self, page: Vec<u8>) -> Result<PageRef, ()> {
+        self.0.push(page);
+        Ok(PageRef(self.0.len() as u64 - 1, 0))
+    }
+}
+
+fn bring(state: &mut SessionState, disk: &Disk, event: &Event) {
+    loop {
+        let missing = state.missing(event);
+        if missing.is_empty() {
+            break;
+        }
+        for page in missing {
+            let at = state.page_ref(page).unwrap();
+            state.install(page, &disk.0[at.0 as usize]).unwrap();
+        }
+    }
+}
+
+fn any_fact() -> impl Strategy<Value = (String, String)> {
+    let name = || "[a-e][0-9]";
+    prop_oneof![
+        (name(), name()).prop_map(|(a, b)| (
+            "task.created".into(),
+            format!(r#"{{"task":"{a}","depends":["{b}"]}}"#)
+        )),
+        (name(), name()).prop_map(|(a, b)| (
+            "task.created".into(),
+            format!(r#"{{"task":"{a}","parent":"{b}"}}"#)
+        )),
+        (name(), name()).prop_map(|(a, b)| (
+            "task.changed".into(),
+            format!(r#"{{"task":"{a}","depends":["{b}"]}}"#)
+        )),
+        (
+            name(),
+            prop_oneof!["planned", "complete", "implementing", "obsolete"]
+        )
+            .prop_map(|(a, s)| (
+                "task.status".into(),
+                format!(r#"{{"task":"{a}","status":"{s}"}}"#)
+            )),
+        name().prop_map(|a| (
+            "tool.called".into(),
+            format!(r#"{{"call":"{a}","name":"t"}}"#)
+        )),
+        name().prop_map(|a| ("tool.finished".into(), format!(r#"{{"call":"{a}"}}"#))),
+        name().prop_map(|a| (
+            "file.touched".into(),
+            format!(r#"{{"path":"{a}","op":"write"}}"#)
+        )),
+        name().prop_map(|a| ("turn.started".into(), format!(r#"{{"agent":"{a}"}}"#))),
+        name().prop_map(|_| (
+            "turn.finished".into(),
+            r#"{"status":"ok","usage":{"input_tokens":3}}"#.into()
+        )),
+        name().prop_map(|a| (
+            "message.added".into(),
+            format!(r#"{{"role":"{a}","content":"x"}}"#)
+        )),
+        name().prop_map(|a| ("checkpoint.created".into(), format!(r#"{{"label":"{a}"}}"#))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Snapshot + tail equals full replay, wherever the snapshots are taken, with pages brought
+    /// in only as they are needed.
+    #[test]
+    fn snapshot_and_tail_equal_full_replay(
+        facts in proptest::collection::vec(any_fact(), 1..300),
+        every in 1usize..60,
+    ) {
+        let mut whole = SessionState::default();
+        let mut paged = SessionState::default();
+        let mut disk = Disk(Vec::new());
+        for (n, (kind, data)) in facts.iter().enumerate() {
+            let mut event = event(n as u64 + 1, kind, data);
+            event.key = (n % 3 == 0).then(|| format!("k{}", n % 50));
+            if n % every == 0 {
+                let root = paged.save(&mut disk).unwrap();
+                paged = SessionState::restore(&root).unwrap();
+            }
+            bring(&mut paged, &disk, &event);
+            prop_assert_eq!(whole.apply(&event), paged.apply(&event));
+            prop_assert_eq!(whole.digest(), paged.digest());
+        }
+    }
+
+    /// A state that went through rewinds as they came equals one fold over the lineage.
+    #[test]
+    fn rewinds_as_they_come_equal_a_fold_over_the_lineage(
+        facts in proptest::collection::vec((any_fact(), 0u64..1000), 1..120),
+    ) {
+        let mut events: Vec<Event> = Vec::new();
+        let mut states = vec![SessionState::default()];
+        let mut rewinds = Vec::new();
+        for (n, ((kind, data), back)) in facts.iter().enumerate() {
+            let seq = n as u64 + 1;
+            let mut state = states.last().unwrap().clone();
+            if *back < 100 && seq > 2 {
+                let to = 1 + back % (seq - 1);
+                let event = event(seq, "session.rewound", &format!(r#"{{"to":{to}}}"#));
+                state = SessionState::rewound(states[to as usize].clone(), state);
+                state.apply(&event);
+                rewinds.push((Seq(seq), Seq(to)));
+                events.push(event);
+            } else {
+                let mut event = event(seq, kind, data);
+                event.key = (n % 4 == 0).then(|| format!("k{n}"));
+                state.apply(&event);
+                events.push(event);
+            }
+            states.push(state);
+        }
+        let lineage = crate::Lineage::at(Seq(events.len() as u64), &rewinds);
+        let mut folded = SessionState::default();
+        for event in &events {
+            if lineage.contains(event.seq) {
+                folded.apply(event);
+            } else {
+                folded.apply_dead(event);
+            }
+        }
+        prop_assert_eq!(&folded.core, &states.last().unwrap().core);
+        prop_assert_eq!(folded.digest(), states.last().unwrap().digest());
+        prop_assert_eq!(&folded.core.lineage, &lineage);
+    }
+
+    /// What is kept with each change equals what a look over all tasks gives.
+    #[test]
+    fn derived_counts_equal_a_full_look(facts in proptest::collection::vec(any_fact(), 1..300)) {
+        let mut state = SessionState::default();
+        for ((kind, data), seq) in facts.iter().zip(1..) {
+            state.apply(&event(seq, kind, data));
+        }
+        let ready = state.tasks.iter().filter(|(_, task)| task.is_ready()).count() as u64;
+        prop_assert_eq!(state.core.tasks.ready, ready);
+        for (id, task) in state.tasks.iter() {
+            let open = |name: &&TaskId| {
+                state.tasks.get(name.as_str()).is_none_or(|task| !task.known || !task.status.is_done())
+            };
+            prop_assert_eq!(task.waits, task.depends.iter().filter(open).count() as u64, "{}", id);
+            let children: Vec<_> = state
+                .tasks
+                .iter()
+                .filter(|(_, child)| child.parent.as_ref().is_some_and(|parent| parent.as_str() == id))
+                .collect();
+            let done = children.iter().filter(|(_, child)| child.status.is_done()).count();
+            prop_assert_eq!(task.children, (children.len() as u64, done as u64));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What a store is. Implemented on local files, in memory, and on a shared database.
+//!
+//! The traits speak of sessions and events only; nothing of files, rows or wires shows here.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{
+    AppendError, Epoch, Event, NewEvent, Seq, SessionFields, SessionId, SessionRef, SessionState,
+    Ticket, Timestamp,
+};
+
+/// What a store answers, once it has.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// How safe an event is when it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
+pub enum Durability {
+    /// Handed to the operating system: survives the death of the process, not a power cut.
+    Buffered,
+    /// On stable storage: survives a power cut.
+    #[default]
+    Synced,
+}
+
+/// What to do with an event that does not fit what came before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OddEvents {
+    /// Keep it and say what is odd.
+    #[default]
+    Keep,
+    /// Refuse the batch.
+    Refuse,
+}
+
+/// Who holds a session for writing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct WriterHolder {
+    /// Its process.
+    pub process: u32,
+    /// Its program.
+    pub program: String,
+    /// Its machine.
+    pub host: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl fmt::Display for WriterHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (process {} on {}) since {}",
+            self.program, self.process, self.host, self.since
+        )
+    }
+}
+
+/// Why a store could not do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such session.
+    #[error("there is no session {reference}")]
+    NoSession {
+        /// As it was asked for.
+        reference: String,
+    },
+    /// More than one session fits.
+    #[error("{reference} could be any of: {}", matches.join(", "))]
+    Ambiguous {
+        /// As it was asked for.
+        reference: String,
+        /// Some that fit.
+        matches: Vec<String>,
+    },
+    /// Another writer has the session.
+    #[error("session {session} is held by {holder}")]
+    Held {
+        /// Which session.
+        session: SessionId,
+        /// By whom.
+        holder: WriterHolder,
+    },
+    /// The store was written by a newer version.
+    #[error("{place} is of version {found}; this program knows {known}")]
+    NewerVersion {
+        /// What.
+        place: String,
+        /// Its version.
+        found: u64,
+        /// The newest this program knows.
+        known: u64,
+    },
+    /// Something is not what it should be.
+    #[error("{place} is damaged: {reason}")]
+    Damaged {
+        /// What and where.
+        place: String,
+        /// In what way.
+        reason: String,
+    },
+    /// The storage said no.
+    #[error("{action} {place}")]
+    Storage {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        place: String,
+        /// Its answer.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// An append failed.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
+/// A session to be made.
+#[derive(Debug, Clone, Default)]
+pub struct NewSession {
+    /// What it is. With a `key`, the session that has that key is taken where there is one.
+    pub fields: SessionFields,
+}
+
+impl NewSession {
+    /// A session with a title.
+    #[must_use]
+    pub fn titled(title: impl Into<String>) -> Self {
+        Self {
+            fields: SessionFields {
+                title: Some(title.into()),
+                ..SessionFields::default()
+            },
+        }
+    }
+
+    /// With the client's own key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.fields.key = Some(key.into());
+        self
+    }
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// Its id.
+    pub id: SessionId,
+    /// Its short id: as long as it must be to be the only one.
+    pub short: String,
+}
+
+/// Which way to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// Oldest first.
+    #[default]
+    Forward,
+    /// Newest first.
+    Backward,
+}
+
+/// Which events to read, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventRange {
+    /// The least seq.
+    pub first: Seq,
+    /// The greatest seq.
+    pub last: Seq,
+    /// Which way.
+    pub direction: Direction,
+    /// The most events in one page.
+    pub limit: usize,
+}
+
+impl EventRange {
+    /// Everything, oldest first.
+    pub const ALL: Self = Self {
+        first: Seq::FIRST,
+        last: Seq(u64::MAX),
+        direction: Direction::Forward,
+        limit: 1024,
+    };
+
+    /// From `first` on.
+    #[must_use]
+    pub const fn from(first: Seq) -> Self {
+        Self { first, ..Self::ALL }
+    }
+
+    /// Newest first.
+    #[must_use]
+    pub const fn backward(self) -> Self {
+        Self {
+            direction: Direction::Backward,
+            ..self
+        }
+    }
+
+    /// At most so many in a page.
+    #[must_use]
+    pub const fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+}
+
+/// Something a reader should know about what it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadNote {
+    /// An unacknowledged write at the end was cut short. Nothing acknowledged is missing.
+    TornTail {
+        /// Where.
+        place: String,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Something is damaged. What can be read was read.
+    Damage {
+        /// Where: file and offset.
+        place: String,
+        /// In what way.
+        reason: String,
+        /// Which events are missing for it, where that is known.
+        lost: Option<(Seq, Seq)>,
+    },
+}
+
+impl fmt::Display for ReadNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TornTail { place, bytes } => {
+                write!(
+                    f,
+                    "{place}: {bytes} bytes of an unacknowledged write at the end were passed over"
+                )
+            }
+            Self::Damage {
+                place,
+                reason,
+                lost: None,
+            } => write!(f, "{place}: {reason}"),
+            Self::Damage {
+                place,
+                reason,
+                lost: Some((first, last)),
+            } if first == last => {
+                write!(f, "{place}: {reason} (event {first} is lost)")
+            }
+            Self::Damage {
+                place,
+                reason,
+                lost: Some((first, last)),
+            } => {
+                write!(f, "{place}: {reason} (events {first} to {last} are lost)")
+            }
+        }
+    }
+}
+
+/// A page of events.
+#[derive(Debug, Clone, Default)]
+pub struct EventPage {
+    /// The events, in the direction asked for.
+    pub events: Vec<Event>,
+    /// What to know about them.
+    pub notes: Vec<ReadNote>,
+    /// Where the next page starts; none at the end.
+    pub next: Option<Seq>,
+}
+
+/// Where sessions live.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Makes a session; with a key that is known, gives the session that has it. Durable.
+    fn create(&self, session: NewSession) -> Pending<'_, SessionId>;
+    /// Which session is meant?
+    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId>;
+    /// Every session, newest first.
+    fn list(&self) -> Pending<'_, Vec<SessionSummary>>;
+    /// Takes a session for writing, waiting so long for another writer to let go.
+    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>>;
+    /// Opens a session for reading.
+    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>>;
+}
+
+/// The one writer of a session. Dropping it lets the session go.
+pub trait SessionWriter: Send + Sync {
+    /// Takes events in, all or none. They are acknowledged when the ticket says so.
+    fn append(
+        &self,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError>;
+    /// The state after every event taken in so far.
+    fn state(&self) -> Result<SessionState, StoreError>;
+    /// This writer's epoch.
+    fn epoch(&self) -> Epoch;
+    /// What was found and mended when the session was opened.
+    fn notes(&self) -> Vec<ReadNote>;
+    /// Makes everything durable and lets the session go.
+    fn close(&self) -> Pending<'_, ()>;
+}
+
+/// Reads a session, beside its writer or without one.
+pub trait SessionReader: Send + Sync {
+    /// A page of events.
+    fn page(&self, range: EventRange) -> Pending<'_, EventPage>;
+    /// The last event that is acknowledged.
+    fn acknowledged(&self) -> Pending<'_, Seq>;
+    /// The state as of the last event that can be read.
+    fn state(&self) -> Pending<'_, SessionState>;
+}

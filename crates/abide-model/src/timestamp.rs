@@ -1,0 +1,139 @@
+//! A point in time, in whole milliseconds since 1970, as it stands in the journal.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Milliseconds since 1970-01-01T00:00:00Z, written as `2026-11-15T01:20:00.000Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Timestamp(i64);
+
+const MILLIS_A_DAY: i64 = 86_400_000;
+/// Year 0 to the last but one day of year 9999: what the written form and its parser can hold.
+const LEAST: i64 = -62_167_219_200_000;
+const GREATEST: i64 = 253_402_207_200_000;
+
+impl Timestamp {
+    /// The length of the written form.
+    pub const WIDTH: usize = 24;
+
+    /// From milliseconds since 1970, clamped to what the written form can hold.
+    #[must_use]
+    pub fn from_millis(millis: i64) -> Self {
+        Self(millis.clamp(LEAST, GREATEST))
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// The written form. On the append path, hence no formatter behind it.
+    #[must_use]
+    pub fn to_ascii(self) -> [u8; Self::WIDTH] {
+        let days = self.0.div_euclid(MILLIS_A_DAY);
+        let millis = self.0.rem_euclid(MILLIS_A_DAY);
+        // Civil date from a day count: the year is taken to begin in March, which puts the leap
+        // day last, so that months follow one linear rule over a 400-year era.
+        let shifted = days + 719_468;
+        let era = shifted.div_euclid(146_097);
+        let day_of_era = shifted.rem_euclid(146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        let month = if month_from_march < 10 {
+            month_from_march + 3
+        } else {
+            month_from_march - 9
+        };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+
+        let mut out = *b"0000-00-00T00:00:00.000Z";
+        let fields = [
+            (0, 4, year),
+            (5, 2, month),
+            (8, 2, day),
+            (11, 2, millis / 3_600_000),
+            (14, 2, millis / 60_000 % 60),
+            (17, 2, millis / 1000 % 60),
+            (20, 3, millis % 1000),
+        ];
+        for (start, width, value) in fields {
+            let mut rest = value;
+            for place in out.iter_mut().skip(start).take(width).rev() {
+                *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+                rest /= 10;
+            }
+        }
+        out
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.to_ascii()).unwrap_or("?"))
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = jiff::Error;
+
+    /// Any RFC 3339 time with an offset.
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        text.parse::<jiff::Timestamp>()
+            .map(|at| Self::from_millis(at.as_millisecond()))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_written_form_is_what_jiff_writes() {
+        for millis in [
+            0,
+            951_782_400_000,
+            1_709_164_800_001,
+            1_763_169_600_123,
+            GREATEST,
+            LEAST,
+        ] {
+            let written = Timestamp::from_millis(millis).to_string();
+            let jiff = jiff::Timestamp::from_millisecond(millis).unwrap();
+            assert_eq!(
+                written.parse::<jiff::Timestamp>().unwrap(),
+                jiff,
+                "{written}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_time_comes_back(millis in LEAST..=GREATEST) {
+            let at = Timestamp::from_millis(millis);
+            prop_assert_eq!(at.to_string().parse::<Timestamp>().unwrap(), at);
+        }
+    }
+}
