@@ -1,0 +1,276 @@
+//! Writing to a journal: one write and one sync for a batch of lines, rotation by size.
+//!
+//! Invariant: after an error the appender does nothing more. What it wrote and did not sync is
+//! cut off where that is possible; the next open finds and cuts it otherwise. A failed sync is
+//! never tried again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide_model::{Durability, Seq, SessionId};
+
+use crate::{
+    Access, JournalError, Lock, Mark, SegmentForm, SegmentHeader, SegmentName, Storage,
+    StorageFile, Sum, Watermark, write_full,
+};
+
+/// Where a journal ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The segment that is written.
+    pub segment: u64,
+    /// Where the next line goes.
+    pub offset: u64,
+    /// The last event.
+    pub seq: Seq,
+    /// Its sum.
+    pub sum: Sum,
+}
+
+/// The one writer of a journal's bytes.
+#[derive(Debug)]
+pub struct Appender {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    session: SessionId,
+    lock: Box<dyn Lock>,
+    file: Arc<dyn StorageFile>,
+    path: PathBuf,
+    end: Position,
+    watermark: Watermark,
+    /// Rotate when the segment has this many bytes.
+    limit: u64,
+    /// Written and not synced.
+    unsynced: bool,
+    /// Directories whose names are to be made durable with the next sync.
+    new_names: Vec<PathBuf>,
+    failed: bool,
+}
+
+impl Appender {
+    /// Starts the journal of a new session in `dir`, whose directories exist already.
+    /// `new_names` are the directories that must be synced for the journal to be found.
+    pub fn create(
+        storage: Arc<dyn Storage>,
+        dir: PathBuf,
+        session: SessionId,
+        lock: Box<dyn Lock>,
+        watermark: &Path,
+        limit: u64,
+        new_names: Vec<PathBuf>,
+    ) -> Result<Self, JournalError> {
+        let sum = Sum::genesis(session);
+        let (path, file) = new_segment(&*storage, &dir, 1)?;
+        let header = SegmentHeader {
+            session,
+            segment: 1,
+            first: Seq::FIRST,
+            prev: sum,
+        }
+        .write();
+        write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
+        let end = Position {
+            segment: 1,
+            offset: header.len() as u64,
+            seq: Seq::ZERO,
+            sum,
+        };
+        let watermark = Watermark::open(&*storage, watermark)?;
+        let failed = false;
+        Ok(Self {
+            storage,
+            dir,
+            session,
+            lock,
+            file,
+            path,
+            end,
+            watermark,
+            limit,
+            unsynced: true,
+            new_names,
+            failed,
+        })
+    }
+
+    /// Goes on at `end`, where recovery has found that the journal ends. What is not durable yet
+    /// becomes so with the next sync, and so do `new_names`.
+    pub fn resume(
+        storage: Arc<dyn Storage>,
+        dir: PathBuf,
+        session: SessionId,
+        lock: Box<dyn Lock>,
+        watermark: &Path,
+        limit: u64,
+        end: Position,
+        durable: Seq,
+        new_names: Vec<PathBuf>,
+    ) -> Result<Self, JournalError> {
+        let name = SegmentName {
+            number: end.segment,
+            form: SegmentForm::Plain,
+        };
+        let path = dir.join(name.file_name());
+        let file = storage
+            .open(&path, Access::Write)
+            .map_err(JournalError::io("open", &path))?;
+        let watermark = Watermark::open(&*storage, watermark)?;
+        let (unsynced, failed) = (end.seq > durable || !new_names.is_empty(), false);
+        Ok(Self {
+            storage,
+            dir,
+            session,
+            lock,
+            file,
+            path,
+            end,
+            watermark,
+            limit,
+            unsynced,
+            new_names,
+            failed,
+        })
+    }
+
+    /// Where the journal ends.
+    #[must_use]
+    pub const fn end(&self) -> Position {
+        self.end
+    }
+
+    /// Writes `lines`, the last of which is `last`, and syncs them when `durability` asks for it.
+    /// Without lines, it syncs what is not synced yet.
+    pub fn commit(
+        &mut self,
+        lines: &[u8],
+        last: (Seq, Sum),
+        durability: Durability,
+    ) -> Result<(), JournalError> {
+        if self.failed {
+            return Err(JournalError::Closed);
+        }
+        let committed = self.try_commit(lines, last, durability);
+        self.failed = committed.is_err();
+        committed
+    }
+
+    fn try_commit(
+        &mut self,
+        lines: &[u8],
+        last: (Seq, Sum),
+        durability: Durability,
+    ) -> Result<(), JournalError> {
+        self.check_fence()?;
+        if !lines.is_empty() {
+            if self.end.offset >= self.limit && self.end.seq > Seq::ZERO {
+                self.rotate()?;
+            }
+            if let Err(error) = write_full(&*self.file, lines, self.end.offset) {
+                // Nothing of a batch that failed may stay: a part of it would be recovered as
+                // events that were reported as not written.
+                let _ = self.file.truncate(self.end.offset);
+                return Err(JournalError::io("write", &self.path)(error));
+            }
+            self.end = Position {
+                offset: self.end.offset + lines.len() as u64,
+                seq: last.0,
+                sum: last.1,
+                ..self.end
+            };
+            self.unsynced = true;
+        }
+        if durability == Durability::Synced && self.unsynced {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        self.file
+            .sync()
+            .map_err(JournalError::io("sync", &self.path))?;
+        for dir in std::mem::take(&mut self.new_names) {
+            self.storage
+                .sync_dir(&dir)
+                .map_err(JournalError::io("sync", &dir))?;
+        }
+        self.unsynced = false;
+        self.watermark.write(Mark {
+            seq: self.end.seq,
+            sum: self.end.sum,
+            segment: self.end.segment,
+            offset: self.end.offset,
+        });
+        Ok(())
+    }
+
+    /// Begins the next segment. Its header says that everything before it is durable, so that
+    /// is made true first.
+    fn rotate(&mut self) -> Result<(), JournalError> {
+        if self.unsynced {
+            self.sync()?;
+        }
+        let number = self.end.segment + 1;
+        let (path, file) = new_segment(&*self.storage, &self.dir, number)?;
+        let header = SegmentHeader {
+            session: self.session,
+            segment: number,
+            first: self.end.seq.next(),
+            prev: self.end.sum,
+        }
+        .write();
+        write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
+        (self.file, self.path) = (file, path);
+        self.end = Position {
+            segment: number,
+            offset: header.len() as u64,
+            ..self.end
+        };
+        self.unsynced = true;
+        self.new_names.push(self.dir.clone());
+        // The name is made durable at once, whatever the batch asks for: a later sync of the
+        // file alone would not do it.
+        self.sync()
+    }
+
+    /// Refuses to write when the lock's file was replaced or somebody else has appended.
+    fn check_fence(&self) -> Result<(), JournalError> {
+        if !self
+            .lock
+            .still_holds()
+            .map_err(JournalError::io("check the lock of", &self.dir))?
+        {
+            return Err(JournalError::Fenced {
+                reason: "the lock file was replaced",
+            });
+        }
+        let len = self
+            .file
+            .len()
+            .map_err(JournalError::io("read", &self.path))?;
+        if len != self.end.offset {
+            return Err(JournalError::Fenced {
+                reason: "the journal was changed by somebody else",
+            });
+        }
+        Ok(())
+    }
+}
+
+fn new_segment(
+    storage: &dyn Storage,
+    dir: &Path,
+    number: u64,
+) -> Result<(PathBuf, Arc<dyn StorageFile>), JournalError> {
+    let path = dir.join(
+        SegmentName {
+            number,
+            form: SegmentForm::Plain,
+        }
+        .file_name(),
+    );
+    let file = storage
+        .open(&path, Access::CreateNew)
+        .map_err(JournalError::io("create", &path))?;
+    Ok((path, file))
+}

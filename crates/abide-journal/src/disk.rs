@@ -1,0 +1,177 @@
+//! The real file system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::FlockOperation;
+
+use crate::{Access, Lock, LockMode, Storage, StorageFile};
+
+/// The real file system. Directories are made 0700, files 0600.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+#[derive(Debug)]
+struct DiskFile(File);
+
+#[derive(Debug)]
+struct DiskLock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Storage for Disk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).mode(0o600);
+        match access {
+            Access::Read => &mut options,
+            Access::Write => options.write(true),
+            Access::Create => options.write(true).create(true).truncate(false),
+            Access::CreateNew => options.write(true).create_new(true),
+        };
+        Ok(Arc::new(DiskFile(options.open(path)?)))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            // A name that is not UTF-8 is none of ours.
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        match fs::DirBuilder::new().mode(0o700).create(dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+            made => made,
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+        let operation = match mode {
+            LockMode::Shared => FlockOperation::NonBlockingLockShared,
+            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        };
+        // The file is opened close-on-exec, as all are in std, so that no child keeps the lock.
+        // Where the file that was locked is no longer the one at the path, it was unlinked
+        // between: what stands there now is tried.
+        for _ in 0..100 {
+            let mut options = OpenOptions::new();
+            let file = options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)?;
+            match rustix::fs::flock(&file, operation) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let lock = DiskLock {
+                path: path.to_owned(),
+                file,
+            };
+            if lock.still_holds()? {
+                return Ok(Some(Box::new(lock)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl StorageFile for DiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.metadata().map(|metadata| metadata.len())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    /// `fdatasync`; on macOS std uses `F_FULLFSYNC`.
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+impl Lock for DiskLock {
+    fn still_holds(&self) -> io::Result<bool> {
+        let held = self.file.metadata()?;
+        match fs::metadata(&self.path) {
+            Ok(there) => Ok(there.ino() == held.ino() && there.dev() == held.dev()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A name for this boot of the machine, where there is one.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_exclusive_and_notices_that_its_file_was_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
+        assert!(Disk.lock(&path, LockMode::Exclusive).unwrap().is_none());
+        assert!(Disk.lock(&path, LockMode::Shared).unwrap().is_none());
+        assert!(held.still_holds().unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!held.still_holds().unwrap());
+        let second = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
+        assert!(!held.still_holds().unwrap());
+        assert!(second.still_holds().unwrap());
+    }
+
+    #[test]
+    fn a_child_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("30")
+            .spawn()
+            .unwrap();
+        drop(held);
+        let again = Disk.lock(&path, LockMode::Exclusive).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(again.is_some());
+    }
+}

@@ -1,0 +1,156 @@
+//! The first line of a segment: which journal it belongs to and where it goes on.
+
+use std::path::Path;
+
+use abide_model::{Seq, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::{JournalError, Sum};
+
+/// The version of the journal's format that this program writes, and the newest it reads.
+pub const JOURNAL_VERSION: u64 = 1;
+
+const SUM_FIELD: &str = ",\"sum\":\"";
+
+/// What the header of a segment says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Which session.
+    pub session: SessionId,
+    /// The number of the segment, from 1.
+    pub segment: u64,
+    /// The seq of its first event.
+    pub first: Seq,
+    /// The sum of the last line of the segment before.
+    pub prev: Sum,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire<'a> {
+    abide: &'a str,
+    version: u64,
+    session: SessionId,
+    segment: u64,
+    first: Seq,
+    prev: &'a str,
+    /// Names the key that the segment is encrypted with; room for a later version.
+    key: Option<&'a str>,
+}
+
+impl SegmentHeader {
+    /// The longest header.
+    pub(crate) const MAX: usize = 512;
+
+    /// Do these bytes start a header?
+    #[must_use]
+    pub fn is_header(line: &[u8]) -> bool {
+        line.starts_with(b"{\"abide\":\"journal\"")
+    }
+
+    /// The header as a line, its line break included.
+    #[must_use]
+    pub fn write(&self) -> Vec<u8> {
+        let wire = Wire {
+            abide: "journal",
+            version: JOURNAL_VERSION,
+            session: self.session,
+            segment: self.segment,
+            first: self.first,
+            prev: std::str::from_utf8(self.prev.as_ascii()).unwrap_or_default(),
+            key: None,
+        };
+        let mut text = serde_json::to_string(&wire).unwrap_or_default();
+        text.pop();
+        let sum = Sum::from_hash(&blake3::hash(text.as_bytes()));
+        text.push_str(SUM_FIELD);
+        text.push_str(&sum.to_string());
+        text.push_str("\"}\n");
+        text.into_bytes()
+    }
+
+    /// Reads a header. `Ok(None)` when it is damaged; an error when it is of a newer version. The
+    /// place and the reach of the sum are the same in every version.
+    pub fn read(line: &[u8], path: &Path) -> Result<Option<Self>, JournalError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
+        let Some((body, sum)) = line
+            .len()
+            .checked_sub(tail)
+            .and_then(|at| line.split_at_checked(at))
+        else {
+            return Ok(None);
+        };
+        let expected = format!("{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body)));
+        if sum != expected.as_bytes() {
+            return Ok(None);
+        }
+        let Ok(Version { version }) = serde_json::from_slice(line) else {
+            return Ok(None);
+        };
+        if version > JOURNAL_VERSION {
+            return Err(JournalError::NewerVersion {
+                path: path.to_owned(),
+                found: version,
+                known: JOURNAL_VERSION,
+            });
+        }
+        let Ok(wire) = serde_json::from_slice::<Wire<'_>>(line) else {
+            return Ok(None);
+        };
+        Ok(Sum::from_ascii(wire.prev.as_bytes()).map(|prev| Self {
+            session: wire.session,
+            segment: wire.segment,
+            first: wire.first,
+            prev,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_and_damage_is_noticed() {
+        let session = SessionId::new(Timestamp::from_millis(1), [3; 10]);
+        let header = SegmentHeader {
+            session,
+            segment: 2,
+            first: Seq(9),
+            prev: Sum::genesis(session),
+        };
+        let bytes = header.write();
+        let line = bytes.strip_suffix(b"\n").unwrap();
+        assert!(SegmentHeader::is_header(line) && line.len() < SegmentHeader::MAX);
+        assert_eq!(
+            SegmentHeader::read(line, Path::new("x")).unwrap(),
+            Some(header)
+        );
+        for at in 0..line.len() {
+            let mut flipped = line.to_vec();
+            flipped[at] ^= 1;
+            assert!(
+                !matches!(SegmentHeader::read(&flipped, Path::new("x")), Ok(Some(_))),
+                "{at}"
+            );
+        }
+        let newer = String::from_utf8(line.to_vec())
+            .unwrap()
+            .replace("\"version\":1", "\"version\":2");
+        let body = newer.split(SUM_FIELD).next().unwrap();
+        let newer = format!(
+            "{body}{SUM_FIELD}{}\"}}",
+            Sum::from_hash(&blake3::hash(body.as_bytes()))
+        );
+        let refused = SegmentHeader::read(newer.as_bytes(), Path::new("x"));
+        assert!(matches!(
+            refused,
+            Err(JournalError::NewerVersion { found: 2, .. })
+        ));
+    }
+}

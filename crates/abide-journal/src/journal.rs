@@ -1,0 +1,527 @@
+//! Reading a journal: its segments in order, with damage told from a torn tail.
+//!
+//! A bad place is a **torn tail** when nothing proves that the event that belongs there was
+//! ever acknowledged: everything from there on is an unacknowledged write. It is **damage** when
+//! something does: the watermark, a later line (which says how far the journal was durable when
+//! it was written), or the header of a later segment. Damage costs what it covers, and reading
+//! goes on behind it.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide_model::Seq;
+
+use crate::{
+    Damage, DamageReason, JournalError, Line, Mark, Piece, Scan, ScanEnd, Segment, SegmentForm,
+    SegmentHeader, SegmentName, Storage, Sum, split,
+};
+
+/// A place from which to read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// The segment.
+    pub segment: u64,
+    /// Where in it a line starts.
+    pub offset: u64,
+    /// Which event that line is, where it is known.
+    pub expected: Option<Seq>,
+    /// The sum of the line before, where it is known.
+    pub sum: Option<Sum>,
+}
+
+impl Start {
+    /// The beginning of a session's journal.
+    #[must_use]
+    pub const fn beginning() -> Self {
+        Self {
+            segment: 1,
+            offset: 0,
+            expected: Some(Seq::FIRST),
+            sum: None,
+        }
+    }
+}
+
+/// What a walk over a journal comes upon.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// An event.
+    Event {
+        /// Its line.
+        line: Line<'a>,
+        /// The segment it is in.
+        segment: u64,
+        /// Where its line starts.
+        offset: u64,
+        /// Where the next one starts.
+        end: u64,
+        /// Its line break is there.
+        ended: bool,
+    },
+    /// Damage: something that was acknowledged, or is in the way, cannot be read.
+    Damage(Damage),
+    /// An unacknowledged write that was cut short. Nothing comes after it.
+    Torn {
+        /// The segment it is in.
+        segment: u64,
+        /// The file.
+        path: &'a Path,
+        /// Where it starts.
+        offset: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+}
+
+/// A journal, open for reading.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+}
+
+type Visit<'f> = dyn FnMut(Found<'_>) -> ControlFlow<()> + 'f;
+
+impl Journal {
+    /// The journal in this directory.
+    #[must_use]
+    pub fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
+        Self { storage, dir }
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its segments in order. Of a segment that has both forms, the plain one: the sealed one
+    /// was finished, but its original was not removed yet.
+    pub fn segments(&self) -> Result<Vec<SegmentName>, JournalError> {
+        let names = self
+            .storage
+            .list(&self.dir)
+            .map_err(JournalError::io("list", &self.dir))?;
+        let mut segments: Vec<_> = names
+            .iter()
+            .filter_map(|name| SegmentName::parse(name))
+            .collect();
+        segments.sort_by_key(|name| (name.number, name.form == SegmentForm::Sealed));
+        segments.dedup_by_key(|name| name.number);
+        Ok(segments)
+    }
+
+    /// Names in the journal's directory that are not segments of it.
+    pub fn foreign_files(&self) -> Result<Vec<PathBuf>, JournalError> {
+        let names = self
+            .storage
+            .list(&self.dir)
+            .map_err(JournalError::io("list", &self.dir))?;
+        let foreign = names
+            .iter()
+            .filter(|name| SegmentName::parse(name).is_none());
+        Ok(foreign.map(|name| self.dir.join(name)).collect())
+    }
+
+    /// Opens a segment, in whichever form it now has.
+    pub fn open_segment(&self, name: SegmentName) -> Result<Segment, JournalError> {
+        match Segment::open(&*self.storage, &self.dir, name) {
+            Err(JournalError::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && name.form == SegmentForm::Plain =>
+            {
+                // It was sealed between listing and opening.
+                let sealed = SegmentName {
+                    form: SegmentForm::Sealed,
+                    ..name
+                };
+                Segment::open(&*self.storage, &self.dir, sealed)
+            }
+            opened => opened,
+        }
+    }
+
+    /// The first header that can be read.
+    pub fn first_header(&self) -> Result<Option<SegmentHeader>, JournalError> {
+        for name in self.segments()? {
+            if let Some(header) = header_of(&self.open_segment(name)?)? {
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Walks the journal from `start`, giving what it comes upon in order.
+    pub fn walk(
+        &self,
+        start: Start,
+        mark: Option<Mark>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), JournalError> {
+        let names = self.segments()?;
+        let mut walker = Walker {
+            journal: self,
+            names: &names,
+            expected: start.expected,
+            sum: start.sum,
+            mark,
+            bad: None,
+            done: false,
+            visit,
+        };
+        let mut end = (start.segment, start.offset);
+        for (index, name) in names.iter().enumerate() {
+            if name.number < start.segment {
+                continue;
+            }
+            let segment = self.open_segment(*name)?;
+            let from = if name.number == start.segment {
+                start.offset
+            } else {
+                0
+            };
+            walker.segment(index, &segment, from)?;
+            if walker.done {
+                return Ok(());
+            }
+            end = (name.number, segment.len()?);
+        }
+        walker.end(end.0, end.1);
+        Ok(())
+    }
+
+    /// A place at or before the line of `seq`, near it.
+    pub fn seek(&self, seq: Seq) -> Result<Start, JournalError> {
+        let names = self.segments()?;
+        let mut low = 0;
+        let mut high = names.len();
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            let Some(name) = names.get(middle) else { break };
+            let segment = self.open_segment(*name)?;
+            match first_seq(&segment)? {
+                Some(first) if first <= seq => low = middle,
+                _ => high = middle,
+            }
+        }
+        let Some(name) = names.get(low) else {
+            return Ok(Start::beginning());
+        };
+        let segment = self.open_segment(*name)?;
+        let offset = seek_in(&segment, seq)?;
+        let expected = (name.number == 1 && offset == 0).then_some(Seq::FIRST);
+        Ok(Start {
+            segment: name.number,
+            offset,
+            expected,
+            sum: None,
+        })
+    }
+}
+
+/// Lines closer together than this are found by reading on.
+const NEAR: u64 = 32 << 10;
+
+fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
+    let mut low = 0;
+    let mut high = segment.len()?;
+    while high - low > NEAR {
+        let middle = low.midpoint(high);
+        match first_line_after(segment, middle)? {
+            Some((offset, found)) if found <= seq && offset < high => low = offset,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// The first good line that starts behind `offset`, and which event it is.
+fn first_line_after(segment: &Segment, offset: u64) -> Result<Option<(u64, Seq)>, JournalError> {
+    let mut found = None;
+    let mut first = true;
+    Scan::new(segment).chunks(offset, &mut |at, raw, ended| {
+        // The first chunk is the rest of a line that starts before.
+        if !std::mem::take(&mut first) && ended {
+            if let Ok(line) = Line::read(raw) {
+                found = Some((at, line.seq));
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+fn header_of(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
+    let mut bytes = [0; SegmentHeader::MAX];
+    let read = segment.read_at(&mut bytes, 0)?;
+    let start = bytes.get(..read).unwrap_or_default();
+    match memchr::memchr(b'\n', start).and_then(|end| start.get(..end)) {
+        Some(line) if SegmentHeader::is_header(line) => SegmentHeader::read(line, segment.path()),
+        _ => Ok(None),
+    }
+}
+
+fn first_seq(segment: &Segment) -> Result<Option<Seq>, JournalError> {
+    if let Some(header) = header_of(segment)? {
+        return Ok(Some(header.first));
+    }
+    Ok(first_line_after(segment, 0)?.map(|(_, seq)| seq))
+}
+
+struct Bad {
+    segment: u64,
+    path: PathBuf,
+    offset: u64,
+    bytes: u64,
+    reason: DamageReason,
+}
+
+struct Walker<'a, 'f> {
+    journal: &'a Journal,
+    names: &'a [SegmentName],
+    expected: Option<Seq>,
+    sum: Option<Sum>,
+    mark: Option<Mark>,
+    bad: Option<Bad>,
+    done: bool,
+    visit: &'a mut Visit<'f>,
+}
+
+impl Walker<'_, '_> {
+    fn segment(&mut self, index: usize, segment: &Segment, from: u64) -> Result<(), JournalError> {
+        let mut at_header = from == 0;
+        let ended = Scan::new(segment).chunks(from, &mut |offset, raw, ended| {
+            let mut failed = None;
+            let flow = split(raw, segment, &mut |start, end, piece| {
+                let place = offset + start as u64;
+                let bytes = (end - start) as u64;
+                let after = offset + end as u64 + u64::from(ended || end < raw.len());
+                match piece {
+                    Piece::Header(header) => self.header(&header),
+                    Piece::Line(line) => {
+                        if let Err(error) = self.line(index, segment, line, place, after, ended) {
+                            failed = Some(error);
+                            self.done = true;
+                        }
+                    }
+                    Piece::Bad => {
+                        let reason = if at_header {
+                            DamageReason::Header
+                        } else {
+                            DamageReason::Unreadable
+                        };
+                        self.bad(segment, place, bytes, reason);
+                    }
+                }
+                at_header = false;
+                if self.done {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+            failed.map_or(Ok(flow), Err)
+        })?;
+        self.done |= ended == ScanEnd::Stopped;
+        Ok(())
+    }
+
+    fn header(&mut self, header: &SegmentHeader) {
+        // A new segment is begun only when everything before it is durable.
+        let first = header.first;
+        if self.expected.is_none() {
+            self.expected = Some(first);
+            self.sum = Some(header.prev);
+            return;
+        }
+        let before = first.back(1);
+        if self.mark.is_none_or(|mark| mark.seq < before) {
+            self.mark = Some(Mark {
+                seq: before,
+                sum: header.prev,
+                segment: header.segment,
+                offset: 0,
+            });
+        }
+    }
+
+    fn bad(&mut self, segment: &Segment, offset: u64, bytes: u64, reason: DamageReason) {
+        match &mut self.bad {
+            Some(bad) if bad.segment == segment.number() => {
+                bad.bytes = (offset + bytes).saturating_sub(bad.offset);
+            }
+            Some(_) => {}
+            none => {
+                *none = Some(Bad {
+                    segment: segment.number(),
+                    path: segment.path().to_owned(),
+                    offset,
+                    bytes,
+                    reason,
+                });
+            }
+        }
+    }
+
+    fn line(
+        &mut self,
+        index: usize,
+        segment: &Segment,
+        line: Line<'_>,
+        offset: u64,
+        end: u64,
+        ended: bool,
+    ) -> Result<(), JournalError> {
+        let expected = self.expected.unwrap_or(line.seq);
+        if line.seq < expected {
+            self.bad(segment, offset, end - offset, DamageReason::Repeated);
+            return Ok(());
+        }
+        let chained = line.seq == expected && self.sum.is_none_or(|sum| sum == line.prev);
+        if !chained || self.bad.is_some() {
+            let torn_at = self
+                .bad
+                .as_ref()
+                .map_or((segment.number(), offset), |bad| (bad.segment, bad.offset));
+            let in_the_way = chained && self.sum.is_some();
+            if !in_the_way && !self.was_acknowledged(expected, &line, index, segment, end)? {
+                self.torn(segment, torn_at);
+                return Ok(());
+            }
+            let lost = (line.seq > expected).then(|| (expected, line.seq.back(1)));
+            let bad = self.bad.take().unwrap_or_else(|| Bad {
+                segment: segment.number(),
+                path: segment.path().to_owned(),
+                offset,
+                bytes: 0,
+                reason: if lost.is_some() {
+                    DamageReason::Missing
+                } else {
+                    DamageReason::Unchained
+                },
+            });
+            self.damage(bad, lost);
+            if self.done {
+                return Ok(());
+            }
+        }
+        self.expected = Some(line.seq.next());
+        self.sum = Some(line.sum);
+        let found = Found::Event {
+            line,
+            segment: segment.number(),
+            offset,
+            end,
+            ended,
+        };
+        self.done = (self.visit)(found).is_break();
+        Ok(())
+    }
+
+    fn damage(&mut self, bad: Bad, lost: Option<(Seq, Seq)>) {
+        let damage = Damage {
+            path: bad.path,
+            offset: bad.offset,
+            bytes: bad.bytes,
+            reason: bad.reason,
+            lost,
+        };
+        self.done = (self.visit)(Found::Damage(damage)).is_break();
+    }
+
+    fn torn(&mut self, segment: &Segment, at: (u64, u64)) {
+        let path = self
+            .bad
+            .take()
+            .map_or_else(|| segment.path().to_owned(), |bad| bad.path);
+        let end = if at.0 == segment.number() {
+            segment.len().unwrap_or(at.1)
+        } else {
+            at.1
+        };
+        let bytes = end.saturating_sub(at.1);
+        let _ = (self.visit)(Found::Torn {
+            segment: at.0,
+            path: &path,
+            offset: at.1,
+            bytes,
+        });
+        self.done = true;
+    }
+
+    /// Does anything prove that the event `expected` was acknowledged once? `line` is the first
+    /// good one behind the bad place; the proof may be further on.
+    fn was_acknowledged(
+        &self,
+        expected: Seq,
+        line: &Line<'_>,
+        index: usize,
+        segment: &Segment,
+        behind: u64,
+    ) -> Result<bool, JournalError> {
+        let proves = |line: &Line<'_>| line.seq > expected && line.seq.back(line.lag) >= expected;
+        if self.mark.is_some_and(|mark| mark.seq >= expected) || proves(line) {
+            return Ok(true);
+        }
+        let mut from = behind;
+        let mut here = Some(segment);
+        let mut opened;
+        for name in self.names.iter().skip(index) {
+            let looked_at = match here.take() {
+                Some(segment) => segment,
+                None => {
+                    opened = self.journal.open_segment(*name)?;
+                    &opened
+                }
+            };
+            let found = Scan::new(looked_at).chunks(from, &mut |_, raw, _| {
+                split(raw, looked_at, &mut |_, _, piece| match piece {
+                    Piece::Line(line) if proves(&line) => ControlFlow::Break(()),
+                    Piece::Header(header) if header.first > expected => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                })
+            })?;
+            if found == ScanEnd::Stopped {
+                return Ok(true);
+            }
+            from = 0;
+        }
+        Ok(false)
+    }
+
+    /// At the end of the bytes: what is left over is torn, unless the watermark knows better.
+    fn end(&mut self, segment: u64, offset: u64) {
+        let expected = self.expected.unwrap_or(Seq::FIRST);
+        let bad = self.bad.take();
+        match self.mark.filter(|mark| mark.seq >= expected) {
+            Some(mark) => {
+                let bad = bad.unwrap_or_else(|| Bad {
+                    segment,
+                    path: self.journal.dir.join(
+                        SegmentName {
+                            number: segment,
+                            form: SegmentForm::Plain,
+                        }
+                        .file_name(),
+                    ),
+                    offset,
+                    bytes: 0,
+                    reason: DamageReason::Missing,
+                });
+                self.damage(bad, Some((expected, mark.seq)));
+            }
+            None => {
+                if let Some(bad) = bad {
+                    let _ = (self.visit)(Found::Torn {
+                        segment: bad.segment,
+                        path: &bad.path,
+                        offset: bad.offset,
+                        bytes: bad.bytes,
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The bytes of abide: what stands in the files, and how it gets there and back.
+//!
+//! From below: [`Storage`] is the seam to the file system, and everything above it can be run
+//! on a simulated disk. [`Line`] is one event as it is written. A [`Segment`] is a file of
+//! lines, plain or sealed. [`scan`](Scan) tells good lines from damage and damage from a torn
+//! tail. [`Appender`] writes, syncs and rotates; [`CommitQueue`] lets the first that waits
+//! commit for all. [`Packs`] hold objects.
+//!
+//! Nothing here knows a runtime, prints, or panics on what a disk holds.
+
+mod appender;
+mod disk;
+mod error;
+mod header;
+mod journal;
+mod line;
+mod pack;
+mod packs;
+mod queue;
+mod scan;
+mod sealed;
+mod segment;
+mod slots;
+mod storage;
+mod sum;
+mod watermark;
+
+pub use appender::{Appender, Position};
+pub use disk::{Disk, boot_id};
+pub use error::JournalError;
+pub use header::{JOURNAL_VERSION, SegmentHeader};
+pub use journal::{Found, Journal, Start};
+pub use line::{Body, Line, LineError, LineHead, MAX_LINE, ObjectRef};
+pub use packs::{ObjectPlace, PackWriter, Packs};
+pub use queue::{Commit, CommitQueue};
+pub use scan::{Damage, DamageReason, Piece, Scan, ScanEnd, split};
+pub use sealed::SealPlan;
+pub use segment::{Segment, SegmentForm, SegmentName};
+pub use slots::Slots;
+pub use storage::{Access, Lock, LockMode, Storage, StorageFile, read_full, write_full};
+pub use sum::{Salt, Sum};
+pub use watermark::{Mark, Watermark};

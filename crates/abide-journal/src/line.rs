@@ -1,0 +1,581 @@
+//! One event as one line of the journal. `docs/format.md` is the norm.
+//!
+//! ```text
+//! {"seq":7,"at":"…","kind":"…", …,"data":{…},"sum":"SALT.PREV.OWN"}
+//!  └──────────── head ──────────┘ └─ body ─┘
+//! ```
+//!
+//! The own sum covers the head, the digest of the salted body, and the sum of the line before.
+//! It does not cover the body itself: a body can be erased, its digest put in its place, and
+//! the chain still holds. Sums are always taken over the bytes as they were read.
+
+use abide_model::{
+    Event, Kind, LaneId, Leaf, LeafEncoding, ObjectHash, Payload, Seq, TaskId, Timestamp,
+    TurnNumber,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::{Salt, Sum};
+
+/// The longest line that is read or written: an event at its limit, and its envelope.
+pub const MAX_LINE: usize = (64 << 20) + (64 << 10);
+
+const TRAILER: usize = SUM_FIELD.len() + Salt::WIDTH + 1 + Sum::WIDTH + 1 + Sum::WIDTH + END.len();
+const SUM_FIELD: &[u8] = b",\"sum\":\"";
+const END: &[u8] = b"\"}";
+
+/// Why bytes are not a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// Not of the form of a line.
+    #[error("not a journal line")]
+    Form,
+    /// The sum does not fit the bytes.
+    #[error("its sum does not match")]
+    Sum,
+}
+
+/// A payload leaf that is kept as an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectRef {
+    /// Where it belongs in the data.
+    pub pointer: String,
+    /// Where the empty string in its place starts in the data as written.
+    pub offset: usize,
+    /// How the object's bytes stand for the string.
+    pub encoding: LeafEncoding,
+    /// How many bytes.
+    pub size: u64,
+    /// Their BLAKE3.
+    pub hash: ObjectHash,
+}
+
+impl ObjectRef {
+    /// The reference to a leaf.
+    #[must_use]
+    pub fn to(leaf: &Leaf) -> Self {
+        Self {
+            pointer: leaf.pointer.clone(),
+            offset: leaf.offset,
+            encoding: leaf.encoding,
+            size: leaf.bytes.len() as u64,
+            hash: ObjectHash::of(&leaf.bytes),
+        }
+    }
+}
+
+/// The envelope of a line, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineHead {
+    /// Its place.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// How far behind it the acknowledged events were when it was taken in: everything up to
+    /// `seq - lag` was durable before this line was written.
+    pub lag: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its turn.
+    pub turn: Option<TurnNumber>,
+    /// Its task.
+    pub task: Option<TaskId>,
+    /// Its lane.
+    pub lane: Option<LaneId>,
+    /// Its key.
+    pub key: Option<String>,
+    /// The caller's time.
+    pub occurred: Option<Timestamp>,
+}
+
+/// What a line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// The data, and the objects that belong in it as JSON.
+    Present {
+        /// The list of [`ObjectRef`]s as JSON; empty when there is none.
+        objects: &'a [u8],
+        /// The data as JSON.
+        data: &'a [u8],
+    },
+    /// The data was erased; its digest is left.
+    Erased {
+        /// The digest.
+        digest: [u8; 32],
+    },
+}
+
+/// A line, taken apart but not copied.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// Its place.
+    pub seq: Seq,
+    /// See [`LineHead::lag`].
+    pub lag: u64,
+    head: &'a [u8],
+    body_bytes: &'a [u8],
+    body: Body<'a>,
+    salt: &'a [u8],
+    /// The sum of the line before.
+    pub prev: Sum,
+    /// Its own.
+    pub sum: Sum,
+}
+
+impl<'a> Line<'a> {
+    /// Takes a line apart and checks its sum. `bytes` has no line break at its end.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, LineError> {
+        let line = Self::parse(bytes).ok_or(LineError::Form)?;
+        let digest = match line.body {
+            Body::Erased { digest } => digest,
+            Body::Present { .. } => body_digest(line.salt, line.body_bytes),
+        };
+        if line_sum(line.head, &digest, &line.prev) == line.sum {
+            Ok(line)
+        } else {
+            Err(LineError::Sum)
+        }
+    }
+
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (rest, trailer) = bytes.split_at_checked(bytes.len().checked_sub(TRAILER)?)?;
+        let trailer = trailer.strip_prefix(SUM_FIELD)?.strip_suffix(END)?;
+        let (salt, trailer) = trailer.split_at_checked(Salt::WIDTH)?;
+        let (prev, own) = trailer.strip_prefix(b".")?.split_at_checked(Sum::WIDTH)?;
+        let mut cursor = Cursor { rest };
+        let seq = cursor.after(b"{\"seq\":")?.number()?;
+        // The time has a fixed width; the kind has no escapes.
+        cursor.after(b",\"at\":\"")?.skip(Timestamp::WIDTH)?;
+        cursor.after(b"\",\"kind\":\"")?.until_quote()?;
+        let lag = if cursor.at(b",\"lag\":") {
+            cursor.after(b",\"lag\":")?.number()?
+        } else {
+            1
+        };
+        if cursor.at(b",\"turn\":") {
+            cursor.after(b",\"turn\":")?.number()?;
+        }
+        for field in [
+            &b",\"task\":"[..],
+            b",\"lane\":",
+            b",\"key\":",
+            b",\"occurred\":",
+        ] {
+            if cursor.at(field) {
+                cursor.after(field)?.string()?;
+            }
+        }
+        cursor.after(b",")?;
+        let (head, body_bytes) = rest.split_at_checked(rest.len() - cursor.rest.len())?;
+        let body = if let Some(erased) = body_bytes.strip_prefix(b"\"erased\":\"") {
+            let digest = URL_SAFE_NO_PAD.decode(erased.strip_suffix(b"\"")?).ok()?;
+            Body::Erased {
+                digest: digest.try_into().ok()?,
+            }
+        } else {
+            let mut objects: &[u8] = b"";
+            if cursor.at(b"\"objects\":") {
+                cursor.after(b"\"objects\":")?;
+                let from = cursor.rest;
+                cursor.array()?;
+                objects = from.get(..from.len() - cursor.rest.len())?;
+                cursor.after(b",")?;
+            }
+            cursor.after(b"\"data\":")?;
+            Body::Present {
+                objects,
+                data: cursor.rest,
+            }
+        };
+        Some(Self {
+            seq: Seq(seq),
+            lag,
+            head,
+            body_bytes,
+            body,
+            salt,
+            prev: Sum::from_ascii(prev)?,
+            sum: Sum::from_ascii(own.strip_prefix(b".")?)?,
+        })
+    }
+
+    /// What it says.
+    #[must_use]
+    pub const fn body(&self) -> Body<'a> {
+        self.body
+    }
+
+    /// The objects that belong in its data.
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectRef> {
+        match self.body {
+            Body::Present { objects, .. } if !objects.is_empty() => {
+                serde_json::from_slice(objects).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its envelope, read. `None` when the bytes carry a good sum and are still not ours.
+    #[must_use]
+    pub fn head(&self) -> Option<LineHead> {
+        let mut cursor = Cursor { rest: self.head };
+        let seq = Seq(cursor.after(b"{\"seq\":")?.number()?);
+        let at = text(cursor.after(b",\"at\":\"")?.take(Timestamp::WIDTH)?)?
+            .parse()
+            .ok()?;
+        let kind = Kind::new(text(cursor.after(b"\",\"kind\":\"")?.until_quote()?)?)?;
+        let mut head = LineHead {
+            seq,
+            at,
+            lag: self.lag,
+            kind,
+            turn: None,
+            task: None,
+            lane: None,
+            key: None,
+            occurred: None,
+        };
+        if cursor.at(b",\"lag\":") {
+            cursor.after(b",\"lag\":")?.number()?;
+        }
+        if cursor.at(b",\"turn\":") {
+            head.turn = Some(TurnNumber(cursor.after(b",\"turn\":")?.number()?));
+        }
+        let mut named = |field: &[u8]| -> Option<Option<String>> {
+            if !cursor.at(field) {
+                return Some(None);
+            }
+            let raw = cursor.after(field)?.string()?;
+            serde_json::from_slice(raw).ok().map(Some)
+        };
+        head.task = named(b",\"task\":")?.map(TaskId);
+        head.lane = named(b",\"lane\":")?.map(LaneId);
+        head.key = named(b",\"key\":")?;
+        head.occurred = named(b",\"occurred\":")?.and_then(|text| text.parse().ok());
+        Some(head)
+    }
+
+    /// The event, with the data as written: without its objects.
+    #[must_use]
+    pub fn event(&self) -> Option<Event> {
+        let head = self.head()?;
+        let data = match self.body {
+            Body::Erased { .. } => None,
+            Body::Present { data, .. } => Some(Payload::from_stored(text(data)?.into())),
+        };
+        Some(Event {
+            seq: head.seq,
+            at: head.at,
+            occurred: head.occurred,
+            kind: head.kind,
+            turn: head.turn,
+            task: head.task,
+            lane: head.lane,
+            key: head.key,
+            data,
+        })
+    }
+
+    /// Writes an event as a line, its line break included, chained to `prev`. Gives its sum.
+    pub fn write(
+        out: &mut Vec<u8>,
+        event: &Event,
+        objects: &[ObjectRef],
+        lag: u64,
+        salt: Salt,
+        prev: Sum,
+    ) -> Sum {
+        let start = out.len();
+        write_head(out, event, lag);
+        let body_start = out.len();
+        if !objects.is_empty() {
+            out.extend_from_slice(b"\"objects\":");
+            // A list of plain structs always serialises.
+            out.extend_from_slice(&serde_json::to_vec(objects).unwrap_or_default());
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"data\":");
+        out.extend_from_slice(event.data.as_ref().map_or("{}", Payload::as_str).as_bytes());
+        let digest = body_digest(&salt.0, out.get(body_start..).unwrap_or_default());
+        let sum = line_sum(
+            out.get(start..body_start).unwrap_or_default(),
+            &digest,
+            &prev,
+        );
+        write_trailer(out, salt, prev, sum);
+        sum
+    }
+
+    /// The same line with its payload erased, its line break included. Its sum is the same.
+    #[must_use]
+    pub fn erased(&self) -> Vec<u8> {
+        let digest = match self.body {
+            Body::Erased { digest } => digest,
+            Body::Present { .. } => body_digest(self.salt, self.body_bytes),
+        };
+        let mut out = self.head.to_vec();
+        out.extend_from_slice(b"\"erased\":\"");
+        out.extend_from_slice(URL_SAFE_NO_PAD.encode(digest).as_bytes());
+        out.push(b'"');
+        write_trailer(&mut out, Salt::ERASED, self.prev, self.sum);
+        out
+    }
+}
+
+fn write_head(out: &mut Vec<u8>, event: &Event, lag: u64) {
+    out.extend_from_slice(b"{\"seq\":");
+    write_number(out, event.seq.0);
+    out.extend_from_slice(b",\"at\":\"");
+    out.extend_from_slice(&event.at.to_ascii());
+    out.extend_from_slice(b"\",\"kind\":\"");
+    out.extend_from_slice(event.kind.as_str().as_bytes());
+    out.push(b'"');
+    if lag != 1 {
+        out.extend_from_slice(b",\"lag\":");
+        write_number(out, lag);
+    }
+    if let Some(turn) = event.turn {
+        out.extend_from_slice(b",\"turn\":");
+        write_number(out, turn.0);
+    }
+    let named = [
+        (&b",\"task\":"[..], event.task.as_ref().map(TaskId::as_str)),
+        (b",\"lane\":", event.lane.as_ref().map(LaneId::as_str)),
+        (b",\"key\":", event.key.as_deref()),
+    ];
+    for (field, value) in named {
+        if let Some(value) = value {
+            out.extend_from_slice(field);
+            out.extend_from_slice(&serde_json::to_vec(value).unwrap_or_default());
+        }
+    }
+    if let Some(occurred) = event.occurred {
+        out.extend_from_slice(b",\"occurred\":\"");
+        out.extend_from_slice(&occurred.to_ascii());
+        out.push(b'"');
+    }
+    out.push(b',');
+}
+
+fn write_trailer(out: &mut Vec<u8>, salt: Salt, prev: Sum, sum: Sum) {
+    out.extend_from_slice(SUM_FIELD);
+    out.extend_from_slice(&salt.0);
+    out.push(b'.');
+    out.extend_from_slice(prev.as_ascii());
+    out.push(b'.');
+    out.extend_from_slice(sum.as_ascii());
+    out.extend_from_slice(END);
+    out.push(b'\n');
+}
+
+fn write_number(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [b'0'; 20];
+    let mut rest = number;
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+        used += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
+}
+
+fn body_digest(salt: &[u8], body: &[u8]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(salt);
+    hasher.update(body);
+    *hasher.finalize().as_bytes()
+}
+
+fn line_sum(head: &[u8], digest: &[u8; 32], prev: &Sum) -> Sum {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(head);
+    hasher.update(digest);
+    hasher.update(prev.as_ascii());
+    Sum::from_hash(&hasher.finalize())
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// Walks the fixed parts of a line.
+struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn at(&self, literal: &[u8]) -> bool {
+        self.rest.starts_with(literal)
+    }
+
+    fn after(&mut self, literal: &[u8]) -> Option<&mut Self> {
+        self.rest = self.rest.strip_prefix(literal)?;
+        Some(self)
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn skip(&mut self, count: usize) -> Option<&mut Self> {
+        self.take(count)?;
+        Some(self)
+    }
+
+    /// A number without sign or leading zeros, of at most 20 digits.
+    fn number(&mut self) -> Option<u64> {
+        let digits = self
+            .rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let taken = self.take(digits)?;
+        if taken.len() > 1 && taken.first() == Some(&b'0') {
+            return None;
+        }
+        text(taken)?.parse().ok()
+    }
+
+    /// Up to the next quote, which is passed.
+    fn until_quote(&mut self) -> Option<&'a [u8]> {
+        let end = memchr::memchr(b'"', self.rest)?;
+        let taken = self.take(end)?;
+        self.rest = self.rest.get(1..)?;
+        Some(taken)
+    }
+
+    /// A JSON string, quotes included.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let mut at = 1;
+        if self.rest.first() != Some(&b'"') {
+            return None;
+        }
+        loop {
+            let found = at + memchr::memchr2(b'"', b'\\', self.rest.get(at..)?)?;
+            if self.rest.get(found) == Some(&b'"') {
+                return self.take(found + 1);
+            }
+            at = found + 2;
+        }
+    }
+
+    /// A JSON array, passed whole.
+    fn array(&mut self) -> Option<()> {
+        let mut depth = 0_usize;
+        loop {
+            match *self.rest.first()? {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            self.rest = self.rest.get(1..)?;
+            if depth == 0 {
+                return Some(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::NewEvent;
+
+    use super::*;
+
+    fn written(json: &str, lag: u64, objects: &[ObjectRef]) -> Vec<u8> {
+        let event = NewEvent::parse(json)
+            .unwrap()
+            .into_event(Seq(12), Timestamp::from_millis(1_763_169_600_123));
+        let mut out = Vec::new();
+        let prev = Sum::genesis(abide_model::SessionId::new(
+            Timestamp::from_millis(0),
+            [0; 10],
+        ));
+        Line::write(
+            &mut out,
+            &event,
+            objects,
+            lag,
+            Salt::derive(&[7; 32], 12),
+            prev,
+        );
+        out
+    }
+
+    const FULL: &str = r#"{"kind":"x.y","data":{"a":",\"data\":"},"key":"k\"1","occurred":"2026-01-02T03:04:05.006Z","turn":3,"task":"P1","lane":"l"}"#;
+
+    #[test]
+    fn a_line_is_json_and_comes_back() {
+        let objects = [ObjectRef {
+            pointer: "/a]\"".into(),
+            offset: 5,
+            encoding: LeafEncoding::Text,
+            size: 9,
+            hash: ObjectHash::of(b"x"),
+        }];
+        for (lag, objects) in [(1, &objects[..0]), (5, &objects[..])] {
+            let bytes = written(FULL, lag, objects);
+            let bytes = bytes.strip_suffix(b"\n").unwrap();
+            serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
+            let line = Line::read(bytes).unwrap();
+            assert_eq!((line.seq, line.lag), (Seq(12), lag));
+            assert_eq!(line.objects(), objects);
+            let event = line.event().unwrap();
+            let expected = NewEvent::parse(FULL)
+                .unwrap()
+                .into_event(Seq(12), Timestamp::from_millis(1_763_169_600_123));
+            assert_eq!(event, expected);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let bytes = written(FULL, 2, &[]);
+        let bytes = bytes.strip_suffix(b"\n").unwrap();
+        for at in 0..bytes.len() {
+            assert!(Line::read(&bytes[..at]).is_err());
+            for bit in 0..8 {
+                let mut flipped = bytes.to_vec();
+                flipped[at] ^= 1 << bit;
+                assert!(Line::read(&flipped).is_err(), "byte {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_erased_line_keeps_its_sum() {
+        let bytes = written(FULL, 1, &[]);
+        let line = Line::read(bytes.strip_suffix(b"\n").unwrap()).unwrap();
+        let erased = line.erased();
+        serde_json::from_slice::<serde_json::Value>(&erased).unwrap();
+        let again = Line::read(erased.strip_suffix(b"\n").unwrap()).unwrap();
+        assert_eq!(
+            (again.sum, again.prev, again.seq),
+            (line.sum, line.prev, line.seq)
+        );
+        assert_eq!(again.event().unwrap().data, None);
+        assert_eq!(again.erased(), erased);
+    }
+
+    #[test]
+    fn a_text_message_of_a_kibibyte_costs_at_most_a_sixth_more() {
+        let json = format!(
+            r#"{{"kind":"message.added","data":{{"role":"user","content":"{}"}}}}"#,
+            "x".repeat(1024)
+        );
+        assert!(written(&json, 1, &[]).len() <= 1024 * 117 / 100);
+    }
+}

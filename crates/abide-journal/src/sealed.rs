@@ -1,0 +1,471 @@
+//! A sealed segment: zstd frames, each of whole lines, and a table of them at the end.
+//!
+//! The table stands in a skippable frame, so that `zstd -d` gives the plain segment back. A
+//! frame that is damaged costs its own lines from the damaged place on. Where the table is
+//! damaged, the frames are found again by walking the file.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{
+    Access, JournalError, SegmentForm, SegmentName, Storage, StorageFile, read_full, write_full,
+};
+
+/// Plain bytes in a frame, up to the end of its last line.
+const FRAME: usize = 256 << 10;
+/// The most plain bytes that a frame may claim to hold.
+const MAX_FRAME: usize = crate::MAX_LINE + FRAME;
+const LEVEL: i32 = 6;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const SKIPPABLE_MAGIC: [u8; 4] = [0x5e, 0x2a, 0x4d, 0x18];
+const END_MAGIC: &[u8; 8] = b"abideEND";
+const CHECK: usize = 16;
+/// Two lengths of 32 bits.
+const ROW: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frame {
+    /// Where its plain bytes start.
+    plain_at: u64,
+    plain_len: u32,
+    /// Where its compressed bytes start in the file.
+    at: u64,
+    len: u32,
+}
+
+/// A sealed segment, open for reading.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    file: Arc<dyn StorageFile>,
+    frames: Vec<Frame>,
+    /// The table could not be read, and the frames were found by walking.
+    walked: bool,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    frame: Option<usize>,
+    plain: Vec<u8>,
+    /// Frames found to be damaged.
+    damaged: Vec<usize>,
+}
+
+impl Sealed {
+    pub(crate) fn open(file: Arc<dyn StorageFile>) -> io::Result<Self> {
+        let (frames, walked) = match read_table(&*file)? {
+            Some(frames) => (frames, false),
+            None => (walk(&*file)?, true),
+        };
+        Ok(Self {
+            file,
+            frames,
+            walked,
+            cache: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.frames
+            .last()
+            .map_or(0, |frame| frame.plain_at + u64::from(frame.plain_len))
+    }
+
+    pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = 0;
+        let mut index = self
+            .frames
+            .partition_point(|frame| frame.plain_at + u64::from(frame.plain_len) <= offset);
+        while let (Some(frame), true) = (self.frames.get(index), done < buf.len()) {
+            self.load(&mut cache, index, *frame)?;
+            let skip = usize::try_from((offset + done as u64).saturating_sub(frame.plain_at))
+                .unwrap_or(usize::MAX);
+            let from = cache.plain.get(skip..).unwrap_or_default();
+            let room = buf.get_mut(done..).unwrap_or_default();
+            let count = from.len().min(room.len());
+            if let (Some(to), Some(from)) = (room.get_mut(..count), from.get(..count)) {
+                to.copy_from_slice(from);
+            }
+            done += count;
+            index += 1;
+        }
+        Ok(done)
+    }
+
+    pub(crate) fn damage(&self) -> Option<String> {
+        let damaged = self
+            .cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .damaged
+            .len();
+        match (self.walked, damaged) {
+            (false, 0) => None,
+            (true, 0) => Some("the table of frames is not readable".to_owned()),
+            (_, count) => Some(format!("{count} compressed frames are not readable")),
+        }
+    }
+
+    fn load(&self, cache: &mut Cache, index: usize, frame: Frame) -> io::Result<()> {
+        if cache.frame == Some(index) {
+            return Ok(());
+        }
+        cache.frame = None;
+        let mut packed = vec![0; usize::try_from(frame.len).unwrap_or(0)];
+        let read = read_full(&*self.file, &mut packed, frame.at)?;
+        packed.truncate(read);
+        let wanted = usize::try_from(frame.plain_len).unwrap_or(0);
+        let whole = unpack(&packed, wanted, &mut cache.plain);
+        if !whole {
+            if !cache.damaged.contains(&index) {
+                cache.damaged.push(index);
+            }
+            // What is missing reads as zeros: bytes that are no line.
+            cache.plain.resize(wanted, 0);
+        }
+        cache.frame = Some(index);
+        Ok(())
+    }
+}
+
+/// Unpacks a frame as far as it goes; says whether it is whole.
+fn unpack(packed: &[u8], wanted: usize, plain: &mut Vec<u8>) -> bool {
+    plain.clear();
+    if wanted > MAX_FRAME {
+        return false;
+    }
+    if let Ok(unpacked) = zstd::bulk::decompress(packed, wanted) {
+        *plain = unpacked;
+        return plain.len() == wanted;
+    }
+    let Ok(decoder) = zstd::stream::read::Decoder::new(packed) else {
+        return false;
+    };
+    let mut limited = io::Read::take(decoder, wanted as u64);
+    let _ = io::Read::read_to_end(&mut limited, plain);
+    false
+}
+
+fn check(table: &[u8]) -> [u8; CHECK] {
+    let mut out = [0; CHECK];
+    for (to, from) in out.iter_mut().zip(blake3::hash(table).as_bytes()) {
+        *to = *from;
+    }
+    out
+}
+
+fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
+    let size = file.len()?;
+    let tail_len = (CHECK + 4 + END_MAGIC.len()) as u64;
+    let Some(tail_at) = size.checked_sub(tail_len) else {
+        return Ok(None);
+    };
+    let mut tail = [0; CHECK + 4 + END_MAGIC.len()];
+    read_full(file, &mut tail, tail_at)?;
+    let (sum, rest) = tail.split_at(CHECK);
+    let (count, magic) = rest.split_at(4);
+    if magic != END_MAGIC {
+        return Ok(None);
+    }
+    let count = u64::from(u32::from_le_bytes(count.try_into().unwrap_or([0; 4])));
+    let Some(table_at) = tail_at.checked_sub(count * ROW as u64) else {
+        return Ok(None);
+    };
+    let mut table = vec![0; usize::try_from(tail_at - table_at).unwrap_or(0)];
+    read_full(file, &mut table, table_at)?;
+    if check(&table) != sum {
+        return Ok(None);
+    }
+    let mut frames = Vec::new();
+    let (mut plain_at, mut at) = (0, 0);
+    for row in table.chunks_exact(ROW) {
+        let (plain, packed) = row.split_at(4);
+        let plain_len = u32::from_le_bytes(plain.try_into().unwrap_or([0; 4]));
+        let len = u32::from_le_bytes(packed.try_into().unwrap_or([0; 4]));
+        frames.push(Frame {
+            plain_at,
+            plain_len,
+            at,
+            len,
+        });
+        plain_at += u64::from(plain_len);
+        at += u64::from(len);
+    }
+    Ok(Some(frames))
+}
+
+/// Finds the frames of a file without its table: each starts with zstd's magic number.
+fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
+    let size = usize::try_from(file.len()?).unwrap_or(0);
+    let mut bytes = vec![0; size];
+    let read = read_full(file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    let mut starts: Vec<usize> = memchr::memmem::find_iter(&bytes, &ZSTD_MAGIC).collect();
+    starts.push(bytes.len());
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut plain_at = 0;
+    let mut end_of_last = 0;
+    let mut plain = Vec::new();
+    for (position, start) in starts
+        .iter()
+        .enumerate()
+        .take(starts.len().saturating_sub(1))
+    {
+        if *start < end_of_last {
+            continue;
+        }
+        let rest = bytes.get(*start..).unwrap_or_default();
+        let until_next = starts
+            .get(position + 1)
+            .map_or(rest.len(), |next| next - start);
+        let len = zstd::zstd_safe::find_frame_compressed_size(rest)
+            .unwrap_or(until_next)
+            .min(rest.len());
+        let claimed = zstd::zstd_safe::get_frame_content_size(rest).ok().flatten();
+        let wanted = claimed
+            .and_then(|size| usize::try_from(size).ok())
+            .unwrap_or(MAX_FRAME);
+        unpack(
+            rest.get(..len).unwrap_or_default(),
+            wanted.min(MAX_FRAME),
+            &mut plain,
+        );
+        if plain.is_empty() {
+            continue;
+        }
+        let plain_len = u32::try_from(plain.len()).unwrap_or(u32::MAX);
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        frames.push(Frame {
+            plain_at,
+            plain_len,
+            at: *start as u64,
+            len,
+        });
+        plain_at += u64::from(plain_len);
+        end_of_last = start + usize::try_from(len).unwrap_or(0);
+    }
+    Ok(frames)
+}
+
+/// Seals a plain segment: a sealed copy is written, checked, synced and put in its place.
+#[derive(Debug)]
+pub struct SealPlan<'a> {
+    /// Where the journal is.
+    pub dir: &'a Path,
+    /// Which segment.
+    pub number: u64,
+}
+
+impl SealPlan<'_> {
+    /// Does it; `stop` is asked now and then, and a `true` gives up and leaves the plain segment.
+    /// Says whether it was sealed.
+    pub fn apply(
+        &self,
+        storage: &dyn Storage,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<bool, JournalError> {
+        let name = |form| {
+            SegmentName {
+                number: self.number,
+                form,
+            }
+            .file_name()
+        };
+        let from = self.dir.join(name(SegmentForm::Plain));
+        let to = self.dir.join(name(SegmentForm::Sealed));
+        let temporary = self.dir.join(format!("{}.tmp", name(SegmentForm::Sealed)));
+        let plain = storage
+            .open(&from, Access::Read)
+            .map_err(JournalError::io("open", &from))?;
+        if storage.open(&temporary, Access::Read).is_ok() {
+            storage
+                .remove(&temporary)
+                .map_err(JournalError::io("remove", &temporary))?;
+        }
+        let packed = storage
+            .open(&temporary, Access::CreateNew)
+            .map_err(JournalError::io("create", &temporary))?;
+        let table = match pack(&*plain, &*packed, stop) {
+            Ok(Some(end)) => end,
+            Ok(None) => {
+                storage
+                    .remove(&temporary)
+                    .map_err(JournalError::io("remove", &temporary))?;
+                return Ok(false);
+            }
+            Err(error) => {
+                let _ = storage.remove(&temporary);
+                return Err(JournalError::io("seal", &from)(error));
+            }
+        };
+        let finish = || -> io::Result<()> {
+            packed.truncate(table)?;
+            packed.sync()?;
+            storage.rename(&temporary, &to)?;
+            storage.sync_dir(self.dir)?;
+            storage.remove(&from)
+        };
+        finish().map_err(JournalError::io("seal", &from))?;
+        Ok(true)
+    }
+}
+
+/// Packs all of `plain`; gives the length of what was written, or `None` when stopped.
+fn pack(
+    plain: &dyn StorageFile,
+    packed: &dyn StorageFile,
+    stop: &dyn Fn() -> bool,
+) -> io::Result<Option<u64>> {
+    let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+    compressor.set_parameter(zstd::zstd_safe::CParameter::ChecksumFlag(true))?;
+    let mut table = Vec::new();
+    let (mut plain_at, mut at) = (0_u64, 0_u64);
+    let mut buffer = Vec::new();
+    let mut filled = 0;
+    loop {
+        if stop() {
+            return Ok(None);
+        }
+        buffer.resize(filled + FRAME, 0);
+        let room = buffer.get_mut(filled..).unwrap_or_default();
+        let read = read_full(plain, room, plain_at + filled as u64)?;
+        filled += read;
+        let whole = buffer.get(..filled).unwrap_or_default();
+        let cut = match memchr::memrchr(b'\n', whole) {
+            Some(end) if read > 0 => end + 1,
+            // A line longer than the frame: read on, unless the file ends here.
+            _ if read > 0 && filled < MAX_FRAME - FRAME => continue,
+            _ => filled,
+        };
+        if cut == 0 {
+            break;
+        }
+        let frame = whole.get(..cut).unwrap_or_default();
+        let compressed = compressor.compress(frame)?;
+        if zstd::bulk::decompress(&compressed, frame.len())? != frame {
+            return Err(io::Error::other("compressed bytes do not come back"));
+        }
+        write_full(packed, &compressed, at)?;
+        let too_large = |_| io::Error::other("a frame is too large");
+        table.extend_from_slice(&u32::try_from(frame.len()).map_err(too_large)?.to_le_bytes());
+        table.extend_from_slice(
+            &u32::try_from(compressed.len())
+                .map_err(too_large)?
+                .to_le_bytes(),
+        );
+        at += compressed.len() as u64;
+        plain_at += cut as u64;
+        buffer.copy_within(cut..filled, 0);
+        filled -= cut;
+    }
+    let too_many = |_| io::Error::other("too many frames");
+    let count = u32::try_from(table.len() / ROW).map_err(too_many)?;
+    let sum = check(&table);
+    let content = table.len() + CHECK + 4 + END_MAGIC.len();
+    let mut end = SKIPPABLE_MAGIC.to_vec();
+    end.extend_from_slice(&u32::try_from(content).map_err(too_many)?.to_le_bytes());
+    end.extend_from_slice(&table);
+    end.extend_from_slice(&sum);
+    end.extend_from_slice(&count.to_le_bytes());
+    end.extend_from_slice(END_MAGIC);
+    write_full(packed, &end, at)?;
+    Ok(Some(at + end.len() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Disk, Segment};
+
+    fn lines(count: usize) -> Vec<u8> {
+        (0..count)
+            .flat_map(|n| format!("line {n} of some text {}\n", n * 7919 % 10007).into_bytes())
+            .collect()
+    }
+
+    fn sealed(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("00000001.jsonl"), bytes).unwrap();
+        assert!(
+            SealPlan {
+                dir: dir.path(),
+                number: 1
+            }
+            .apply(&Disk, &|| false)
+            .unwrap()
+        );
+        let path = dir.path().join("00000001.jsonl.zst");
+        assert!(!dir.path().join("00000001.jsonl").exists());
+        (dir, path)
+    }
+
+    fn read(dir: &Path) -> (Vec<u8>, Option<String>) {
+        let name = SegmentName {
+            number: 1,
+            form: SegmentForm::Sealed,
+        };
+        let segment = Segment::open(&Disk, dir, name).unwrap();
+        let mut bytes = vec![0; usize::try_from(segment.len().unwrap()).unwrap()];
+        let mut at = 0;
+        while at < bytes.len() {
+            let end = (at + 100_003).min(bytes.len());
+            let got = segment.read_at(&mut bytes[at..end], at as u64).unwrap();
+            assert_eq!(got, end - at);
+            at = end;
+        }
+        (bytes, segment.seal_damage())
+    }
+
+    #[test]
+    fn a_sealed_segment_reads_as_the_plain_one_and_as_zstd_does() {
+        let plain = lines(60_000);
+        let (dir, path) = sealed(&plain);
+        assert_eq!(read(dir.path()), (plain.clone(), None));
+        let file = std::fs::File::open(path).unwrap();
+        assert_eq!(zstd::stream::decode_all(file).unwrap(), plain);
+    }
+
+    #[test]
+    fn without_its_table_the_frames_are_found_again() {
+        let plain = lines(60_000);
+        let (dir, path) = sealed(&plain);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let end = bytes.len();
+        bytes[end - 40] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let (again, damage) = read(dir.path());
+        assert_eq!(again, plain);
+        assert!(damage.unwrap().contains("table"));
+    }
+
+    #[test]
+    fn a_damaged_frame_costs_only_itself() {
+        let plain = lines(60_000);
+        let (dir, path) = sealed(&plain);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[1000] ^= 0x10;
+        std::fs::write(&path, &bytes).unwrap();
+        let (again, damage) = read(dir.path());
+        assert_eq!(again.len(), plain.len());
+        assert_eq!(again[FRAME + 100..], plain[FRAME + 100..]);
+        assert_ne!(again[..FRAME], plain[..FRAME]);
+        assert!(damage.is_some());
+    }
+
+    #[test]
+    fn sealing_can_be_stopped_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("00000001.jsonl"), lines(10)).unwrap();
+        assert!(
+            !SealPlan {
+                dir: dir.path(),
+                number: 1
+            }
+            .apply(&Disk, &|| true)
+            .unwrap()
+        );
+        assert_eq!(Disk.list(dir.path()).unwrap(), ["00000001.jsonl"]);
+    }
+}

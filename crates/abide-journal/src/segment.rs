@@ -1,0 +1,165 @@
+//! A segment: one file of a journal, plain while it is written, sealed (compressed) after.
+//!
+//! Offsets are those of the plain bytes, whichever form the file has.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::sealed::Sealed;
+use crate::{Access, JournalError, Storage, StorageFile, read_full};
+
+/// The two forms of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentForm {
+    /// `00000001.jsonl`
+    Plain,
+    /// `00000001.jsonl.zst`
+    Sealed,
+}
+
+/// The name of a segment's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentName {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its form.
+    pub form: SegmentForm,
+}
+
+impl SegmentName {
+    /// Reads a file name; `None` when it is not a segment's.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let (digits, form) = match name.strip_suffix(".jsonl") {
+            Some(digits) => (digits, SegmentForm::Plain),
+            None => (name.strip_suffix(".jsonl.zst")?, SegmentForm::Sealed),
+        };
+        let number = digits.parse().ok().filter(|number| *number > 0)?;
+        let name = Self { number, form };
+        (digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
+    }
+
+    /// The file name.
+    #[must_use]
+    pub fn file_name(self) -> String {
+        match self.form {
+            SegmentForm::Plain => format!("{:08}.jsonl", self.number),
+            SegmentForm::Sealed => format!("{:08}.jsonl.zst", self.number),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Plain(Arc<dyn StorageFile>),
+    Sealed(Sealed),
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub struct Segment {
+    number: u64,
+    path: PathBuf,
+    bytes: Bytes,
+}
+
+impl Segment {
+    /// Opens a segment for reading.
+    pub fn open(
+        storage: &dyn Storage,
+        dir: &Path,
+        name: SegmentName,
+    ) -> Result<Self, JournalError> {
+        let path = dir.join(name.file_name());
+        let file = storage
+            .open(&path, Access::Read)
+            .map_err(JournalError::io("open", &path))?;
+        let bytes = match name.form {
+            SegmentForm::Plain => Bytes::Plain(file),
+            SegmentForm::Sealed => {
+                Bytes::Sealed(Sealed::open(file).map_err(JournalError::io("read", &path))?)
+            }
+        };
+        Ok(Self {
+            number: name.number,
+            path,
+            bytes,
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its form.
+    #[must_use]
+    pub const fn form(&self) -> SegmentForm {
+        match self.bytes {
+            Bytes::Plain(_) => SegmentForm::Plain,
+            Bytes::Sealed(_) => SegmentForm::Sealed,
+        }
+    }
+
+    /// How many plain bytes it has.
+    pub fn len(&self) -> Result<u64, JournalError> {
+        match &self.bytes {
+            Bytes::Plain(file) => file.len().map_err(JournalError::io("read", &self.path)),
+            Bytes::Sealed(sealed) => Ok(sealed.len()),
+        }
+    }
+
+    /// Has it no bytes?
+    pub fn is_empty(&self) -> Result<bool, JournalError> {
+        self.len().map(|len| len == 0)
+    }
+
+    /// Reads plain bytes; 0 at the end.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, JournalError> {
+        let read: io::Result<usize> = match &self.bytes {
+            Bytes::Plain(file) => read_full(&**file, buf, offset),
+            Bytes::Sealed(sealed) => sealed.read_at(buf, offset),
+        };
+        read.map_err(JournalError::io("read", &self.path))
+    }
+
+    /// What is damaged about a sealed file, if anything.
+    #[must_use]
+    pub fn seal_damage(&self) -> Option<String> {
+        match &self.bytes {
+            Bytes::Plain(_) => None,
+            Bytes::Sealed(sealed) => sealed.damage(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_and_foreign_files_are_told_apart() {
+        for form in [SegmentForm::Plain, SegmentForm::Sealed] {
+            let name = SegmentName { number: 42, form };
+            assert_eq!(SegmentName::parse(&name.file_name()), Some(name));
+        }
+        for foreign in [
+            "x",
+            "1.jsonl",
+            "00000000.jsonl",
+            "+0000001.jsonl",
+            "00000001.jsonl.tmp",
+            "notes.jsonl",
+        ] {
+            assert_eq!(SegmentName::parse(foreign), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The sums that chain the lines, as they are written: base64url of 120 bits.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use abide_model::SessionId;
+
+/// The sum of a line: 20 characters for the first 120 bits of a BLAKE3 hash.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sum([u8; Sum::WIDTH]);
+
+impl Sum {
+    /// How many characters.
+    pub const WIDTH: usize = 20;
+
+    /// The sum that the first line of a session is chained to.
+    #[must_use]
+    pub fn genesis(session: SessionId) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"abide journal 1 ");
+        hasher.update(session.as_bytes());
+        Self::from_hash(&hasher.finalize())
+    }
+
+    pub(crate) fn from_hash(hash: &blake3::Hash) -> Self {
+        let mut text = [b'A'; Self::WIDTH];
+        let bits = hash.as_bytes().get(..15).unwrap_or_default();
+        // Fifteen bytes are exactly twenty characters, so this cannot be short.
+        let _ = URL_SAFE_NO_PAD.encode_slice(bits, &mut text);
+        Self(text)
+    }
+
+    /// From its written form.
+    #[must_use]
+    pub fn from_ascii(text: &[u8]) -> Option<Self> {
+        let text: [u8; Self::WIDTH] = text.try_into().ok()?;
+        text.iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            .then_some(Self(text))
+    }
+
+    /// Its written form.
+    #[must_use]
+    pub const fn as_ascii(&self) -> &[u8; Self::WIDTH] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.0).unwrap_or("?"))
+    }
+}
+
+impl fmt::Debug for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sum({self})")
+    }
+}
+
+/// The salt of a line: 96 random bits, so that the digest of an erased payload tells nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Salt(pub [u8; Salt::WIDTH]);
+
+impl Salt {
+    /// How many characters.
+    pub const WIDTH: usize = 16;
+
+    /// What stands in its place when the payload was erased.
+    pub const ERASED: Self = Self([b'-'; Self::WIDTH]);
+
+    /// The salt of an event, from a secret that is never written down.
+    #[must_use]
+    pub fn derive(secret: &[u8; 32], count: u64) -> Self {
+        let hash = blake3::keyed_hash(secret, &count.to_le_bytes());
+        let mut text = [b'A'; Self::WIDTH];
+        let _ =
+            URL_SAFE_NO_PAD.encode_slice(hash.as_bytes().get(..12).unwrap_or_default(), &mut text);
+        Self(text)
+    }
+}

@@ -1,0 +1,137 @@
+//! The watermark: the last acknowledged event, in a second place.
+//!
+//! It is written after the sync and never synced itself, so that it costs no sync and never runs
+//! ahead of the truth. With it, damage to the very last record is told from a torn tail, and a
+//! follower in another process knows how far it may read. Two slots are written in turn, so
+//! that a torn write of one leaves the other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use abide_model::Seq;
+
+use crate::{Access, JournalError, Storage, StorageFile, Sum, read_full, write_full};
+
+const SLOT: usize = 64;
+
+/// How far the journal is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The last acknowledged event.
+    pub seq: Seq,
+    /// Its sum.
+    pub sum: Sum,
+    /// The segment it is in.
+    pub segment: u64,
+    /// Where its line ends there.
+    pub offset: u64,
+}
+
+/// The file that holds the mark.
+#[derive(Debug)]
+pub struct Watermark {
+    file: Arc<dyn StorageFile>,
+    next_slot: u64,
+}
+
+impl Watermark {
+    /// Opens it for writing, made where it is missing.
+    pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, JournalError> {
+        let file = storage
+            .open(path, Access::Create)
+            .map_err(JournalError::io("open", path))?;
+        Ok(Self { file, next_slot: 0 })
+    }
+
+    /// Reads the mark; none where there is no file or no slot of it is whole.
+    #[must_use]
+    pub fn read(storage: &dyn Storage, path: &Path) -> Option<Mark> {
+        let file = storage.open(path, Access::Read).ok()?;
+        Self::read_open(&*file)
+    }
+
+    /// Reads the mark of an open file.
+    #[must_use]
+    pub fn read_open(file: &dyn StorageFile) -> Option<Mark> {
+        let mut bytes = [0; SLOT * 2];
+        let read = read_full(file, &mut bytes, 0).ok()?;
+        let slots = bytes.get(..read)?.chunks_exact(SLOT);
+        slots.filter_map(parse).max_by_key(|mark| mark.seq)
+    }
+
+    /// Writes the mark. What it says must be durable already. It is a help, not the truth: a
+    /// failure to write it is not a failure of the append.
+    pub fn write(&mut self, mark: Mark) {
+        let text = format(mark);
+        let _ = write_full(&*self.file, text.as_bytes(), self.next_slot * SLOT as u64);
+        self.next_slot = 1 - self.next_slot;
+    }
+}
+
+fn format(mark: Mark) -> String {
+    let head = format!(
+        "{:016x} {:08x} {:010x} {} ",
+        mark.seq.0, mark.segment, mark.offset, mark.sum
+    );
+    let check = check(&head);
+    format!("{head}{check}\n")
+}
+
+fn check(head: &str) -> String {
+    Sum::from_hash(&blake3::hash(head.as_bytes()))
+        .to_string()
+        .chars()
+        .take(5)
+        .collect()
+}
+
+fn parse(slot: &[u8]) -> Option<Mark> {
+    let text = std::str::from_utf8(slot).ok()?;
+    let mut words = text.trim_end().split(' ');
+    let seq = u64::from_str_radix(words.next()?, 16).ok()?;
+    let segment = u64::from_str_radix(words.next()?, 16).ok()?;
+    let offset = u64::from_str_radix(words.next()?, 16).ok()?;
+    let sum = Sum::from_ascii(words.next()?.as_bytes())?;
+    let mark = Mark {
+        seq: Seq(seq),
+        sum,
+        segment,
+        offset,
+    };
+    (format(mark) == text).then_some(mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::{SessionId, Timestamp};
+
+    use super::*;
+    use crate::Disk;
+
+    #[test]
+    fn the_newest_whole_slot_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("watermark");
+        assert_eq!(Watermark::read(&Disk, &path), None);
+        let sum = Sum::genesis(SessionId::new(Timestamp::from_millis(0), [0; 10]));
+        let mark = |seq| Mark {
+            seq: Seq(seq),
+            sum,
+            segment: 3,
+            offset: 1 << 30,
+        };
+        let mut watermark = Watermark::open(&Disk, &path).unwrap();
+        for seq in 1..=5 {
+            watermark.write(mark(seq));
+            assert_eq!(Watermark::read(&Disk, &path), Some(mark(seq)));
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 2 * SLOT);
+        for at in 0..SLOT {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 4;
+            std::fs::write(&path, &flipped).unwrap();
+            assert_eq!(Watermark::read(&Disk, &path), Some(mark(4)), "byte {at}");
+        }
+    }
+}
