@@ -1,0 +1,194 @@
+//! Checking a store: every line, every sum, every object. Reads only.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use abide_journal::{Found, Start};
+use abide_model::{ObjectHash, SessionId, SessionState, StoreError};
+
+use crate::error::store_error;
+use crate::layout::shown;
+use crate::reader::note_of;
+use crate::store::LocalStore;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing is lost; worth knowing.
+    Warning,
+    /// Something recorded cannot be read.
+    Error,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The name of the rule, stable for programs.
+    pub rule: &'static str,
+    /// Where.
+    pub place: String,
+    /// What.
+    pub message: String,
+}
+
+/// What a check of a session found.
+#[derive(Debug, Clone, Default)]
+pub struct Checked {
+    /// Events read.
+    pub events: u64,
+    /// Bytes of journal read.
+    pub bytes: u64,
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+impl LocalStore {
+    /// Reads the whole journal of a session, checking every sum, every link of the chain, every
+    /// payload's JSON and every object it names.
+    pub fn check_session(&self, session: SessionId) -> Result<Checked, StoreError> {
+        let reader = self.reader(session)?;
+        let mut checked = Checked::default();
+        let mut objects: BTreeSet<ObjectHash> = BTreeSet::new();
+        let mut state = SessionState::default();
+        let mut rewinds = false;
+        reader
+            .journal()
+            .walk(Start::beginning(), reader.mark(), &mut |found| {
+                match &found {
+                    Found::Event {
+                        line,
+                        offset,
+                        end,
+                        segment,
+                        ..
+                    } => {
+                        checked.events += 1;
+                        checked.bytes += end - offset;
+                        objects.extend(line.objects().iter().map(|object| object.hash));
+                        let event = line.event();
+                        let json = event
+                            .as_ref()
+                            .and_then(|event| event.data.as_ref())
+                            .is_none_or(|data| data.decode::<serde::de::IgnoredAny>().is_ok());
+                        if event.is_none() || !json {
+                            checked.findings.push(Finding {
+                                severity: Severity::Error,
+                                rule: "event-form",
+                                place: format!(
+                                    "event {} in segment {segment} at byte {offset}",
+                                    line.seq
+                                ),
+                                message: "its sum is good, but it is not an event".to_owned(),
+                            });
+                        }
+                        if let Some(event) = event {
+                            rewinds |= crate::recovery::rewind_target(&event).is_some();
+                            state.apply(&event);
+                        }
+                    }
+                    Found::Damage(damage) => checked.findings.push(Finding {
+                        severity: Severity::Error,
+                        rule: "journal-damage",
+                        place: format!("{} at byte {}", shown(&damage.path), damage.offset),
+                        message: match damage.lost {
+                            None => damage.reason.to_string(),
+                            Some((first, last)) if first == last => {
+                                format!("{}; event {first} is lost", damage.reason)
+                            }
+                            Some((first, last)) => {
+                                format!("{}; events {first} to {last} are lost", damage.reason)
+                            }
+                        },
+                    }),
+                    Found::Torn { path, offset, .. } => checked.findings.push(Finding {
+                        severity: Severity::Warning,
+                        rule: "torn-tail",
+                        place: format!("{} at byte {offset}", shown(path)),
+                        message: note_of(&found)
+                            .map(|note| note.to_string())
+                            .unwrap_or_default(),
+                    }),
+                }
+                ControlFlow::Continue(())
+            })
+            .map_err(store_error)?;
+        self.check_segments(&reader, &mut checked)?;
+        for hash in objects {
+            if self.packs().read(hash).map_err(store_error)?.is_none() {
+                checked.findings.push(Finding {
+                    severity: Severity::Error,
+                    rule: "missing-object",
+                    place: format!("object {hash}"),
+                    message: "an event names it, and it is missing or damaged".to_owned(),
+                });
+            }
+        }
+        // The snapshot and the tail must give what the whole journal gives.
+        if !rewinds && checked.findings.is_empty() {
+            let mut look = reader.look().map_err(store_error)?;
+            if !look.pages.bring_all(&mut look.state) || look.state.digest() != state.digest() {
+                checked.findings.push(Finding {
+                    severity: Severity::Warning,
+                    rule: "state-snapshot",
+                    place: format!("the state of session {session}"),
+                    message: "the snapshot does not give what the journal gives; it is rebuilt when it is removed".to_owned(),
+                });
+            }
+        }
+        Ok(checked)
+    }
+
+    fn check_segments(
+        &self,
+        reader: &crate::LocalReader,
+        checked: &mut Checked,
+    ) -> Result<(), StoreError> {
+        let journal = reader.journal();
+        for name in journal.segments().map_err(store_error)? {
+            let segment = journal.open_segment(name).map_err(store_error)?;
+            let mut buffer = vec![0; 1 << 20];
+            let mut at = 0;
+            // A frame's damage shows when the frame is read.
+            loop {
+                let read = segment.read_at(&mut buffer, at).map_err(store_error)?;
+                if read == 0 || segment.form() == abide_journal::SegmentForm::Plain {
+                    break;
+                }
+                at += read as u64;
+            }
+            if let Some(message) = segment.seal_damage() {
+                checked.findings.push(Finding {
+                    severity: Severity::Error,
+                    rule: "sealed-segment",
+                    place: shown(segment.path()),
+                    message,
+                });
+            }
+        }
+        for path in journal.foreign_files().map_err(store_error)? {
+            checked.findings.push(Finding {
+                severity: Severity::Warning,
+                rule: "foreign-file",
+                place: shown(&path),
+                message: "not a file of this journal; it is left alone".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Checks the objects, and what else there is beside the sessions.
+    pub fn check_objects(&self) -> Result<Vec<Finding>, StoreError> {
+        let damaged = self.packs().verify().map_err(store_error)?;
+        Ok(damaged
+            .into_iter()
+            .map(|(path, offset, message)| Finding {
+                severity: Severity::Warning,
+                rule: "pack-damage",
+                place: format!("{} at byte {offset}", shown(&path)),
+                message,
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,127 @@
+//! `config.toml`: the store's version and settings.
+
+use std::path::Path;
+
+use abide_journal::{Access, Storage, read_full, write_full};
+use abide_model::StoreError;
+use serde::Deserialize;
+
+use crate::error::storage_error;
+
+/// The version of the store's layout that this program makes, and the newest it opens.
+pub const STORE_VERSION: u64 = 1;
+
+/// The longest configuration that is read.
+const MAX: usize = 1 << 20;
+
+/// The store's settings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The version of the layout.
+    pub version: u64,
+    /// The journal's settings.
+    pub journal: JournalConfig,
+}
+
+/// `[journal]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JournalConfig {
+    /// Begin a new segment when one has this many bytes.
+    pub segment_bytes: u64,
+    /// Strings in payloads with more bytes than this go to objects.
+    pub object_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            version: STORE_VERSION,
+            journal: JournalConfig::default(),
+        }
+    }
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 16 << 20,
+            object_bytes: 64 << 10,
+        }
+    }
+}
+
+const TEMPLATE: &str = "\
+# The settings of this abide store. Remove a line to have its default.
+version = 1
+
+[journal]
+# Begin a new segment when one has this many bytes.
+segment_bytes = 16777216
+# Strings in payloads with more bytes than this are kept as objects.
+object_bytes = 65536
+";
+
+impl Config {
+    /// Reads the configuration of a store.
+    pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
+        let file = storage
+            .open(path, Access::Read)
+            .map_err(storage_error("cannot open", path))?;
+        let len = file.len().map_err(storage_error("cannot read", path))?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(MAX).min(MAX)];
+        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("cannot read", path))?;
+        bytes.truncate(read);
+        let damaged = |reason: String| StoreError::Damaged {
+            place: path.display().to_string(),
+            reason,
+        };
+        let text = String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8".to_owned()))?;
+        #[derive(Deserialize)]
+        struct Version {
+            #[serde(default)]
+            version: u64,
+        }
+        let wrong = |error: toml::de::Error| damaged(error.message().to_owned());
+        let Version { version } = toml::from_str(&text).map_err(wrong)?;
+        if version > STORE_VERSION {
+            return Err(StoreError::NewerVersion {
+                place: path.display().to_string(),
+                found: version,
+                known: STORE_VERSION,
+            });
+        }
+        let config: Self = toml::from_str(&text).map_err(wrong)?;
+        let journal = &config.journal;
+        if journal.segment_bytes < 4096 || journal.object_bytes < 1024 {
+            return Err(damaged(
+                "segment_bytes must be at least 4096, object_bytes 1024".to_owned(),
+            ));
+        }
+        Ok(config)
+    }
+
+    /// Writes the configuration of a new store.
+    pub(crate) fn write_default(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
+        let file = storage
+            .open(path, Access::CreateNew)
+            .map_err(storage_error("cannot create", path))?;
+        write_full(&*file, TEMPLATE.as_bytes(), 0).map_err(storage_error("cannot write", path))?;
+        file.sync().map_err(storage_error("cannot sync", path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_says_the_defaults() {
+        assert_eq!(
+            toml::from_str::<Config>(TEMPLATE).unwrap(),
+            Config::default()
+        );
+        assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
+    }
+}

@@ -1,0 +1,69 @@
+//! From the bytes' errors to the store's.
+
+use std::sync::Arc;
+
+use abide_journal::JournalError;
+use abide_model::StoreError;
+
+/// Puts an error of the bytes in the store's words.
+pub(crate) fn store_error(error: JournalError) -> StoreError {
+    match error {
+        JournalError::Io {
+            action,
+            path,
+            source,
+        } => StoreError::Storage {
+            action: cannot(action),
+            place: path.display().to_string(),
+            source: Arc::new(source),
+        },
+        JournalError::NewerVersion { path, found, known } => StoreError::NewerVersion {
+            place: path.display().to_string(),
+            found,
+            known,
+        },
+        JournalError::Damaged {
+            path,
+            offset,
+            reason,
+        } => StoreError::Damaged {
+            place: format!("{} at byte {offset}", path.display()),
+            reason,
+        },
+        error @ (JournalError::Fenced { .. }
+        | JournalError::Stopped { .. }
+        | JournalError::Closed) => StoreError::Storage {
+            action: "cannot write to",
+            place: "the session".to_owned(),
+            source: Arc::new(error),
+        },
+    }
+}
+
+fn cannot(action: &'static str) -> &'static str {
+    match action {
+        "open" => "cannot open",
+        "create" => "cannot create",
+        "read" => "cannot read",
+        "write" => "cannot write",
+        "sync" => "cannot sync",
+        "list" => "cannot list",
+        "lock" => "cannot lock",
+        "remove" => "cannot remove",
+        "seal" => "cannot seal",
+        _ => "cannot work on",
+    }
+}
+
+/// An error of the storage itself.
+pub(crate) fn storage_error(
+    action: &'static str,
+    path: &std::path::Path,
+) -> impl FnOnce(std::io::Error) -> StoreError {
+    let place = path.display().to_string();
+    move |source| StoreError::Storage {
+        action,
+        place,
+        source: Arc::new(source),
+    }
+}

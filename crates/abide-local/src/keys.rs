@@ -1,0 +1,121 @@
+//! From a client's own key to its session. Derived: where it is missing, the sessions are asked.
+//!
+//! A key's file is written and durable before its session is made, and names the id that the
+//! session is going to have, so that a crash between the two is gone on with, not done twice.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_journal::{Access, Lock, LockMode, Storage, read_full, write_full};
+use abide_model::{SessionId, StoreError};
+
+use crate::error::storage_error;
+
+/// Says that every session's key has its file.
+const COMPLETE: &str = "complete";
+
+/// The keys of a store, held by one process at a time.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    _lock: Box<dyn Lock>,
+}
+
+impl Keys {
+    /// Takes the keys, waiting for others to let go.
+    pub(crate) fn lock(storage: &Arc<dyn Storage>, dir: PathBuf) -> Result<Self, StoreError> {
+        storage
+            .make_dir(&dir)
+            .map_err(storage_error("cannot create", &dir))?;
+        let path = dir.join("lock");
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let lock = storage
+                .lock(&path, LockMode::Exclusive)
+                .map_err(storage_error("cannot lock", &path))?;
+            match lock {
+                Some(lock) => {
+                    return Ok(Self {
+                        storage: storage.clone(),
+                        dir,
+                        _lock: lock,
+                    });
+                }
+                None if Instant::now() >= until => {
+                    let busy = std::io::Error::from(std::io::ErrorKind::WouldBlock);
+                    return Err(storage_error("cannot lock", &path)(busy));
+                }
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        path_of(&self.dir, key)
+    }
+
+    /// Has every session's key its file?
+    pub(crate) fn complete(&self) -> bool {
+        self.storage
+            .open(&self.dir.join(COMPLETE), Access::Read)
+            .is_ok()
+    }
+
+    pub(crate) fn set_complete(&self) -> Result<(), StoreError> {
+        let path = self.dir.join(COMPLETE);
+        let file = self
+            .storage
+            .open(&path, Access::Create)
+            .map_err(storage_error("cannot create", &path))?;
+        file.sync().map_err(storage_error("cannot sync", &path))?;
+        self.storage
+            .sync_dir(&self.dir)
+            .map_err(storage_error("cannot sync", &self.dir))
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<SessionId> {
+        get(&*self.storage, &self.dir, key)
+    }
+
+    /// Gives a key to a session, durable.
+    pub(crate) fn put(&self, key: &str, session: SessionId) -> Result<(), StoreError> {
+        let path = self.path(key);
+        let temporary = path.with_extension("tmp");
+        let file = self
+            .storage
+            .open(&temporary, Access::Create)
+            .map_err(storage_error("cannot create", &temporary))?;
+        file.truncate(0)
+            .map_err(storage_error("cannot write", &temporary))?;
+        let text = format!("{session}\n");
+        write_full(&*file, text.as_bytes(), 0)
+            .map_err(storage_error("cannot write", &temporary))?;
+        file.sync()
+            .map_err(storage_error("cannot sync", &temporary))?;
+        self.storage
+            .rename(&temporary, &path)
+            .map_err(storage_error("cannot rename", &temporary))?;
+        self.storage
+            .sync_dir(&self.dir)
+            .map_err(storage_error("cannot sync", &self.dir))
+    }
+}
+
+/// The session of a key, without holding the keys.
+pub(crate) fn get(storage: &dyn Storage, dir: &Path, key: &str) -> Option<SessionId> {
+    let file = storage.open(&path_of(dir, key), Access::Read).ok()?;
+    let mut bytes = [0; 64];
+    let read = read_full(&*file, &mut bytes, 0).ok()?;
+    std::str::from_utf8(bytes.get(..read)?)
+        .ok()?
+        .trim_end()
+        .parse()
+        .ok()
+}
+
+fn path_of(dir: &Path, key: &str) -> PathBuf {
+    let hash = blake3::hash(key.as_bytes());
+    dir.join(hash.to_hex().chars().take(32).collect::<String>())
+}

@@ -1,0 +1,111 @@
+//! Where things are in a store, by name.
+
+use std::path::{Path, PathBuf};
+
+use abide_model::SessionId;
+
+/// The paths of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreLayout {
+    pub(crate) root: PathBuf,
+}
+
+impl StoreLayout {
+    pub(crate) fn config(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.root.join("objects")
+    }
+
+    pub(crate) fn keys(&self) -> PathBuf {
+        self.root.join("keys")
+    }
+
+    pub(crate) fn session(&self, name: &str) -> SessionLayout {
+        SessionLayout {
+            dir: self.sessions().join(name),
+        }
+    }
+}
+
+/// The paths of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionLayout {
+    pub(crate) dir: PathBuf,
+}
+
+impl SessionLayout {
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.dir.join("journal")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    pub(crate) fn watermark(&self) -> PathBuf {
+        self.dir.join("watermark")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+}
+
+/// The name of a session's directory: when it was made, and so many characters of its short id.
+pub(crate) fn session_name(id: SessionId, short: usize) -> String {
+    let at = id.created().to_string().replace(':', "-");
+    let seconds: String = at.chars().take(19).collect();
+    format!("{seconds}-{}", id.short(short))
+}
+
+/// The short id in the name of a session's directory; `None` when it is not such a name.
+pub(crate) fn short_of(name: &str) -> Option<&str> {
+    let (time, short) = name.split_at_checked(20)?;
+    let shape = time
+        .bytes()
+        .zip(b"0000-00-00T00-00-00-")
+        .all(|(byte, shape)| match shape {
+            b'0' => byte.is_ascii_digit(),
+            other => byte == *other,
+        });
+    (shape
+        && short.len() >= SessionId::SHORT
+        && short.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    .then_some(short)
+}
+
+/// A path for people: from the store on.
+pub(crate) fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_name_tells_the_short_id() {
+        let id = SessionId::new(Timestamp::from_millis(1_763_169_600_123), [9; 10]);
+        let name = session_name(id, 6);
+        assert_eq!(name, format!("2025-11-15T01-20-00-{}", id.short(6)));
+        assert_eq!(short_of(&name), Some(id.short(6).as_str()));
+        for foreign in [
+            "",
+            "notes",
+            "2025-11-15T01-20-00-",
+            "2025-11-15T01-20-00-a/b",
+            ".DS_Store",
+        ] {
+            assert_eq!(short_of(foreign), None);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The store on local files.
+//!
+//! A [`LocalStore`] is a directory, `.abide/`, that is found upward from where one stands, as
+//! git finds its own. Below it, a session is a directory with its journal (the truth), its
+//! watermark, its lock, and what is derived from the journal.
+//!
+//! ```
+//! use abide_local::{LocalStore, Options};
+//! use abide_model::{Durability, NewEvent, NewSession, OddEvents, Store};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! let store = LocalStore::init(dir.path(), Options::default())?;
+//! let session = pollster::block_on(store.create(NewSession::titled("a session")))?;
+//! let writer = pollster::block_on(store.write(session, std::time::Duration::ZERO))?;
+//! let hello = NewEvent::parse(r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#)?;
+//! writer.append(vec![hello], Durability::Synced, OddEvents::Keep)?.wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod check;
+mod config;
+mod environment;
+mod error;
+mod keys;
+mod layout;
+mod place;
+mod reader;
+mod recovery;
+mod snapshot;
+mod store;
+mod writer;
+
+pub use check::{Checked, Finding, Severity};
+pub use config::{Config, STORE_VERSION};
+pub use environment::Environment;
+pub use place::{Place, find_store, store_for_recording};
+pub use reader::LocalReader;
+pub use store::{LocalStore, Options, Sealing};
+pub use writer::LocalWriter;

@@ -1,0 +1,273 @@
+//! Reading a session beside its writer, or without one. Nothing is written.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use abide_journal::{
+    Body, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
+};
+use abide_model::{
+    Direction, Event, EventPage, EventRange, Leaf, Payload, Pending, ReadNote, Seq, SessionId,
+    SessionReader, SessionState,
+};
+
+use crate::error::store_error;
+use crate::layout::{SessionLayout, shown};
+use crate::recovery;
+use crate::snapshot::Snapshots;
+
+/// The most bytes of data in one page.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// The reader of a session of a [`LocalStore`](crate::LocalStore).
+#[derive(Debug)]
+pub struct LocalReader {
+    storage: Arc<dyn Storage>,
+    session: SessionId,
+    journal: Journal,
+    watermark: PathBuf,
+    state_dir: PathBuf,
+    packs: Arc<Packs>,
+    /// Where the next page of a reader that goes forward starts: no need to seek.
+    next: Mutex<Option<(Seq, Start)>>,
+}
+
+impl LocalReader {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        session: SessionId,
+        layout: &SessionLayout,
+        packs: Arc<Packs>,
+    ) -> Self {
+        Self {
+            journal: Journal::new(storage.clone(), layout.journal()),
+            storage,
+            session,
+            watermark: layout.watermark(),
+            state_dir: layout.state(),
+            packs,
+            next: Mutex::new(None),
+        }
+    }
+
+    /// The session's journal.
+    #[must_use]
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        Watermark::read(&*self.storage, &self.watermark)
+    }
+
+    /// The last event that can be read.
+    fn last(&self) -> Result<Seq, JournalError> {
+        let mut last = Seq::ZERO;
+        let start = self.journal.seek(Seq(u64::MAX))?;
+        self.journal.walk(start, self.mark(), &mut |found| {
+            if let Found::Event { line, .. } = found {
+                last = line.seq;
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(last)
+    }
+
+    fn forward(&self, first: Seq, last: Seq, limit: usize) -> Result<EventPage, JournalError> {
+        let known = self
+            .next
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let start = match known {
+            Some((seq, start)) if seq == first => start,
+            _ if first <= Seq::FIRST => Start::beginning(),
+            _ => self.journal.seek(first)?,
+        };
+        let mut page = EventPage::default();
+        let mut bytes = 0;
+        let mut resume = None;
+        self.journal
+            .walk(start, self.mark(), &mut |found| match found {
+                Found::Event { line, .. } if line.seq < first => ControlFlow::Continue(()),
+                Found::Event {
+                    line, segment, end, ..
+                } => {
+                    if line.seq > last {
+                        return ControlFlow::Break(());
+                    }
+                    let (event, note) = self.event(&line);
+                    page.notes.extend(note);
+                    if let Some(event) = event {
+                        bytes += event.data.as_ref().map_or(0, |data| data.as_str().len());
+                        page.events.push(event);
+                    }
+                    if page.events.len() >= limit || bytes >= PAGE_BYTES {
+                        let next = line.seq.next();
+                        let start = Start {
+                            segment,
+                            offset: end,
+                            expected: Some(next),
+                            sum: Some(line.sum),
+                        };
+                        resume = (line.seq < last).then_some((next, start));
+                        return ControlFlow::Break(());
+                    }
+                    ControlFlow::Continue(())
+                }
+                found => {
+                    page.notes.extend(note_of(&found));
+                    ControlFlow::Continue(())
+                }
+            })?;
+        page.next = resume.map(|(next, _)| next);
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = resume;
+        Ok(page)
+    }
+
+    fn backward(&self, range: EventRange) -> Result<EventPage, JournalError> {
+        let last = if range.last == Seq(u64::MAX) {
+            self.last()?
+        } else {
+            range.last
+        };
+        let limit = u64::try_from(range.limit.max(1)).unwrap_or(u64::MAX);
+        let first = range.first.max(Seq(last.0.saturating_sub(limit - 1)));
+        if last < first {
+            return Ok(EventPage::default());
+        }
+        let mut page = EventPage::default();
+        let mut from = first;
+        loop {
+            let part = self.forward(from, last, range.limit)?;
+            page.events.extend(part.events);
+            page.notes.extend(part.notes);
+            match part.next {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        page.events.reverse();
+        page.next = (first > range.first).then(|| first.back(1));
+        Ok(page)
+    }
+
+    /// The event of a line, its objects put back in.
+    fn event(&self, line: &Line<'_>) -> (Option<Event>, Option<ReadNote>) {
+        let note = |reason: String| {
+            Some(ReadNote::Damage {
+                place: format!("event {} of session {}", line.seq, self.session),
+                reason,
+                lost: None,
+            })
+        };
+        let Some(mut event) = line.event() else {
+            return (
+                None,
+                note("its sum is good, but it is not an event".to_owned()),
+            );
+        };
+        if matches!(
+            line.body(),
+            Body::Present { objects: b"", .. } | Body::Erased { .. }
+        ) {
+            return (Some(event), None);
+        }
+        let mut strings = Vec::new();
+        for object in line.objects() {
+            let bytes = match self.packs.read(object.hash) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => {
+                    let reason = format!(
+                        "object {} is missing or damaged; its place is left empty",
+                        object.hash
+                    );
+                    return (Some(event), note(reason));
+                }
+                Err(error) => return (Some(event), note(error.to_string())),
+            };
+            let Some(json) = Leaf::to_json(object.encoding, &bytes) else {
+                return (
+                    Some(event),
+                    note(format!("object {} is not a string", object.hash)),
+                );
+            };
+            strings.push((object.offset, json));
+        }
+        let whole = event
+            .data
+            .clone()
+            .and_then(|data: Payload| data.put_leaves(&strings));
+        match whole {
+            Some(data) => {
+                event.data = Some(data);
+                (Some(event), None)
+            }
+            None => (
+                Some(event),
+                note("an object has no place in the data".to_owned()),
+            ),
+        }
+    }
+
+    pub(crate) fn look(&self) -> Result<recovery::Look, JournalError> {
+        let mut snapshots = Snapshots::new(self.storage.clone(), self.state_dir.clone());
+        recovery::look(
+            &self.journal,
+            &mut snapshots,
+            self.session,
+            self.mark(),
+            &self.storage,
+            &self.state_dir,
+        )
+    }
+}
+
+/// What a reader should know of what was found.
+pub(crate) fn note_of(found: &Found<'_>) -> Option<ReadNote> {
+    match found {
+        Found::Event { .. } => None,
+        Found::Damage(damage) => Some(ReadNote::Damage {
+            place: format!("{} at byte {}", shown(&damage.path), damage.offset),
+            reason: damage.reason.to_string(),
+            lost: damage.lost,
+        }),
+        Found::Torn { path, bytes, .. } => Some(ReadNote::TornTail {
+            place: shown(path),
+            bytes: *bytes,
+        }),
+    }
+}
+
+impl SessionReader for LocalReader {
+    fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
+        Box::pin(async move {
+            let page = match range.direction {
+                Direction::Forward => self.forward(range.first, range.last, range.limit.max(1)),
+                Direction::Backward => self.backward(range),
+            };
+            page.map_err(store_error)
+        })
+    }
+
+    fn acknowledged(&self) -> Pending<'_, Seq> {
+        Box::pin(async move {
+            match self.mark() {
+                Some(mark) => Ok(mark.seq),
+                // Without a watermark, what can be read is all there is to go by.
+                None => self.last().map_err(store_error),
+            }
+        })
+    }
+
+    fn state(&self) -> Pending<'_, SessionState> {
+        Box::pin(async move {
+            let mut look = self.look().map_err(store_error)?;
+            if look.pages.bring_all(&mut look.state) {
+                return Ok(look.state);
+            }
+            recovery::state_at(&self.journal, look.end.seq, self.mark()).map_err(store_error)
+        })
+    }
+}

@@ -1,0 +1,459 @@
+//! Opening a session for writing: find where its journal ends, mend the end, fold the state.
+//!
+//! A pure look (`look`) finds what is there; `mend` then does the little that must be done
+//! before the next line can be written: cut a torn tail, close an open line. It destroys nothing
+//! that was acknowledged: events that are lost leave a gap that the next writer names.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use abide_journal::{
+    Access, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, SegmentForm,
+    SegmentName, Start, Storage, Sum, read_full, write_full,
+};
+use abide_model::{Event, Fact, Kind, Lineage, Seq, SessionId, SessionState, Timestamp};
+
+use crate::snapshot::{Pages, Restored, Snapshots, Stand};
+
+/// What a look over a journal found.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) state: SessionState,
+    pub(crate) pages: Pages,
+    /// Where the journal ends: the last event that is known, readable or lost.
+    pub(crate) end: Position,
+    /// Where the last line starts.
+    pub(crate) line: u64,
+    /// The last line has its line break.
+    pub(crate) ended: bool,
+    pub(crate) damage: Vec<Damage>,
+    /// A torn tail: segment, offset and bytes.
+    pub(crate) torn: Option<(u64, u64, u64)>,
+    pub(crate) at: Timestamp,
+}
+
+impl Look {
+    /// The events that are lost.
+    pub(crate) fn lost(&self) -> Vec<(Seq, Seq)> {
+        self.damage
+            .iter()
+            .filter_map(|damage| damage.lost)
+            .collect()
+    }
+}
+
+/// Finds the end of the journal and the state there, from the newest snapshot that fits.
+pub(crate) fn look(
+    journal: &Journal,
+    snapshots: &mut Snapshots,
+    session: SessionId,
+    mark: Option<Mark>,
+    storage: &Arc<dyn Storage>,
+    state_dir: &std::path::Path,
+) -> Result<Look, JournalError> {
+    if let Some(restored) = snapshots.restore(journal) {
+        if let Some(look) = look_from(journal, restored, mark)? {
+            return Ok(look);
+        }
+    }
+    // From the beginning no page is away, so that nothing can be missing.
+    let beginning = Restored {
+        state: SessionState::default(),
+        pages: Pages::new(storage.clone(), state_dir.to_owned(), 0, 0),
+        stand: Stand {
+            end: Position {
+                segment: 1,
+                offset: 0,
+                seq: Seq::ZERO,
+                sum: Sum::genesis(session),
+            },
+            line: 0,
+        },
+    };
+    look_from(journal, beginning, mark)?.ok_or_else(|| JournalError::Damaged {
+        path: journal.dir().to_owned(),
+        offset: 0,
+        reason: "the state cannot be folded".to_owned(),
+    })
+}
+
+/// `None` when a page of the snapshot is not readable.
+fn look_from(
+    journal: &Journal,
+    restored: Restored,
+    mark: Option<Mark>,
+) -> Result<Option<Look>, JournalError> {
+    let start = restored.start();
+    let Restored {
+        state,
+        pages,
+        stand,
+    } = restored;
+    let mut look = Look {
+        at: state.core.at,
+        state,
+        pages,
+        end: stand.end,
+        line: stand.line,
+        ended: true,
+        damage: Vec::new(),
+        torn: None,
+    };
+    let mut unreadable = false;
+    let mut rewound = false;
+    journal.walk(start, mark, &mut |found| match found {
+        Found::Event {
+            line,
+            segment,
+            offset,
+            end,
+            ended,
+        } => {
+            if let Some(event) = line.event() {
+                if !look.pages.bring(&mut look.state, &event) {
+                    unreadable = true;
+                    return ControlFlow::Break(());
+                }
+                if rewind_target(&event).is_some() {
+                    // The state at the place gone back to is needed, and only a fold can give it.
+                    rewound = true;
+                    return ControlFlow::Break(());
+                }
+                look.state.apply(&event);
+                look.at = look.at.max(event.at);
+            }
+            look.end = Position {
+                segment,
+                offset: end,
+                seq: line.seq,
+                sum: line.sum,
+            };
+            look.line = offset;
+            look.ended = ended;
+            ControlFlow::Continue(())
+        }
+        Found::Damage(damage) => {
+            look.damage.push(damage);
+            ControlFlow::Continue(())
+        }
+        Found::Torn {
+            segment,
+            offset,
+            bytes,
+            ..
+        } => {
+            look.torn = Some((segment, offset, bytes));
+            ControlFlow::Continue(())
+        }
+    })?;
+    if unreadable {
+        return Ok(None);
+    }
+    if rewound {
+        return fold_with_rewinds(journal, look, mark).map(Some);
+    }
+    finish(journal, &mut look, mark)?;
+    Ok(Some(look))
+}
+
+fn finish(journal: &Journal, look: &mut Look, mark: Option<Mark>) -> Result<(), JournalError> {
+    let last = journal.segments()?.last().copied();
+    if let Some(last) = last {
+        if last.number > look.end.segment
+            && look
+                .torn
+                .is_none_or(|(segment, _, _)| segment != last.number)
+        {
+            // A segment that holds nothing but its header, or nothing that can be read.
+            let segment = journal.open_segment(last)?;
+            look.end = Position {
+                segment: last.number,
+                offset: segment.len()?,
+                ..look.end
+            };
+        }
+    }
+    if let Some(mark) = mark.filter(|mark| mark.seq > look.end.seq) {
+        // Acknowledged events at the end are lost. The next line is chained to the last of them,
+        // behind whatever bytes are left.
+        let name = SegmentName {
+            number: look.end.segment,
+            form: SegmentForm::Plain,
+        };
+        let segment = journal.open_segment(name)?;
+        look.end = Position {
+            seq: mark.seq,
+            sum: mark.sum,
+            offset: segment.len()?,
+            ..look.end
+        };
+        look.ended = last_byte_is_line_break(&segment)?;
+        look.line = look.end.offset;
+    }
+    Ok(())
+}
+
+fn last_byte_is_line_break(segment: &abide_journal::Segment) -> Result<bool, JournalError> {
+    let Some(at) = segment.len()?.checked_sub(1) else {
+        return Ok(true);
+    };
+    let mut byte = [0];
+    segment.read_at(&mut byte, at)?;
+    Ok(byte == [b'\n'])
+}
+
+/// Where a valid rewind goes back to.
+pub(crate) fn rewind_target(event: &Event) -> Option<Seq> {
+    if event.kind != Kind::SESSION_REWOUND {
+        return None;
+    }
+    match event.fact() {
+        Ok(Fact::Rewind(rewind)) if rewind.to > Seq::ZERO && rewind.to < event.seq => {
+            Some(rewind.to)
+        }
+        _ => None,
+    }
+}
+
+/// The state at `to`: a fold over the lineage from the beginning.
+pub(crate) fn state_at(
+    journal: &Journal,
+    to: Seq,
+    mark: Option<Mark>,
+) -> Result<SessionState, JournalError> {
+    let mut rewinds = Vec::new();
+    each_event(journal, to, mark, &mut |event| {
+        rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
+    })?;
+    let lineage = Lineage::at(to, &rewinds);
+    let mut state = SessionState::default();
+    each_event(journal, to, mark, &mut |event| {
+        if lineage.contains(event.seq) {
+            state.apply(event);
+        } else {
+            state.apply_dead(event);
+        }
+    })?;
+    Ok(state)
+}
+
+/// The state behind a rewind, from the state just before it.
+pub(crate) fn apply_rewind(
+    journal: &Journal,
+    before: SessionState,
+    event: &Event,
+    mark: Option<Mark>,
+) -> Result<SessionState, JournalError> {
+    let Some(to) = rewind_target(event) else {
+        return Ok(before);
+    };
+    let mut state = SessionState::rewound(state_at(journal, to, mark)?, before);
+    state.apply(event);
+    Ok(state)
+}
+
+fn each_event(
+    journal: &Journal,
+    to: Seq,
+    mark: Option<Mark>,
+    visit: &mut dyn FnMut(&Event),
+) -> Result<(), JournalError> {
+    journal.walk(Start::beginning(), mark, &mut |found| {
+        if let Found::Event { line, .. } = found {
+            if line.seq > to {
+                return ControlFlow::Break(());
+            }
+            if let Some(event) = line.event() {
+                visit(&event);
+            }
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// A journal with rewinds behind the snapshot: folded from the beginning.
+fn fold_with_rewinds(
+    journal: &Journal,
+    mut look: Look,
+    mark: Option<Mark>,
+) -> Result<Look, JournalError> {
+    look.damage.clear();
+    look.torn = None;
+    journal.walk(Start::beginning(), mark, &mut |found| {
+        match found {
+            Found::Event {
+                line,
+                segment,
+                offset,
+                end,
+                ended,
+            } => {
+                look.end = Position {
+                    segment,
+                    offset: end,
+                    seq: line.seq,
+                    sum: line.sum,
+                };
+                look.line = offset;
+                look.ended = ended;
+                if let Some(event) = line.event() {
+                    look.at = look.at.max(event.at);
+                }
+            }
+            Found::Damage(damage) => look.damage.push(damage),
+            Found::Torn {
+                segment,
+                offset,
+                bytes,
+                ..
+            } => look.torn = Some((segment, offset, bytes)),
+        }
+        ControlFlow::Continue(())
+    })?;
+    look.state = state_at(journal, look.end.seq, mark)?;
+    finish(journal, &mut look, mark)?;
+    Ok(look)
+}
+
+/// Where the next line goes on, and what of the journal is known to be durable.
+#[derive(Debug)]
+pub(crate) struct Mended {
+    /// The last event that is known to be durable.
+    pub(crate) durable: Seq,
+    /// The name of the segment that is written may not be durable.
+    pub(crate) new_name: bool,
+}
+
+/// Does what must be done before the next line is written.
+pub(crate) fn mend(
+    storage: &dyn Storage,
+    journal: &Journal,
+    session: SessionId,
+    look: &mut Look,
+    mark: Option<Mark>,
+) -> Result<Mended, JournalError> {
+    let dir = journal.dir();
+    let segments = journal.segments()?;
+    let mut active = segments
+        .last()
+        .copied()
+        .ok_or_else(|| JournalError::Damaged {
+            path: dir.to_owned(),
+            offset: 0,
+            reason: DamageReason::Missing.to_string(),
+        })?;
+    if let Some((number, offset, _)) = look.torn {
+        let path = dir.join(
+            SegmentName {
+                number,
+                form: SegmentForm::Plain,
+            }
+            .file_name(),
+        );
+        let io = |action, source| JournalError::Io {
+            action,
+            path: path.clone(),
+            source,
+        };
+        if offset == 0 && number > 1 {
+            // A segment that was begun and never came to hold anything.
+            storage.remove(&path).map_err(|error| io("remove", error))?;
+            storage.sync_dir(dir).map_err(|error| io("sync", error))?;
+            if let Some(before) = segments.iter().rev().nth(1) {
+                active = *before;
+            }
+        } else {
+            let file = storage
+                .open(&path, Access::Write)
+                .map_err(|error| io("open", error))?;
+            file.truncate(offset).map_err(|error| io("cut", error))?;
+            file.sync().map_err(|error| io("sync", error))?;
+        }
+    }
+    if active.form == SegmentForm::Sealed {
+        return begin_segment(storage, journal, session, look, active.number + 1);
+    }
+    let path = dir.join(active.file_name());
+    let io = |action, source| JournalError::Io {
+        action,
+        path: path.clone(),
+        source,
+    };
+    let file = storage
+        .open(&path, Access::Write)
+        .map_err(|error| io("open", error))?;
+    if look.end.segment != active.number {
+        look.end = Position {
+            segment: active.number,
+            offset: file.len().map_err(|error| io("read", error))?,
+            ..look.end
+        };
+    }
+    if !look.ended {
+        let len = file.len().map_err(|error| io("read", error))?;
+        write_full(&*file, b"\n", len).map_err(|error| io("write", error))?;
+        look.end.offset = len + 1;
+        look.ended = true;
+    }
+    // What nobody acknowledged may be in the page cache alone, marked clean after a failed sync.
+    // Written once more it is dirty again, and the next sync makes it durable for certain.
+    let durable =
+        mark.filter(|mark| mark.segment == active.number && mark.offset <= look.end.offset);
+    let from = durable.map_or(0, |mark| mark.offset);
+    if from < look.end.offset {
+        let mut bytes = vec![0; usize::try_from(look.end.offset - from).unwrap_or(0)];
+        let read = read_full(&*file, &mut bytes, from).map_err(|error| io("read", error))?;
+        bytes.truncate(read);
+        write_full(&*file, &bytes, from).map_err(|error| io("write", error))?;
+    }
+    Ok(Mended {
+        durable: mark.map_or(Seq::ZERO, |mark| mark.seq).min(look.end.seq),
+        new_name: mark.is_none_or(|mark| mark.segment < active.number),
+    })
+}
+
+fn begin_segment(
+    storage: &dyn Storage,
+    journal: &Journal,
+    session: SessionId,
+    look: &mut Look,
+    number: u64,
+) -> Result<Mended, JournalError> {
+    let header = abide_journal::SegmentHeader {
+        session,
+        segment: number,
+        first: look.end.seq.next(),
+        prev: look.end.sum,
+    }
+    .write();
+    let path = journal.dir().join(
+        SegmentName {
+            number,
+            form: SegmentForm::Plain,
+        }
+        .file_name(),
+    );
+    let io = |action, source| JournalError::Io {
+        action,
+        path: path.clone(),
+        source,
+    };
+    let file = storage
+        .open(&path, Access::CreateNew)
+        .map_err(|error| io("create", error))?;
+    write_full(&*file, &header, 0).map_err(|error| io("write", error))?;
+    file.sync().map_err(|error| io("sync", error))?;
+    storage
+        .sync_dir(journal.dir())
+        .map_err(|error| io("sync", error))?;
+    look.end = Position {
+        segment: number,
+        offset: header.len() as u64,
+        ..look.end
+    };
+    look.line = look.end.offset;
+    Ok(Mended {
+        durable: look.end.seq,
+        new_name: false,
+    })
+}

@@ -1,0 +1,351 @@
+//! Snapshots of a session's state, and the hand-over from one writer to the next.
+//!
+//! Derived, checksummed and never synced. A snapshot is a root (where the journal stood, and the
+//! small part of the state) in two slots, and pages (the large parts) in a file that only grows,
+//! until it holds far more than is live and is written anew. With a snapshot a session is
+//! opened without a scan; a snapshot that does not fit the journal is passed over.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use abide_journal::{
+    Access, Journal, JournalError, Line, Position, SegmentForm, SegmentName, Slots, Start, Storage,
+    StorageFile, Sum, read_full, write_full,
+};
+use abide_model::{Event, PageId, PageRef, PageSink, Seq, SessionState};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Length and check before each page.
+const PAGE_HEAD: usize = 4 + 16;
+const MAX_PAGE: usize = 64 << 20;
+/// A page file is written anew when it has this many bytes and four times what is live.
+const REWRITE: u64 = 4 << 20;
+
+const SLOTS: &str = "handover";
+
+#[derive(Serialize, Deserialize)]
+struct Root<'a> {
+    segment: u64,
+    /// Where the last line starts and ends.
+    line: u64,
+    offset: u64,
+    seq: Seq,
+    sum: &'a str,
+    /// Which page file.
+    pages: u64,
+    /// Bytes of pages that are live.
+    live: u64,
+    #[serde(borrow)]
+    state: &'a RawValue,
+}
+
+/// Where a journal stood when a snapshot was taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stand {
+    pub(crate) end: Position,
+    /// Where the last line starts.
+    pub(crate) line: u64,
+}
+
+/// A state read from a snapshot.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) state: SessionState,
+    pub(crate) pages: Pages,
+    pub(crate) stand: Stand,
+}
+
+impl Restored {
+    pub(crate) fn start(&self) -> Start {
+        let end = self.stand.end;
+        Start {
+            segment: end.segment,
+            offset: end.offset,
+            expected: Some(end.seq.next()),
+            sum: Some(end.sum),
+        }
+    }
+}
+
+/// The snapshots of a session.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    slots: Slots,
+}
+
+impl Snapshots {
+    pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
+        let slots = Slots::new(&dir, SLOTS);
+        Self {
+            storage,
+            dir,
+            slots,
+        }
+    }
+
+    /// The newest snapshot that fits the journal.
+    pub(crate) fn restore(&mut self, journal: &Journal) -> Option<Restored> {
+        let roots = self.slots.read(&*self.storage);
+        roots
+            .iter()
+            .find_map(|root| self.restore_one(journal, root))
+    }
+
+    fn restore_one(&self, journal: &Journal, root: &[u8]) -> Option<Restored> {
+        let root: Root<'_> = serde_json::from_slice(root).ok()?;
+        let sum = Sum::from_ascii(root.sum.as_bytes())?;
+        let end = Position {
+            segment: root.segment,
+            offset: root.offset,
+            seq: root.seq,
+            sum,
+        };
+        let stand = Stand {
+            end,
+            line: root.line,
+        };
+        if !fits(journal, stand) {
+            return None;
+        }
+        let state = SessionState::restore(root.state.get().as_bytes()).ok()?;
+        let pages = Pages::new(
+            self.storage.clone(),
+            self.dir.clone(),
+            root.pages,
+            root.live,
+        );
+        (state.core.seq == root.seq).then_some(Restored {
+            state,
+            pages,
+            stand,
+        })
+    }
+
+    /// Writes a snapshot whose pages [`Pages`] holds ready. It is a help to the next open: where
+    /// it cannot be written, that one reads more.
+    pub(crate) fn write(&mut self, taken: &Taken, stand: Stand) -> Result<(), JournalError> {
+        let path = page_path(&self.dir, taken.file);
+        let io = |action, source| JournalError::Io {
+            action,
+            path: path.clone(),
+            source,
+        };
+        if !taken.bytes.is_empty() || taken.at == 0 {
+            let file = self
+                .storage
+                .open(&path, Access::Create)
+                .map_err(|error| io("open", error))?;
+            write_full(&*file, &taken.bytes, taken.at).map_err(|error| io("write", error))?;
+        }
+        let state = std::str::from_utf8(&taken.root)
+            .ok()
+            .and_then(|text| serde_json::from_str(text).ok());
+        let Some(state) = state else { return Ok(()) };
+        let sum = stand.end.sum.to_string();
+        let root = Root {
+            segment: stand.end.segment,
+            line: stand.line,
+            offset: stand.end.offset,
+            seq: stand.end.seq,
+            sum: &sum,
+            pages: taken.file,
+            live: taken.live,
+            state,
+        };
+        self.slots.write(
+            &*self.storage,
+            &serde_json::to_vec(&root).unwrap_or_default(),
+        )?;
+        if let Some(old) = taken.file.checked_sub(2) {
+            let _ = self.storage.remove(&page_path(&self.dir, old));
+        }
+        Ok(())
+    }
+}
+
+/// Is the line that a snapshot calls the last there, whole, and the one it means?
+fn fits(journal: &Journal, stand: Stand) -> bool {
+    let read = || -> Option<bool> {
+        let name = SegmentName {
+            number: stand.end.segment,
+            form: SegmentForm::Plain,
+        };
+        let segment = journal.open_segment(name).ok()?;
+        let len = usize::try_from(stand.end.offset.checked_sub(stand.line)?).ok()?;
+        if len > abide_journal::MAX_LINE || segment.len().ok()? < stand.end.offset {
+            return None;
+        }
+        let mut bytes = vec![0; len];
+        segment.read_at(&mut bytes, stand.line).ok()?;
+        let line = Line::read(bytes.strip_suffix(b"\n")?).ok()?;
+        Some(line.seq == stand.end.seq && line.sum == stand.end.sum)
+    };
+    read().unwrap_or(false)
+}
+
+fn page_path(dir: &std::path::Path, file: u64) -> PathBuf {
+    dir.join(format!("pages.{file}"))
+}
+
+/// A snapshot taken and not written yet.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    file: u64,
+    at: u64,
+    bytes: Vec<u8>,
+    root: Vec<u8>,
+    live: u64,
+}
+
+/// The pages of a state: read as they are needed, held ready to be written.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    file: u64,
+    open: Option<Arc<dyn StorageFile>>,
+    /// Where the next page goes.
+    end: Option<u64>,
+    ready: Vec<u8>,
+    live: u64,
+}
+
+impl Pages {
+    pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, file: u64, live: u64) -> Self {
+        Self {
+            storage,
+            dir,
+            file,
+            open: None,
+            end: None,
+            ready: Vec::new(),
+            live,
+        }
+    }
+
+    fn read(&mut self, page: PageRef) -> Option<Vec<u8>> {
+        let file = match &self.open {
+            Some(file) => file.clone(),
+            None => {
+                let file = self
+                    .storage
+                    .open(&page_path(&self.dir, self.file), Access::Read)
+                    .ok()?;
+                self.open.insert(file).clone()
+            }
+        };
+        let len = usize::try_from(page.1)
+            .ok()
+            .filter(|len| *len <= MAX_PAGE)?;
+        let mut bytes = vec![0; PAGE_HEAD + len];
+        if read_full(&*file, &mut bytes, page.0).ok()? < bytes.len() {
+            return None;
+        }
+        let content = bytes.split_off(PAGE_HEAD);
+        (page_head(&content) == bytes).then_some(content)
+    }
+
+    /// Brings in the pages that an event needs; `false` when one is not readable, and the state
+    /// must be folded anew.
+    pub(crate) fn bring(&mut self, state: &mut SessionState, event: &Event) -> bool {
+        loop {
+            let missing = state.missing(event);
+            if missing.is_empty() {
+                return true;
+            }
+            if !self.install(state, &missing) {
+                return false;
+            }
+        }
+    }
+
+    /// Brings in all pages.
+    pub(crate) fn bring_all(&mut self, state: &mut SessionState) -> bool {
+        let away = state.away();
+        self.install(state, &away)
+    }
+
+    /// Throws the snapshots away, since a page of theirs is not readable. The next open folds the
+    /// journal anew.
+    pub(crate) fn discard(&mut self) -> JournalError {
+        Slots::new(&self.dir, SLOTS).remove(&*self.storage);
+        JournalError::Damaged {
+            path: page_path(&self.dir, self.file),
+            offset: 0,
+            reason: "a page of the state is not readable; it is rebuilt when the session is opened again"
+                .to_owned(),
+        }
+    }
+
+    fn install(&mut self, state: &mut SessionState, pages: &[PageId]) -> bool {
+        pages.iter().all(|page| {
+            let bytes = state.page_ref(*page).and_then(|at| self.read(at));
+            bytes.is_some_and(|bytes| state.install(*page, &bytes).is_ok())
+        })
+    }
+
+    /// Takes a snapshot of `state`, to be written once its last event is durable.
+    pub(crate) fn take(&mut self, state: &mut SessionState) -> Option<Taken> {
+        if self.end.is_none() {
+            let path = page_path(&self.dir, self.file);
+            let len = self
+                .storage
+                .open(&path, Access::Read)
+                .ok()
+                .and_then(|file| file.len().ok());
+            self.end = Some(len.unwrap_or(0));
+        }
+        if self.end? > REWRITE && self.end? > self.live.saturating_mul(4) {
+            if !self.bring_all(state) {
+                return None;
+            }
+            state.unsave();
+            *self = Self::new(self.storage.clone(), self.dir.clone(), self.file + 1, 0);
+            self.end = Some(0);
+        }
+        let at = self.end?;
+        let root = match state.save(self) {
+            Ok(root) => root,
+            Err(never) => match never {},
+        };
+        let bytes = std::mem::take(&mut self.ready);
+        self.end = Some(at + bytes.len() as u64);
+        // Pages that are replaced are not live any more; how many is not worth knowing exactly.
+        self.live = self.live.max(bytes.len() as u64);
+        Some(Taken {
+            file: self.file,
+            at,
+            bytes,
+            root,
+            live: self.live,
+        })
+    }
+}
+
+impl PageSink for Pages {
+    type Error = std::convert::Infallible;
+
+    fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error> {
+        let at = self.end.unwrap_or(0) + self.ready.len() as u64;
+        self.ready.extend_from_slice(&page_head(&page));
+        self.ready.extend_from_slice(&page);
+        Ok(PageRef(at, u32::try_from(page.len()).unwrap_or(u32::MAX)))
+    }
+}
+
+fn page_head(content: &[u8]) -> Vec<u8> {
+    let mut head = u32::try_from(content.len())
+        .unwrap_or(u32::MAX)
+        .to_le_bytes()
+        .to_vec();
+    head.extend_from_slice(
+        blake3::hash(content)
+            .as_bytes()
+            .get(..16)
+            .unwrap_or_default(),
+    );
+    head
+}

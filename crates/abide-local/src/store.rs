@@ -1,0 +1,624 @@
+//! The store itself: makes, finds, lists and opens sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_journal::{
+    Access, Appender, Disk, Journal, Lock, LockMode, Packs, Storage, Watermark, read_full,
+    write_full,
+};
+use abide_model::{
+    Kind, NewEvent, NewSession, Payload, Pending, ReadNote, Recovery, SessionCreated, SessionId,
+    SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store, StoreError,
+    WriterHolder,
+};
+
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::error::{storage_error, store_error};
+use crate::keys::{self, Keys};
+use crate::layout::{SessionLayout, StoreLayout, session_name, short_of, shown};
+use crate::reader::LocalReader;
+use crate::recovery;
+use crate::snapshot::{Pages, Snapshots, Stand};
+use crate::writer::{LocalWriter, Opened, Sealer, seal_all};
+
+/// When segments that are no longer written are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sealing {
+    /// By the writer, beside its work, when it has begun the next one.
+    #[default]
+    Beside,
+    /// Only when asked for.
+    ByHand,
+}
+
+/// What a store is opened with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The file system.
+    pub storage: Arc<dyn Storage>,
+    /// Clock, randomness and identity.
+    pub env: Environment,
+    /// When segments are sealed.
+    pub sealing: Sealing,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            storage: Arc::new(Disk),
+            env: Environment::default(),
+            sealing: Sealing::default(),
+        }
+    }
+}
+
+/// A store on local files.
+#[derive(Debug)]
+pub struct LocalStore {
+    layout: StoreLayout,
+    options: Options,
+    config: Config,
+    packs: Arc<Packs>,
+}
+
+/// Keeps the store out of git's sight.
+const GITIGNORE: &str = "*\n";
+
+impl LocalStore {
+    /// Opens the store in this directory.
+    pub fn open(root: &Path, options: Options) -> Result<Self, StoreError> {
+        let layout = StoreLayout {
+            root: root.to_owned(),
+        };
+        let config = Config::read(&*options.storage, &layout.config())?;
+        let packs = Arc::new(Packs::new(options.storage.clone(), layout.objects()));
+        Ok(Self {
+            layout,
+            options,
+            config,
+            packs,
+        })
+    }
+
+    /// Makes a store in this directory; one that is there is opened.
+    pub fn init(root: &Path, options: Options) -> Result<Self, StoreError> {
+        let layout = StoreLayout {
+            root: root.to_owned(),
+        };
+        let storage = &*options.storage;
+        if storage.open(&layout.config(), Access::Read).is_ok() {
+            return Self::open(root, options);
+        }
+        for dir in [root.to_owned(), layout.sessions(), layout.objects()] {
+            storage
+                .make_dir(&dir)
+                .map_err(storage_error("cannot create", &dir))?;
+        }
+        let ignore = root.join(".gitignore");
+        match storage.open(&ignore, Access::CreateNew) {
+            Ok(file) => {
+                write_full(&*file, GITIGNORE.as_bytes(), 0)
+                    .map_err(storage_error("cannot write", &ignore))?;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(storage_error("cannot create", &ignore)(error)),
+        }
+        match Config::write_default(storage, &layout.config()) {
+            // Somebody else was faster.
+            Err(StoreError::Storage {
+                action: "cannot create",
+                ..
+            }) => {}
+            written => written?,
+        }
+        storage
+            .sync_dir(root)
+            .map_err(storage_error("cannot sync", root))?;
+        if let Some(parent) = root.parent() {
+            storage
+                .sync_dir(parent)
+                .map_err(storage_error("cannot sync", parent))?;
+        }
+        Self::open(root, options)
+    }
+
+    /// The store's directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.layout.root
+    }
+
+    /// The store's settings.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The same store with other settings.
+    #[must_use]
+    pub fn with_config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    pub(crate) const fn packs(&self) -> &Arc<Packs> {
+        &self.packs
+    }
+
+    fn storage(&self) -> &Arc<dyn Storage> {
+        &self.options.storage
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        let dir = self.layout.sessions();
+        let mut names = self
+            .storage()
+            .list(&dir)
+            .map_err(storage_error("cannot list", &dir))?;
+        names.retain(|name| short_of(name).is_some());
+        // The name starts with the time.
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(names)
+    }
+
+    /// Files and directories among the sessions that are none.
+    pub fn foreign_files(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let dir = self.layout.sessions();
+        let names = self
+            .storage()
+            .list(&dir)
+            .map_err(storage_error("cannot list", &dir))?;
+        Ok(names
+            .iter()
+            .filter(|name| short_of(name).is_none())
+            .map(|name| dir.join(name))
+            .collect())
+    }
+
+    fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
+        let journal = Journal::new(self.storage().clone(), layout.journal());
+        journal
+            .first_header()
+            .ok()
+            .flatten()
+            .map(|header| header.session)
+    }
+
+    /// The directory of a session.
+    fn layout_of(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
+        for short in SessionId::SHORT..=12 {
+            let layout = self.layout.session(&session_name(id, short));
+            let journal = Journal::new(self.storage().clone(), layout.journal());
+            match journal.first_header() {
+                Ok(Some(header)) if header.session == id => return Ok(layout),
+                Ok(Some(_)) => {}
+                // A directory that is there and cannot be read is the one that is meant.
+                Ok(None) => {
+                    return Err(StoreError::Damaged {
+                        place: shown(journal.dir()),
+                        reason: "no segment header can be read".to_owned(),
+                    });
+                }
+                Err(abide_journal::JournalError::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    break;
+                }
+                Err(error) => return Err(store_error(error)),
+            }
+        }
+        Err(StoreError::NoSession {
+            reference: id.to_string(),
+        })
+    }
+
+    pub(crate) fn reader(&self, id: SessionId) -> Result<LocalReader, StoreError> {
+        let layout = self.layout_of(id)?;
+        Ok(LocalReader::new(
+            self.storage().clone(),
+            id,
+            &layout,
+            self.packs.clone(),
+        ))
+    }
+
+    fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
+        let none = || StoreError::NoSession {
+            reference: reference.to_string(),
+        };
+        match reference {
+            SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
+            SessionRef::Latest => {
+                let newest = self
+                    .names()?
+                    .into_iter()
+                    .find_map(|name| self.id_of(&self.layout.session(&name)));
+                newest.ok_or_else(none)
+            }
+            SessionRef::Key(key) => {
+                if let Some(id) = keys::get(&**self.storage(), &self.layout.keys(), key) {
+                    if self.layout_of(id).is_ok() {
+                        return Ok(id);
+                    }
+                }
+                self.search_key(key)?.ok_or_else(none)
+            }
+            SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
+            SessionRef::Prefix(prefix) => {
+                let mut fits = Vec::new();
+                for name in self.names()? {
+                    let by_short = short_of(&name).is_some_and(|short| {
+                        short.starts_with(prefix.as_str()) || prefix.starts_with(short)
+                    });
+                    // The id starts with the time, as the name does; only a look inside tells.
+                    if let Some(id) = self.id_of(&self.layout.session(&name)).filter(|id| {
+                        (by_short && id.short(12).starts_with(prefix.as_str()))
+                            || (prefix.len() >= 4 && id.to_string().starts_with(prefix.as_str()))
+                    }) {
+                        fits.push(id);
+                    }
+                }
+                match fits.as_slice() {
+                    [] => Err(none()),
+                    [id] => Ok(*id),
+                    many => Err(StoreError::Ambiguous {
+                        reference: prefix.clone(),
+                        matches: many.iter().take(8).map(|id| id.short(8)).collect(),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Asks every session for its key.
+    fn search_key(&self, key: &str) -> Result<Option<SessionId>, StoreError> {
+        for name in self.names()? {
+            if let Some(id) = self.id_of(&self.layout.session(&name)) {
+                if self.key_of(id)?.as_deref() == Some(key) {
+                    return Ok(Some(id));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn key_of(&self, id: SessionId) -> Result<Option<String>, StoreError> {
+        let mut key = None;
+        let reader = self.reader(id)?;
+        let walked = reader
+            .journal()
+            .walk(abide_journal::Start::beginning(), None, &mut |found| {
+                if let abide_journal::Found::Event { line, .. } = found {
+                    if let Some(Ok(abide_model::Fact::SessionCreated(created))) =
+                        line.event().map(|event| event.fact())
+                    {
+                        key = created.fields.key;
+                    }
+                }
+                std::ops::ControlFlow::Break(())
+            });
+        walked.map_err(store_error)?;
+        Ok(key)
+    }
+
+    fn create_now(&self, session: NewSession) -> Result<SessionId, StoreError> {
+        let Some(key) = session.fields.key.clone() else {
+            let id = self.new_id();
+            return self.create_at(id, session).map(|()| id);
+        };
+        let keys = Keys::lock(self.storage(), self.layout.keys())?;
+        if !keys.complete() {
+            for name in self.names()? {
+                if let Some(id) = self.id_of(&self.layout.session(&name)) {
+                    if let Some(key) = self.key_of(id)? {
+                        keys.put(&key, id)?;
+                    }
+                }
+            }
+            keys.set_complete()?;
+        }
+        let id = match keys.get(&key) {
+            Some(id) if self.layout_of(id).is_ok() => return Ok(id),
+            // The key was given and the session never made: a crash between the two.
+            Some(id) => id,
+            None => {
+                let id = self.new_id();
+                keys.put(&key, id)?;
+                id
+            }
+        };
+        self.create_at(id, session).map(|()| id)
+    }
+
+    fn new_id(&self) -> SessionId {
+        let mut random = [0; 10];
+        (self.options.env.random)(&mut random);
+        SessionId::new((self.options.env.now)(), random)
+    }
+
+    fn create_at(&self, id: SessionId, session: NewSession) -> Result<(), StoreError> {
+        let storage = self.storage();
+        let layout = self.free_layout(id)?;
+        for dir in [layout.dir.clone(), layout.journal(), layout.state()] {
+            storage
+                .make_dir(&dir)
+                .map_err(storage_error("cannot create", &dir))?;
+        }
+        let lock = self.lock_session(id, &layout, Duration::from_secs(2))?;
+        // What a crash left of an earlier try to make this session; nothing was acknowledged in it.
+        let journal = Journal::new(storage.clone(), layout.journal());
+        for name in journal.segments().map_err(store_error)? {
+            let path = layout.journal().join(name.file_name());
+            storage
+                .remove(&path)
+                .map_err(storage_error("cannot remove", &path))?;
+        }
+        let new_names = vec![layout.journal(), layout.dir.clone(), self.layout.sessions()];
+        let appender = Appender::create(
+            storage.clone(),
+            layout.journal(),
+            id,
+            lock,
+            &layout.watermark(),
+            self.config.journal.segment_bytes,
+            new_names,
+        )
+        .map_err(store_error)?;
+        let writer = LocalWriter::new(Opened {
+            storage: storage.clone(),
+            env: self.options.env.clone(),
+            journal,
+            appender,
+            packs: self.packs.clone(),
+            snapshots: Snapshots::new(storage.clone(), layout.state()),
+            state: SessionState::default(),
+            pages: Pages::new(storage.clone(), layout.state(), 0, 0),
+            at: id.created(),
+            durable: abide_model::Seq::ZERO,
+            stand: None,
+            recovered: None,
+            notes: Vec::new(),
+            object_bytes: self.config.journal.object_bytes,
+            sealer: None,
+        })?;
+        let created = SessionCreated {
+            session: id,
+            fields: session.fields,
+        };
+        let data = Payload::of(&created).map_err(|source| {
+            StoreError::Append(abide_model::AppendError::Input {
+                index: 0,
+                source: Arc::new(source),
+            })
+        })?;
+        writer.begin(NewEvent::new(Kind::SESSION_CREATED, data))
+    }
+
+    /// The directory that a new session gets: of two whose names would be the same, the second
+    /// has a longer short id.
+    fn free_layout(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
+        for short in SessionId::SHORT..=12 {
+            let layout = self.layout.session(&session_name(id, short));
+            match self.storage().list(&layout.journal()) {
+                Err(_) => return Ok(layout),
+                Ok(_) if self.id_of(&layout).is_none_or(|other| other == id) => return Ok(layout),
+                Ok(_) => {}
+            }
+        }
+        Err(StoreError::Damaged {
+            place: shown(&self.layout.sessions()),
+            reason: format!("there is no free name for session {id}"),
+        })
+    }
+
+    fn lock_session(
+        &self,
+        session: SessionId,
+        layout: &SessionLayout,
+        wait: Duration,
+    ) -> Result<Box<dyn Lock>, StoreError> {
+        let path = layout.lock();
+        let until = Instant::now() + wait;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let lock = self.storage().lock(&path, LockMode::Exclusive);
+            if let Some(lock) = lock.map_err(storage_error("cannot lock", &path))? {
+                self.name_holder(&path);
+                return Ok(lock);
+            }
+            if Instant::now() >= until {
+                return Err(StoreError::Held {
+                    session,
+                    holder: self.holder_of(&path),
+                });
+            }
+            std::thread::sleep(pause.min(until.saturating_duration_since(Instant::now())));
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Writes into the lock's file who holds it, for the message that others get.
+    fn name_holder(&self, path: &Path) {
+        let holder = WriterHolder {
+            since: (self.options.env.now)(),
+            ..self.options.env.holder.clone()
+        };
+        if let (Ok(file), Ok(json)) = (
+            self.storage().open(path, Access::Write),
+            serde_json::to_vec(&holder),
+        ) {
+            let _ = file.truncate(0);
+            let _ = write_full(&*file, &json, 0);
+        }
+    }
+
+    fn holder_of(&self, path: &Path) -> WriterHolder {
+        let read = || {
+            let file = self.storage().open(path, Access::Read).ok()?;
+            let mut bytes = vec![0; 4096];
+            let read = read_full(&*file, &mut bytes, 0).ok()?;
+            serde_json::from_slice(bytes.get(..read)?).ok()
+        };
+        read().unwrap_or_else(|| WriterHolder {
+            program: "another writer".to_owned(),
+            ..WriterHolder::default()
+        })
+    }
+
+    /// Opens a session for writing: takes the lock, mends the end of the journal, goes on.
+    pub fn writer(&self, session: SessionId, wait: Duration) -> Result<LocalWriter, StoreError> {
+        let storage = self.storage();
+        let layout = self.layout_of(session)?;
+        let lock = self.lock_session(session, &layout, wait)?;
+        let journal = Journal::new(storage.clone(), layout.journal());
+        storage
+            .make_dir(&layout.state())
+            .map_err(storage_error("cannot create", &layout.state()))?;
+        let mark = Watermark::read(&**storage, &layout.watermark());
+        let mut snapshots = Snapshots::new(storage.clone(), layout.state());
+        let mut look = recovery::look(
+            &journal,
+            &mut snapshots,
+            session,
+            mark,
+            storage,
+            &layout.state(),
+        )
+        .map_err(store_error)?;
+        let notes = notes_of(&look);
+        let recovered = recovery_of(&look);
+        let mended =
+            recovery::mend(&**storage, &journal, session, &mut look, mark).map_err(store_error)?;
+        let new_names = if mended.new_name {
+            vec![layout.journal(), layout.dir.clone(), self.layout.sessions()]
+        } else {
+            Vec::new()
+        };
+        let appender = Appender::resume(
+            storage.clone(),
+            layout.journal(),
+            session,
+            lock,
+            &layout.watermark(),
+            self.config.journal.segment_bytes,
+            look.end,
+            mended.durable,
+            new_names,
+        )
+        .map_err(store_error)?;
+        LocalWriter::new(Opened {
+            storage: storage.clone(),
+            env: self.options.env.clone(),
+            journal,
+            appender,
+            packs: self.packs.clone(),
+            snapshots,
+            state: look.state,
+            pages: look.pages,
+            at: look.at,
+            durable: mended.durable,
+            stand: Some(Stand {
+                end: look.end,
+                line: look.line,
+            }),
+            recovered,
+            notes,
+            object_bytes: self.config.journal.object_bytes,
+            sealer: (self.options.sealing == Sealing::Beside).then(Sealer::default),
+        })
+    }
+
+    /// Seals every segment of a session that is no longer written. Says how many.
+    pub fn seal(&self, session: SessionId, wait: Duration) -> Result<u64, StoreError> {
+        let layout = self.layout_of(session)?;
+        let _lock = self.lock_session(session, &layout, wait)?;
+        seal_all(self.storage(), &layout.journal(), &|| false).map_err(store_error)
+    }
+
+    fn list_now(&self) -> Result<Vec<SessionSummary>, StoreError> {
+        let names = self.names()?;
+        let sessions: Vec<_> = names
+            .iter()
+            .filter_map(|name| self.id_of(&self.layout.session(name)))
+            .collect();
+        let mut shorts: Vec<_> = sessions.iter().map(|id| id.short(12)).collect();
+        shorts.sort_unstable();
+        let unique = |id: &SessionId| {
+            let whole = id.short(12);
+            let length = (SessionId::SHORT..12).find(|length| {
+                let prefix = id.short(*length);
+                let from = shorts.partition_point(|short| short.as_str() < prefix.as_str());
+                shorts
+                    .iter()
+                    .skip(from)
+                    .take_while(|short| short.starts_with(&prefix))
+                    .count()
+                    <= 1
+            });
+            length.map_or(whole, |length| id.short(length))
+        };
+        Ok(sessions
+            .iter()
+            .map(|id| SessionSummary {
+                id: *id,
+                short: unique(id),
+            })
+            .collect())
+    }
+}
+
+fn notes_of(look: &recovery::Look) -> Vec<ReadNote> {
+    let torn = look.torn.map(|(segment, _, bytes)| ReadNote::TornTail {
+        place: format!("segment {segment}"),
+        bytes,
+    });
+    let damage = look.damage.iter().map(|damage| ReadNote::Damage {
+        place: format!("{} at byte {}", shown(&damage.path), damage.offset),
+        reason: damage.reason.to_string(),
+        lost: damage.lost,
+    });
+    torn.into_iter().chain(damage).collect()
+}
+
+/// What the journal is told of a recovery, where there was something to recover.
+fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
+    // Damage that an earlier writer has named already is not named again.
+    let lost: Vec<_> = look
+        .lost()
+        .into_iter()
+        .filter(|(_, last)| *last == look.end.seq)
+        .collect();
+    let cut_bytes = look.torn.map_or(0, |(_, _, bytes)| bytes);
+    (cut_bytes > 0 || !lost.is_empty()).then(|| Recovery {
+        strategy: "tail".to_owned(),
+        cut_bytes,
+        requires_validation: !lost.is_empty(),
+        lost,
+        note: None,
+    })
+}
+
+impl Store for LocalStore {
+    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
+        Box::pin(async move { self.create_now(session) })
+    }
+
+    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
+        Box::pin(async move { self.find_now(reference) })
+    }
+
+    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
+        Box::pin(async move { self.list_now() })
+    }
+
+    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
+        Box::pin(async move { Ok(Arc::new(self.writer(session, wait)?) as Arc<dyn SessionWriter>) })
+    }
+
+    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
+        Box::pin(async move { Ok(Arc::new(self.reader(session)?) as Arc<dyn SessionReader>) })
+    }
+}

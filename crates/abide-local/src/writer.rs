@@ -1,0 +1,619 @@
+//! The one writer of a session: takes events in, folds them, and commits them in groups.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+
+use abide_journal::{
+    Appender, Commit, CommitQueue, Journal, JournalError, Line, ObjectRef, PackWriter, Packs,
+    Position, Salt, SealPlan, SegmentForm, Storage, Sum,
+};
+use abide_model::{
+    Acknowledged, Acknowledger, Anomaly, AppendError, Durability, Epoch, Event, InputError, Kind,
+    Limits, NewEvent, OddEvents, Payload, Pending, ReadNote, Recovery, Seq, SessionState,
+    SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
+};
+
+use crate::environment::Environment;
+use crate::error::store_error;
+use crate::recovery;
+use crate::snapshot::{Pages, Snapshots, Stand, Taken};
+
+/// A snapshot is taken after so many events.
+const SNAPSHOT_EVERY: u64 = 4096;
+
+/// Kinds that only the store writes.
+const RESERVED: [Kind; 5] = [
+    Kind::SESSION_CREATED,
+    Kind::WRITER_OPENED,
+    Kind::WRITER_CLOSED,
+    Kind::RECOVERY_PERFORMED,
+    Kind::PAYLOAD_ERASED,
+];
+
+/// What is taken in and not committed yet, and the state that it leads to.
+struct Staging {
+    state: SessionState,
+    pages: Pages,
+    journal: Journal,
+    env: Environment,
+    secret: [u8; 32],
+    lines: Vec<u8>,
+    seq: Seq,
+    sum: Sum,
+    at: Timestamp,
+    last_line: u64,
+    /// Something in `lines` names an object.
+    objects: bool,
+    since_snapshot: u64,
+    /// Written before the first event, so that a writer that writes nothing leaves no trace.
+    opening: Vec<NewEvent>,
+    /// `writer.opened` was written.
+    announced: bool,
+}
+
+struct Batch {
+    lines: Vec<u8>,
+    last: (Seq, Sum),
+    last_line: u64,
+    objects: bool,
+    snapshot: Option<Taken>,
+}
+
+/// Writes batches: objects first, then lines, then what is derived.
+struct Committer {
+    storage: Arc<dyn Storage>,
+    appender: Appender,
+    packs: Arc<Mutex<Option<PackWriter>>>,
+    snapshots: Snapshots,
+    journal_dir: PathBuf,
+    sealer: Option<Sealer>,
+    stand: Option<Stand>,
+}
+
+impl Commit for Committer {
+    type Staging = Staging;
+    type Batch = Batch;
+
+    fn take(staging: &mut Staging) -> Batch {
+        let snapshot = (staging.since_snapshot >= SNAPSHOT_EVERY)
+            .then(|| staging.take_snapshot())
+            .flatten();
+        Batch {
+            lines: std::mem::take(&mut staging.lines),
+            last: (staging.seq, staging.sum),
+            last_line: staging.last_line,
+            objects: std::mem::take(&mut staging.objects),
+            snapshot,
+        }
+    }
+
+    fn commit(&mut self, batch: Batch, durability: Durability) -> Result<(), JournalError> {
+        if batch.objects {
+            let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(packs) = packs.as_mut() {
+                packs.sync()?;
+            }
+        }
+        let before = self.appender.end().segment;
+        self.appender.commit(&batch.lines, batch.last, durability)?;
+        let end = self.appender.end();
+        if batch.last_line > 0 {
+            self.stand = Some(Stand {
+                end,
+                line: end.offset.saturating_sub(batch.last_line),
+            });
+        }
+        if let (Some(taken), Some(stand)) = (&batch.snapshot, self.stand) {
+            // A help to the next open, nothing more: a failure here costs that one a longer read.
+            let _ = self.snapshots.write(taken, stand);
+        }
+        if end.segment != before {
+            if let Some(sealer) = &mut self.sealer {
+                sealer.start(&self.storage, &self.journal_dir);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Staging {
+    fn take_snapshot(&mut self) -> Option<Taken> {
+        self.since_snapshot = 0;
+        self.pages.take(&mut self.state)
+    }
+
+    /// Takes one event in: applies it and writes its line.
+    fn push(
+        &mut self,
+        new: NewEvent,
+        objects: &[ObjectRef],
+        durable: Seq,
+    ) -> Result<Acknowledged, JournalError> {
+        let seq = self.seq.next();
+        self.at = self.at.max((self.env.now)());
+        let event = new.into_event(seq, self.at);
+        let anomaly = self.fold(&event)?;
+        let start = self.lines.len();
+        let lag = seq.0 - durable.0.min(seq.0 - 1);
+        let salt = Salt::derive(&self.secret, seq.0);
+        self.sum = Line::write(&mut self.lines, &event, objects, lag, salt, self.sum);
+        self.last_line = (self.lines.len() - start) as u64;
+        self.seq = seq;
+        self.objects |= !objects.is_empty();
+        self.since_snapshot += 1;
+        Ok(Acknowledged {
+            seq,
+            anomaly,
+            repeated: false,
+        })
+    }
+
+    fn fold(&mut self, event: &Event) -> Result<Option<Anomaly>, JournalError> {
+        self.bring(event)?;
+        if recovery::rewind_target(event).is_some() {
+            let before = std::mem::take(&mut self.state);
+            self.state = recovery::apply_rewind(&self.journal, before, event, None)?;
+            return Ok(None);
+        }
+        Ok(self.state.apply(event))
+    }
+
+    /// Brings in the pages an event needs. Where one is not readable, the snapshot is thrown
+    /// away and this writer stops: the next one folds the journal anew.
+    fn bring(&mut self, event: &Event) -> Result<(), JournalError> {
+        if self.state.is_whole() || self.pages.bring(&mut self.state, event) {
+            return Ok(());
+        }
+        Err(self.pages.discard())
+    }
+
+    /// Where the key of an event was first used.
+    fn known_key(&mut self, new: &NewEvent) -> Result<Option<Seq>, JournalError> {
+        let Some(key) = &new.key else { return Ok(None) };
+        let probe =
+            NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into())).with_key(key);
+        self.bring(&probe.into_event(self.seq.next(), self.at))?;
+        Ok(self.state.key(key))
+    }
+}
+
+/// Seals segments that are no longer written, beside the writer.
+#[derive(Debug, Default)]
+pub(crate) struct Sealer {
+    stop: Arc<AtomicBool>,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Sealer {
+    fn start(&mut self, storage: &Arc<dyn Storage>, dir: &std::path::Path) {
+        if self
+            .running
+            .as_ref()
+            .is_some_and(|running| !running.is_finished())
+        {
+            return;
+        }
+        let (storage, dir, stop) = (storage.clone(), dir.to_owned(), self.stop.clone());
+        let work = move || {
+            // A segment that cannot be sealed stays plain, which is no harm.
+            let _ = seal_all(&storage, &dir, &|| stop.load(Ordering::Relaxed));
+        };
+        self.running = std::thread::Builder::new()
+            .name("abide-seal".to_owned())
+            .spawn(work)
+            .ok();
+    }
+}
+
+impl Drop for Sealer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(running) = self.running.take() {
+            let _ = running.join();
+        }
+    }
+}
+
+/// Seals every plain segment but the last.
+pub(crate) fn seal_all(
+    storage: &Arc<dyn Storage>,
+    dir: &std::path::Path,
+    stop: &dyn Fn() -> bool,
+) -> Result<u64, JournalError> {
+    let segments = Journal::new(storage.clone(), dir.to_owned()).segments()?;
+    let mut sealed = 0;
+    for name in segments
+        .iter()
+        .rev()
+        .skip(1)
+        .rev()
+        .filter(|name| name.form == SegmentForm::Plain)
+    {
+        if stop() {
+            break;
+        }
+        sealed += u64::from(
+            SealPlan {
+                dir,
+                number: name.number,
+            }
+            .apply(&**storage, stop)?,
+        );
+    }
+    Ok(sealed)
+}
+
+/// What a writer starts from.
+pub(crate) struct Opened {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) env: Environment,
+    pub(crate) journal: Journal,
+    pub(crate) appender: Appender,
+    pub(crate) packs: Arc<Packs>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) state: SessionState,
+    pub(crate) pages: Pages,
+    pub(crate) at: Timestamp,
+    pub(crate) durable: Seq,
+    pub(crate) stand: Option<Stand>,
+    pub(crate) recovered: Option<Recovery>,
+    pub(crate) notes: Vec<ReadNote>,
+    pub(crate) object_bytes: usize,
+    pub(crate) sealer: Option<Sealer>,
+}
+
+struct Shared {
+    queue: Arc<CommitQueue<Committer>>,
+}
+
+impl Acknowledger for Shared {
+    fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
+        self.queue.wait(seq, durability)
+    }
+
+    fn poll(
+        &self,
+        seq: Seq,
+        durability: Durability,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), AppendError>> {
+        self.queue.poll(seq, durability, context)
+    }
+}
+
+/// The writer of a session of a [`LocalStore`](crate::LocalStore).
+pub struct LocalWriter {
+    shared: Arc<Shared>,
+    packs: Arc<Packs>,
+    pack_writer: Arc<Mutex<Option<PackWriter>>>,
+    object_bytes: usize,
+    epoch: Epoch,
+    notes: Vec<ReadNote>,
+    limits: Limits,
+    closed: AtomicBool,
+}
+
+impl LocalWriter {
+    pub(crate) fn new(opened: Opened) -> Result<Self, StoreError> {
+        let epoch = opened.state.core.epoch.next();
+        let end: Position = opened.appender.end();
+        let mut secret = [0; 32];
+        (opened.env.random)(&mut secret);
+        let holder = opened.env.holder.to_string();
+        let mut opening = vec![system_event(
+            Kind::WRITER_OPENED,
+            &WriterOpened { epoch, by: holder },
+        )?];
+        let mend_now = opened.recovered.is_some();
+        if let Some(recovered) = &opened.recovered {
+            opening.push(system_event(Kind::RECOVERY_PERFORMED, recovered)?);
+        }
+        let pack_writer = Arc::new(Mutex::new(None));
+        let staging = Staging {
+            state: opened.state,
+            pages: opened.pages,
+            journal: opened.journal.clone(),
+            env: opened.env,
+            secret,
+            lines: Vec::new(),
+            seq: end.seq,
+            sum: end.sum,
+            at: opened.at,
+            last_line: 0,
+            objects: false,
+            since_snapshot: 0,
+            opening,
+            announced: false,
+        };
+        let committer = Committer {
+            storage: opened.storage,
+            appender: opened.appender,
+            packs: pack_writer.clone(),
+            snapshots: opened.snapshots,
+            journal_dir: opened.journal.dir().to_owned(),
+            sealer: opened.sealer,
+            stand: opened.stand,
+        };
+        let queue = CommitQueue::new(staging, committer, end.seq, opened.durable);
+        let writer = Self {
+            shared: Arc::new(Shared { queue }),
+            packs: opened.packs,
+            pack_writer,
+            object_bytes: opened.object_bytes,
+            epoch,
+            notes: opened.notes,
+            limits: Limits::default(),
+            closed: AtomicBool::new(false),
+        };
+        if mend_now {
+            writer
+                .stage(
+                    Vec::new(),
+                    Durability::Synced,
+                    OddEvents::Keep,
+                    Opening::Now,
+                )?
+                .wait()?;
+        }
+        Ok(writer)
+    }
+
+    /// Writes `session.created`, the first event of all.
+    pub(crate) fn begin(&self, created: NewEvent) -> Result<(), StoreError> {
+        let prepared = vec![(created, Vec::new())];
+        self.shared.queue.look(|staging| staging.opening.clear());
+        self.stage(
+            prepared,
+            Durability::Synced,
+            OddEvents::Keep,
+            Opening::WithFirst,
+        )?
+        .wait()?;
+        Ok(())
+    }
+
+    fn prepare(&self, new: NewEvent) -> Result<(NewEvent, Vec<ObjectRef>), JournalError> {
+        let NewEvent { data, .. } = new;
+        let (data, leaves) = data.take_leaves(self.object_bytes);
+        let mut refs = Vec::with_capacity(leaves.len());
+        if !leaves.is_empty() {
+            let mut writer = self
+                .pack_writer
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if writer.is_none() {
+                *writer = Some(PackWriter::open(self.packs.clone())?);
+            }
+            for leaf in &leaves {
+                if let Some(writer) = writer.as_mut() {
+                    writer.put(&leaf.bytes)?;
+                }
+                refs.push(ObjectRef::to(leaf));
+            }
+        }
+        Ok((NewEvent { data, ..new }, refs))
+    }
+
+    fn stage(
+        &self,
+        events: Vec<(NewEvent, Vec<ObjectRef>)>,
+        durability: Durability,
+        odd: OddEvents,
+        opening: Opening,
+    ) -> Result<Ticket, AppendError> {
+        let staged = self.shared.queue.stage(durability, |staging, durable| {
+            let stopped = |error: JournalError| AppendError::Stopped {
+                safe: durable,
+                source: Arc::new(error),
+            };
+            let saved = (odd == OddEvents::Refuse).then(|| staging.mark());
+            let mut acknowledged = Vec::with_capacity(events.len());
+            let mut last = Seq::ZERO;
+            if opening == Opening::Now {
+                staging.open(durable).map_err(stopped)?;
+                last = staging.seq;
+            }
+            for (index, (new, objects)) in events.into_iter().enumerate() {
+                if let Some(seq) = staging.known_key(&new).map_err(stopped)? {
+                    // Acknowledged when the first one is.
+                    last = last.max(seq);
+                    acknowledged.push(Acknowledged {
+                        seq,
+                        anomaly: None,
+                        repeated: true,
+                    });
+                    continue;
+                }
+                staging.open(durable).map_err(stopped)?;
+                let done = staging.push(new, &objects, durable).map_err(stopped)?;
+                if let (Some(saved), Some(anomaly)) = (&saved, done.anomaly) {
+                    staging.back_to(saved);
+                    return Err(AppendError::Odd { index, anomaly });
+                }
+                last = done.seq;
+                acknowledged.push(done);
+            }
+            Ok(((acknowledged, last), staging.seq))
+        });
+        let (acknowledged, last) = staged?;
+        Ok(Ticket::new(
+            acknowledged,
+            last,
+            durability,
+            self.shared.clone(),
+        ))
+    }
+
+    fn finish(&self) -> Result<(), StoreError> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let queue = &self.shared.queue;
+        let announced = queue.look(|staging| staging.announced);
+        let mut closed = queue.flush_staged();
+        if announced && closed.is_ok() {
+            // Not worth a sync of its own: a power cut that loses it leaves a session that looks
+            // interrupted, which it then is.
+            let closing = NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into()));
+            let closing = vec![(closing, Vec::new())];
+            closed = self
+                .stage(
+                    closing,
+                    Durability::Buffered,
+                    OddEvents::Keep,
+                    Opening::WithFirst,
+                )
+                .and_then(|ticket| ticket.wait().map(|_| ()));
+        }
+        let snapshot = queue.look(|staging| {
+            if staging.since_snapshot > 0 {
+                staging.take_snapshot()
+            } else {
+                None
+            }
+        });
+        if let Some(mut committer) = queue.close() {
+            if let (Ok(()), Some(taken), Some(stand)) = (&closed, &snapshot, committer.stand) {
+                let _ = committer.snapshots.write(taken, stand);
+            }
+        }
+        self.pack_writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        Ok(closed?)
+    }
+}
+
+/// When `writer.opened` is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Now,
+    WithFirst,
+}
+
+/// A place in the staging area to go back to.
+struct Saved {
+    state: SessionState,
+    lines: usize,
+    seq: Seq,
+    sum: Sum,
+    last_line: u64,
+    opening: Vec<NewEvent>,
+}
+
+impl Staging {
+    fn open(&mut self, durable: Seq) -> Result<(), JournalError> {
+        for event in std::mem::take(&mut self.opening) {
+            self.push(event, &[], durable)?;
+            self.announced = true;
+        }
+        Ok(())
+    }
+
+    fn mark(&self) -> Saved {
+        Saved {
+            state: self.state.clone(),
+            lines: self.lines.len(),
+            seq: self.seq,
+            sum: self.sum,
+            last_line: self.last_line,
+            opening: self.opening.clone(),
+        }
+    }
+
+    fn back_to(&mut self, saved: &Saved) {
+        self.state = saved.state.clone();
+        self.lines.truncate(saved.lines);
+        self.seq = saved.seq;
+        self.sum = saved.sum;
+        self.last_line = saved.last_line;
+        self.opening.clone_from(&saved.opening);
+    }
+}
+
+impl SessionWriter for LocalWriter {
+    fn append(
+        &self,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError> {
+        let mut has_rewind = false;
+        for (index, event) in events.iter().enumerate() {
+            let reserved = RESERVED.contains(&event.kind);
+            let checked = if reserved {
+                Err(InputError::Reserved {
+                    kind: event.kind.to_string(),
+                })
+            } else {
+                event.check(&self.limits)
+            };
+            checked.map_err(|source| AppendError::Input {
+                index,
+                source: Arc::new(source),
+            })?;
+            has_rewind |= event.kind == Kind::SESSION_REWOUND;
+        }
+        if has_rewind {
+            // The state at the place gone back to is read from the journal.
+            self.shared.queue.flush()?;
+        }
+        let stopped = |error: JournalError| AppendError::Stopped {
+            safe: self.shared.queue.synced(),
+            source: Arc::new(error),
+        };
+        let prepared: Result<Vec<_>, _> = events
+            .into_iter()
+            .map(|event| self.prepare(event))
+            .collect();
+        self.stage(
+            prepared.map_err(stopped)?,
+            durability,
+            odd,
+            Opening::WithFirst,
+        )
+    }
+
+    fn state(&self) -> Result<SessionState, StoreError> {
+        self.shared.queue.look(|staging| {
+            if staging.pages.bring_all(&mut staging.state) {
+                Ok(staging.state.clone())
+            } else {
+                Err(store_error(staging.pages.discard()))
+            }
+        })
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn notes(&self) -> Vec<ReadNote> {
+        self.notes.clone()
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(async move { self.finish() })
+    }
+}
+
+impl Drop for LocalWriter {
+    fn drop(&mut self) {
+        // Those who want to know call `close`.
+        let _ = self.finish();
+    }
+}
+
+fn system_event<T: serde::Serialize>(kind: Kind, fact: &T) -> Result<NewEvent, StoreError> {
+    let data = Payload::of(fact).map_err(|source| {
+        StoreError::Append(AppendError::Input {
+            index: 0,
+            source: Arc::new(source),
+        })
+    })?;
+    Ok(NewEvent::new(kind, data))
+}

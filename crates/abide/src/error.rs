@@ -1,0 +1,32 @@
+//! What can go wrong, in one type.
+
+use abide_model::{AppendError, InputError, StoreError};
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no store here or above.
+    #[error("there is no abide store in {} or above it", from.display())]
+    NoStore {
+        /// Where the search began.
+        from: std::path::PathBuf,
+    },
+    /// The store could not do what was asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An append failed.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// An event was not one.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The current directory is not known.
+    #[error("cannot tell the current directory")]
+    CurrentDir(#[from] std::io::Error),
+}
+
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}

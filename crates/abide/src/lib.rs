@@ -1,0 +1,65 @@
+//! Durable sessions for AI coding agents.
+//!
+//! A session is an append-only journal of events: messages, tool calls, tasks, file changes. An
+//! event is acknowledged when it is on stable storage, so that a session outlives the process
+//! that runs it.
+//!
+//! ```
+//! use abide::{Message, NewSession, Store, ToolCall, ToolResult};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let project = dir.path();
+//! let store = Store::open_or_init(project)?;
+//! let session = store.create_or_get("my-agent/ticket-42", NewSession::titled("Fix the parser"))?;
+//! session.append(Message::user("The parser drops the last line."))?.wait()?;
+//!
+//! // Intent before effect: the call is durable before the tool runs.
+//! let call = ToolCall { call: "c1".into(), name: "bash".into(), arguments: None, observed: false };
+//! session.append(call)?.wait()?;
+//! // … the tool runs …
+//! session.append(ToolResult { call: "c1".into(), ok: true, result: None })?.wait()?;
+//! session.close()?;
+//!
+//! // Another process, later: what was going on?
+//! let session = store.create_or_get("my-agent/ticket-42", NewSession::default())?;
+//! let state = session.state()?;
+//! assert_eq!(state.core.messages.total, 1);
+//! assert!(state.calls.is_empty(), "no call without a result");
+//! for event in session.view().last(10)? {
+//!     println!("{}", event.to_json());
+//! }
+//! # Ok::<(), abide::Error>(())
+//! ```
+//!
+//! Appending does not block: it gives a [`Ticket`], which can be waited on or, in async code,
+//! awaited. [`aio`] has the rest of the interface for async code.
+
+pub mod aio;
+mod error;
+mod events;
+mod follow;
+mod session;
+mod store;
+
+pub use error::Error;
+pub use events::Events;
+pub use follow::Follow;
+pub use session::{Session, SessionView};
+pub use store::{DEFAULT_WAIT, Store};
+
+pub use abide_local::{
+    Checked, Environment, Finding, LocalStore, Options, Place, Sealing, Severity,
+};
+pub use abide_local::{find_store, store_for_recording};
+pub use abide_model::{
+    Acknowledged, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision, Artifact, Block,
+    CallId, CallState, Checkpoint, CheckpointState, Compaction, Content, ContextRestored, Core,
+    DependencyResolution, Digest, Direction, Durability, Epoch, Event, EventPage, EventRange, Fact,
+    FileOp, FileState, FileTouch, GitState, InputError, Kind, KnownBlock, LaneId, LaneState,
+    LimitObservation, Limits, Lineage, LogRecord, Manifest, Message, ModelConfiguration, NewEvent,
+    NewSession, ObjectHash, OddEvents, Parent, ParentReason, Payload, ReadNote, Recovery,
+    ResourceSample, Rewind, Seq, SessionFields, SessionId, SessionRef, SessionState, SessionStatus,
+    SessionSummary, Source, StatusChange, StoreError, TaskChange, TaskCreated, TaskId, TaskState,
+    TaskStatus, TaskStatusChange, Ticket, Timestamp, ToolCall, ToolResult, TurnEnd, TurnNumber,
+    TurnRole, TurnStart, TurnState, Usage, UsageRecord, WriterHolder,
+};

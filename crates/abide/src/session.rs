@@ -1,0 +1,157 @@
+//! A session: open for writing, and the view on it for reading.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_model::{
+    Durability, Epoch, Event, EventPage, EventRange, NewEvent, OddEvents, ReadNote, Seq, SessionId,
+    SessionReader, SessionState, SessionWriter, Store as StoreTrait, Ticket,
+};
+use pollster::block_on;
+
+use crate::{Error, Events, Follow};
+
+/// A session that this process writes to. Dropping it lets the session go.
+pub struct Session {
+    view: SessionView,
+    writer: Arc<dyn SessionWriter>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.view.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn open(
+        store: &Arc<dyn StoreTrait>,
+        id: SessionId,
+        wait: Duration,
+    ) -> Result<Self, Error> {
+        let writer = block_on(store.write(id, wait))?;
+        let view = SessionView::new(id, block_on(store.read(id))?);
+        Ok(Self { view, writer })
+    }
+
+    /// The id, which never changes.
+    #[must_use]
+    pub const fn id(&self) -> SessionId {
+        self.view.id
+    }
+
+    /// The view on it, for reading.
+    #[must_use]
+    pub const fn view(&self) -> &SessionView {
+        &self.view
+    }
+
+    /// Takes an event in. It is acknowledged, on stable storage, when the ticket says so.
+    pub fn append<E>(&self, event: E) -> Result<Ticket, Error>
+    where
+        E: TryInto<NewEvent>,
+        Error: From<E::Error>,
+    {
+        self.append_with(vec![event.try_into()?], Durability::Synced, OddEvents::Keep)
+    }
+
+    /// Takes many in, all or none, with one ticket.
+    pub fn append_all(&self, events: Vec<NewEvent>) -> Result<Ticket, Error> {
+        self.append_with(events, Durability::Synced, OddEvents::Keep)
+    }
+
+    /// Takes events in with a durability of one's choice, odd ones kept or refused.
+    pub fn append_with(
+        &self,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, Error> {
+        Ok(self.writer.append(events, durability, odd)?)
+    }
+
+    /// The state after every event taken in so far.
+    pub fn state(&self) -> Result<SessionState, Error> {
+        Ok(self.writer.state()?)
+    }
+
+    /// The number of this tenure: greater than that of every writer before.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.writer.epoch()
+    }
+
+    /// What was found and mended when the session was opened.
+    #[must_use]
+    pub fn notes(&self) -> Vec<ReadNote> {
+        self.writer.notes()
+    }
+
+    /// Makes everything durable and lets the session go.
+    pub fn close(self) -> Result<(), Error> {
+        Ok(block_on(self.writer.close())?)
+    }
+}
+
+/// A session, open for reading. Cheap to clone.
+#[derive(Clone)]
+pub struct SessionView {
+    id: SessionId,
+    reader: Arc<dyn SessionReader>,
+}
+
+impl std::fmt::Debug for SessionView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionView")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SessionView {
+    pub(crate) fn new(id: SessionId, reader: Arc<dyn SessionReader>) -> Self {
+        Self { id, reader }
+    }
+
+    /// The id, which never changes.
+    #[must_use]
+    pub const fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// One page of events.
+    pub fn page(&self, range: EventRange) -> Result<EventPage, Error> {
+        Ok(block_on(self.reader.page(range))?)
+    }
+
+    /// The events of a range, read page by page as they are asked for.
+    #[must_use]
+    pub fn events(&self, range: EventRange) -> Events {
+        Events::new(self.clone(), range)
+    }
+
+    /// The last `count` events, oldest first.
+    pub fn last(&self, count: usize) -> Result<Vec<Event>, Error> {
+        let mut events = self.page(EventRange::ALL.backward().limit(count))?.events;
+        events.reverse();
+        Ok(events)
+    }
+
+    /// Events from `first` on, those of other processes included, as they are acknowledged.
+    #[must_use]
+    pub fn follow(&self, first: Seq) -> Follow {
+        Follow::new(self.clone(), first)
+    }
+
+    /// The last event that is acknowledged.
+    pub fn acknowledged(&self) -> Result<Seq, Error> {
+        Ok(block_on(self.reader.acknowledged())?)
+    }
+
+    /// The state as of the last event that can be read.
+    pub fn state(&self) -> Result<SessionState, Error> {
+        Ok(block_on(self.reader.state())?)
+    }
+}
