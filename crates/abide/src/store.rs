@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{LocalStore, Options, find_store, store_for_recording};
-use abide_model::{NewSession, SessionRef, SessionSummary, Store as StoreTrait};
+use abide_model::{NewSession, SessionId, SessionRef, SessionSummary, Store as StoreTrait};
 use pollster::block_on;
 
 use crate::{Error, Session, SessionView};
@@ -55,6 +55,16 @@ impl Store {
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
+    }
+
+    /// Makes a session without opening it; with a key that is known, gives the session that has it.
+    pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
+        Ok(block_on(self.inner.create(session))?)
+    }
+
+    /// Which session is meant?
+    pub fn find(&self, session: &SessionRef) -> Result<SessionId, Error> {
+        Ok(block_on(self.inner.find(session))?)
     }
 
     /// Makes a session and opens it for writing.

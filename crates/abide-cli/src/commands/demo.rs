@@ -1,0 +1,328 @@
+//! `abide demo`: an agent is killed in the middle of its work, and goes on.
+//!
+//! Nothing is staged: the agent is a process, the kill is SIGKILL, and what is shown is read from
+//! the journal and from the files that are left.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use abide::{
+    Event, EventRange, Fact, Follow, LocalStore, NewSession, Options, Seq, SessionFields,
+    SessionId, SessionRef, Store, TaskStatus,
+};
+
+use crate::commands::demo_agent::FATAL_CALL;
+use crate::error::{CommandError, at};
+use crate::escape;
+use crate::event_line::excerpt;
+use crate::output::Output;
+
+/// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, and the resumption
+///
+/// It takes a few seconds, needs no network, and works in a temporary directory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide demo
+  abide demo --keep      and look around in what is left")]
+pub(crate) struct Demo {
+    /// Keep the workspace and its store
+    #[arg(long)]
+    keep: bool,
+    /// Milliseconds that a tool of the agent takes
+    #[arg(long, default_value_t = 300, hide = true)]
+    pace: u64,
+}
+
+/// An agent that is not done by then never will be.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Demo {
+    pub(crate) fn run(self) -> Result<(), CommandError> {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, cancelled.clone())
+                .map_err(at("watch for", "an interrupt"))?;
+        }
+        let temp = std::env::temp_dir();
+        let dir = tempfile::Builder::new()
+            .prefix("abide-demo-")
+            .tempdir_in(&temp)
+            .map_err(at("create a directory in", &temp))?;
+        let mut stage = Stage::set(dir.path(), self.pace, cancelled)?;
+        stage.play()?;
+        let kept = self.keep.then(|| dir.keep());
+        stage.look_further(kept.as_deref())?;
+        stage.out.flush()
+    }
+}
+
+/// The workspace, its store, and the session that the agent works in.
+struct Stage {
+    workspace: PathBuf,
+    local: Arc<LocalStore>,
+    store: Store,
+    session: SessionId,
+    pace: u64,
+    cancelled: Arc<AtomicBool>,
+    out: Output,
+}
+
+/// A child process that does not outlive us.
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Harmless where it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Stage {
+    fn set(dir: &Path, pace: u64, cancelled: Arc<AtomicBool>) -> Result<Self, CommandError> {
+        let workspace = dir.to_owned();
+        let root = dir.join(crate::store::NAME);
+        let local = Arc::new(LocalStore::init(&root, Options::default())?);
+        let store = Store::over(local.clone());
+        let session = store.make(NewSession {
+            fields: SessionFields {
+                title: Some("Count words".to_owned()),
+                agent: Some("demo-agent".to_owned()),
+                workspace: Some(workspace.to_string_lossy().into_owned()),
+                ..SessionFields::default()
+            },
+        })?;
+        Ok(Self {
+            workspace,
+            local,
+            store,
+            session,
+            pace,
+            cancelled,
+            out: Output::stdout(),
+        })
+    }
+
+    fn play(&mut self) -> Result<(), CommandError> {
+        let mut follow = self.view()?.follow(Seq::FIRST);
+        let acknowledged = self.first_act(&mut follow)?;
+        let found = self.show_what_is_left(acknowledged)?;
+        // What was written and not yet shown when the agent died.
+        while follow.next_within(Duration::ZERO)?.is_some() {}
+        let mut follow = self.view()?.follow(found.next());
+        self.second_act(&mut follow)?;
+        self.check()
+    }
+
+    fn view(&self) -> Result<abide::SessionView, CommandError> {
+        Ok(self.store.view(&SessionRef::Id(self.session))?)
+    }
+
+    /// The agent works until it is killed. Gives the last event it was told is safe.
+    fn first_act(&mut self, follow: &mut Follow) -> Result<Seq, CommandError> {
+        let mut agent = self.start()?;
+        let process = agent.0.id();
+        self.heading(&format!("An agent starts to work (process {process})"))?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let event = self.next(follow, until)?;
+            if let Some(event) = &event {
+                self.show(event)?;
+            }
+            if event.as_ref().is_some_and(is_fatal_call) {
+                break;
+            }
+            if event.is_none() && agent.0.try_wait().is_ok_and(|ended| ended.is_some()) {
+                return Err(CommandError::failed("the agent ended before it was killed"));
+            }
+        }
+        let wait = at("end", "the agent");
+        agent.0.kill().map_err(at("end", "the agent"))?;
+        let ended = agent.0.wait().map_err(wait)?;
+        let signal = ended.signal().unwrap_or_default();
+        self.heading(&format!(
+            "Killed: process {process} got signal {signal} in the middle of a call"
+        ))?;
+        let mut told = String::new();
+        if let Some(mut stdout) = agent.0.stdout.take() {
+            stdout
+                .read_to_string(&mut told)
+                .map_err(at("read", "what the agent said"))?;
+        }
+        let acknowledged = told.lines().filter_map(|line| line.parse().ok().map(Seq));
+        Ok(acknowledged.max().unwrap_or(Seq::ZERO))
+    }
+
+    /// Reads the journal and the files. Gives the last event that is there.
+    fn show_what_is_left(&mut self, acknowledged: Seq) -> Result<Seq, CommandError> {
+        let view = self.view()?;
+        let mut found = Seq::ZERO;
+        let mut missing = acknowledged.0;
+        for event in view.events(EventRange::ALL) {
+            found = event?.seq;
+            if found <= acknowledged {
+                missing -= 1;
+            }
+        }
+        let state = view.state()?;
+        self.fact(
+            "acknowledged",
+            &format!("{acknowledged} events, as the agent was told"),
+        )?;
+        self.fact(
+            "in the journal",
+            &format!("{found} events; {missing} acknowledged ones are missing"),
+        )?;
+        if missing > 0 {
+            return Err(CommandError::failed("acknowledged events are missing"));
+        }
+        for (call, open) in state.calls.iter() {
+            let outcome = format!("of {call} ({}, event {})", open.name, open.seq);
+            self.fact("outcome unknown", &outcome)?;
+        }
+        let mut tasks: Vec<_> = state.tasks.iter().collect();
+        tasks.sort_by_key(|(_, task)| task.order);
+        for (id, task) in tasks {
+            let status = serde_json::to_string(&task.status).unwrap_or_default();
+            let status = status.trim_matches('"');
+            self.fact(
+                &format!("task {id}"),
+                &format!("{status:<12}  {}", task.title),
+            )?;
+        }
+        let script = self.workspace.join("count.sh");
+        let half = std::fs::read_to_string(&script).map_err(at("read", &script))?;
+        let half = half.lines().collect::<Vec<_>>().join(" / ");
+        self.fact("count.sh", &format!("holds: {half}"))?;
+        Ok(found)
+    }
+
+    /// A new agent goes on from what was recorded.
+    fn second_act(&mut self, follow: &mut Follow) -> Result<(), CommandError> {
+        let mut agent = self.start()?;
+        let process = agent.0.id();
+        self.heading(&format!("Another agent goes on (process {process})"))?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let ended = agent.0.try_wait().map_err(at("wait for", "the agent"))?;
+            while let Some(event) = self.next(follow, until)? {
+                self.show(&event)?;
+            }
+            if let Some(ended) = ended {
+                if !ended.success() {
+                    return Err(CommandError::failed("the agent failed"));
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    fn check(&mut self) -> Result<(), CommandError> {
+        let checked = self.local.check_session(self.session)?;
+        let state = self.view()?.state()?;
+        let complete = state.core.tasks.by_status.get(&TaskStatus::Complete);
+        self.heading("Done")?;
+        self.fact(
+            "tasks",
+            &format!(
+                "{} of {} complete",
+                complete.unwrap_or(&0),
+                state.core.tasks.total
+            ),
+        )?;
+        self.fact("open calls", &state.calls.iter().count().to_string())?;
+        let findings = checked.findings.len();
+        self.fact(
+            "journal",
+            &format!(
+                "{} events, every sum and link checked, {findings} findings",
+                checked.events
+            ),
+        )?;
+        if findings > 0 {
+            return Err(CommandError::failed("the journal is not as it should be"));
+        }
+        Ok(())
+    }
+
+    fn look_further(&mut self, kept: Option<&Path>) -> Result<(), CommandError> {
+        self.heading("Look further")?;
+        if let Some(dir) = kept {
+            let dir = dir.display().to_string();
+            let dir = escape::text(&dir).into_owned();
+            let short = self.session.short(SessionId::SHORT);
+            self.out.line(format_args!("  cd {dir}"))?;
+            self.out.line(format_args!("  abide tail {short} -n 50"))?;
+            self.out
+                .line(format_args!("  abide export {short} --format json"))?;
+            self.out.line("  abide doctor")?;
+            return self.out.line("  cat .abide/sessions/*/journal/*.jsonl");
+        }
+        self.out
+            .line("  abide demo --keep     keeps the files and the journal to look at")?;
+        self.out
+            .line("  abide record --help   records the events of an agent of your own")
+    }
+
+    fn start(&self) -> Result<Agent, CommandError> {
+        let program = std::env::current_exe().map_err(at("find", "this program"))?;
+        let agent = Command::new(&program)
+            .arg("demo-agent")
+            .arg("--store")
+            .arg(self.local.root())
+            .arg("--session")
+            .arg(self.session.to_string())
+            .arg("--workspace")
+            .arg(&self.workspace)
+            .arg("--pace")
+            .arg(self.pace.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(at("start", program))?;
+        Ok(Agent(agent))
+    }
+
+    fn next(&self, follow: &mut Follow, until: Instant) -> Result<Option<Event>, CommandError> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(CommandError::Cancelled);
+        }
+        if Instant::now() > until {
+            return Err(CommandError::failed("the agent took too long"));
+        }
+        Ok(follow.next_within(Duration::from_millis(100))?)
+    }
+
+    fn show(&mut self, event: &Event) -> Result<(), CommandError> {
+        let line = format!("{:>5}  {:<16} {}", event.seq, event.kind, excerpt(event));
+        let line: String = line.chars().take(100).collect();
+        self.out.line(line.trim_end())?;
+        self.out.flush()
+    }
+
+    fn heading(&mut self, heading: &str) -> Result<(), CommandError> {
+        self.out.line("")?;
+        if self.out.is_terminal() {
+            self.out.line(format_args!("\u{1b}[1m{heading}\u{1b}[0m"))?;
+        } else {
+            self.out.line(heading)?;
+        }
+        self.out.flush()
+    }
+
+    fn fact(&mut self, name: &str, fact: &str) -> Result<(), CommandError> {
+        self.out
+            .line(format_args!("  {name:<16} {}", escape::text(fact)))?;
+        self.out.flush()
+    }
+}
+
+fn is_fatal_call(event: &Event) -> bool {
+    matches!(event.fact(), Ok(Fact::ToolCall(call)) if call.call.as_str() == FATAL_CALL)
+}

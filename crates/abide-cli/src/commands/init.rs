@@ -1,0 +1,121 @@
+//! `abide init`: makes a store.
+
+use std::fs::{self, DirBuilder};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use abide::{LocalStore, ObjectHash, Options};
+
+use crate::error::{CommandError, at};
+use crate::escape;
+use crate::output::Output;
+use crate::store::{NAME, Surroundings};
+
+/// Make a store for this project
+///
+/// The store is the directory `.abide` at the root of the git checkout, or right here where there
+/// is none. The first `abide record` makes it too. Where a store is already, nothing changes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide init            at the root of this project
+  abide init --user     under ~/.local/share/abide, out of reach of `git clean -fdx`")]
+pub(crate) struct Init {
+    /// Keep the store under your home; the project gets a one-line file that points to it
+    #[arg(long)]
+    user: bool,
+    /// The project [default: the current directory]
+    dir: Option<PathBuf>,
+}
+
+impl Init {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let dir = surroundings.absolute(self.dir.as_deref().unwrap_or(Path::new("")));
+        if !dir.is_dir() {
+            return Err(CommandError::failed(format!(
+                "{} is not a directory",
+                dir.display()
+            )));
+        }
+        if self.user && surroundings.store.is_some() {
+            return Err(CommandError::Usage(
+                "--user and a store of your choice (--store, ABIDE_STORE) exclude each other"
+                    .to_owned(),
+            ));
+        }
+        let place = surroundings.place_for_recording(&dir);
+        let store = if self.user {
+            user_store(&place.project, surroundings)?
+        } else {
+            place.store
+        };
+        let existed = store.join("config.toml").exists();
+        if let Some(parent) = store.parent() {
+            make_dirs(parent)?;
+        }
+        LocalStore::init(&store, Options::default())?;
+        if self.user {
+            point(&place.project.join(NAME), &store)?;
+        }
+        let mut out = Output::stdout();
+        let shown = store.display().to_string();
+        out.line(format_args!(
+            "{} {}",
+            if existed {
+                "The store is in"
+            } else {
+                "Made a store in"
+            },
+            escape::text(&shown)
+        ))?;
+        out.flush()
+    }
+}
+
+/// Where the user's own store for a project is.
+fn user_store(project: &Path, surroundings: &Surroundings) -> Result<PathBuf, CommandError> {
+    if project.join(NAME).is_dir() {
+        let place = project.join(NAME);
+        return Err(CommandError::failed(format!(
+            "the project has its store in {} already",
+            place.display()
+        ))
+        .with_hint("use it as it is, or move that directory away first"));
+    }
+    let stores = surroundings.user_stores.as_ref().ok_or_else(|| {
+        CommandError::failed("there is no place for the stores of this user")
+            .with_hint("set HOME or XDG_DATA_HOME")
+    })?;
+    let project = project.canonicalize().map_err(at("find", project))?;
+    let name = project
+        .file_name()
+        .map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
+    let hash = ObjectHash::of(project.as_os_str().as_encoded_bytes()).to_string();
+    let hash: String = hash.chars().take(8).collect();
+    Ok(stores.join(format!("{name}-{hash}")))
+}
+
+fn make_dirs(dir: &Path) -> Result<(), CommandError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(at("create", dir))
+}
+
+/// Writes the one-line file that points to a store elsewhere.
+fn point(pointer: &Path, store: &Path) -> Result<(), CommandError> {
+    let line = format!("{}\n", store.display());
+    if fs::read_to_string(pointer).is_ok_and(|there| there == line) {
+        return Ok(());
+    }
+    let write = || -> std::io::Result<()> {
+        let mut file = fs::File::create_new(pointer)?;
+        file.write_all(line.as_bytes())?;
+        file.sync_all()
+    };
+    write()
+        .map_err(at("create", pointer))
+        .map_err(|error| error.with_hint("where the file points to another store, remove it first"))
+}

@@ -1,0 +1,45 @@
+//! The commands, one file each.
+
+mod completions;
+mod demo;
+mod demo_agent;
+mod doctor;
+mod export;
+mod init;
+mod new;
+mod record;
+mod tail;
+
+use crate::error::CommandError;
+use crate::store::Surroundings;
+
+/// What abide can do.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Init(init::Init),
+    New(new::New),
+    Record(record::Record),
+    Tail(tail::Tail),
+    Export(export::Export),
+    Doctor(doctor::Doctor),
+    Demo(demo::Demo),
+    #[command(hide = true)]
+    DemoAgent(demo_agent::DemoAgent),
+    Completions(completions::Completions),
+}
+
+impl Command {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        match self {
+            Self::Init(init) => init.run(surroundings),
+            Self::New(new) => new.run(surroundings),
+            Self::Record(record) => record.run(surroundings),
+            Self::Tail(tail) => tail.run(surroundings),
+            Self::Export(export) => export.run(surroundings),
+            Self::Doctor(doctor) => doctor.run(surroundings),
+            Self::Demo(demo) => demo.run(),
+            Self::DemoAgent(agent) => agent.run(surroundings),
+            Self::Completions(completions) => completions.run(),
+        }
+    }
+}

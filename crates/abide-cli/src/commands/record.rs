@@ -1,0 +1,422 @@
+//! `abide record`: JSON lines in, one answer a line out, each after its event is durable.
+//!
+//! Lines that are here already are taken in together and share a sync. No answer ever waits for
+//! more input, so that a program may send one line and wait for its answer.
+
+use std::time::Duration;
+
+use abide::{
+    Acknowledged, AppendError, DEFAULT_WAIT, Durability, InputError, Limits, NewEvent, NewSession,
+    OddEvents, Session, SessionId, SessionRef, Ticket,
+};
+use serde::Serialize;
+
+use crate::commands::new::About;
+use crate::error::{CommandError, at, on_one_line};
+use crate::line_reader::{InputLine, LineReader};
+use crate::output::{Output, status, warning};
+use crate::store::{Opened, Surroundings};
+
+/// The most lines that are taken in before they are answered.
+const BATCH_LINES: usize = 256;
+/// The most bytes of them, the last line apart.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Record events: JSON lines on stdin, one answer a line on stdout
+///
+/// A line is {"kind":…,"data":{…}}, and where they apply "key" (recorded once, however often it
+/// is sent), "occurred", "turn", "task" and "lane". Its answer comes when the event is on stable
+/// storage: {"session":…,"seq":…}, or {"error":{"code":…,"message":…,"line":…}} when nothing was
+/// written for it. The other lines are recorded all the same; the exit code is then 1.
+///
+/// The session is the one of -s, --key or $ABIDE_SESSION, else a new one. The store is made where
+/// there is none.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  echo '{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"hello\"}}' | abide record
+  my-agent --events | abide record --key my-agent/ticket-42 --title \"Fix the parser\"")]
+pub(crate) struct Record {
+    /// The session: its id, its short id, or the start of either
+    #[arg(short, long, value_name = "SESSION", group = "target")]
+    session: Option<String>,
+    /// The session that has this key of yours, made where there is none
+    #[arg(long, value_name = "NAME", group = "target")]
+    key: Option<String>,
+    /// A new session, whatever $ABIDE_SESSION says
+    #[arg(long, group = "target")]
+    new: bool,
+    #[command(flatten)]
+    about: About,
+    /// Refuse events that do not fit what came before them, such as a result for an unknown call
+    #[arg(long)]
+    strict: bool,
+    /// How long to wait for another writer of the session (`2s`, `500ms`, `0`)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+    /// When an event counts as recorded
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
+    durability: DurabilityArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DurabilityArg {
+    /// On stable storage: survives a power cut
+    Synced,
+    /// With the operating system: survives the death of abide, not a power cut
+    Buffered,
+}
+
+impl Record {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let limits = Limits::default();
+        let mut recorder = Recorder {
+            durability: match self.durability {
+                DurabilityArg::Synced => Durability::Synced,
+                DurabilityArg::Buffered => Durability::Buffered,
+            },
+            odd: if self.strict {
+                OddEvents::Refuse
+            } else {
+                OddEvents::Keep
+            },
+            wait: self.wait.unwrap_or(DEFAULT_WAIT),
+            limits,
+            source: Source::Nowhere,
+            taken: Vec::new(),
+            bytes: 0,
+            lines: 0,
+            refused: 0,
+            out: Output::stdout(),
+        };
+        let named = match (self.session, &self.key, self.new) {
+            (None, None, false) => surroundings.session.clone(),
+            (named, _, _) => named,
+        };
+        if let Some(named) = named {
+            let opened = surroundings.open()?;
+            let id = opened.find(&named)?;
+            recorder.open(opened, id)?;
+        } else {
+            // Made with its first event, so that no input leaves no session.
+            recorder.source = Source::New(self.about.into_session(self.key, surroundings));
+        }
+        let mut input = LineReader::stdin(limits.event_bytes).map_err(at("read", STDIN))?;
+        recorder.record(&mut input, surroundings)?;
+        recorder.finish()
+    }
+}
+
+const STDIN: &str = "standard input";
+
+/// Where the events go.
+enum Source {
+    Nowhere,
+    /// To a session that is yet to be made.
+    New(NewSession),
+    Open {
+        opened: Opened,
+        id: SessionId,
+        /// None after the writer stopped, until the next line opens it again.
+        session: Option<Session>,
+    },
+}
+
+/// A line that was taken in.
+enum Taken {
+    Waiting { ticket: Ticket, line: u64 },
+    Refused(Refusal),
+}
+
+/// Why nothing was written for a line.
+#[derive(Debug, Serialize)]
+struct Refusal {
+    code: &'static str,
+    message: String,
+    line: u64,
+}
+
+struct Recorder {
+    durability: Durability,
+    odd: OddEvents,
+    wait: Duration,
+    limits: Limits,
+    source: Source,
+    /// The batch: what is not answered yet, and its bytes.
+    taken: Vec<Taken>,
+    bytes: usize,
+    lines: u64,
+    refused: u64,
+    out: Output,
+}
+
+impl Recorder {
+    fn open(&mut self, opened: Opened, id: SessionId) -> Result<(), CommandError> {
+        let store = opened.store.clone().waiting(self.wait);
+        let session = store.open_session(&SessionRef::Id(id))?;
+        self.opened(opened, session);
+        Ok(())
+    }
+
+    fn opened(&mut self, opened: Opened, session: Session) {
+        session.notes().iter().for_each(warning);
+        self.source = Source::Open {
+            opened,
+            id: session.id(),
+            session: Some(session),
+        };
+    }
+
+    fn record(
+        &mut self,
+        input: &mut LineReader<std::fs::File>,
+        surroundings: &Surroundings,
+    ) -> Result<(), CommandError> {
+        loop {
+            let number = input.number() + 1;
+            let read = match input.next() {
+                Ok(read) => read,
+                Err(error) => {
+                    self.answer()?;
+                    return Err(at("read", STDIN)(error));
+                }
+            };
+            let stopped = match read {
+                None => return self.answer(),
+                Some(InputLine::Whole(line)) if line.trim_ascii().is_empty() => false,
+                Some(InputLine::Whole(line)) => {
+                    self.bytes += line.len();
+                    self.take(line, number, surroundings)?
+                }
+                Some(InputLine::TooLong) => {
+                    let limit = self.limits.event_bytes;
+                    self.refuse(&InputError::TooLarge { limit }, number);
+                    false
+                }
+            };
+            let full = self.taken.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES;
+            if stopped || full || !input.is_ready() {
+                self.answer()?;
+            }
+        }
+    }
+
+    /// Takes a line in. Says whether the writer has stopped.
+    fn take(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        surroundings: &Surroundings,
+    ) -> Result<bool, CommandError> {
+        let event = match NewEvent::parse_bytes(line, &self.limits) {
+            Ok(event) => event,
+            Err(error) => {
+                self.refuse(&error, number);
+                return Ok(false);
+            }
+        };
+        if let Source::New(session) = &self.source {
+            let opened = surroundings.open_or_init()?;
+            let store = opened.store.clone().waiting(self.wait);
+            let session = store.create(session.clone())?;
+            self.opened(opened, session);
+        }
+        let (durability, odd) = (self.durability, self.odd);
+        let appended = self
+            .session()
+            .and_then(|session| session.append_with(vec![event], durability, odd));
+        match appended {
+            Ok(ticket) => {
+                self.taken.push(Taken::Waiting {
+                    ticket,
+                    line: number,
+                });
+                Ok(false)
+            }
+            Err(error) => {
+                let refusal = Refusal::of(&error, number);
+                let stopped = refusal.code == STOPPED;
+                self.taken.push(Taken::Refused(refusal));
+                Ok(stopped)
+            }
+        }
+    }
+
+    /// The session, opened again where its writer had stopped.
+    fn session(&mut self) -> Result<&Session, abide::Error> {
+        let (wait, id, opened, session) = match &mut self.source {
+            Source::Open {
+                opened,
+                id,
+                session,
+            } => (self.wait, *id, opened, session),
+            Source::Nowhere | Source::New(_) => {
+                return Err(abide::StoreError::NoSession {
+                    reference: "to record to".to_owned(),
+                }
+                .into());
+            }
+        };
+        if session.is_none() {
+            let store = opened.store.clone().waiting(wait);
+            let again = store.open_session(&SessionRef::Id(id))?;
+            status(format_args!(
+                "Session {} is open again",
+                id.short(SessionId::SHORT)
+            ));
+            again.notes().iter().for_each(warning);
+            return Ok(session.insert(again));
+        }
+        session.as_ref().ok_or_else(|| {
+            abide::StoreError::NoSession {
+                reference: id.to_string(),
+            }
+            .into()
+        })
+    }
+
+    fn refuse(&mut self, error: &InputError, line: u64) {
+        self.taken.push(Taken::Refused(Refusal {
+            code: error.code(),
+            message: on_one_line(error),
+            line,
+        }));
+    }
+
+    /// Waits for what was taken in, and answers every line of it.
+    fn answer(&mut self) -> Result<(), CommandError> {
+        self.bytes = 0;
+        let mut stopped = false;
+        for taken in std::mem::take(&mut self.taken) {
+            self.lines += 1;
+            let waited = match taken {
+                Taken::Waiting { ticket, line } => ticket
+                    .wait()
+                    .map_err(|error| Refusal::of(&error.into(), line)),
+                Taken::Refused(refusal) => Err(refusal),
+            };
+            match waited {
+                Ok(acknowledged) => {
+                    for event in &acknowledged {
+                        let line = self.acknowledgement(event);
+                        self.out.json(&line)?;
+                    }
+                }
+                Err(refusal) => {
+                    stopped |= refusal.code == STOPPED;
+                    self.refused += 1;
+                    self.out.json(&refusal.to_json())?;
+                }
+            }
+        }
+        if stopped {
+            if let Source::Open { session, .. } = &mut self.source {
+                *session = None;
+            }
+        }
+        self.out.flush()
+    }
+
+    fn acknowledgement(&self, event: &Acknowledged) -> String {
+        let session = match &self.source {
+            Source::Open { id, .. } => id.to_string(),
+            Source::Nowhere | Source::New(_) => String::new(),
+        };
+        let mut line = format!("{{\"session\":\"{session}\",\"seq\":{}", event.seq);
+        if let Some(anomaly) = event.anomaly {
+            line.push_str(&format!(",\"anomaly\":\"{anomaly}\""));
+        }
+        if event.repeated {
+            line.push_str(",\"repeated\":true");
+        }
+        line.push('}');
+        line
+    }
+
+    fn finish(self) -> Result<(), CommandError> {
+        if let Source::Open {
+            session: Some(session),
+            ..
+        } = self.source
+        {
+            session.close()?;
+        }
+        if self.refused == 0 {
+            return Ok(());
+        }
+        status(format_args!(
+            "{} of {} lines were not recorded",
+            self.refused, self.lines
+        ));
+        Err(CommandError::Reported)
+    }
+}
+
+/// The code of a line whose writer stopped under it.
+const STOPPED: &str = "stopped";
+
+impl Refusal {
+    fn of(error: &abide::Error, line: u64) -> Self {
+        let (code, message) = match error {
+            abide::Error::Append(AppendError::Input { source, .. }) => {
+                (source.code(), on_one_line(&**source))
+            }
+            abide::Error::Append(AppendError::Odd { anomaly, .. }) => (
+                "odd",
+                format!("it does not fit what came before it: {anomaly}"),
+            ),
+            abide::Error::Input(error) => (error.code(), on_one_line(error)),
+            // The session could not be opened again after its writer stopped, or stopped now.
+            error => (STOPPED, on_one_line(error)),
+        };
+        Self {
+            code,
+            message,
+            line,
+        }
+    }
+
+    fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            error: &'a Refusal,
+        }
+        serde_json::to_string(&Answer { error: self }).unwrap_or_default()
+    }
+}
+
+/// A time to wait: `2s`, `500ms`, `1m`; a bare number is in seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..).unwrap_or_default();
+    let scale = match unit {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit:?} is not a unit of time: ms, s, m or h")),
+    };
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| "a time is a number and a unit, such as 2s or 500ms".to_owned())?;
+    Duration::try_from_secs_f64(number * scale)
+        .ok()
+        .filter(|wait| *wait <= Duration::from_secs(366 * 86_400))
+        .ok_or_else(|| "a time is from 0 to a year".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "s", "-1s", "1e99s", "2 years", "NaNs", "inf"] {
+            assert!(duration(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `abide tail`: the last events of a session, and those that come.
+
+use std::time::Duration;
+
+use abide::{Event, EventRange, Seq, SessionRef};
+
+use crate::error::CommandError;
+use crate::event_line::EventLines;
+use crate::output::{Output, warning};
+use crate::store::{SessionArg, Surroundings};
+
+/// Show the last events of a session, and follow it live with -f
+///
+/// On a terminal an event is one readable line; elsewhere, or with --json, it is one line of
+/// JSON. Following shows the events of other processes as they are acknowledged.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide tail                  the last 20 events of the latest session
+  abide tail abc123 -n 100
+  abide tail -f | jq .kind")]
+pub(crate) struct Tail {
+    #[command(flatten)]
+    session: SessionArg,
+    /// How many events
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    lines: u64,
+    /// Go on with the events that come, until interrupted
+    #[arg(short, long)]
+    follow: bool,
+    /// JSON lines on a terminal too
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tail {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let out = Output::stdout();
+        let mut shower = Shower {
+            lines: (out.is_terminal() && !self.json).then(EventLines::for_terminal),
+            out,
+        };
+        let last = if self.follow {
+            view.acknowledged()?
+        } else {
+            let newest = view.page(EventRange::ALL.backward().limit(1))?.events;
+            newest.first().map_or(Seq::ZERO, |event| event.seq)
+        };
+        let first = last.back(self.lines).next();
+        if self.follow {
+            let mut follow = view.follow(first);
+            loop {
+                match follow.next_within(Duration::ZERO)? {
+                    Some(event) => shower.show(&event)?,
+                    None => {
+                        shower.out.flush()?;
+                        follow.take_notes().iter().for_each(warning);
+                        if let Some(event) = follow.next_within(Duration::from_secs(3600))? {
+                            shower.show(&event)?;
+                        }
+                    }
+                }
+            }
+        }
+        if self.lines > 0 {
+            let mut events = view.events(EventRange::from(first));
+            for event in &mut events {
+                shower.show(&event?)?;
+            }
+            shower.out.flush()?;
+            events.notes().iter().for_each(warning);
+        }
+        Ok(())
+    }
+}
+
+struct Shower {
+    /// Readable lines; otherwise JSON.
+    lines: Option<EventLines>,
+    out: Output,
+}
+
+impl Shower {
+    fn show(&mut self, event: &Event) -> Result<(), CommandError> {
+        match &self.lines {
+            Some(lines) => self.out.line(lines.line(event)),
+            None => self.out.json(&event.to_json()),
+        }
+    }
+}

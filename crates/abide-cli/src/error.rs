@@ -1,0 +1,266 @@
+//! How a command fails: what the user reads, and the exit code. The one place for both.
+//!
+//! An error says what happened and where; its causes follow; a hint says what to do.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use abide::StoreError;
+
+use crate::escape;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// It failed.
+    Failed(Failure),
+    /// It was asked for in a way that makes no sense.
+    Usage(String),
+    /// It failed, and its output has said so already.
+    Reported,
+    /// Nobody reads the output any more.
+    BrokenPipe,
+    /// The user stopped it.
+    Cancelled,
+}
+
+/// An error with its causes, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: Box<dyn StdError + Send + Sync>,
+    hints: Vec<String>,
+}
+
+/// A file that could not be worked on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}", path.display())]
+pub(crate) struct PathError {
+    pub(crate) action: &'static str,
+    pub(crate) path: PathBuf,
+    #[source]
+    pub(crate) source: io::Error,
+}
+
+/// Says on what an I/O error happened: `.map_err(at("read", path))`.
+pub(crate) fn at(
+    action: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> CommandError {
+    move |source| {
+        PathError {
+            action,
+            path: path.into(),
+            source,
+        }
+        .into()
+    }
+}
+
+impl CommandError {
+    /// A failure in words.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(Failure {
+            error: message.into().into(),
+            hints: Vec::new(),
+        })
+    }
+
+    /// With advice.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        if let Self::Failed(failure) = &mut self {
+            failure.hints.push(hint.into());
+        }
+        self
+    }
+
+    const fn code(&self) -> u8 {
+        match self {
+            Self::Failed(_) | Self::Reported => 1,
+            Self::Usage(_) => 2,
+            Self::BrokenPipe => 3,
+            Self::Cancelled => 4,
+        }
+    }
+
+    /// Tells the user, and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        let text = match self {
+            Self::Failed(failure) => failure.to_string(),
+            Self::Usage(message) => format!("Error: {message}\nHint: see `abide --help`"),
+            Self::Cancelled => "Cancelled".to_owned(),
+            Self::Reported | Self::BrokenPipe => return ExitCode::from(self.code()),
+        };
+        // Where stderr is gone the exit code still tells.
+        let _ = writeln!(io::stderr(), "{}", escape::lines(&text));
+        ExitCode::from(self.code())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error: {}", self.error)?;
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            write!(f, "\nCaused by: {error}")?;
+            cause = error.source();
+        }
+        for hint in &self.hints {
+            write!(f, "\nHint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An error and its causes on one line, for a place that has only one.
+pub(crate) fn on_one_line(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+impl From<abide::Error> for CommandError {
+    fn from(error: abide::Error) -> Self {
+        let hints = hint(&error).into_iter().collect();
+        Self::Failed(Failure {
+            error: Box::new(error),
+            hints,
+        })
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        abide::Error::from(error).into()
+    }
+}
+
+impl From<PathError> for CommandError {
+    fn from(error: PathError) -> Self {
+        let hints = storage_hint(&error.source).into_iter().collect();
+        Self::Failed(Failure {
+            error: Box::new(error),
+            hints,
+        })
+    }
+}
+
+/// An error of the output; those of other files come as [`PathError`].
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe {
+            return Self::BrokenPipe;
+        }
+        Self::Failed(Failure {
+            error: Box::new(OutputError(error)),
+            hints: Vec::new(),
+        })
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the output")]
+struct OutputError(#[source] io::Error);
+
+fn hint(error: &abide::Error) -> Option<String> {
+    match error {
+        abide::Error::NoStore { .. } => Some(
+            "`abide init` makes a store here, and so does the first `abide record`; `--store DIR` names one elsewhere"
+                .to_owned(),
+        ),
+        abide::Error::Store(error) => match error {
+            StoreError::NoSession { .. } => Some(
+                "`abide doctor` lists the sessions of this store; `abide new` makes one".to_owned(),
+            ),
+            StoreError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
+            StoreError::Held { .. } => Some(
+                "wait until it is done, give it time with `--wait 30s`, or end that process"
+                    .to_owned(),
+            ),
+            StoreError::NewerVersion { .. } => {
+                Some("update abide; nothing was changed".to_owned())
+            }
+            StoreError::Damaged { .. } => {
+                Some("`abide doctor` says what can be read and what is lost".to_owned())
+            }
+            StoreError::Storage { source, .. } => cause_hint(&**source),
+            StoreError::Append(error) => cause_hint(error),
+        },
+        abide::Error::Append(error) => cause_hint(error),
+        abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
+    }
+}
+
+/// The advice for the first cause that has one.
+fn cause_hint(error: &(dyn StdError + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(hint) = error.downcast_ref::<io::Error>().and_then(storage_hint) {
+            return Some(hint);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn storage_hint(error: &io::Error) -> Option<String> {
+    let hint = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space and run the same command again; what was acknowledged is safe"
+        }
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+            "this place cannot be written; `abide init --user` puts the store under your home, `--store DIR` elsewhere"
+        }
+        ErrorKind::NotADirectory => {
+            "a file stands where a directory should be; `--store DIR` names another place"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The exit code of a bug.
+pub(crate) const BUG: u8 = 255;
+
+/// Says on a panic that it is a bug, in our own form.
+pub(crate) fn set_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        let _ = writeln!(
+            io::stderr(),
+            "Error: this is a bug in abide {}: {}\nHint: what was acknowledged is safe; please report this message",
+            env!("CARGO_PKG_VERSION"),
+            escape::lines(&panic.to_string()),
+        );
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_tells_its_causes_and_what_to_do() {
+        let full = io::Error::from(ErrorKind::StorageFull);
+        let CommandError::Failed(failure) = at("write", "/x/y")(full) else {
+            panic!("not a failure");
+        };
+        assert_eq!(
+            failure.to_string(),
+            "Error: cannot write /x/y\nCaused by: no storage space\nHint: free some space and run the same command again; what was acknowledged is safe"
+        );
+    }
+
+    #[test]
+    fn a_broken_pipe_is_no_failure() {
+        let broken = CommandError::from(io::Error::from(ErrorKind::BrokenPipe));
+        assert!(matches!(broken, CommandError::BrokenPipe));
+        assert_eq!(broken.code(), 3);
+    }
+}

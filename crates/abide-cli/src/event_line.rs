@@ -1,0 +1,187 @@
+//! An event as one readable line: when, where in the session, what.
+
+use abide::{Block, Content, Event, Fact, KnownBlock};
+use jiff::tz::TimeZone;
+
+use crate::escape;
+
+/// No more of a text than this is looked at for an excerpt.
+const LOOK: usize = 2000;
+
+/// Writes events as lines that fit a terminal.
+#[derive(Debug)]
+pub(crate) struct EventLines {
+    zone: TimeZone,
+    width: usize,
+}
+
+impl EventLines {
+    /// Lines of at most so many characters, in this time zone.
+    pub(crate) const fn new(zone: TimeZone, width: usize) -> Self {
+        Self { zone, width }
+    }
+
+    /// For the terminal at stdout and the user's time zone.
+    pub(crate) fn for_terminal() -> Self {
+        let width = rustix::termios::tcgetwinsize(std::io::stdout())
+            .ok()
+            .map(|size| usize::from(size.ws_col))
+            .filter(|width| *width >= 40);
+        Self::new(TimeZone::system(), width.unwrap_or(120))
+    }
+
+    /// The line of an event, harmless to a terminal.
+    pub(crate) fn line(&self, event: &Event) -> String {
+        let at = jiff::Timestamp::from_millisecond(event.at.as_millis()).unwrap_or_default();
+        let at = at.to_zoned(self.zone.clone());
+        let time = format!(
+            "{}-{:02}-{:02} {:02}:{:02}:{:02}",
+            at.year(),
+            at.month(),
+            at.day(),
+            at.hour(),
+            at.minute(),
+            at.second()
+        );
+        let head = format!("{time} {:>5}  {:<16} ", event.seq, event.kind);
+        cut(&format!("{head}{}", excerpt(event)), self.width)
+    }
+}
+
+/// The start of a line, at most so many characters.
+fn cut(line: &str, width: usize) -> String {
+    if line.chars().nth(width).is_none() {
+        return line.trim_end().to_owned();
+    }
+    let start: String = line.chars().take(width.saturating_sub(1)).collect();
+    format!("{start}…")
+}
+
+/// What an event says, in short; harmless to a terminal.
+pub(crate) fn excerpt(event: &Event) -> String {
+    let said = match event.fact() {
+        Ok(fact) => said(&fact),
+        Err(_) => None,
+    };
+    let said = said.unwrap_or_else(|| {
+        let data = event.data.as_ref().map_or("(erased)", |data| data.as_str());
+        start(data).to_owned()
+    });
+    // Line breaks are common and mean nothing here.
+    let said = start(&said).replace(['\n', '\t'], " ");
+    escape::text(&said).into_owned()
+}
+
+fn start(text: &str) -> &str {
+    match text.char_indices().nth(LOOK) {
+        Some((end, _)) => text.get(..end).unwrap_or(text),
+        None => text,
+    }
+}
+
+fn said(fact: &Fact) -> Option<String> {
+    Some(match fact {
+        Fact::Message(message) => format!("{}: {}", message.role, content(&message.content)),
+        Fact::ToolCall(call) => {
+            let arguments = call.arguments.as_ref().map_or("", |json| start(json.get()));
+            format!("{} {} {arguments}", call.call, call.name)
+        }
+        Fact::ToolResult(result) => {
+            let ok = if result.ok { "ok" } else { "failed" };
+            let given = result.result.as_ref().map_or("", |json| start(json.get()));
+            format!("{} {ok} {given}", result.call)
+        }
+        Fact::SessionCreated(created) => created.fields.title.clone().unwrap_or_default(),
+        Fact::SessionStatus(change) => {
+            let why = change.summary.as_deref().or(change.reason.as_deref());
+            format!("{} {}", change.status.as_str(), why.unwrap_or_default())
+        }
+        Fact::WriterOpened(writer) => writer.by.clone(),
+        Fact::WriterClosed => String::new(),
+        Fact::TaskCreated(task) => format!("{} {}", task.task, task.title),
+        Fact::TaskStatus(change) => {
+            let status = serde_json::to_string(&change.status).unwrap_or_default();
+            let reason = change.reason.as_deref().unwrap_or_default();
+            format!("{} {} {reason}", change.task, status.trim_matches('"'))
+        }
+        Fact::FileTouched(touch) => {
+            let op = serde_json::to_string(&touch.op).unwrap_or_default();
+            format!("{} {}", op.trim_matches('"'), touch.path)
+        }
+        Fact::Artifact(artifact) => {
+            let ok = if artifact.ok { "ok" } else { "failed" };
+            format!("{} {} {ok}", artifact.kind, artifact.name)
+        }
+        Fact::Log(log) => format!("{}: {}", log.level, log.text),
+        Fact::Erased => "(erased)".to_owned(),
+        _ => return None,
+    })
+}
+
+fn content(content: &Content) -> String {
+    match content {
+        Content::Text(text) => start(text).to_owned(),
+        Content::Blocks(blocks) => blocks.iter().map(block).collect::<Vec<_>>().join(" "),
+        Content::Other(json) => start(json.get()).to_owned(),
+    }
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Known(KnownBlock::Text { text }) => start(text).to_owned(),
+        Block::Known(KnownBlock::Thinking { thinking, .. }) => {
+            format!("(thinking) {}", start(thinking))
+        }
+        Block::Known(KnownBlock::ToolCall {
+            name, arguments, ..
+        }) => {
+            format!("[{name} {}]", start(arguments.get()))
+        }
+        Block::Known(KnownBlock::ToolResult { content, .. }) => {
+            format!("[result {}]", start(content.get()))
+        }
+        Block::Other(json) => start(json.get()).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abide::{NewEvent, Seq, Timestamp};
+
+    use super::*;
+
+    fn line(json: &str, width: usize) -> String {
+        let event = NewEvent::parse(json)
+            .unwrap()
+            .into_event(Seq(7), Timestamp::from_millis(0));
+        EventLines::new(TimeZone::UTC, width).line(&event)
+    }
+
+    #[test]
+    fn an_event_is_one_line_that_fits() {
+        insta::assert_snapshot!(
+            line(r#"{"kind":"message.added","data":{"role":"user","content":"one\ntwo"}}"#, 80),
+            @"1970-01-01 00:00:00     7  message.added    user: one two"
+        );
+        insta::assert_snapshot!(
+            line(r#"{"kind":"tool.called","data":{"call":"c1","name":"bash","arguments":{"command":"ls"}}}"#, 60),
+            @r#"1970-01-01 00:00:00     7  tool.called      c1 bash {"comma…"#
+        );
+        insta::assert_snapshot!(
+            line(r#"{"kind":"x.own","data":{"a":1}}"#, 80),
+            @r#"1970-01-01 00:00:00     7  x.own            {"a":1}"#
+        );
+    }
+
+    #[test]
+    fn what_was_recorded_cannot_drive_the_terminal() {
+        let line = line(
+            r#"{"kind":"message.added","data":{"role":"us\u001b[2Jer","content":"\u009b31m\u202e\u0007"}}"#,
+            200,
+        );
+        assert!(
+            line.chars().all(|c| !c.is_control() && c != '\u{202e}'),
+            "{line:?}"
+        );
+    }
+}

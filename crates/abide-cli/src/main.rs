@@ -1,0 +1,74 @@
+//! The command `abide`: durable sessions for AI coding agents.
+//!
+//! Reads the command line and the environment, runs one command, and turns its end into an exit
+//! code: 0 done, 1 failed, 2 usage, 3 broken pipe, 4 cancelled, 255 a bug.
+
+mod commands;
+mod error;
+mod escape;
+mod event_line;
+mod line_reader;
+mod output;
+mod store;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::error::CommandError;
+use crate::store::Surroundings;
+
+/// Durable sessions for AI coding agents: every message, tool call, task and file change, safe
+/// before it is acknowledged.
+///
+/// A session outlives the process that runs it. What is recorded goes to a store, `.abide/` at
+/// the root of the project, which is found upward from where you stand.
+#[derive(Debug, Parser)]
+#[command(name = "abide", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// The store, or a project that has one [env: ABIDE_STORE] [default: `.abide` here or above]
+    #[arg(long, global = true, value_name = "DIR")]
+    store: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  abide demo                     see a session survive a kill -9
+  echo '{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"hello\"}}' | abide record
+  abide tail                     what was recorded last
+  abide doctor                   is everything as it was recorded?";
+
+fn main() -> ExitCode {
+    error::set_panic_hook();
+    std::panic::catch_unwind(|| match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(),
+    })
+    .unwrap_or(ExitCode::from(error::BUG))
+}
+
+fn run(arguments: Arguments) -> Result<(), CommandError> {
+    let surroundings = Surroundings {
+        current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
+        store: arguments
+            .store
+            .or_else(|| set("ABIDE_STORE").map(PathBuf::from)),
+        session: set("ABIDE_SESSION").map(|session| session.to_string_lossy().into_owned()),
+        user_stores: set("XDG_DATA_HOME")
+            .map(PathBuf::from)
+            .filter(|dir| dir.is_absolute())
+            .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share")))
+            .map(|data| data.join("abide")),
+    };
+    arguments.command.run(&surroundings)
+}
+
+/// A variable of the environment; an empty one counts as not set.
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

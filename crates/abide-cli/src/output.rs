@@ -1,0 +1,69 @@
+//! Where output goes: data to stdout, status to stderr, escaped where a terminal shows it.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+
+use crate::error::CommandError;
+use crate::escape;
+
+/// Takes the data of a command.
+pub(crate) struct Output {
+    out: BufWriter<Stdout>,
+    terminal: bool,
+}
+
+impl Output {
+    /// To stdout. What is written may stay in a buffer until [`Output::flush`].
+    pub(crate) fn stdout() -> Self {
+        let out = io::stdout();
+        Self {
+            terminal: out.is_terminal(),
+            out: BufWriter::with_capacity(64 << 10, out),
+        }
+    }
+
+    /// Does a terminal show what is written?
+    pub(crate) const fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Writes a line of readable text, escaped already where it shows something recorded.
+    pub(crate) fn line(&mut self, line: impl Display) -> Result<(), CommandError> {
+        Ok(writeln!(self.out, "{line}")?)
+    }
+
+    /// Writes a line of JSON: verbatim, or harmless to the terminal that shows it.
+    pub(crate) fn json(&mut self, json: &str) -> Result<(), CommandError> {
+        if self.terminal {
+            return self.line(escape::json(json));
+        }
+        self.out.write_all(json.as_bytes())?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), CommandError> {
+        Ok(self.out.write_all(bytes)?)
+    }
+
+    /// Gives on what is in the buffer.
+    pub(crate) fn flush(&mut self) -> Result<(), CommandError> {
+        Ok(self.out.flush()?)
+    }
+}
+
+/// Says how it goes, on stderr.
+pub(crate) fn status(text: impl Display) {
+    say("", &text);
+}
+
+/// Says something that the user should know, on stderr.
+pub(crate) fn warning(text: impl Display) {
+    say("Warning: ", &text);
+}
+
+fn say(prefix: &str, text: &dyn Display) {
+    let text = text.to_string();
+    // Where stderr is gone there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{prefix}{}", escape::lines(&text));
+}

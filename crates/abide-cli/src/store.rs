@@ -1,0 +1,190 @@
+//! Finding the store and the session that a command is about, the same way for every command.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide::{LocalStore, NewSession, Options, Place, SessionId, SessionRef, Store, StoreError};
+use abide::{find_store, store_for_recording};
+
+use crate::error::CommandError;
+use crate::output::status;
+
+/// What a command is told by its surroundings rather than by its arguments.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    /// Where it runs.
+    pub(crate) current_dir: PathBuf,
+    /// `--store`, else `ABIDE_STORE`.
+    pub(crate) store: Option<PathBuf>,
+    /// `ABIDE_SESSION`.
+    pub(crate) session: Option<String>,
+    /// Where the user's own stores go.
+    pub(crate) user_stores: Option<PathBuf>,
+}
+
+/// Which session a command is about.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SessionArg {
+    /// The session: its id, its short id, or the start of either
+    /// [default: $ABIDE_SESSION, else the latest]
+    #[arg(value_name = "SESSION")]
+    positional: Option<String>,
+    /// The same, as an option
+    #[arg(short, long, value_name = "SESSION", conflicts_with = "positional")]
+    session: Option<String>,
+}
+
+impl SessionArg {
+    /// Finds the session; one that was not named is named on stderr.
+    pub(crate) fn find(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        let named = self.positional.as_ref().or(self.session.as_ref());
+        if let Some(named) = named.or(surroundings.session.as_ref()) {
+            return opened.find(named);
+        }
+        let latest = opened
+            .store
+            .find(&SessionRef::Latest)
+            .map_err(|error| match error {
+                abide::Error::Store(StoreError::NoSession { .. }) => {
+                    CommandError::failed(format!("there is no session yet in {}", opened.place()))
+                        .with_hint("`abide new` makes one, and so does `abide record`")
+                }
+                error => error.into(),
+            })?;
+        status(format_args!(
+            "Session {} (the latest)",
+            latest.short(SessionId::SHORT)
+        ));
+        Ok(latest)
+    }
+}
+
+/// An open store.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// As the library sees it.
+    pub(crate) store: Store,
+    /// As files.
+    pub(crate) local: Arc<LocalStore>,
+}
+
+impl Opened {
+    fn over(local: LocalStore) -> Self {
+        let local = Arc::new(local);
+        Self {
+            store: Store::over(local.clone()),
+            local,
+        }
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn place(&self) -> String {
+        self.local.root().display().to_string()
+    }
+
+    /// The session that goes by this id, short id or prefix.
+    pub(crate) fn find(&self, named: &str) -> Result<SessionId, CommandError> {
+        let found = self.store.find(&SessionRef::parse(named));
+        found.map_err(|error| {
+            let unknown = matches!(&error, abide::Error::Store(StoreError::NoSession { .. }));
+            let error = CommandError::from(error);
+            if unknown {
+                error.with_hint(self.newest())
+            } else {
+                error
+            }
+        })
+    }
+
+    fn newest(&self) -> String {
+        let sessions = self.store.sessions().unwrap_or_default();
+        let shorts: Vec<_> = sessions
+            .iter()
+            .take(5)
+            .map(|session| session.short.as_str())
+            .collect();
+        if shorts.is_empty() {
+            return format!("there are no sessions in {}", self.place());
+        }
+        format!(
+            "the newest sessions in {} are: {}",
+            self.place(),
+            shorts.join(", ")
+        )
+    }
+
+    /// Makes a session, or finds the one that has the key.
+    pub(crate) fn make(&self, session: NewSession) -> Result<SessionId, CommandError> {
+        Ok(self.store.make(session)?)
+    }
+}
+
+impl Surroundings {
+    /// The store that is there.
+    pub(crate) fn open(&self) -> Result<Opened, CommandError> {
+        let from = self.store.as_ref().unwrap_or(&self.current_dir);
+        let found = match &self.store {
+            Some(named) => self.named(named),
+            None => find_store(&self.current_dir).map(|place| place.store),
+        };
+        let root = found.ok_or_else(|| abide::Error::NoStore { from: from.clone() })?;
+        Ok(Opened::over(LocalStore::open(&root, Options::default())?))
+    }
+
+    /// The store that is there, or a new one.
+    pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
+        let root = self.place_for_recording(&self.current_dir).store;
+        Ok(Opened::over(LocalStore::init(&root, Options::default())?))
+    }
+
+    /// Where the store is, or would be made for what is recorded in `dir`.
+    pub(crate) fn place_for_recording(&self, dir: &Path) -> Place {
+        let Some(named) = &self.store else {
+            return store_for_recording(dir);
+        };
+        let store = self.named(named).unwrap_or_else(|| {
+            // A directory that is there is a project; a path that is free becomes the store.
+            let named = self.absolute(named);
+            if named.is_dir() && !is_store_name(&named) {
+                named.join(NAME)
+            } else {
+                named
+            }
+        });
+        Place {
+            project: dir.to_owned(),
+            store,
+        }
+    }
+
+    /// The store that `--store` names: itself, or that of a project.
+    fn named(&self, named: &Path) -> Option<PathBuf> {
+        let named = self.absolute(named);
+        if named.join("config.toml").is_file() && named.join("sessions").is_dir()
+            || is_store_name(&named) && named.is_dir()
+        {
+            return Some(named);
+        }
+        find_store(&named)
+            .filter(|place| place.project == named)
+            .map(|place| place.store)
+    }
+
+    /// A path of the user's, from the current directory.
+    pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
+        let joined = self.current_dir.join(path);
+        // Without the `.` and the doubled slashes that people type.
+        joined.components().collect()
+    }
+}
+
+/// The name of a store in its project.
+pub(crate) const NAME: &str = ".abide";
+
+fn is_store_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == NAME)
+}
