@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_model::Seq;
+use abide_model::{Fact, Seq, SessionId};
 
 use crate::{
     Damage, DamageReason, JournalError, Line, Mark, Piece, Scan, ScanEnd, Segment, SegmentForm,
@@ -73,6 +73,17 @@ pub enum Found<'a> {
         /// How many bytes.
         bytes: u64,
     },
+}
+
+/// What a journal tells of whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// This session's.
+    Known(SessionId),
+    /// It has events, and neither a header nor `session.created` can be read.
+    Unknown,
+    /// It has no event: the session was never made.
+    Empty,
 }
 
 /// A journal, open for reading.
@@ -142,14 +153,34 @@ impl Journal {
         }
     }
 
-    /// The first header that can be read.
-    pub fn first_header(&self) -> Result<Option<SegmentHeader>, JournalError> {
+    /// Which session's journal it is: by the header of a segment, else by its first event.
+    pub fn identify(&self) -> Result<Identity, JournalError> {
+        let mut identity = Identity::Empty;
         for name in self.segments()? {
-            if let Some(header) = header_of(&self.open_segment(name)?)? {
-                return Ok(Some(header));
+            let segment = self.open_segment(name)?;
+            let mut session = None;
+            Scan::new(&segment).chunks(0, &mut |_, raw, _| {
+                split(raw, &segment, &mut |_, _, piece| match piece {
+                    Piece::Header(header) => {
+                        session = Some(header.session);
+                        ControlFlow::Continue(())
+                    }
+                    Piece::Line(line) => {
+                        identity = Identity::Unknown;
+                        let fact = line.event().map(|event| event.fact());
+                        if let Some(Ok(Fact::SessionCreated(created))) = fact {
+                            session = Some(created.session);
+                        }
+                        ControlFlow::Break(())
+                    }
+                    Piece::Bad => ControlFlow::Continue(()),
+                })
+            })?;
+            if let (Some(session), Identity::Unknown) = (session, identity) {
+                return Ok(Identity::Known(session));
             }
         }
-        Ok(None)
+        Ok(identity)
     }
 
     /// Walks the journal from `start`, giving what it comes upon in order.
@@ -220,6 +251,8 @@ impl Journal {
     }
 }
 
+/// Lines in a row that cannot have come to the wrong place together.
+const LONG_RUN: u64 = 256;
 /// Lines closer together than this are found by reading on.
 const NEAR: u64 = 32 << 10;
 
@@ -379,6 +412,13 @@ impl Walker<'_, '_> {
             self.bad(segment, offset, end - offset, DamageReason::Repeated);
             return Ok(());
         }
+        if line.seq > expected
+            && self.expected.is_some()
+            && self.is_misplaced(expected, &line, index, segment, end)?
+        {
+            self.bad(segment, offset, end - offset, DamageReason::Repeated);
+            return Ok(());
+        }
         let chained = line.seq == expected && self.sum.is_none_or(|sum| sum == line.prev);
         if !chained || self.bad.is_some() {
             let torn_at = self
@@ -465,6 +505,55 @@ impl Walker<'_, '_> {
         if self.mark.is_some_and(|mark| mark.seq >= expected) || proves(line) {
             return Ok(true);
         }
+        let found = self.lines_behind(index, segment, behind, &mut |piece| match piece {
+            Piece::Line(line) if proves(&line) => ControlFlow::Break(()),
+            Piece::Header(header) if header.first > expected => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })?;
+        Ok(found == ScanEnd::Stopped)
+    }
+
+    /// Is a line that comes too early a stray copy (a sector written to the wrong place)? It is
+    /// when the run of lines it begins breaks off and one that belongs before it follows.
+    fn is_misplaced(
+        &self,
+        expected: Seq,
+        line: &Line<'_>,
+        index: usize,
+        segment: &Segment,
+        behind: u64,
+    ) -> Result<bool, JournalError> {
+        let mut next = line.seq.next();
+        let mut misplaced = false;
+        let mut judge = |found: &Line<'_>| {
+            if found.seq == next {
+                next = next.next();
+            } else if found.seq >= expected {
+                misplaced = found.seq <= line.seq;
+                return ControlFlow::Break(());
+            }
+            // A run this long is no stray copy.
+            if next.0 - line.seq.0 > LONG_RUN {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        self.lines_behind(index, segment, behind, &mut |piece| match piece {
+            Piece::Line(line) => judge(&line),
+            Piece::Header(_) | Piece::Bad => ControlFlow::Continue(()),
+        })?;
+        Ok(misplaced)
+    }
+
+    /// Looks ahead over what stands behind a place, without moving on.
+    fn lines_behind(
+        &self,
+        index: usize,
+        segment: &Segment,
+        behind: u64,
+        look: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+    ) -> Result<ScanEnd, JournalError> {
         let mut from = behind;
         let mut here = Some(segment);
         let mut opened;
@@ -476,19 +565,15 @@ impl Walker<'_, '_> {
                     &opened
                 }
             };
-            let found = Scan::new(looked_at).chunks(from, &mut |_, raw, _| {
-                split(raw, looked_at, &mut |_, _, piece| match piece {
-                    Piece::Line(line) if proves(&line) => ControlFlow::Break(()),
-                    Piece::Header(header) if header.first > expected => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
-                })
+            let ended = Scan::new(looked_at).chunks(from, &mut |_, raw, _| {
+                split(raw, looked_at, &mut |_, _, piece| look(piece))
             })?;
-            if found == ScanEnd::Stopped {
-                return Ok(true);
+            if ended == ScanEnd::Stopped {
+                return Ok(ScanEnd::Stopped);
             }
             from = 0;
         }
-        Ok(false)
+        Ok(ScanEnd::End)
     }
 
     /// At the end of the bytes: what is left over is torn, unless the watermark knows better.

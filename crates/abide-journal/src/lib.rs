@@ -29,7 +29,7 @@ pub use appender::{Appender, Position};
 pub use disk::{Disk, boot_id};
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
-pub use journal::{Found, Journal, Start};
+pub use journal::{Found, Identity, Journal, Start};
 pub use line::{Body, Line, LineError, LineHead, MAX_LINE, ObjectRef};
 pub use packs::{ObjectPlace, PackWriter, Packs};
 pub use queue::{Commit, CommitQueue};

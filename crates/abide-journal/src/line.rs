@@ -139,6 +139,14 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Where in these bytes a line may end: behind everything that looks like its last field.
+    pub(crate) fn ends_in(bytes: &[u8]) -> impl Iterator<Item = usize> {
+        let end = |at: usize| at + TRAILER;
+        memchr::memmem::find_iter(bytes, SUM_FIELD)
+            .map(end)
+            .filter(|end| *end <= bytes.len())
+    }
+
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (rest, trailer) = bytes.split_at_checked(bytes.len().checked_sub(TRAILER)?)?;
         let trailer = trailer.strip_prefix(SUM_FIELD)?.strip_suffix(END)?;

@@ -140,6 +140,28 @@ impl<C: Commit> CommitQueue<C> {
         look(&mut self.lock().staging)
     }
 
+    /// Looks at the staging area when everything staged is written and nobody commits.
+    pub fn when_quiet<T>(&self, look: impl FnOnce(&mut C::Staging) -> T) -> Result<T, AppendError> {
+        let mut inner = self.lock();
+        loop {
+            if let Some(source) = inner.failure.clone() {
+                return Err(AppendError::Stopped {
+                    safe: inner.synced,
+                    source,
+                });
+            }
+            inner = if inner.committing {
+                self.changed
+                    .wait(inner)
+                    .unwrap_or_else(PoisonError::into_inner)
+            } else if inner.written < inner.staged {
+                self.commit(inner)
+            } else {
+                return Ok(look(&mut inner.staging));
+            };
+        }
+    }
+
     /// The last durable event.
     pub fn synced(&self) -> Seq {
         self.lock().synced

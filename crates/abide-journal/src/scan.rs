@@ -93,11 +93,7 @@ pub fn split<'a>(
         }
     }
     let starts: Vec<usize> = memchr::memmem::find_iter(raw, START).take(TRIES).collect();
-    let mut ends: Vec<usize> = starts
-        .iter()
-        .filter_map(|start| start.checked_sub(1))
-        .collect();
-    ends.extend([raw.len().saturating_sub(1), raw.len()]);
+    let ends: Vec<usize> = Line::ends_in(raw).take(TRIES).collect();
     let mut done = 0;
     for start in starts {
         if start < done {

@@ -102,13 +102,19 @@ impl Config {
         Ok(config)
     }
 
-    /// Writes the configuration of a new store.
+    /// Writes the configuration of a new store: whole, or not at all.
     pub(crate) fn write_default(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
+        let temporary = path.with_extension("tmp");
         let file = storage
-            .open(path, Access::CreateNew)
-            .map_err(storage_error("cannot create", path))?;
-        write_full(&*file, TEMPLATE.as_bytes(), 0).map_err(storage_error("cannot write", path))?;
-        file.sync().map_err(storage_error("cannot sync", path))
+            .open(&temporary, Access::Create)
+            .map_err(storage_error("cannot create", &temporary))?;
+        let written = write_full(&*file, TEMPLATE.as_bytes(), 0)
+            .and_then(|()| file.truncate(TEMPLATE.len() as u64))
+            .and_then(|()| file.sync());
+        written.map_err(storage_error("cannot write", &temporary))?;
+        storage
+            .rename(&temporary, path)
+            .map_err(storage_error("cannot create", path))
     }
 }
 

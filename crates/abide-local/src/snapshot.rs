@@ -268,16 +268,12 @@ impl Pages {
         self.install(state, &away)
     }
 
-    /// Throws the snapshots away, since a page of theirs is not readable. The next open folds the
-    /// journal anew.
-    pub(crate) fn discard(&mut self) -> JournalError {
+    /// Throws the snapshots away, since a page of theirs is not readable. The next one goes to a
+    /// new file.
+    pub(crate) fn discard(&mut self) {
         Slots::new(&self.dir, SLOTS).remove(&*self.storage);
-        JournalError::Damaged {
-            path: page_path(&self.dir, self.file),
-            offset: 0,
-            reason: "a page of the state is not readable; it is rebuilt when the session is opened again"
-                .to_owned(),
-        }
+        *self = Self::new(self.storage.clone(), self.dir.clone(), self.file + 1, 0);
+        let _ = self.storage.remove(&page_path(&self.dir, self.file));
     }
 
     fn install(&mut self, state: &mut SessionState, pages: &[PageId]) -> bool {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, Appender, Disk, Journal, Lock, LockMode, Packs, Storage, Watermark, read_full,
-    write_full,
+    Access, Appender, Disk, Identity, Journal, JournalError, Lock, LockMode, Packs, Storage,
+    Watermark, read_full, write_full,
 };
 use abide_model::{
     Kind, NewEvent, NewSession, Payload, Pending, ReadNote, Recovery, SessionCreated, SessionId,
@@ -43,6 +43,8 @@ pub struct Options {
     pub env: Environment,
     /// When segments are sealed.
     pub sealing: Sealing,
+    /// A snapshot of the state is taken after so many events, and when a writer closes.
+    pub snapshot_every: u64,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             storage: Arc::new(Disk),
             env: Environment::default(),
             sealing: Sealing::default(),
+            snapshot_every: 4096,
         }
     }
 }
@@ -97,6 +100,10 @@ impl LocalStore {
                 .make_dir(&dir)
                 .map_err(storage_error("cannot create", &dir))?;
         }
+        // A store is there when its configuration is: everything else is durable before.
+        storage
+            .sync_dir(root)
+            .map_err(storage_error("cannot sync", root))?;
         let ignore = root.join(".gitignore");
         match storage.open(&ignore, Access::CreateNew) {
             Ok(file) => {
@@ -106,14 +113,7 @@ impl LocalStore {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(storage_error("cannot create", &ignore)(error)),
         }
-        match Config::write_default(storage, &layout.config()) {
-            // Somebody else was faster.
-            Err(StoreError::Storage {
-                action: "cannot create",
-                ..
-            }) => {}
-            written => written?,
-        }
+        Config::write_default(storage, &layout.config())?;
         storage
             .sync_dir(root)
             .map_err(storage_error("cannot sync", root))?;
@@ -178,36 +178,42 @@ impl LocalStore {
             .collect())
     }
 
-    fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
+    fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
         let journal = Journal::new(self.storage().clone(), layout.journal());
-        journal
-            .first_header()
-            .ok()
-            .flatten()
-            .map(|header| header.session)
+        let identity = match journal.identify() {
+            Err(JournalError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Identity::Empty
+            }
+            identity => identity?,
+        };
+        let marked = || Watermark::read(&**self.storage(), &layout.watermark()).is_some();
+        // A session that was made and lost all its events is not one that was never made.
+        Ok(if identity == Identity::Empty && marked() {
+            Identity::Unknown
+        } else {
+            identity
+        })
+    }
+
+    fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
+        match self.identify(layout) {
+            Ok(Identity::Known(id)) => Some(id),
+            _ => None,
+        }
     }
 
     /// The directory of a session.
     fn layout_of(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
-            let journal = Journal::new(self.storage().clone(), layout.journal());
-            match journal.first_header() {
-                Ok(Some(header)) if header.session == id => return Ok(layout),
-                Ok(Some(_)) => {}
-                // A directory that is there and cannot be read is the one that is meant.
-                Ok(None) => {
-                    return Err(StoreError::Damaged {
-                        place: shown(journal.dir()),
-                        reason: "no segment header can be read".to_owned(),
-                    });
-                }
-                Err(abide_journal::JournalError::Io { source, .. })
-                    if source.kind() == std::io::ErrorKind::NotFound =>
-                {
-                    break;
-                }
-                Err(error) => return Err(store_error(error)),
+            match self.identify(&layout).map_err(store_error)? {
+                Identity::Known(found) if found == id => return Ok(layout),
+                // The name fits, and nothing says that it is another's.
+                Identity::Unknown => return Ok(layout),
+                Identity::Known(_) => {}
+                Identity::Empty => break,
             }
         }
         Err(StoreError::NoSession {
@@ -382,6 +388,7 @@ impl LocalStore {
             recovered: None,
             notes: Vec::new(),
             object_bytes: self.config.journal.object_bytes,
+            snapshot_every: self.options.snapshot_every,
             sealer: None,
         })?;
         let created = SessionCreated {
@@ -527,6 +534,7 @@ impl LocalStore {
             recovered,
             notes,
             object_bytes: self.config.journal.object_bytes,
+            snapshot_every: self.options.snapshot_every,
             sealer: (self.options.sealing == Sealing::Beside).then(Sealer::default),
         })
     }

@@ -21,9 +21,6 @@ use crate::error::store_error;
 use crate::recovery;
 use crate::snapshot::{Pages, Snapshots, Stand, Taken};
 
-/// A snapshot is taken after so many events.
-const SNAPSHOT_EVERY: u64 = 4096;
-
 /// Kinds that only the store writes.
 const RESERVED: [Kind; 5] = [
     Kind::SESSION_CREATED,
@@ -48,8 +45,9 @@ struct Staging {
     /// Something in `lines` names an object.
     objects: bool,
     since_snapshot: u64,
+    snapshot_every: u64,
     /// Written before the first event, so that a writer that writes nothing leaves no trace.
-    opening: Vec<NewEvent>,
+    opening: Vec<Event>,
     /// `writer.opened` was written.
     announced: bool,
 }
@@ -78,7 +76,7 @@ impl Commit for Committer {
     type Batch = Batch;
 
     fn take(staging: &mut Staging) -> Batch {
-        let snapshot = (staging.since_snapshot >= SNAPSHOT_EVERY)
+        let snapshot = (staging.since_snapshot >= staging.snapshot_every)
             .then(|| staging.take_snapshot())
             .flatten();
         Batch {
@@ -125,16 +123,16 @@ impl Staging {
         self.pages.take(&mut self.state)
     }
 
-    /// Takes one event in: applies it and writes its line.
+    /// Takes one event in: gives it its place and time, applies it and writes its line.
     fn push(
         &mut self,
-        new: NewEvent,
+        mut event: Event,
         objects: &[ObjectRef],
         durable: Seq,
     ) -> Result<Acknowledged, JournalError> {
         let seq = self.seq.next();
         self.at = self.at.max((self.env.now)());
-        let event = new.into_event(seq, self.at);
+        (event.seq, event.at) = (seq, self.at);
         let anomaly = self.fold(&event)?;
         let start = self.lines.len();
         let lag = seq.0 - durable.0.min(seq.0 - 1);
@@ -152,7 +150,6 @@ impl Staging {
     }
 
     fn fold(&mut self, event: &Event) -> Result<Option<Anomaly>, JournalError> {
-        self.bring(event)?;
         if recovery::rewind_target(event).is_some() {
             let before = std::mem::take(&mut self.state);
             self.state = recovery::apply_rewind(&self.journal, before, event, None)?;
@@ -161,22 +158,22 @@ impl Staging {
         Ok(self.state.apply(event))
     }
 
-    /// Brings in the pages an event needs. Where one is not readable, the snapshot is thrown
-    /// away and this writer stops: the next one folds the journal anew.
-    fn bring(&mut self, event: &Event) -> Result<(), JournalError> {
-        if self.state.is_whole() || self.pages.bring(&mut self.state, event) {
-            return Ok(());
+    /// Brings in the pages that events need; `false` when one is not readable.
+    fn prefetch<'e>(&mut self, events: impl IntoIterator<Item = &'e Event>) -> bool {
+        if self.state.is_whole() {
+            return true;
         }
-        Err(self.pages.discard())
+        let (pages, state) = (&mut self.pages, &mut self.state);
+        self.opening.iter().all(|event| pages.bring(state, event))
+            && events.into_iter().all(|event| pages.bring(state, event))
     }
 
-    /// Where the key of an event was first used.
-    fn known_key(&mut self, new: &NewEvent) -> Result<Option<Seq>, JournalError> {
-        let Some(key) = &new.key else { return Ok(None) };
-        let probe =
-            NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into())).with_key(key);
-        self.bring(&probe.into_event(self.seq.next(), self.at))?;
-        Ok(self.state.key(key))
+    /// Folds the state anew, since a page of its snapshot is not readable. Everything staged must
+    /// be written.
+    fn heal(&mut self) -> Result<(), JournalError> {
+        self.state = recovery::state_at(&self.journal, self.seq, None)?;
+        self.pages.discard();
+        Ok(())
     }
 }
 
@@ -262,6 +259,7 @@ pub(crate) struct Opened {
     pub(crate) recovered: Option<Recovery>,
     pub(crate) notes: Vec<ReadNote>,
     pub(crate) object_bytes: usize,
+    pub(crate) snapshot_every: u64,
     pub(crate) sealer: Option<Sealer>,
 }
 
@@ -325,6 +323,7 @@ impl LocalWriter {
             last_line: 0,
             objects: false,
             since_snapshot: 0,
+            snapshot_every: opened.snapshot_every,
             opening,
             announced: false,
         };
@@ -363,7 +362,7 @@ impl LocalWriter {
 
     /// Writes `session.created`, the first event of all.
     pub(crate) fn begin(&self, created: NewEvent) -> Result<(), StoreError> {
-        let prepared = vec![(created, Vec::new())];
+        let prepared = vec![(unplaced(created), Vec::new())];
         self.shared.queue.look(|staging| staging.opening.clear());
         self.stage(
             prepared,
@@ -375,7 +374,8 @@ impl LocalWriter {
         Ok(())
     }
 
-    fn prepare(&self, new: NewEvent) -> Result<(NewEvent, Vec<ObjectRef>), JournalError> {
+    /// Puts the large strings of an event's payload into objects.
+    fn prepare(&self, new: NewEvent) -> Result<(Event, Vec<ObjectRef>), JournalError> {
         let NewEvent { data, .. } = new;
         let (data, leaves) = data.take_leaves(self.object_bytes);
         let mut refs = Vec::with_capacity(leaves.len());
@@ -394,17 +394,25 @@ impl LocalWriter {
                 refs.push(ObjectRef::to(leaf));
             }
         }
-        Ok((NewEvent { data, ..new }, refs))
+        Ok((unplaced(NewEvent { data, ..new }), refs))
     }
 
     fn stage(
         &self,
-        events: Vec<(NewEvent, Vec<ObjectRef>)>,
+        events: Vec<(Event, Vec<ObjectRef>)>,
         durability: Durability,
         odd: OddEvents,
         opening: Opening,
     ) -> Result<Ticket, AppendError> {
-        let staged = self.shared.queue.stage(durability, |staging, durable| {
+        let queue = &self.shared.queue;
+        if !queue.look(|staging| staging.prefetch(events.iter().map(|(event, _)| event))) {
+            let stopped = |error: JournalError| AppendError::Stopped {
+                safe: queue.synced(),
+                source: Arc::new(error),
+            };
+            queue.when_quiet(Staging::heal)?.map_err(stopped)?;
+        }
+        let staged = queue.stage(durability, |staging, durable| {
             let stopped = |error: JournalError| AppendError::Stopped {
                 safe: durable,
                 source: Arc::new(error),
@@ -416,8 +424,8 @@ impl LocalWriter {
                 staging.open(durable).map_err(stopped)?;
                 last = staging.seq;
             }
-            for (index, (new, objects)) in events.into_iter().enumerate() {
-                if let Some(seq) = staging.known_key(&new).map_err(stopped)? {
+            for (index, (event, objects)) in events.into_iter().enumerate() {
+                if let Some(seq) = event.key.as_ref().and_then(|key| staging.state.key(key)) {
                     // Acknowledged when the first one is.
                     last = last.max(seq);
                     acknowledged.push(Acknowledged {
@@ -428,7 +436,7 @@ impl LocalWriter {
                     continue;
                 }
                 staging.open(durable).map_err(stopped)?;
-                let done = staging.push(new, &objects, durable).map_err(stopped)?;
+                let done = staging.push(event, &objects, durable).map_err(stopped)?;
                 if let (Some(saved), Some(anomaly)) = (&saved, done.anomaly) {
                     staging.back_to(saved);
                     return Err(AppendError::Odd { index, anomaly });
@@ -458,7 +466,7 @@ impl LocalWriter {
             // Not worth a sync of its own: a power cut that loses it leaves a session that looks
             // interrupted, which it then is.
             let closing = NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into()));
-            let closing = vec![(closing, Vec::new())];
+            let closing = vec![(unplaced(closing), Vec::new())];
             closed = self
                 .stage(
                     closing,
@@ -502,7 +510,7 @@ struct Saved {
     seq: Seq,
     sum: Sum,
     last_line: u64,
-    opening: Vec<NewEvent>,
+    opening: Vec<Event>,
 }
 
 impl Staging {
@@ -579,13 +587,23 @@ impl SessionWriter for LocalWriter {
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {
-        self.shared.queue.look(|staging| {
-            if staging.pages.bring_all(&mut staging.state) {
-                Ok(staging.state.clone())
-            } else {
-                Err(store_error(staging.pages.discard()))
+        let queue = &self.shared.queue;
+        let whole = queue.look(|staging| {
+            staging
+                .pages
+                .bring_all(&mut staging.state)
+                .then(|| staging.state.clone())
+        });
+        match whole {
+            Some(state) => Ok(state),
+            None => {
+                let healed = queue.when_quiet(|staging| {
+                    staging.heal()?;
+                    Ok(staging.state.clone())
+                })?;
+                healed.map_err(store_error)
             }
-        })
+        }
     }
 
     fn epoch(&self) -> Epoch {
@@ -608,12 +626,17 @@ impl Drop for LocalWriter {
     }
 }
 
-fn system_event<T: serde::Serialize>(kind: Kind, fact: &T) -> Result<NewEvent, StoreError> {
+/// An event that has no place yet: it gets its own when it is staged.
+fn unplaced(new: NewEvent) -> Event {
+    new.into_event(Seq::ZERO, Timestamp::default())
+}
+
+fn system_event<T: serde::Serialize>(kind: Kind, fact: &T) -> Result<Event, StoreError> {
     let data = Payload::of(fact).map_err(|source| {
         StoreError::Append(AppendError::Input {
             index: 0,
             source: Arc::new(source),
         })
     })?;
-    Ok(NewEvent::new(kind, data))
+    Ok(unplaced(NewEvent::new(kind, data)))
 }

@@ -1,2 +1,13 @@
-//! What tries to break abide: a simulated disk, an oracle, the store contract and an in-memory
-//! store to run it on.
+//! What tries to break abide: a simulated disk that loses what was not synced and fails on
+//! demand, a contract that every store must keep, and an in-memory store to run it on.
+//!
+//! Everything is seeded: the same seed gives the same run.
+
+pub mod contract;
+mod memory;
+mod random;
+mod sim;
+
+pub use memory::MemoryStore;
+pub use random::Random;
+pub use sim::{Fault, FaultKind, Lasting, Moment, SimDisk};

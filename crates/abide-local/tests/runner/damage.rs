@@ -1,0 +1,329 @@
+//! Damage from outside: cut bytes, flipped bits, zeroed, overwritten and misplaced sectors.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use abide_model::{EventRange, ReadNote, SessionId, Store};
+use abide_testkit::{Moment, Random, SimDisk};
+use pollster::block_on;
+
+use crate::run::{Run, Step, open_store};
+use crate::size;
+
+/// A session, its journal's only segment, and where its lines are.
+struct Subject {
+    moment: Moment,
+    id: SessionId,
+    path: PathBuf,
+    bytes: Vec<u8>,
+    /// Where each event's line is, its line break included.
+    lines: Vec<Range<usize>>,
+    events: Vec<String>,
+    /// The header of the segment.
+    header: Range<usize>,
+}
+
+impl Subject {
+    /// The segment of a run that holds the most events.
+    fn new(steps: &[Step]) -> Self {
+        let mut run = Run::new(11);
+        for step in steps {
+            run.step(*step).unwrap();
+        }
+        let id = run.id;
+        let disk = run.disk.clone();
+        drop(run);
+        let segments = disk
+            .files()
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        let path = segments
+            .max_by_key(|path| disk.bytes(path).unwrap().len())
+            .unwrap();
+        let bytes = disk.bytes(&path).unwrap();
+        let moment = disk.take_history().pop().unwrap();
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for (at, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+            lines.push(start..at + 1);
+            start = at + 1;
+        }
+        let header = lines.remove(0);
+        let mut subject = Self {
+            moment,
+            id,
+            path,
+            bytes,
+            lines,
+            events: Vec::new(),
+            header,
+        };
+        let (events, notes) = subject.read(&SimDisk::at(&subject.moment));
+        assert_eq!(notes, []);
+        subject.events = events;
+        subject
+    }
+
+    fn read(&self, disk: &SimDisk) -> (Vec<String>, Vec<ReadNote>) {
+        let store = open_store(disk, 12).unwrap();
+        let reader = block_on(store.read(self.id)).unwrap();
+        let page = block_on(reader.page(EventRange::ALL)).unwrap();
+        (
+            page.events
+                .iter()
+                .map(abide_model::Event::to_json)
+                .collect(),
+            page.notes,
+        )
+    }
+
+    fn has_one_segment(&self) -> bool {
+        let files = SimDisk::at(&self.moment).files();
+        files
+            .iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+            .count()
+            == 1
+    }
+
+    /// The events in this segment: their seqs.
+    fn seqs(&self) -> Vec<u64> {
+        let seq = |line: &Range<usize>| {
+            let text = std::str::from_utf8(&self.bytes[line.clone()]).unwrap();
+            text["{\"seq\":".len()..]
+                .split(',')
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap()
+        };
+        self.lines.iter().map(seq).collect()
+    }
+
+    /// Reads the damaged journal. Every event whose line was not touched must be there, byte for
+    /// byte; what is missing must be reported; nothing else may be there.
+    fn check(&self, damaged: Vec<u8>, touched: &Range<usize>, what: &str) {
+        let disk = SimDisk::at(&self.moment);
+        disk.set_bytes(&self.path, damaged);
+        let (found, notes) = self.read(&disk);
+        let seqs = self.seqs();
+        let hit = |event: &str| {
+            let seq: u64 = event["{\"seq\":".len()..]
+                .split(',')
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap();
+            seqs.iter()
+                .position(|other| *other == seq)
+                .is_some_and(|line| {
+                    let line = &self.lines[line];
+                    // The line break belongs to nobody: it costs no line.
+                    line.start < touched.end && touched.start < line.end - 1
+                })
+        };
+        let mut left = found.iter().peekable();
+        let mut missing = Vec::new();
+        for event in &self.events {
+            if left.peek() == Some(&event) {
+                left.next();
+            } else {
+                assert!(
+                    hit(event),
+                    "{what}: an untouched event is gone: {event}\n{notes:?}"
+                );
+                missing.push(event);
+            }
+        }
+        assert_eq!(left.next(), None, "{what}: an event that was never written");
+        // The last one, `writer.closed`, was not synced: nobody can tell that it was there.
+        missing.retain(|event| Some(*event) != self.events.last());
+        assert!(
+            missing.is_empty() || !notes.is_empty(),
+            "{what}: {missing:?} is gone without a word: {notes:?}"
+        );
+    }
+
+    /// Opens the damaged session for writing: it goes on, and what could be read still can be.
+    fn goes_on(&self, damaged: Vec<u8>, what: &str) {
+        let disk = SimDisk::at(&self.moment);
+        disk.set_bytes(&self.path, damaged);
+        let (before, _) = self.read(&disk);
+        let store = open_store(&disk, 13).unwrap();
+        let own = |events: &[String]| -> Vec<String> {
+            events
+                .iter()
+                .filter(|event| event.contains("x.sim"))
+                .cloned()
+                .collect()
+        };
+        let before = own(&before);
+        let data: Vec<String> = before
+            .iter()
+            .map(|event| {
+                event
+                    .split_once("\"data\":")
+                    .unwrap()
+                    .1
+                    .strip_suffix('}')
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect();
+        crate::run::go_on(&store, self.id, &data).unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+}
+
+fn subjects() -> Vec<Subject> {
+    use Step::{Append, Batch, Object, Reopen};
+    vec![
+        Subject::new(&[Append, Append, Append]),
+        Subject::new(&[Batch(4), Append]),
+        Subject::new(&[Batch(3), Reopen, Append, Reopen]),
+        Subject::new(&[Append, Object, Batch(9), Batch(9), Append, Batch(4)]),
+    ]
+}
+
+#[test]
+fn a_cut_costs_only_what_was_cut_and_is_reported() {
+    let mut done = 0;
+    let mut random = Random::new(21);
+    for subject in subjects() {
+        for round in 0..size::of(1, 26) {
+            for at in 0..subject.bytes.len() {
+                let mut bytes = subject.bytes[..at].to_vec();
+                let mut touched = at..subject.bytes.len();
+                if round > 0 {
+                    // Bytes cut out of the middle.
+                    let end = (at + 1 + random.index(300)).min(subject.bytes.len());
+                    bytes.extend_from_slice(&subject.bytes[end..]);
+                    touched = at..end;
+                }
+                if done % 16 == 0 {
+                    subject.goes_on(bytes.clone(), &format!("cut {touched:?}"));
+                }
+                subject.check(bytes, &touched, &format!("cut {touched:?}"));
+                done += 1;
+            }
+        }
+    }
+    size::report("byte cuts", done, 200_000);
+}
+
+#[test]
+fn a_flipped_bit_costs_one_line_and_is_reported() {
+    let mut done = 0;
+    let mut random = Random::new(22);
+    for subject in subjects() {
+        for at in 0..subject.bytes.len() {
+            for bit in 0..8 {
+                if !size::full() && (at * 8 + bit) % 5 != 0 {
+                    continue;
+                }
+                let mut bytes = subject.bytes.clone();
+                bytes[at] ^= 1 << bit;
+                if done % 64 == 0 {
+                    subject.goes_on(bytes.clone(), &format!("bit {bit} of byte {at}"));
+                }
+                subject.check(bytes, &(at..at + 1), &format!("bit {bit} of byte {at}"));
+                done += 1;
+            }
+        }
+    }
+    // And several at once.
+    let subjects = subjects();
+    for _ in 0..size::of(2_000, 900_000) {
+        let subject = &subjects[random.index(subjects.len())];
+        let mut bytes = subject.bytes.clone();
+        let at = random.index(bytes.len());
+        let end = (at + 1 + random.index(8)).min(bytes.len());
+        for byte in &mut bytes[at..end] {
+            *byte ^= 1 << random.below(8);
+        }
+        subject.check(bytes, &(at..end), &format!("bits of bytes {at}..{end}"));
+        done += 1;
+    }
+    size::report("bit flips", done, 1_000_000);
+}
+
+#[test]
+fn a_bad_sector_costs_its_lines_and_is_reported() {
+    let mut done = 0;
+    let mut random = Random::new(23);
+    let subjects = subjects();
+    for _ in 0..size::of(3_000, 110_000) {
+        let subject = &subjects[random.index(subjects.len())];
+        let len = subject.bytes.len();
+        let sector = [64, 128, 512][random.index(3)];
+        let at = random.index(len.div_ceil(sector)) * sector;
+        let touched = at..(at + sector).min(len);
+        let mut bytes = subject.bytes.clone();
+        let what = match random.below(3) {
+            0 => {
+                bytes[touched.clone()].fill(0);
+                "zeroed"
+            }
+            1 => {
+                random.fill(&mut bytes[touched.clone()]);
+                "overwritten"
+            }
+            _ => {
+                let from = random.index(len.div_ceil(sector)) * sector;
+                let from = from.min(len - touched.len());
+                let copy = subject.bytes[from..from + touched.len()].to_vec();
+                bytes[touched.clone()].copy_from_slice(&copy);
+                "misplaced"
+            }
+        };
+        if done % 16 == 0 {
+            subject.goes_on(bytes.clone(), &format!("{what} {touched:?}"));
+        }
+        subject.check(bytes, &touched, &format!("{what} {touched:?}"));
+        done += 1;
+    }
+    size::report("bad sectors", done, 100_000);
+}
+
+#[test]
+fn a_header_that_is_damaged_costs_no_event() {
+    for subject in subjects() {
+        for at in subject.header.clone() {
+            let mut bytes = subject.bytes.clone();
+            bytes[at] ^= 0x20;
+            subject.check(bytes, &(0..0), &format!("header byte {at}"));
+        }
+    }
+}
+
+#[test]
+fn damage_to_the_last_record_is_told_from_a_torn_tail() {
+    for subject in subjects().into_iter().filter(Subject::has_one_segment) {
+        let disk = SimDisk::at(&subject.moment);
+        let last = subject.lines.last().unwrap().clone();
+        // `writer.closed` was not synced, so the one before it is the last acknowledged one.
+        let acknowledged = subject.lines[subject.lines.len() - 2].clone();
+        let mut bytes = subject.bytes[..last.start].to_vec();
+        bytes[acknowledged.start + 20] ^= 1;
+        disk.set_bytes(&subject.path, bytes.clone());
+        let (_, notes) = subject.read(&disk);
+        assert!(
+            matches!(notes.as_slice(), [ReadNote::Damage { lost: Some(_), .. }]),
+            "{notes:?}"
+        );
+        // Without the watermark, nobody can tell.
+        disk.remove_file(
+            &subject
+                .path
+                .parent()
+                .unwrap()
+                .parent()
+                .unwrap()
+                .join("watermark"),
+        );
+        let (_, notes) = subject.read(&disk);
+        assert!(
+            matches!(notes.as_slice(), [ReadNote::TornTail { .. }]),
+            "{notes:?}"
+        );
+    }
+}

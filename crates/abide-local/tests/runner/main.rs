@@ -1,0 +1,11 @@
+//! One binary for the tests of the local store.
+//!
+//! The runs on the simulated disk have two sizes: a small one for every build, and with
+//! `ABIDE_FAULTS=full` the one that `scripts/faults` runs, whose counts are checked.
+
+mod contract;
+mod damage;
+mod faults;
+mod power;
+mod run;
+mod size;

@@ -1,0 +1,158 @@
+//! Power cuts at every storage operation of every scenario, of recovery itself too.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use abide_local::LocalStore;
+use abide_model::{NewSession, Store};
+use abide_testkit::{Moment, SimDisk};
+use pollster::block_on;
+
+use crate::run::{
+    Run, after_power_cut, exists, healthy, open_store, options, read, scenarios, store_path,
+};
+use crate::size;
+
+/// Tries `seeds` power cuts at each moment, on both processors.
+fn cut_everywhere(
+    moments: &[Moment],
+    seeds: u64,
+    check: &(dyn Fn(&SimDisk, &Moment, u64) -> Result<(), String> + Sync),
+) -> u64 {
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let done = &done;
+            scope.spawn(move || {
+                for (index, moment) in moments
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, _)| index % 2 == worker)
+                {
+                    for seed in 0..seeds {
+                        let disk = SimDisk::at(moment);
+                        disk.power_cut(seed * 1_000_003 + index as u64);
+                        if let Err(error) = check(&disk, moment, seed) {
+                            panic!("moment {index}, seed {seed}: {error}");
+                        }
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    done.into_inner()
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_in_a_power_cut() {
+    let mut cuts = 0;
+    for (name, steps) in scenarios() {
+        let mut run = Run::new(1);
+        run.disk.keep_history();
+        for step in &steps {
+            run.step(*step).unwrap();
+        }
+        let moments = run.disk.take_history();
+        let (id, sent) = (run.id, run.sent.clone());
+        println!("{name}: {} operations", moments.len());
+        cuts += cut_everywhere(&moments, size::of(8, 330), &|disk, moment, seed| {
+            after_power_cut(disk, id, moment.note.0, &sent, seed)
+                .map_err(|error| format!("{name}: {error}"))?;
+            if seed % 4 == 0 {
+                healthy(&open_store(disk, seed).unwrap(), id)
+                    .map_err(|error| format!("{name}: {error}"))?;
+            }
+            Ok(())
+        });
+    }
+    size::report("power cuts", cuts, 200_000);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_power_goes_during_recovery() {
+    let mut cuts = 0;
+    for (name, steps) in scenarios() {
+        let mut run = Run::new(2);
+        run.disk.keep_history();
+        for step in &steps {
+            run.step(*step).unwrap();
+        }
+        let moments = run.disk.take_history();
+        let (id, sent) = (run.id, run.sent.clone());
+        let every = moments
+            .len()
+            .div_ceil(usize::try_from(size::of(4, 40)).unwrap());
+        for (index, moment) in moments
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| index % every == 0)
+        {
+            let disk = SimDisk::at(moment);
+            disk.power_cut(index as u64);
+            let before = read(&open_store(&disk, 3).unwrap(), id).unwrap().data;
+            disk.keep_history();
+            after_power_cut(&disk, id, moment.note.0, &sent, 3).unwrap();
+            let during = disk.take_history();
+            cuts += cut_everywhere(&during, size::of(3, 12), &|disk, _, seed| {
+                let found = read(&open_store(disk, seed).unwrap(), id)
+                    .map_err(|error| format!("{error:?}"))?;
+                // What the first recovery had taken up again, and had not made durable, may go.
+                let prefix =
+                    found.data.as_slice() == before.get(..found.data.len()).unwrap_or_default();
+                if !prefix || (found.data.len() as u64) < moment.note.0 {
+                    return Err(format!(
+                        "{name}: {} became {}",
+                        before.len(),
+                        found.data.len()
+                    ));
+                }
+                after_power_cut(disk, id, moment.note.0, &sent, seed)
+            });
+        }
+    }
+    size::report("power cuts during recovery", cuts, 50_000);
+}
+
+#[test]
+fn a_session_that_was_made_is_there_after_a_power_cut() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    disk.keep_history();
+    let store = LocalStore::init(&store_path(), options(&disk, 5)).unwrap();
+    let mut made = Vec::new();
+    for key in [None, Some("client/1"), Some("client/2"), None] {
+        let session = key.map_or_else(NewSession::default, |key| {
+            NewSession::default().with_key(key)
+        });
+        made.push((key, block_on(store.create(session)).unwrap()));
+        disk.note(made.len() as u64, 0);
+    }
+    let moments = disk.take_history();
+    let cuts = cut_everywhere(&moments, size::of(10, 60), &|disk, moment, seed| {
+        let made = &made[..usize::try_from(moment.note.0).unwrap()];
+        let store = LocalStore::init(&store_path(), options(disk, seed + 100))
+            .map_err(|error| format!("{error:?}"))?;
+        for (key, id) in made {
+            if !exists(&store, *id) {
+                return Err(format!("session {id} is gone"));
+            }
+            if let Some(key) = key {
+                let again = block_on(store.create(NewSession::default().with_key(*key)));
+                if again.as_ref().ok() != Some(id) {
+                    return Err(format!("{key} leads to {again:?}, not to {id}"));
+                }
+            }
+        }
+        // One that was begun can be made after all, once.
+        let one = block_on(store.create(NewSession::default().with_key("client/2")))
+            .map_err(|error| format!("{error:?}"))?;
+        let two = block_on(store.create(NewSession::default().with_key("client/2")))
+            .map_err(|error| format!("{error:?}"))?;
+        if one == two {
+            Ok(())
+        } else {
+            Err("two sessions for one key".to_owned())
+        }
+    });
+    size::report("power cuts while sessions are made", cuts, 1_000);
+}

@@ -1,0 +1,17 @@
+//! How large a run is, and what it must have done.
+
+/// Is this the full run?
+pub fn full() -> bool {
+    std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full")
+}
+
+/// `small` for every build, `large` for the full run.
+pub fn of(small: u64, large: u64) -> u64 {
+    if full() { large } else { small }
+}
+
+/// Says what was done, and fails when the full run did less than it must.
+pub fn report(what: &str, done: u64, must: u64) {
+    println!("{what}: {done}");
+    assert!(!full() || done >= must, "{what}: {done} of {must}");
+}

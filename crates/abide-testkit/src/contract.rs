@@ -1,0 +1,463 @@
+//! What every store must keep. One suite, run unchanged against each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_model::{
+    Anomaly, AppendError, Durability, EventRange, Kind, NewEvent, NewSession, OddEvents, Seq,
+    SessionRef, SessionWriter, Store, StoreError,
+};
+use pollster::block_on;
+
+/// A store under test.
+pub trait Subject {
+    /// Opens the same store once more, as another process would.
+    fn open(&self) -> Arc<dyn Store>;
+}
+
+/// The parts of the contract, by name.
+pub const PARTS: &[(&str, fn(&dyn Subject))] = &[
+    (
+        "a session is read as it was written",
+        a_session_is_read_as_it_was_written,
+    ),
+    (
+        "ranges go forward and backward in pages",
+        ranges_go_forward_and_backward_in_pages,
+    ),
+    ("a key is used once", a_key_is_used_once),
+    (
+        "a client key names one session",
+        a_client_key_names_one_session,
+    ),
+    (
+        "sessions are found and listed",
+        sessions_are_found_and_listed,
+    ),
+    ("one writer at a time", one_writer_at_a_time),
+    (
+        "a batch is taken whole or not at all",
+        a_batch_is_taken_whole_or_not_at_all,
+    ),
+    (
+        "odd events are kept or refused",
+        odd_events_are_kept_or_refused,
+    ),
+    ("the state follows the events", the_state_follows_the_events),
+    ("a rewind reverts the state", a_rewind_reverts_the_state),
+    ("epochs grow", epochs_grow),
+    ("payloads are verbatim", payloads_are_verbatim),
+    ("a ticket can be awaited", a_ticket_can_be_awaited),
+    ("many threads append at once", many_threads_append_at_once),
+];
+
+const NOW: Duration = Duration::ZERO;
+
+fn event(json: &str) -> NewEvent {
+    NewEvent::parse(json).unwrap()
+}
+
+fn message(text: &str) -> NewEvent {
+    event(&format!(
+        r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#
+    ))
+}
+
+fn append(writer: &dyn SessionWriter, events: Vec<NewEvent>) -> Vec<u64> {
+    let ticket = writer
+        .append(events, Durability::Synced, OddEvents::Keep)
+        .unwrap();
+    ticket
+        .wait()
+        .unwrap()
+        .iter()
+        .map(|event| event.seq.0)
+        .collect()
+}
+
+fn new_session(store: &dyn Store) -> (abide_model::SessionId, Arc<dyn SessionWriter>) {
+    let id = block_on(store.create(NewSession::titled("a session"))).unwrap();
+    (id, block_on(store.write(id, NOW)).unwrap())
+}
+
+fn kinds(store: &dyn Store, id: abide_model::SessionId) -> Vec<String> {
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    assert_eq!(page.notes, []);
+    page.events
+        .iter()
+        .map(|event| event.kind.to_string())
+        .collect()
+}
+
+fn a_session_is_read_as_it_was_written(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let seqs = append(&*writer, vec![message("one"), message("two")]);
+    assert_eq!(seqs, [3, 4]);
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    let again = subject.open();
+    let all = [
+        "session.created",
+        "writer.opened",
+        "message.added",
+        "message.added",
+        "writer.closed",
+    ];
+    assert_eq!(kinds(&*again, id), all);
+    let reader = block_on(again.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    assert!(
+        page.events
+            .iter()
+            .zip(1..)
+            .all(|(event, seq)| event.seq == Seq(seq))
+    );
+    assert!(page.events.is_sorted_by_key(|event| event.at));
+    assert_eq!(
+        page.events[2].data.as_ref().unwrap().as_str(),
+        r#"{"role":"user","content":"one"}"#
+    );
+    assert!(block_on(reader.acknowledged()).unwrap() >= Seq(4));
+}
+
+fn ranges_go_forward_and_backward_in_pages(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    append(&*writer, (0..50).map(|n| message(&n.to_string())).collect());
+    let reader = block_on(store.read(id)).unwrap();
+    for backward in [false, true] {
+        let mut seen = Vec::new();
+        let mut range = EventRange {
+            first: Seq(5),
+            last: Seq(40),
+            ..EventRange::ALL
+        }
+        .limit(7);
+        if backward {
+            range = range.backward();
+        }
+        loop {
+            let page = block_on(reader.page(range)).unwrap();
+            assert!(page.events.len() <= 7);
+            seen.extend(page.events.iter().map(|event| event.seq.0));
+            match page.next {
+                Some(next) if backward => range.last = next,
+                Some(next) => range.first = next,
+                None => break,
+            }
+        }
+        if backward {
+            seen.reverse();
+        }
+        assert_eq!(seen, (5..=40).collect::<Vec<_>>());
+    }
+    let last = block_on(reader.page(EventRange::ALL.backward().limit(3))).unwrap();
+    assert_eq!(
+        last.events
+            .iter()
+            .map(|event| event.seq.0)
+            .collect::<Vec<_>>(),
+        [52, 51, 50]
+    );
+}
+
+fn a_key_is_used_once(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let first = append(&*writer, vec![message("one").with_key("k")]);
+    let ticket = writer
+        .append(
+            vec![message("other").with_key("k"), message("two")],
+            Durability::Synced,
+            OddEvents::Keep,
+        )
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert_eq!((ticket[0].seq.0, ticket[0].repeated), (first[0], true));
+    assert_eq!((ticket[1].seq.0, ticket[1].repeated), (first[0] + 1, false));
+    drop(writer);
+    let again = subject.open();
+    let writer = block_on(again.write(id, NOW)).unwrap();
+    assert_eq!(
+        append(&*writer, vec![message("three").with_key("k")]),
+        first
+    );
+    drop(writer);
+    let messages = kinds(&*again, id)
+        .iter()
+        .filter(|kind| *kind == "message.added")
+        .count();
+    assert_eq!(messages, 2);
+}
+
+fn a_client_key_names_one_session(subject: &dyn Subject) {
+    let store = subject.open();
+    let create = |store: &dyn Store, key: &str| {
+        block_on(store.create(NewSession::default().with_key(key))).unwrap()
+    };
+    let one = create(&*store, "client/1");
+    let two = create(&*store, "client/2");
+    assert_ne!(one, two);
+    assert_eq!(create(&*subject.open(), "client/1"), one);
+    assert_eq!(
+        block_on(store.find(&SessionRef::Key("client/2".into()))).unwrap(),
+        two
+    );
+    let none = block_on(store.find(&SessionRef::Key("client/3".into())));
+    assert!(matches!(none, Err(StoreError::NoSession { .. })));
+}
+
+fn sessions_are_found_and_listed(subject: &dyn Subject) {
+    let store = subject.open();
+    let before = block_on(store.list()).unwrap().len();
+    let ids: Vec<_> = (0..5).map(|_| new_session(&*store).0).collect();
+    let listed = block_on(subject.open().list()).unwrap();
+    assert_eq!(listed.len(), before + 5);
+    for id in &ids {
+        assert_eq!(block_on(store.find(&SessionRef::Id(*id))).unwrap(), *id);
+        let short = &listed
+            .iter()
+            .find(|summary| summary.id == *id)
+            .unwrap()
+            .short;
+        assert_eq!(
+            block_on(store.find(&SessionRef::parse(short))).unwrap(),
+            *id
+        );
+    }
+    assert!(block_on(store.find(&SessionRef::Latest)).is_ok());
+    let none = block_on(store.find(&SessionRef::parse("zzzzzzzzz")));
+    assert!(matches!(none, Err(StoreError::NoSession { .. })));
+}
+
+fn one_writer_at_a_time(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let other = subject.open();
+    let refused = block_on(other.write(id, Duration::from_millis(20)));
+    match refused {
+        Err(StoreError::Held { session, holder }) => {
+            assert_eq!(session, id);
+            assert!(!holder.program.is_empty());
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("two writers"),
+    }
+    append(&*writer, vec![message("still mine")]);
+    drop(writer);
+    assert!(block_on(other.write(id, NOW)).is_ok());
+}
+
+fn a_batch_is_taken_whole_or_not_at_all(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let reserved = event(r#"{"kind":"writer.closed","data":{}}"#);
+    let refused = writer.append(
+        vec![message("one"), reserved],
+        Durability::Synced,
+        OddEvents::Keep,
+    );
+    assert!(matches!(refused, Err(AppendError::Input { index: 1, .. })));
+    let key = "x".repeat(1000);
+    let refused = writer.append(
+        vec![message("one").with_key(key)],
+        Durability::Synced,
+        OddEvents::Keep,
+    );
+    assert!(matches!(refused, Err(AppendError::Input { index: 0, .. })));
+    assert_eq!(kinds(&*store, id), ["session.created"]);
+}
+
+fn odd_events_are_kept_or_refused(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let result = || event(r#"{"kind":"tool.finished","data":{"call":"nobody"}}"#);
+    let refused = writer.append(
+        vec![message("one"), result()],
+        Durability::Synced,
+        OddEvents::Refuse,
+    );
+    assert!(matches!(
+        refused,
+        Err(AppendError::Odd {
+            index: 1,
+            anomaly: Anomaly::UnknownCall
+        })
+    ));
+    assert_eq!(kinds(&*store, id), ["session.created"]);
+    let kept = writer
+        .append(vec![result()], Durability::Synced, OddEvents::Keep)
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert_eq!(kept[0].anomaly, Some(Anomaly::UnknownCall));
+    assert_eq!(append(&*writer, vec![message("two")]), [4]);
+    assert_eq!(writer.state().unwrap().core.health.anomalies, 1);
+}
+
+fn the_state_follows_the_events(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let events = [
+        r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
+        r#"{"kind":"task.created","data":{"task":"P1","title":"a task"}}"#,
+        r#"{"kind":"tool.called","data":{"call":"c1","name":"bash"}}"#,
+        r#"{"kind":"tool.called","data":{"call":"c2","name":"bash"}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"c1"}}"#,
+        r#"{"kind":"task.status","data":{"task":"P1","status":"complete"}}"#,
+        r#"{"kind":"usage.recorded","data":{"model":"m","input_tokens":5}}"#,
+    ];
+    append(&*writer, events.iter().map(|json| event(json)).collect());
+    let state = writer.state().unwrap();
+    assert_eq!(state.calls.len(), 1);
+    assert!(state.calls.get("c2").is_some());
+    assert_eq!(state.core.usage.input_tokens, 5);
+    assert_eq!(state.core.fields.title.as_deref(), Some("a session"));
+    drop(writer);
+    let again = subject.open();
+    let reader = block_on(again.read(id)).unwrap();
+    let read = block_on(reader.state()).unwrap();
+    assert_eq!(read.calls.len(), 1);
+    let writer = block_on(again.write(id, NOW)).unwrap();
+    assert_eq!(writer.state().unwrap().digest(), read.digest());
+}
+
+fn a_rewind_reverts_the_state(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    append(&*writer, vec![message("one")]);
+    let before = writer.state().unwrap();
+    append(
+        &*writer,
+        vec![
+            message("two"),
+            event(r#"{"kind":"usage.recorded","data":{"input_tokens":9}}"#),
+        ],
+    );
+    append(
+        &*writer,
+        vec![event(&format!(
+            r#"{{"kind":"session.rewound","data":{{"to":{}}}}}"#,
+            before.core.seq
+        ))],
+    );
+    let state = writer.state().unwrap();
+    assert_eq!(state.core.messages.total, 1);
+    assert_eq!(state.core.usage.input_tokens, 9);
+    append(&*writer, vec![message("three")]);
+    let digest = writer.state().unwrap().digest();
+    let reader = block_on(store.read(id)).unwrap();
+    assert_eq!(block_on(reader.state()).unwrap().digest(), digest);
+    drop(writer);
+    let messages = kinds(&*store, id)
+        .iter()
+        .filter(|kind| *kind == "message.added")
+        .count();
+    assert_eq!(messages, 3, "what came after a rewind stays readable");
+}
+
+fn epochs_grow(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    append(&*writer, vec![message("one")]);
+    let first = writer.epoch();
+    drop(writer);
+    let second = block_on(store.write(id, NOW)).unwrap();
+    assert!(second.epoch() > first);
+    append(&*second, vec![message("two")]);
+    drop(second);
+    let opened = kinds(&*store, id)
+        .iter()
+        .filter(|kind| *kind == Kind::WRITER_OPENED.as_str())
+        .count();
+    assert_eq!(opened, 2);
+    // Opening without writing leaves no trace.
+    drop(block_on(store.write(id, NOW)).unwrap());
+    assert_eq!(
+        kinds(&*store, id).last().map(String::as_str),
+        Some("writer.closed")
+    );
+}
+
+fn payloads_are_verbatim(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let large = "line \u{1f600} \\n\\u0041 ".repeat(20_000);
+    let texts = [
+        r#"{"n":123456789012345678901234567890.50,"n":1,"s":"\ud800"}"#.to_owned(),
+        r#"{ "spaced" : [ 1 , 2 ] }"#.to_owned(),
+        format!(r#"{{"large":"{large}","and":["{large}x"]}}"#),
+        r#"{"sum":"a.b.c\"}","data":{"seq":1}}"#.to_owned(),
+    ];
+    let events = texts
+        .iter()
+        .map(|text| event(&format!(r#"{{"kind":"x.y","data":{text}}}"#)))
+        .collect();
+    append(&*writer, events);
+    let reader = block_on(subject.open().read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::from(Seq(3)))).unwrap();
+    let read: Vec<_> = page
+        .events
+        .iter()
+        .map(|event| event.data.as_ref().unwrap().as_str().to_owned())
+        .collect();
+    assert_eq!(read, texts);
+}
+
+fn a_ticket_can_be_awaited(subject: &dyn Subject) {
+    let store = subject.open();
+    let (_, writer) = new_session(&*store);
+    block_on(async {
+        let one = writer
+            .append(vec![message("one")], Durability::Synced, OddEvents::Keep)
+            .unwrap();
+        let two = writer
+            .append(vec![message("two")], Durability::Buffered, OddEvents::Keep)
+            .unwrap();
+        assert_eq!(two.await.unwrap()[0].seq, Seq(4));
+        assert_eq!(one.await.unwrap()[0].seq, Seq(3));
+    });
+}
+
+fn many_threads_append_at_once(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let writer = &writer;
+            scope.spawn(move || {
+                for n in 0..20 {
+                    append(&**writer, vec![message(&format!("{thread}.{n}"))]);
+                }
+            });
+        }
+    });
+    drop(writer);
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let mut next = [0; 8];
+    for event in page
+        .events
+        .iter()
+        .filter(|event| event.kind == Kind::MESSAGE_ADDED)
+    {
+        let text = event.data.as_ref().unwrap().as_str();
+        let body = text
+            .split("\"content\":\"")
+            .nth(1)
+            .unwrap()
+            .trim_end_matches("\"}");
+        let (thread, n) = body.split_once('.').unwrap();
+        let thread: usize = thread.parse().unwrap();
+        assert_eq!(
+            n.parse::<usize>().unwrap(),
+            next[thread],
+            "a thread's events keep their order"
+        );
+        next[thread] += 1;
+    }
+    assert_eq!(next, [20; 8]);
+}

@@ -1,0 +1,437 @@
+//! A store in memory, async through and through: so that the traits fit a store that waits.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use abide_model::{
+    Acknowledged, Acknowledger, AppendError, Direction, Durability, Epoch, Event, EventPage,
+    EventRange, InputError, Kind, Limits, Lineage, NewEvent, NewSession, OddEvents, Payload,
+    Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
+    SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
+    WriterOpened,
+};
+
+use crate::Random;
+
+#[derive(Debug, Default)]
+struct Kept {
+    events: Vec<Event>,
+    state: SessionState,
+    held: bool,
+    key: Option<String>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    sessions: BTreeMap<SessionId, Kept>,
+    random: Random,
+    clock: i64,
+}
+
+/// A store that forgets everything when it is dropped. Clones are the same store.
+#[derive(Debug, Clone)]
+pub struct MemoryStore(Arc<Mutex<Inner>>);
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        let inner = Inner {
+            sessions: BTreeMap::new(),
+            random: Random::new(7),
+            clock: 1_763_169_600_000,
+        };
+        Self(Arc::new(Mutex::new(inner)))
+    }
+}
+
+/// Waits once, as a network would.
+struct Once(bool);
+
+impl Future for Once {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl MemoryStore {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn now(&mut self) -> Timestamp {
+        self.clock += 1;
+        Timestamp::from_millis(self.clock)
+    }
+
+    fn kept(&mut self, id: SessionId) -> Result<&mut Kept, StoreError> {
+        self.sessions
+            .get_mut(&id)
+            .ok_or_else(|| StoreError::NoSession {
+                reference: id.to_string(),
+            })
+    }
+
+    fn push(&mut self, id: SessionId, new: NewEvent) -> Result<Acknowledged, StoreError> {
+        let at = self.now();
+        let kept = self.kept(id)?;
+        let seq = Seq(kept.events.len() as u64 + 1);
+        let event = new.into_event(seq, at);
+        kept.events.push(event.clone());
+        let anomaly = kept.state.apply(&event);
+        if event.kind == Kind::SESSION_REWOUND && anomaly.is_none() {
+            kept.refold();
+        }
+        Ok(Acknowledged {
+            seq,
+            anomaly,
+            repeated: false,
+        })
+    }
+}
+
+impl Kept {
+    fn refold(&mut self) {
+        let rewinds: Vec<(Seq, Seq)> = self
+            .events
+            .iter()
+            .filter_map(|event| match event.fact() {
+                Ok(abide_model::Fact::Rewind(rewind)) if rewind.to < event.seq => {
+                    Some((event.seq, rewind.to))
+                }
+                _ => None,
+            })
+            .collect();
+        let lineage = Lineage::at(Seq(self.events.len() as u64), &rewinds);
+        let mut state = SessionState::default();
+        for event in &self.events {
+            if lineage.contains(event.seq) {
+                state.apply(event);
+            } else {
+                state.apply_dead(event);
+            }
+        }
+        self.state = state;
+    }
+}
+
+impl Store for MemoryStore {
+    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
+        Box::pin(async move {
+            Once(false).await;
+            let mut inner = self.lock();
+            let key = session.fields.key.clone();
+            if key.is_some() {
+                if let Some((id, _)) = inner.sessions.iter().find(|(_, kept)| kept.key == key) {
+                    return Ok(*id);
+                }
+            }
+            let mut random = [0; 10];
+            inner.random.fill(&mut random);
+            let id = SessionId::new(inner.now(), random);
+            inner.sessions.insert(
+                id,
+                Kept {
+                    key,
+                    ..Kept::default()
+                },
+            );
+            let created = SessionCreated {
+                session: id,
+                fields: session.fields,
+            };
+            let data = Payload::of(&created).map_err(input)?;
+            inner.push(id, NewEvent::new(Kind::SESSION_CREATED, data))?;
+            Ok(id)
+        })
+    }
+
+    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
+        Box::pin(async move {
+            Once(false).await;
+            let inner = self.lock();
+            let fits: Vec<SessionId> = inner
+                .sessions
+                .iter()
+                .rev()
+                .filter(|(id, kept)| match reference {
+                    SessionRef::Id(wanted) => *id == wanted,
+                    SessionRef::Prefix(prefix) => {
+                        !prefix.is_empty()
+                            && (id.to_string().starts_with(prefix)
+                                || id.short(12).starts_with(prefix))
+                    }
+                    SessionRef::Key(key) => kept.key.as_ref() == Some(key),
+                    SessionRef::Latest => true,
+                })
+                .map(|(id, _)| *id)
+                .collect();
+            match (fits.as_slice(), reference) {
+                ([], _) => Err(StoreError::NoSession {
+                    reference: reference.to_string(),
+                }),
+                ([id], _) | ([id, ..], SessionRef::Latest) => Ok(*id),
+                (many, _) => Err(StoreError::Ambiguous {
+                    reference: reference.to_string(),
+                    matches: many.iter().map(|id| id.short(8)).collect(),
+                }),
+            }
+        })
+    }
+
+    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
+        Box::pin(async move {
+            Once(false).await;
+            let inner = self.lock();
+            let summary = |id: &SessionId| SessionSummary {
+                id: *id,
+                short: id.short(6),
+            };
+            Ok(inner.sessions.keys().rev().map(summary).collect())
+        })
+    }
+
+    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
+        Box::pin(async move {
+            let until = Instant::now() + wait;
+            loop {
+                Once(false).await;
+                let mut inner = self.lock();
+                let kept = inner.kept(session)?;
+                if !kept.held {
+                    kept.held = true;
+                    let epoch = kept.state.core.epoch.next();
+                    let writer = MemoryWriter {
+                        store: self.clone(),
+                        session,
+                        epoch,
+                        opened: Mutex::new(false),
+                    };
+                    return Ok(Arc::new(writer) as Arc<dyn SessionWriter>);
+                }
+                if Instant::now() >= until {
+                    let holder = WriterHolder {
+                        program: "memory".into(),
+                        ..WriterHolder::default()
+                    };
+                    return Err(StoreError::Held { session, holder });
+                }
+            }
+        })
+    }
+
+    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
+        Box::pin(async move {
+            Once(false).await;
+            self.lock().kept(session)?;
+            Ok(Arc::new(MemoryReader {
+                store: self.clone(),
+                session,
+            }) as Arc<dyn SessionReader>)
+        })
+    }
+}
+
+fn input(source: InputError) -> StoreError {
+    StoreError::Append(AppendError::Input {
+        index: 0,
+        source: Arc::new(source),
+    })
+}
+
+struct Done;
+
+impl Acknowledger for Done {
+    fn wait(&self, _: Seq, _: Durability) -> Result<(), AppendError> {
+        Ok(())
+    }
+
+    fn poll(&self, _: Seq, _: Durability, _: &mut Context<'_>) -> Poll<Result<(), AppendError>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+struct MemoryWriter {
+    store: MemoryStore,
+    session: SessionId,
+    epoch: Epoch,
+    opened: Mutex<bool>,
+}
+
+impl MemoryWriter {
+    fn let_go(&self) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.store.lock();
+        if std::mem::take(&mut *opened) {
+            let closing = NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into()));
+            let _ = inner.push(self.session, closing);
+        }
+        if let Ok(kept) = inner.kept(self.session) {
+            kept.held = false;
+        }
+    }
+}
+
+impl SessionWriter for MemoryWriter {
+    fn append(
+        &self,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError> {
+        const RESERVED: [Kind; 5] = [
+            Kind::SESSION_CREATED,
+            Kind::WRITER_OPENED,
+            Kind::WRITER_CLOSED,
+            Kind::RECOVERY_PERFORMED,
+            Kind::PAYLOAD_ERASED,
+        ];
+        for (index, event) in events.iter().enumerate() {
+            let checked = if RESERVED.contains(&event.kind) {
+                Err(InputError::Reserved {
+                    kind: event.kind.to_string(),
+                })
+            } else {
+                event.check(&Limits::default())
+            };
+            checked.map_err(|source| AppendError::Input {
+                index,
+                source: Arc::new(source),
+            })?;
+        }
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.store.lock();
+        let gone = |error: StoreError| AppendError::Stopped {
+            safe: Seq::ZERO,
+            source: Arc::new(error),
+        };
+        let kept = inner.kept(self.session).map_err(gone)?;
+        let before = (kept.events.len(), kept.state.clone(), *opened);
+        let mut acknowledged = Vec::new();
+        for (index, event) in events.into_iter().enumerate() {
+            let known = event
+                .key
+                .as_ref()
+                .and_then(|key| inner.kept(self.session).ok()?.state.key(key));
+            if let Some(seq) = known {
+                acknowledged.push(Acknowledged {
+                    seq,
+                    anomaly: None,
+                    repeated: true,
+                });
+                continue;
+            }
+            if !std::mem::replace(&mut *opened, true) {
+                let fact = WriterOpened {
+                    epoch: self.epoch,
+                    by: "memory".into(),
+                };
+                let data = Payload::of(&fact).map_err(|source| AppendError::Input {
+                    index,
+                    source: Arc::new(source),
+                })?;
+                inner
+                    .push(self.session, NewEvent::new(Kind::WRITER_OPENED, data))
+                    .map_err(gone)?;
+            }
+            let done = inner.push(self.session, event).map_err(gone)?;
+            if let (OddEvents::Refuse, Some(anomaly)) = (odd, done.anomaly) {
+                let kept = inner.kept(self.session).map_err(gone)?;
+                kept.events.truncate(before.0);
+                kept.state = before.1;
+                *opened = before.2;
+                return Err(AppendError::Odd { index, anomaly });
+            }
+            acknowledged.push(done);
+        }
+        Ok(Ticket::new(
+            acknowledged,
+            Seq::ZERO,
+            durability,
+            Arc::new(Done),
+        ))
+    }
+
+    fn state(&self) -> Result<SessionState, StoreError> {
+        Ok(self.store.lock().kept(self.session)?.state.clone())
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn notes(&self) -> Vec<ReadNote> {
+        Vec::new()
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            Once(false).await;
+            self.let_go();
+            Ok(())
+        })
+    }
+}
+
+impl Drop for MemoryWriter {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+struct MemoryReader {
+    store: MemoryStore,
+    session: SessionId,
+}
+
+impl SessionReader for MemoryReader {
+    fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
+        Box::pin(async move {
+            Once(false).await;
+            let mut inner = self.store.lock();
+            let fits = |event: &&Event| event.seq >= range.first && event.seq <= range.last;
+            let events = inner
+                .kept(self.session)?
+                .events
+                .iter()
+                .filter(fits)
+                .cloned();
+            let mut all: Vec<Event> = match range.direction {
+                Direction::Forward => events.collect(),
+                Direction::Backward => events.rev().collect(),
+            };
+            let next = all.get(range.limit.max(1)).map(|event| event.seq);
+            all.truncate(range.limit.max(1));
+            Ok(EventPage {
+                events: all,
+                notes: Vec::new(),
+                next,
+            })
+        })
+    }
+
+    fn acknowledged(&self) -> Pending<'_, Seq> {
+        Box::pin(async move {
+            Once(false).await;
+            Ok(Seq(
+                self.store.lock().kept(self.session)?.events.len() as u64
+            ))
+        })
+    }
+
+    fn state(&self) -> Pending<'_, SessionState> {
+        Box::pin(async move {
+            Once(false).await;
+            Ok(self.store.lock().kept(self.session)?.state.clone())
+        })
+    }
+}
