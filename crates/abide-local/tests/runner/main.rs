@@ -6,6 +6,8 @@
 mod contract;
 mod damage;
 mod faults;
+mod fence;
+mod golden;
 mod power;
 mod run;
 mod size;

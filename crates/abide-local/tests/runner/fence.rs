@@ -1,0 +1,95 @@
+//! One writer: a replaced lock, a foreign append, a store that cannot be written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide_local::{LocalStore, Options};
+use abide_model::{AppendError, Durability, EventRange, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store};
+use pollster::block_on;
+
+fn store(dir: &Path) -> LocalStore {
+    LocalStore::init(&dir.join(".abide"), Options::default()).unwrap()
+}
+
+fn session_dir(dir: &Path) -> PathBuf {
+    let sessions = dir.join(".abide/sessions");
+    fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path()
+}
+
+fn append(writer: &dyn SessionWriter, n: u32) -> Result<u64, AppendError> {
+    let event = NewEvent::parse(&format!(r#"{{"kind":"x.n","data":{{"n":{n}}}}}"#)).unwrap();
+    let ticket = writer.append(vec![event], Durability::Synced, OddEvents::Keep)?;
+    Ok(ticket.wait()?[0].seq.0)
+}
+
+fn count(store: &LocalStore, id: SessionId) -> usize {
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    assert_eq!(page.notes, []);
+    page.events.iter().filter(|event| event.kind.as_str() == "x.n").count()
+}
+
+#[test]
+fn a_writer_whose_lock_was_unlinked_is_fenced_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let id = block_on(store.create(NewSession::default())).unwrap();
+    let first = store.writer(id, Duration::ZERO).unwrap();
+    append(&first, 1).unwrap();
+    fs::remove_file(session_dir(dir.path()).join("lock")).unwrap();
+    let second = store.writer(id, Duration::ZERO).unwrap();
+    append(&second, 2).unwrap();
+    assert!(matches!(append(&first, 3), Err(AppendError::Stopped { .. })));
+    append(&second, 4).unwrap();
+    drop((first, second));
+    assert_eq!(count(&store, id), 3);
+}
+
+#[test]
+fn a_writer_does_not_write_over_what_somebody_else_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let id = block_on(store.create(NewSession::default())).unwrap();
+    let writer = store.writer(id, Duration::ZERO).unwrap();
+    append(&writer, 1).unwrap();
+    let segment = session_dir(dir.path()).join("journal/00000001.jsonl");
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes.extend_from_slice(b"not ours\n");
+    fs::write(&segment, &bytes).unwrap();
+    assert!(matches!(append(&writer, 2), Err(AppendError::Stopped { .. })));
+    drop(writer);
+    assert_eq!(fs::read(&segment).unwrap(), bytes, "what is there is left as it is");
+}
+
+#[test]
+fn the_holder_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let id = block_on(store.create(NewSession::default())).unwrap();
+    let _writer = store.writer(id, Duration::ZERO).unwrap();
+    let refused = store.writer(id, Duration::from_millis(30)).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+}
+
+#[test]
+fn opening_by_hand_over_reads_no_more_at_a_thousand_events_than_at_ten() {
+    let read_at_open = |events: u32| {
+        let disk = abide_testkit::SimDisk::new(Path::new("/sim"));
+        let options = crate::run::options(&disk, 4);
+        let store = LocalStore::init(&crate::run::store_path(), options).unwrap();
+        let id = block_on(store.create(NewSession::default())).unwrap();
+        let writer = store.writer(id, Duration::ZERO).unwrap();
+        for n in 0..events {
+            append(&writer, n).unwrap();
+        }
+        drop(writer);
+        let before = disk.operations();
+        let writer = store.writer(id, Duration::ZERO).unwrap();
+        append(&writer, events).unwrap();
+        drop(writer);
+        disk.operations() - before
+    };
+    let (few, many) = (read_at_open(10), read_at_open(1000));
+    assert!(many <= few + 8, "{few} operations at ten events, {many} at a thousand");
+}

@@ -1,0 +1,106 @@
+//! The format is frozen: the same events give the same bytes, and the bytes of every released
+//! version are read. `ABIDE_GOLDEN=write` writes the files of a new version.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide_local::{LocalStore, Options};
+use abide_model::{Durability, EventRange, NewEvent, NewSession, OddEvents, SessionRef, SessionWriter, Store};
+use abide_testkit::SimDisk;
+use pollster::block_on;
+
+use crate::run::{options, store_path};
+
+const EVENTS: &[&str] = &[
+    r#"{"kind":"turn.started","data":{"turn":1,"agent":"coder"}}"#,
+    r#"{"kind":"message.added","data":{"role":"user","content":"Größe: 1e400, \ud83d\ude00"},"turn":1,"occurred":"2025-11-15T01:20:00+01:00"}"#,
+    r#"{"kind":"tool.called","data":{"call":"c1","name":"bash","arguments":{"command":"ls"}},"turn":1,"task":"P1.T1","lane":"sub","key":"k/1"}"#,
+    r#"{"kind":"tool.finished","data":{"call":"c1","ok":true,"result":123456789012345678901234567890},"lane":"sub"}"#,
+    r#"{"kind":"x.large","data":{"text":"LARGE","list":["a",{"text":"LARGE"}]}}"#,
+    r#"{"kind":"x.own","data":{ "spaced" : null , "twice":1,"twice":2}}"#,
+];
+
+fn dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+}
+
+/// A session made of [`EVENTS`] in a world where nothing varies.
+fn write() -> (SimDisk, PathBuf) {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = LocalStore::init(&store_path(), options(&disk, 42)).unwrap();
+    let mut config = store.config().clone();
+    config.journal.segment_bytes = 1400;
+    config.journal.object_bytes = 300;
+    let store = store.with_config(config);
+    let id = block_on(store.create(NewSession::titled("golden").with_key("golden"))).unwrap();
+    for part in EVENTS.chunks(3) {
+        let writer = store.writer(id, Duration::ZERO).unwrap();
+        for json in part {
+            let event = NewEvent::parse(&json.replace("LARGE", &"large text ".repeat(60))).unwrap();
+            let ticket = writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap();
+            ticket.wait().unwrap();
+        }
+        block_on(writer.close()).unwrap();
+    }
+    store.seal(id, Duration::ZERO).unwrap();
+    (disk, store_path())
+}
+
+fn export(store: &LocalStore) -> String {
+    let id = block_on(store.find(&SessionRef::Latest)).unwrap();
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    assert_eq!(page.notes, []);
+    page.events.iter().map(|event| event.to_json() + "\n").collect()
+}
+
+/// Compression may change with the library; everything else may not.
+fn frozen(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    !(name.ends_with(".zst") || name.ends_with(".pack") || name.contains("/state/") || name.ends_with("lock"))
+}
+
+#[test]
+fn the_same_events_give_the_same_bytes() {
+    let (disk, root) = write();
+    let golden = dir().join("store");
+    if std::env::var("ABIDE_GOLDEN").is_ok_and(|what| what == "write") {
+        for path in disk.files() {
+            let to = golden.join(path.strip_prefix(&root).unwrap());
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::write(to, disk.bytes(&path).unwrap()).unwrap();
+        }
+        let store = LocalStore::open(&golden, Options::default()).unwrap();
+        fs::write(dir().join("export.jsonl"), export(&store)).unwrap();
+    }
+    let mut compared = 0;
+    for path in disk.files().iter().filter(|path| frozen(path)) {
+        let expected = fs::read(golden.join(path.strip_prefix(&root).unwrap())).unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&disk.bytes(path).unwrap()),
+            String::from_utf8_lossy(&expected),
+            "{}",
+            path.display()
+        );
+        compared += 1;
+    }
+    assert!(compared >= 4);
+}
+
+#[test]
+fn the_bytes_of_every_version_are_read() {
+    let store = LocalStore::open(&dir().join("store"), Options::default()).unwrap();
+    let expected = fs::read_to_string(dir().join("export.jsonl")).unwrap();
+    assert_eq!(export(&store), expected);
+    for json in EVENTS {
+        let data = json.split_once("\"data\":").unwrap().1;
+        if !data.contains("LARGE") {
+            let end = data.find('}').unwrap();
+            assert!(expected.contains(&data[..end]), "{data}");
+        }
+    }
+    let id = block_on(store.find(&SessionRef::Latest)).unwrap();
+    let checked = store.check_session(id).unwrap();
+    assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+}
