@@ -49,23 +49,13 @@ pub(crate) fn at(
     action: &'static str,
     path: impl Into<PathBuf>,
 ) -> impl FnOnce(io::Error) -> CommandError {
-    move |source| {
-        PathError {
-            action,
-            path: path.into(),
-            source,
-        }
-        .into()
-    }
+    move |source| PathError { action, path: path.into(), source }.into()
 }
 
 impl CommandError {
     /// A failure in words.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self::Failed(Failure {
-            error: message.into().into(),
-            hints: Vec::new(),
-        })
+        Self::Failed(Failure { error: message.into().into(), hints: Vec::new() })
     }
 
     /// With advice.
@@ -129,10 +119,7 @@ pub(crate) fn on_one_line(error: &dyn StdError) -> String {
 impl From<abide::Error> for CommandError {
     fn from(error: abide::Error) -> Self {
         let hints = hint(&error).into_iter().collect();
-        Self::Failed(Failure {
-            error: Box::new(error),
-            hints,
-        })
+        Self::Failed(Failure { error: Box::new(error), hints })
     }
 }
 
@@ -145,10 +132,7 @@ impl From<StoreError> for CommandError {
 impl From<PathError> for CommandError {
     fn from(error: PathError) -> Self {
         let hints = storage_hint(&error.source).into_iter().collect();
-        Self::Failed(Failure {
-            error: Box::new(error),
-            hints,
-        })
+        Self::Failed(Failure { error: Box::new(error), hints })
     }
 }
 
@@ -158,10 +142,7 @@ impl From<io::Error> for CommandError {
         if error.kind() == ErrorKind::BrokenPipe {
             return Self::BrokenPipe;
         }
-        Self::Failed(Failure {
-            error: Box::new(OutputError(error)),
-            hints: Vec::new(),
-        })
+        Self::Failed(Failure { error: Box::new(OutputError(error)), hints: Vec::new() })
     }
 }
 

@@ -41,9 +41,8 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
 
 /// Text for a terminal, its line breaks and tabs kept.
 pub(crate) fn lines(lines: &str) -> String {
-    let kept = lines
-        .split('\n')
-        .map(|line| line.split('\t').map(text).collect::<Vec<_>>().join("\t"));
+    let kept =
+        lines.split('\n').map(|line| line.split('\t').map(text).collect::<Vec<_>>().join("\t"));
     kept.collect::<Vec<_>>().join("\n")
 }
 
@@ -84,10 +83,7 @@ mod tests {
     #[test]
     fn what_a_terminal_acts_on_is_shown_instead() {
         assert_eq!(text("a\u{1b}[2Jb\nc\u{7f}"), "a\\u{1b}[2Jb\\nc\\u{7f}");
-        assert_eq!(
-            text("\u{9b}31m\u{202e}x\u{2066}"),
-            "\\u{9b}31m\\u{202e}x\\u{2066}"
-        );
+        assert_eq!(text("\u{9b}31m\u{202e}x\u{2066}"), "\\u{9b}31m\\u{202e}x\\u{2066}");
         assert_eq!(lines("a\tb\n\u{1b}c"), "a\tb\n\\u{1b}c");
         for c in (0..0x20).chain(0x7f..0xa0).filter_map(char::from_u32) {
             assert!(!text(&format!("a{c}b")).contains(c), "{c:?}");
@@ -98,10 +94,7 @@ mod tests {
     fn escaped_json_means_the_same() {
         let raw = "{\"a\":\"x\u{7f}\u{9b}\u{202e}\u{e0041}y\",\t\"b\":1}";
         let escaped = json(raw);
-        assert_eq!(
-            escaped,
-            "{\"a\":\"x\\u007f\\u009b\\u202e\\udb40\\udc41y\",\t\"b\":1}"
-        );
+        assert_eq!(escaped, "{\"a\":\"x\\u007f\\u009b\\u202e\\udb40\\udc41y\",\t\"b\":1}");
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(value(&escaped), value(raw));
     }

@@ -132,9 +132,7 @@ fn block(block: &Block) -> String {
         Block::Known(KnownBlock::Thinking { thinking, .. }) => {
             format!("(thinking) {}", start(thinking))
         }
-        Block::Known(KnownBlock::ToolCall {
-            name, arguments, ..
-        }) => {
+        Block::Known(KnownBlock::ToolCall { name, arguments, .. }) => {
             format!("[{name} {}]", start(arguments.get()))
         }
         Block::Known(KnownBlock::ToolResult { content, .. }) => {
@@ -151,9 +149,7 @@ mod tests {
     use super::*;
 
     fn line(json: &str, width: usize) -> String {
-        let event = NewEvent::parse(json)
-            .unwrap()
-            .into_event(Seq(7), Timestamp::from_millis(0));
+        let event = NewEvent::parse(json).unwrap().into_event(Seq(7), Timestamp::from_millis(0));
         EventLines::new(TimeZone::UTC, width).line(&event)
     }
 
@@ -179,9 +175,6 @@ mod tests {
             r#"{"kind":"message.added","data":{"role":"us\u001b[2Jer","content":"\u009b31m\u202e\u0007"}}"#,
             200,
         );
-        assert!(
-            line.chars().all(|c| !c.is_control() && c != '\u{202e}'),
-            "{line:?}"
-        );
+        assert!(line.chars().all(|c| !c.is_control() && c != '\u{202e}'), "{line:?}");
     }
 }

@@ -38,12 +38,7 @@ impl LineReader<File> {
 impl<R: Read> LineReader<R> {
     /// Lines of at most `limit` bytes.
     pub(crate) fn new(input: R, limit: usize) -> Self {
-        Self {
-            input: BufReader::with_capacity(BUFFER, input),
-            line: Vec::new(),
-            limit,
-            number: 0,
-        }
+        Self { input: BufReader::with_capacity(BUFFER, input), line: Vec::new(), limit, number: 0 }
     }
 
     /// The number of the line read last, from 1.
@@ -71,9 +66,7 @@ impl<R: Read> LineReader<R> {
                 Err(error) => return Err(error),
             };
             let end = memchr::memchr(b'\n', available);
-            let part = available
-                .get(..end.unwrap_or(available.len()))
-                .unwrap_or_default();
+            let part = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
             let at_end = available.is_empty();
             if !at_end && !begun {
                 begun = true;
@@ -113,10 +106,7 @@ mod tests {
         assert_eq!(reader.next().unwrap(), Some(InputLine::Whole(b"a")));
         assert!(reader.is_ready());
         assert_eq!(reader.next().unwrap(), Some(InputLine::Whole(b"")));
-        assert!(
-            !reader.is_ready(),
-            "an unfinished line may still be on its way"
-        );
+        assert!(!reader.is_ready(), "an unfinished line may still be on its way");
         assert_eq!(reader.next().unwrap(), Some(InputLine::Whole(b"bc")));
         assert_eq!(reader.number(), 3);
         assert_eq!(reader.next().unwrap(), None);

@@ -55,9 +55,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), CommandError> {
     let surroundings = Surroundings {
         current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
-        store: arguments
-            .store
-            .or_else(|| set("ABIDE_STORE").map(PathBuf::from)),
+        store: arguments.store.or_else(|| set("ABIDE_STORE").map(PathBuf::from)),
         session: set("ABIDE_SESSION").map(|session| session.to_string_lossy().into_owned()),
         user_stores: set("XDG_DATA_HOME")
             .map(PathBuf::from)

@@ -16,10 +16,7 @@ impl Output {
     /// To stdout. What is written may stay in a buffer until [`Output::flush`].
     pub(crate) fn stdout() -> Self {
         let out = io::stdout();
-        Self {
-            terminal: out.is_terminal(),
-            out: BufWriter::with_capacity(64 << 10, out),
-        }
+        Self { terminal: out.is_terminal(), out: BufWriter::with_capacity(64 << 10, out) }
     }
 
     /// Does a terminal show what is written?

@@ -1,6 +1,6 @@
 //! Finding the store and the session that a command is about, the same way for every command.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{LocalStore, NewSession, Options, Place, SessionId, SessionRef, Store, StoreError};
@@ -45,20 +45,14 @@ impl SessionArg {
         if let Some(named) = named.or(surroundings.session.as_ref()) {
             return opened.find(named);
         }
-        let latest = opened
-            .store
-            .find(&SessionRef::Latest)
-            .map_err(|error| match error {
-                abide::Error::Store(StoreError::NoSession { .. }) => {
-                    CommandError::failed(format!("there is no session yet in {}", opened.place()))
-                        .with_hint("`abide new` makes one, and so does `abide record`")
-                }
-                error => error.into(),
-            })?;
-        status(format_args!(
-            "Session {} (the latest)",
-            latest.short(SessionId::SHORT)
-        ));
+        let latest = opened.store.find(&SessionRef::Latest).map_err(|error| match error {
+            abide::Error::Store(StoreError::NoSession { .. }) => {
+                CommandError::failed(format!("there is no session yet in {}", opened.place()))
+                    .with_hint("`abide new` makes one, and so does `abide record`")
+            }
+            error => error.into(),
+        })?;
+        status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
         Ok(latest)
     }
 }
@@ -75,10 +69,7 @@ pub(crate) struct Opened {
 impl Opened {
     fn over(local: LocalStore) -> Self {
         let local = Arc::new(local);
-        Self {
-            store: Store::over(local.clone()),
-            local,
-        }
+        Self { store: Store::over(local.clone()), local }
     }
 
     /// Where it is, for people.
@@ -92,29 +83,18 @@ impl Opened {
         found.map_err(|error| {
             let unknown = matches!(&error, abide::Error::Store(StoreError::NoSession { .. }));
             let error = CommandError::from(error);
-            if unknown {
-                error.with_hint(self.newest())
-            } else {
-                error
-            }
+            if unknown { error.with_hint(self.newest()) } else { error }
         })
     }
 
     fn newest(&self) -> String {
         let sessions = self.store.sessions().unwrap_or_default();
-        let shorts: Vec<_> = sessions
-            .iter()
-            .take(5)
-            .map(|session| session.short.as_str())
-            .collect();
+        let shorts: Vec<_> =
+            sessions.iter().take(5).map(|session| session.short.as_str()).collect();
         if shorts.is_empty() {
             return format!("there are no sessions in {}", self.place());
         }
-        format!(
-            "the newest sessions in {} are: {}",
-            self.place(),
-            shorts.join(", ")
-        )
+        format!("the newest sessions in {} are: {}", self.place(), shorts.join(", "))
     }
 
     /// Makes a session, or finds the one that has the key.
@@ -149,16 +129,9 @@ impl Surroundings {
         let store = self.named(named).unwrap_or_else(|| {
             // A directory that is there is a project; a path that is free becomes the store.
             let named = self.absolute(named);
-            if named.is_dir() && !is_store_name(&named) {
-                named.join(NAME)
-            } else {
-                named
-            }
+            if named.is_dir() && !is_store_name(&named) { named.join(NAME) } else { named }
         });
-        Place {
-            project: dir.to_owned(),
-            store,
-        }
+        Place { project: dir.to_owned(), store }
     }
 
     /// The store that `--store` names: itself, or that of a project.
@@ -169,14 +142,18 @@ impl Surroundings {
         {
             return Some(named);
         }
-        find_store(&named)
-            .filter(|place| place.project == named)
-            .map(|place| place.store)
+        find_store(&named).filter(|place| place.project == named).map(|place| place.store)
     }
 
     /// A path of the user's, from the current directory.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         let joined = self.current_dir.join(path);
+        // A search upward from `a/../b` must not pass through `a`.
+        if joined.components().any(|part| part == Component::ParentDir)
+            && let Ok(real) = joined.canonicalize()
+        {
+            return real;
+        }
         // Without the `.` and the doubled slashes that people type.
         joined.components().collect()
     }

@@ -98,15 +98,7 @@ impl Stage {
                 ..SessionFields::default()
             },
         })?;
-        Ok(Self {
-            workspace,
-            local,
-            store,
-            session,
-            pace,
-            cancelled,
-            out: Output::stdout(),
-        })
+        Ok(Self { workspace, local, store, session, pace, cancelled, out: Output::stdout() })
     }
 
     fn play(&mut self) -> Result<(), CommandError> {
@@ -151,9 +143,7 @@ impl Stage {
         ))?;
         let mut told = String::new();
         if let Some(mut stdout) = agent.0.stdout.take() {
-            stdout
-                .read_to_string(&mut told)
-                .map_err(at("read", "what the agent said"))?;
+            stdout.read_to_string(&mut told).map_err(at("read", "what the agent said"))?;
         }
         let acknowledged = told.lines().filter_map(|line| line.parse().ok().map(Seq));
         Ok(acknowledged.max().unwrap_or(Seq::ZERO))
@@ -171,10 +161,7 @@ impl Stage {
             }
         }
         let state = view.state()?;
-        self.fact(
-            "acknowledged",
-            &format!("{acknowledged} events, as the agent was told"),
-        )?;
+        self.fact("acknowledged", &format!("{acknowledged} events, as the agent was told"))?;
         self.fact(
             "in the journal",
             &format!("{found} events; {missing} acknowledged ones are missing"),
@@ -191,10 +178,7 @@ impl Stage {
         for (id, task) in tasks {
             let status = serde_json::to_string(&task.status).unwrap_or_default();
             let status = status.trim_matches('"');
-            self.fact(
-                &format!("task {id}"),
-                &format!("{status:<12}  {}", task.title),
-            )?;
+            self.fact(&format!("task {id}"), &format!("{status:<12}  {}", task.title))?;
         }
         let script = self.workspace.join("count.sh");
         let half = std::fs::read_to_string(&script).map_err(at("read", &script))?;
@@ -230,20 +214,13 @@ impl Stage {
         self.heading("Done")?;
         self.fact(
             "tasks",
-            &format!(
-                "{} of {} complete",
-                complete.unwrap_or(&0),
-                state.core.tasks.total
-            ),
+            &format!("{} of {} complete", complete.unwrap_or(&0), state.core.tasks.total),
         )?;
         self.fact("open calls", &state.calls.iter().count().to_string())?;
         let findings = checked.findings.len();
         self.fact(
             "journal",
-            &format!(
-                "{} events, every sum and link checked, {findings} findings",
-                checked.events
-            ),
+            &format!("{} events, every sum and link checked, {findings} findings", checked.events),
         )?;
         if findings > 0 {
             return Err(CommandError::failed("the journal is not as it should be"));
@@ -259,15 +236,12 @@ impl Stage {
             let short = self.session.short(SessionId::SHORT);
             self.out.line(format_args!("  cd {dir}"))?;
             self.out.line(format_args!("  abide tail {short} -n 50"))?;
-            self.out
-                .line(format_args!("  abide export {short} --format json"))?;
+            self.out.line(format_args!("  abide export {short} --format json"))?;
             self.out.line("  abide doctor")?;
             return self.out.line("  cat .abide/sessions/*/journal/*.jsonl");
         }
-        self.out
-            .line("  abide demo --keep     keeps the files and the journal to look at")?;
-        self.out
-            .line("  abide record --help   records the events of an agent of your own")
+        self.out.line("  abide demo --keep     keeps the files and the journal to look at")?;
+        self.out.line("  abide record --help   records the events of an agent of your own")
     }
 
     fn start(&self) -> Result<Agent, CommandError> {
@@ -317,8 +291,7 @@ impl Stage {
     }
 
     fn fact(&mut self, name: &str, fact: &str) -> Result<(), CommandError> {
-        self.out
-            .line(format_args!("  {name:<16} {}", escape::text(fact)))?;
+        self.out.line(format_args!("  {name:<16} {}", escape::text(fact)))?;
         self.out.flush()
     }
 }

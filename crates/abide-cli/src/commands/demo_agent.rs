@@ -41,13 +41,8 @@ pub(crate) struct DemoAgent {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 enum Tool {
-    Write {
-        path: &'static str,
-        text: &'static str,
-    },
-    Run {
-        command: &'static str,
-    },
+    Write { path: &'static str, text: &'static str },
+    Run { command: &'static str },
 }
 
 /// A task of the script, and the calls that do it.
@@ -100,12 +95,7 @@ const SCRIPT: &[Step] = &[
                     text: "got=$(sh count.sh words.txt)\nif [ \"$got\" = 9 ]; then echo \"ok: 9 words\"\nelse echo \"wrong: $got words instead of 9\"; exit 1; fi\n",
                 },
             ),
-            (
-                "c4",
-                Tool::Run {
-                    command: "sh test.sh",
-                },
-            ),
+            ("c4", Tool::Run { command: "sh test.sh" }),
         ],
     },
     Step {
@@ -120,12 +110,7 @@ const SCRIPT: &[Step] = &[
                     text: "# Prints how many words a file has, however they are spread over lines.\nwc -w < \"$1\" | tr -d ' '\n",
                 },
             ),
-            (
-                "c6",
-                Tool::Run {
-                    command: "sh test.sh",
-                },
-            ),
+            ("c6", Tool::Run { command: "sh test.sh" }),
         ],
     },
     Step {
@@ -145,9 +130,7 @@ const SCRIPT: &[Step] = &[
 impl DemoAgent {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let session = opened
-            .store
-            .open_session(&SessionRef::parse(&self.session))?;
+        let session = opened.store.open_session(&SessionRef::parse(&self.session))?;
         let mut agent = Agent {
             before: session.state()?,
             session,
@@ -171,15 +154,8 @@ struct Agent {
 
 impl Agent {
     fn work(&mut self) -> Result<(), CommandError> {
-        self.record(StatusChange {
-            status: SessionStatus::Running,
-            reason: None,
-            summary: None,
-        })?;
-        self.record(TurnStart {
-            agent: "demo-agent".to_owned(),
-            ..TurnStart::default()
-        })?;
+        self.record(StatusChange { status: SessionStatus::Running, reason: None, summary: None })?;
+        self.record(TurnStart { agent: "demo-agent".to_owned(), ..TurnStart::default() })?;
         self.record_once("ask", Message::user(ASK))?;
         for step in SCRIPT {
             let created = TaskCreated {
@@ -195,10 +171,7 @@ impl Agent {
             self.step(step)?;
         }
         self.record_once("done", Message::assistant("Done: the test passes."))?;
-        self.record(TurnEnd {
-            status: "done".to_owned(),
-            ..TurnEnd::default()
-        })?;
+        self.record(TurnEnd { status: "done".to_owned(), ..TurnEnd::default() })?;
         self.record(StatusChange {
             status: SessionStatus::Completed,
             reason: None,
@@ -388,11 +361,7 @@ impl Tool {
 }
 
 fn result(call: &str, ok: bool, said: &str) -> Result<ToolResult, CommandError> {
-    Ok(ToolResult {
-        call: call.into(),
-        ok,
-        result: Some(raw(&said)?),
-    })
+    Ok(ToolResult { call: call.into(), ok, result: Some(raw(&said)?) })
 }
 
 fn raw<T: Serialize>(value: &T) -> Result<Box<RawValue>, CommandError> {

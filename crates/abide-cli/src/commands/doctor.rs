@@ -89,15 +89,9 @@ fn check_all(opened: &Opened) -> Result<Report, CommandError> {
     let dir = opened.local.root().join("sessions");
     for entry in std::fs::read_dir(&dir).map_err(at("list", &dir))? {
         let path = entry.map_err(at("list", &dir))?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let short = name.rsplit('-').next().unwrap_or_default();
-        let known = sessions
-            .iter()
-            .any(|session| session.id.short(12).starts_with(short));
+        let known = sessions.iter().any(|session| session.id.short(12).starts_with(short));
         if !known && !foreign.contains(&path) {
             report.findings.push(FoundIn {
                 severity: "error",
@@ -125,13 +119,7 @@ fn check_all(opened: &Opened) -> Result<Report, CommandError> {
 
 impl Report {
     fn of(opened: &Opened) -> Self {
-        Self {
-            store: opened.place(),
-            sessions: 0,
-            events: 0,
-            bytes: 0,
-            findings: Vec::new(),
-        }
+        Self { store: opened.place(), sessions: 0, events: 0, bytes: 0, findings: Vec::new() }
     }
 
     fn check(&mut self, opened: &Opened, session: SessionId) {

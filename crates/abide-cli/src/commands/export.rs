@@ -125,10 +125,7 @@ fn write(
 /// Where the export goes.
 enum Target {
     Stdout(Output),
-    File {
-        path: PathBuf,
-        file: BufWriter<NamedTempFile>,
-    },
+    File { path: PathBuf, file: BufWriter<NamedTempFile> },
 }
 
 impl Target {
@@ -136,10 +133,7 @@ impl Target {
     fn file(path: PathBuf) -> Result<Self, CommandError> {
         let dir = path.parent().unwrap_or(Path::new("/"));
         let file = NamedTempFile::new_in(dir).map_err(at("create a file in", dir))?;
-        Ok(Self::File {
-            path,
-            file: BufWriter::new(file),
-        })
+        Ok(Self::File { path, file: BufWriter::new(file) })
     }
 
     fn line(&mut self, line: &str) -> Result<(), CommandError> {
@@ -161,8 +155,7 @@ impl Target {
                     .map_err(|error| at("write", path.as_path())(error.into_error()))?;
                 let sync = |file: &File| file.sync_all();
                 sync(file.as_file()).map_err(at("sync", path.as_path()))?;
-                file.persist(&path)
-                    .map_err(|error| at("create", path.as_path())(error.error))?;
+                file.persist(&path).map_err(|error| at("create", path.as_path())(error.error))?;
                 Ok(())
             }
         }

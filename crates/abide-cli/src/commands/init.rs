@@ -33,10 +33,7 @@ impl Init {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let dir = surroundings.absolute(self.dir.as_deref().unwrap_or(Path::new("")));
         if !dir.is_dir() {
-            return Err(CommandError::failed(format!(
-                "{} is not a directory",
-                dir.display()
-            )));
+            return Err(CommandError::failed(format!("{} is not a directory", dir.display())));
         }
         if self.user && surroundings.store.is_some() {
             return Err(CommandError::Usage(
@@ -45,11 +42,7 @@ impl Init {
             ));
         }
         let place = surroundings.place_for_recording(&dir);
-        let store = if self.user {
-            user_store(&place.project, surroundings)?
-        } else {
-            place.store
-        };
+        let store = if self.user { user_store(&place.project, surroundings)? } else { place.store };
         let existed = store.join("config.toml").exists();
         if let Some(parent) = store.parent() {
             make_dirs(parent)?;
@@ -62,11 +55,7 @@ impl Init {
         let shown = store.display().to_string();
         out.line(format_args!(
             "{} {}",
-            if existed {
-                "The store is in"
-            } else {
-                "Made a store in"
-            },
+            if existed { "The store is in" } else { "Made a store in" },
             escape::text(&shown)
         ))?;
         out.flush()
@@ -97,11 +86,7 @@ fn user_store(project: &Path, surroundings: &Surroundings) -> Result<PathBuf, Co
 }
 
 fn make_dirs(dir: &Path) -> Result<(), CommandError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(at("create", dir))
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at("create", dir))
 }
 
 /// Writes the one-line file that points to a store elsewhere.

@@ -89,14 +89,8 @@ impl New {
             let short = sessions
                 .into_iter()
                 .find(|session| session.id == id)
-                .map_or_else(
-                    || id.short(abide::SessionId::SHORT),
-                    |session| session.short,
-                );
-            let made = Made {
-                session: &id.to_string(),
-                short: &short,
-            };
+                .map_or_else(|| id.short(abide::SessionId::SHORT), |session| session.short);
+            let made = Made { session: &id.to_string(), short: &short };
             out.json(&serde_json::to_string(&made).unwrap_or_default())?;
         } else {
             out.line(id)?;

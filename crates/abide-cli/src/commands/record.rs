@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide::{
     Acknowledged, AppendError, DEFAULT_WAIT, Durability, InputError, Limits, NewEvent, NewSession,
-    OddEvents, Session, SessionId, SessionRef, Ticket,
+    OddEvents, Session, SessionId, SessionRef, Store, Ticket,
 };
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use crate::commands::new::About;
 use crate::error::{CommandError, at, on_one_line};
 use crate::line_reader::{InputLine, LineReader};
 use crate::output::{Output, status, warning};
-use crate::store::{Opened, Surroundings};
+use crate::store::Surroundings;
 
 /// The most lines that are taken in before they are answered.
 const BATCH_LINES: usize = 256;
@@ -70,37 +70,28 @@ enum DurabilityArg {
 impl Record {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let limits = Limits::default();
+        let named = match (&self.session, &self.key, self.new) {
+            (None, None, false) => surroundings.session.as_ref(),
+            (named, _, _) => named.as_ref(),
+        };
+        let wait = self.wait.unwrap_or(DEFAULT_WAIT);
+        let open = named.map(|named| Open::existing(named, wait, surroundings));
         let mut recorder = Recorder {
+            open: open.transpose()?,
+            new: self.about.into_session(self.key, surroundings),
             durability: match self.durability {
                 DurabilityArg::Synced => Durability::Synced,
                 DurabilityArg::Buffered => Durability::Buffered,
             },
-            odd: if self.strict {
-                OddEvents::Refuse
-            } else {
-                OddEvents::Keep
-            },
-            wait: self.wait.unwrap_or(DEFAULT_WAIT),
+            odd: if self.strict { OddEvents::Refuse } else { OddEvents::Keep },
+            wait,
             limits,
-            source: Source::Nowhere,
             taken: Vec::new(),
             bytes: 0,
             lines: 0,
             refused: 0,
             out: Output::stdout(),
         };
-        let named = match (self.session, &self.key, self.new) {
-            (None, None, false) => surroundings.session.clone(),
-            (named, _, _) => named,
-        };
-        if let Some(named) = named {
-            let opened = surroundings.open()?;
-            let id = opened.find(&named)?;
-            recorder.open(opened, id)?;
-        } else {
-            // Made with its first event, so that no input leaves no session.
-            recorder.source = Source::New(self.about.into_session(self.key, surroundings));
-        }
         let mut input = LineReader::stdin(limits.event_bytes).map_err(at("read", STDIN))?;
         recorder.record(&mut input, surroundings)?;
         recorder.finish()
@@ -109,17 +100,70 @@ impl Record {
 
 const STDIN: &str = "standard input";
 
-/// Where the events go.
-enum Source {
-    Nowhere,
-    /// To a session that is yet to be made.
-    New(NewSession),
-    Open {
-        opened: Opened,
-        id: SessionId,
-        /// None after the writer stopped, until the next line opens it again.
-        session: Option<Session>,
-    },
+/// The session that the events go to.
+struct Open {
+    id: SessionId,
+    /// Waits for another writer as long as was asked for.
+    store: Store,
+    /// None after the writer stopped, until the next line opens it again.
+    session: Option<Session>,
+}
+
+impl Open {
+    fn existing(
+        named: &str,
+        wait: Duration,
+        surroundings: &Surroundings,
+    ) -> Result<Self, CommandError> {
+        let opened = surroundings.open()?;
+        let id = opened.find(named)?;
+        let store = opened.store.waiting(wait);
+        let session = store.open_session(&SessionRef::Id(id))?;
+        Ok(Self::over(store, session))
+    }
+
+    /// A new one, or the one that has its key.
+    fn new(
+        new: NewSession,
+        wait: Duration,
+        surroundings: &Surroundings,
+    ) -> Result<Self, CommandError> {
+        let store = surroundings.open_or_init()?.store.waiting(wait);
+        let session = store.create(new)?;
+        Ok(Self::over(store, session))
+    }
+
+    fn over(store: Store, session: Session) -> Self {
+        session.notes().iter().for_each(warning);
+        Self { id: session.id(), store, session: Some(session) }
+    }
+
+    /// The session, opened again where its writer had stopped.
+    fn session(&mut self) -> Result<&Session, abide::Error> {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => {
+                let session = self.store.open_session(&SessionRef::Id(self.id))?;
+                session.notes().iter().for_each(warning);
+                let short = self.id.short(SessionId::SHORT);
+                status(format_args!("Session {short} is open again"));
+                session
+            }
+        };
+        Ok(self.session.insert(session))
+    }
+
+    fn acknowledgement(&self, event: &Acknowledged) -> String {
+        let mut line = format!("{{\"session\":\"{}\",\"seq\":{}", self.id, event.seq);
+        if let Some(anomaly) = event.anomaly {
+            line.push_str(&format!(",\"anomaly\":\"{anomaly}\""));
+        }
+        if event.repeated {
+            line.push_str(",\"repeated\":true");
+        }
+        line.push('}');
+        line
+    }
 }
 
 /// A line that was taken in.
@@ -137,11 +181,14 @@ struct Refusal {
 }
 
 struct Recorder {
+    /// None until the first event, where no session was named: no input leaves no session.
+    open: Option<Open>,
+    /// What is then made.
+    new: NewSession,
     durability: Durability,
     odd: OddEvents,
     wait: Duration,
     limits: Limits,
-    source: Source,
     /// The batch: what is not answered yet, and its bytes.
     taken: Vec<Taken>,
     bytes: usize,
@@ -151,22 +198,6 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn open(&mut self, opened: Opened, id: SessionId) -> Result<(), CommandError> {
-        let store = opened.store.clone().waiting(self.wait);
-        let session = store.open_session(&SessionRef::Id(id))?;
-        self.opened(opened, session);
-        Ok(())
-    }
-
-    fn opened(&mut self, opened: Opened, session: Session) {
-        session.notes().iter().for_each(warning);
-        self.source = Source::Open {
-            opened,
-            id: session.id(),
-            session: Some(session),
-        };
-    }
-
     fn record(
         &mut self,
         input: &mut LineReader<std::fs::File>,
@@ -215,22 +246,16 @@ impl Recorder {
                 return Ok(false);
             }
         };
-        if let Source::New(session) = &self.source {
-            let opened = surroundings.open_or_init()?;
-            let store = opened.store.clone().waiting(self.wait);
-            let session = store.create(session.clone())?;
-            self.opened(opened, session);
-        }
-        let (durability, odd) = (self.durability, self.odd);
-        let appended = self
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(Open::new(self.new.clone(), self.wait, surroundings)?),
+        };
+        let appended = open
             .session()
-            .and_then(|session| session.append_with(vec![event], durability, odd));
+            .and_then(|session| session.append_with(vec![event], self.durability, self.odd));
         match appended {
             Ok(ticket) => {
-                self.taken.push(Taken::Waiting {
-                    ticket,
-                    line: number,
-                });
+                self.taken.push(Taken::Waiting { ticket, line: number });
                 Ok(false)
             }
             Err(error) => {
@@ -240,39 +265,6 @@ impl Recorder {
                 Ok(stopped)
             }
         }
-    }
-
-    /// The session, opened again where its writer had stopped.
-    fn session(&mut self) -> Result<&Session, abide::Error> {
-        let (wait, id, opened, session) = match &mut self.source {
-            Source::Open {
-                opened,
-                id,
-                session,
-            } => (self.wait, *id, opened, session),
-            Source::Nowhere | Source::New(_) => {
-                return Err(abide::StoreError::NoSession {
-                    reference: "to record to".to_owned(),
-                }
-                .into());
-            }
-        };
-        if session.is_none() {
-            let store = opened.store.clone().waiting(wait);
-            let again = store.open_session(&SessionRef::Id(id))?;
-            status(format_args!(
-                "Session {} is open again",
-                id.short(SessionId::SHORT)
-            ));
-            again.notes().iter().for_each(warning);
-            return Ok(session.insert(again));
-        }
-        session.as_ref().ok_or_else(|| {
-            abide::StoreError::NoSession {
-                reference: id.to_string(),
-            }
-            .into()
-        })
     }
 
     fn refuse(&mut self, error: &InputError, line: u64) {
@@ -290,16 +282,16 @@ impl Recorder {
         for taken in std::mem::take(&mut self.taken) {
             self.lines += 1;
             let waited = match taken {
-                Taken::Waiting { ticket, line } => ticket
-                    .wait()
-                    .map_err(|error| Refusal::of(&error.into(), line)),
+                Taken::Waiting { ticket, line } => {
+                    ticket.wait().map_err(|error| Refusal::of(&error.into(), line))
+                }
                 Taken::Refused(refusal) => Err(refusal),
             };
             match waited {
                 Ok(acknowledged) => {
                     for event in &acknowledged {
-                        let line = self.acknowledgement(event);
-                        self.out.json(&line)?;
+                        let line = self.open.as_ref().map(|open| open.acknowledgement(event));
+                        self.out.json(&line.unwrap_or_default())?;
                     }
                 }
                 Err(refusal) => {
@@ -309,45 +301,20 @@ impl Recorder {
                 }
             }
         }
-        if stopped {
-            if let Source::Open { session, .. } = &mut self.source {
-                *session = None;
-            }
+        if stopped && let Some(open) = &mut self.open {
+            open.session = None;
         }
         self.out.flush()
     }
 
-    fn acknowledgement(&self, event: &Acknowledged) -> String {
-        let session = match &self.source {
-            Source::Open { id, .. } => id.to_string(),
-            Source::Nowhere | Source::New(_) => String::new(),
-        };
-        let mut line = format!("{{\"session\":\"{session}\",\"seq\":{}", event.seq);
-        if let Some(anomaly) = event.anomaly {
-            line.push_str(&format!(",\"anomaly\":\"{anomaly}\""));
-        }
-        if event.repeated {
-            line.push_str(",\"repeated\":true");
-        }
-        line.push('}');
-        line
-    }
-
     fn finish(self) -> Result<(), CommandError> {
-        if let Source::Open {
-            session: Some(session),
-            ..
-        } = self.source
-        {
+        if let Some(session) = self.open.and_then(|open| open.session) {
             session.close()?;
         }
         if self.refused == 0 {
             return Ok(());
         }
-        status(format_args!(
-            "{} of {} lines were not recorded",
-            self.refused, self.lines
-        ));
+        status(format_args!("{} of {} lines were not recorded", self.refused, self.lines));
         Err(CommandError::Reported)
     }
 }
@@ -361,19 +328,14 @@ impl Refusal {
             abide::Error::Append(AppendError::Input { source, .. }) => {
                 (source.code(), on_one_line(&**source))
             }
-            abide::Error::Append(AppendError::Odd { anomaly, .. }) => (
-                "odd",
-                format!("it does not fit what came before it: {anomaly}"),
-            ),
+            abide::Error::Append(AppendError::Odd { anomaly, .. }) => {
+                ("odd", format!("it does not fit what came before it: {anomaly}"))
+            }
             abide::Error::Input(error) => (error.code(), on_one_line(error)),
             // The session could not be opened again after its writer stopped, or stopped now.
             error => (STOPPED, on_one_line(error)),
         };
-        Self {
-            code,
-            message,
-            line,
-        }
+        Self { code, message, line }
     }
 
     fn to_json(&self) -> String {

@@ -39,10 +39,8 @@ impl Tail {
         let id = self.session.find(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let out = Output::stdout();
-        let mut shower = Shower {
-            lines: (out.is_terminal() && !self.json).then(EventLines::for_terminal),
-            out,
-        };
+        let mut shower =
+            Shower { lines: (out.is_terminal() && !self.json).then(EventLines::for_terminal), out };
         let last = if self.follow {
             view.acknowledged()?
         } else {

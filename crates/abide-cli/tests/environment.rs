@@ -1,0 +1,214 @@
+//! A place of its own for each test: a home, a project, and nothing from outside.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary under test.
+pub(crate) const ABIDE: &str = env!("CARGO_BIN_EXE_abide");
+
+pub(crate) const HELLO: &str =
+    r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
+
+pub(crate) struct TestEnvironment {
+    dir: TempDir,
+}
+
+/// What a command left.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: i32,
+    pub(crate) out: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Done {
+    pub(crate) fn stdout(&self) -> &str {
+        std::str::from_utf8(&self.out).unwrap()
+    }
+
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        let lines = self.stdout().lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+            .collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn success(self) -> Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn failure(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+impl TestEnvironment {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("home")).unwrap();
+        fs::create_dir(dir.path().join("project")).unwrap();
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub(crate) fn project(&self) -> PathBuf {
+        self.path("project")
+    }
+
+    /// The directory of the only session.
+    pub(crate) fn session_dir(&self) -> PathBuf {
+        let sessions = self.project().join(".abide/sessions");
+        let mut dirs = fs::read_dir(sessions).unwrap();
+        let dir = dirs.next().unwrap().unwrap().path();
+        assert!(dirs.next().is_none());
+        dir
+    }
+
+    pub(crate) fn isolate(&self, mut command: Command) -> Command {
+        command
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", "/usr/bin:/bin")
+            .env("TZ", "UTC")
+            .env("TERM", "xterm")
+            .env("TMPDIR", self.path("home"))
+            .current_dir(self.project());
+        command
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.isolate(Command::new(ABIDE));
+        command.args(args);
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Done {
+        run(self.command(args), b"")
+    }
+
+    pub(crate) fn record(&self, args: &[&str], lines: &[&str]) -> Done {
+        let mut input = lines.join("\n");
+        input.push('\n');
+        self.record_bytes(args, input.as_bytes())
+    }
+
+    pub(crate) fn record_bytes(&self, args: &[&str], input: &[u8]) -> Done {
+        run(self.command(&[&["record"], args].concat()), input)
+    }
+
+    /// Makes texts that differ from run to run the same.
+    pub(crate) fn filters(&self) -> insta::internals::SettingsBindDropGuard {
+        let mut settings = insta::Settings::clone_current();
+        settings.add_filter(&format!("(/private)?{}", self.dir.path().display()), "[TEMP]");
+        settings.add_filter(
+            "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}",
+            "[SESSION]",
+        );
+        settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "[TIME]");
+        settings.add_filter(r"\(process \d+ on [^)]+\)", "(process [N] on [HOST])");
+        settings.bind_to_scope()
+    }
+}
+
+/// Runs a command to its end with this input.
+pub(crate) fn run(mut command: Command, input: &[u8]) -> Done {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let done = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A command that needs no input may be gone already.
+            let _ = stdin.write_all(input);
+        });
+        child.wait_with_output().unwrap()
+    });
+    Done {
+        code: done.status.code().unwrap_or(-1),
+        out: done.stdout,
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
+/// `abide record` with somebody at the other end of its pipes.
+pub(crate) struct Conversation {
+    pub(crate) child: Child,
+    pub(crate) input: Option<ChildStdin>,
+    pub(crate) output: BufReader<ChildStdout>,
+}
+
+impl Conversation {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            input: child.stdin.take(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    pub(crate) fn send(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(line.as_bytes()).unwrap();
+        input.write_all(b"\n").unwrap();
+    }
+
+    pub(crate) fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}"))
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> Value {
+        self.send(line);
+        self.receive()
+    }
+
+    pub(crate) fn end(mut self) -> i32 {
+        self.input.take();
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every file below a directory with its bytes.
+pub(crate) fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            found.push((path, bytes));
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,19 @@
+//! The command line as a user has it: the real binary, real files, real processes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr
+)]
+
+mod bad_input;
+mod demo;
+mod environment;
+mod places;
+mod reading;
+mod record;
+mod storage_faults;
+mod terminal;
+mod usage;
