@@ -2,8 +2,9 @@
 //! touched by it.
 
 use std::fs;
+use std::process::Command;
 
-use crate::environment::{HELLO, TestEnvironment, files};
+use crate::environment::{ABIDE, HELLO, TestEnvironment, files, run};
 
 /// Records a bad line between two good ones, and gives the code of its refusal.
 fn refused(line: &[u8]) -> String {
@@ -59,8 +60,18 @@ fn nesting_of_any_depth_is_refused_not_followed() {
 fn a_line_of_100_mb_is_passed_over_in_bounded_memory() {
     let mut line = br#"{"kind":"x.y","data":{"a":""#.to_vec();
     line.resize(100_000_000, b'a');
-    line.extend_from_slice(b"\"}}");
-    assert_eq!(refused(&line), "too_large");
+    line.extend_from_slice(b"\"}}\n");
+    line.extend_from_slice(HELLO.as_bytes());
+    let env = TestEnvironment::new();
+    // Room for the longest line that is allowed, and not for this one.
+    let mut command = env.isolate(Command::new("sh"));
+    command.args(["-c", "ulimit -v 130000; exec \"$0\" record", ABIDE]);
+    let answers = run(command, &line).failure(1).json_lines();
+    assert_eq!(
+        (&answers[0]["error"]["code"], &answers[0]["error"]["line"]),
+        (&"too_large".into(), &1.into())
+    );
+    assert_eq!(answers[1]["seq"], 3);
 }
 
 #[test]
