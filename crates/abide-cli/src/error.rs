@@ -157,9 +157,8 @@ fn hint(error: &abide::Error) -> Option<String> {
                 .to_owned(),
         ),
         abide::Error::Store(error) => match error {
-            StoreError::NoSession { .. } => Some(
-                "`abide doctor` lists the sessions of this store; `abide new` makes one".to_owned(),
-            ),
+            // Whoever looked for it says what there is.
+            StoreError::NoSession { .. } => None,
             StoreError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
             StoreError::Held { .. } => Some(
                 "wait until it is done, give it time with `--wait 30s`, or end that process"

@@ -106,8 +106,12 @@ fn no_session_says_what_there_is() {
     let made = env.run(&["new", "--json"]).success();
     let short = made.json_lines()[0]["short"].as_str().unwrap().to_owned();
     let unknown = env.run(&["tail", "zzzzzz"]).failure(1);
-    assert!(unknown.stderr.starts_with("Error: there is no session zzzzzz\n"), "{unknown:?}");
-    assert!(unknown.stderr.ends_with(&format!("are: {short}\n")), "{unknown:?}");
+    let place = env.project().join(".abide");
+    let said = format!(
+        "Error: there is no session zzzzzz\nHint: the newest sessions in {} are: {short}\n",
+        place.display()
+    );
+    assert_eq!(unknown.stderr, said);
 }
 
 #[test]
