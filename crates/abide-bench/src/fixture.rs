@@ -70,11 +70,12 @@ pub(crate) fn append_durably(session: &Session, text: &Text, index: usize) {
     session.append(message(text, index)).expect("an append").wait().expect("an acknowledgement");
 }
 
-/// Appends messages in large batches that are not synced.
+/// Appends messages in large batches, and makes them durable at the end.
 pub(crate) fn fill(session: &Session, text: &Text, count: usize) -> Outcome {
     let mut next = 0;
     while next < count {
         let end = count.min(next + BATCH);
+        let durability = if end == count { Durability::Synced } else { Durability::Buffered };
         let events: Result<Vec<NewEvent>, _> =
             (next..end).map(|index| message(text, index).try_into()).collect();
         session.append_with(events?, Durability::Buffered, OddEvents::Keep)?.wait()?;

@@ -27,19 +27,30 @@ pub struct Position {
     pub sum: Sum,
 }
 
+/// Which journal is written, and how.
+#[derive(Debug, Clone)]
+pub struct AppendTo {
+    /// The file system.
+    pub storage: Arc<dyn Storage>,
+    /// The journal's directory.
+    pub dir: PathBuf,
+    /// The session.
+    pub session: SessionId,
+    /// The file of the watermark.
+    pub watermark: PathBuf,
+    /// Rotate when the segment has this many bytes.
+    pub limit: u64,
+}
+
 /// The one writer of a journal's bytes.
 #[derive(Debug)]
 pub struct Appender {
-    storage: Arc<dyn Storage>,
-    dir: PathBuf,
-    session: SessionId,
+    to: AppendTo,
     lock: Box<dyn Lock>,
     file: Arc<dyn StorageFile>,
     path: PathBuf,
     end: Position,
     watermark: Watermark,
-    /// Rotate when the segment has this many bytes.
-    limit: u64,
     /// Written and not synced.
     unsynced: bool,
     /// Directories whose names are to be made durable with the next sync.
@@ -48,88 +59,40 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// Starts the journal of a new session in `dir`, whose directories exist already.
-    /// `new_names` are the directories that must be synced for the journal to be found.
+    /// Starts the journal of a new session, whose directories exist already. `new_names` are the
+    /// directories that must be synced for the journal to be found.
     pub fn create(
-        storage: Arc<dyn Storage>,
-        dir: PathBuf,
-        session: SessionId,
+        to: AppendTo,
         lock: Box<dyn Lock>,
-        watermark: &Path,
-        limit: u64,
         new_names: Vec<PathBuf>,
     ) -> Result<Self, JournalError> {
+        let session = to.session;
         let sum = Sum::genesis(session);
-        let (path, file) = new_segment(&*storage, &dir, 1)?;
-        let header = SegmentHeader {
-            session,
-            segment: 1,
-            first: Seq::FIRST,
-            prev: sum,
-        }
-        .write();
+        let (path, file) = new_segment(&*to.storage, &to.dir, 1)?;
+        let header = SegmentHeader { session, segment: 1, first: Seq::FIRST, prev: sum }.write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
-        let end = Position {
-            segment: 1,
-            offset: header.len() as u64,
-            seq: Seq::ZERO,
-            sum,
-        };
-        let watermark = Watermark::open(&*storage, watermark)?;
-        let failed = false;
-        Ok(Self {
-            storage,
-            dir,
-            session,
-            lock,
-            file,
-            path,
-            end,
-            watermark,
-            limit,
-            unsynced: true,
-            new_names,
-            failed,
-        })
+        let end = Position { segment: 1, offset: header.len() as u64, seq: Seq::ZERO, sum };
+        let watermark = Watermark::open(&*to.storage, &to.watermark)?;
+        let (unsynced, failed) = (true, false);
+        Ok(Self { to, lock, file, path, end, watermark, unsynced, new_names, failed })
     }
 
     /// Goes on at `end`, where recovery has found that the journal ends. What is not durable yet
     /// becomes so with the next sync, and so do `new_names`.
     pub fn resume(
-        storage: Arc<dyn Storage>,
-        dir: PathBuf,
-        session: SessionId,
+        to: AppendTo,
         lock: Box<dyn Lock>,
-        watermark: &Path,
-        limit: u64,
         end: Position,
         durable: Seq,
         new_names: Vec<PathBuf>,
     ) -> Result<Self, JournalError> {
-        let name = SegmentName {
-            number: end.segment,
-            form: SegmentForm::Plain,
-        };
-        let path = dir.join(name.file_name());
-        let file = storage
-            .open(&path, Access::Write)
-            .map_err(JournalError::io("open", &path))?;
-        let watermark = Watermark::open(&*storage, watermark)?;
+        let name = SegmentName { number: end.segment, form: SegmentForm::Plain };
+        let path = to.dir.join(name.file_name());
+        let file =
+            to.storage.open(&path, Access::Write).map_err(JournalError::io("open", &path))?;
+        let watermark = Watermark::open(&*to.storage, &to.watermark)?;
         let (unsynced, failed) = (end.seq > durable || !new_names.is_empty(), false);
-        Ok(Self {
-            storage,
-            dir,
-            session,
-            lock,
-            file,
-            path,
-            end,
-            watermark,
-            limit,
-            unsynced,
-            new_names,
-            failed,
-        })
+        Ok(Self { to, lock, file, path, end, watermark, unsynced, new_names, failed })
     }
 
     /// Where the journal ends.
@@ -162,7 +125,7 @@ impl Appender {
     ) -> Result<(), JournalError> {
         self.check_fence()?;
         if !lines.is_empty() {
-            if self.end.offset >= self.limit && self.end.seq > Seq::ZERO {
+            if self.end.offset >= self.to.limit && self.end.seq > Seq::ZERO {
                 self.rotate()?;
             }
             if let Err(error) = write_full(&*self.file, lines, self.end.offset) {
@@ -186,13 +149,9 @@ impl Appender {
     }
 
     fn sync(&mut self) -> Result<(), JournalError> {
-        self.file
-            .sync()
-            .map_err(JournalError::io("sync", &self.path))?;
+        self.file.sync().map_err(JournalError::io("sync", &self.path))?;
         for dir in std::mem::take(&mut self.new_names) {
-            self.storage
-                .sync_dir(&dir)
-                .map_err(JournalError::io("sync", &dir))?;
+            self.to.storage.sync_dir(&dir).map_err(JournalError::io("sync", &dir))?;
         }
         self.unsynced = false;
         self.watermark.write(Mark {
@@ -211,9 +170,9 @@ impl Appender {
             self.sync()?;
         }
         let number = self.end.segment + 1;
-        let (path, file) = new_segment(&*self.storage, &self.dir, number)?;
+        let (path, file) = new_segment(&*self.to.storage, &self.to.dir, number)?;
         let header = SegmentHeader {
-            session: self.session,
+            session: self.to.session,
             segment: number,
             first: self.end.seq.next(),
             prev: self.end.sum,
@@ -221,13 +180,9 @@ impl Appender {
         .write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
         (self.file, self.path) = (file, path);
-        self.end = Position {
-            segment: number,
-            offset: header.len() as u64,
-            ..self.end
-        };
+        self.end = Position { segment: number, offset: header.len() as u64, ..self.end };
         self.unsynced = true;
-        self.new_names.push(self.dir.clone());
+        self.new_names.push(self.to.dir.clone());
         // The name is made durable at once, whatever the batch asks for: a later sync of the
         // file alone would not do it.
         self.sync()
@@ -235,19 +190,10 @@ impl Appender {
 
     /// Refuses to write when the lock's file was replaced or somebody else has appended.
     fn check_fence(&self) -> Result<(), JournalError> {
-        if !self
-            .lock
-            .still_holds()
-            .map_err(JournalError::io("check the lock of", &self.dir))?
-        {
-            return Err(JournalError::Fenced {
-                reason: "the lock file was replaced",
-            });
+        if !self.lock.still_holds().map_err(JournalError::io("check the lock of", &self.to.dir))? {
+            return Err(JournalError::Fenced { reason: "the lock file was replaced" });
         }
-        let len = self
-            .file
-            .len()
-            .map_err(JournalError::io("read", &self.path))?;
+        let len = self.file.len().map_err(JournalError::io("read", &self.path))?;
         if len != self.end.offset {
             return Err(JournalError::Fenced {
                 reason: "the journal was changed by somebody else",
@@ -262,15 +208,7 @@ fn new_segment(
     dir: &Path,
     number: u64,
 ) -> Result<(PathBuf, Arc<dyn StorageFile>), JournalError> {
-    let path = dir.join(
-        SegmentName {
-            number,
-            form: SegmentForm::Plain,
-        }
-        .file_name(),
-    );
-    let file = storage
-        .open(&path, Access::CreateNew)
-        .map_err(JournalError::io("create", &path))?;
+    let path = dir.join(SegmentName { number, form: SegmentForm::Plain }.file_name());
+    let file = storage.open(&path, Access::CreateNew).map_err(JournalError::io("create", &path))?;
     Ok((path, file))
 }

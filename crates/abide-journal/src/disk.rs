@@ -87,10 +87,7 @@ impl Storage for Disk {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-            let lock = DiskLock {
-                path: path.to_owned(),
-                file,
-            };
+            let lock = DiskLock { path: path.to_owned(), file };
             if lock.still_holds()? {
                 return Ok(Some(Box::new(lock)));
             }
@@ -164,10 +161,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let held = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
-        let mut child = std::process::Command::new("sleep")
-            .arg("30")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         drop(held);
         let again = Disk.lock(&path, LockMode::Exclusive).unwrap();
         child.kill().unwrap();

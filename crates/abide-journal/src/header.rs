@@ -76,10 +76,8 @@ impl SegmentHeader {
             version: u64,
         }
         let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
-        let Some((body, sum)) = line
-            .len()
-            .checked_sub(tail)
-            .and_then(|at| line.split_at_checked(at))
+        let Some((body, sum)) =
+            line.len().checked_sub(tail).and_then(|at| line.split_at_checked(at))
         else {
             return Ok(None);
         };
@@ -118,39 +116,23 @@ mod tests {
     #[test]
     fn a_header_comes_back_and_damage_is_noticed() {
         let session = SessionId::new(Timestamp::from_millis(1), [3; 10]);
-        let header = SegmentHeader {
-            session,
-            segment: 2,
-            first: Seq(9),
-            prev: Sum::genesis(session),
-        };
+        let header =
+            SegmentHeader { session, segment: 2, first: Seq(9), prev: Sum::genesis(session) };
         let bytes = header.write();
         let line = bytes.strip_suffix(b"\n").unwrap();
         assert!(SegmentHeader::is_header(line) && line.len() < SegmentHeader::MAX);
-        assert_eq!(
-            SegmentHeader::read(line, Path::new("x")).unwrap(),
-            Some(header)
-        );
+        assert_eq!(SegmentHeader::read(line, Path::new("x")).unwrap(), Some(header));
         for at in 0..line.len() {
             let mut flipped = line.to_vec();
             flipped[at] ^= 1;
-            assert!(
-                !matches!(SegmentHeader::read(&flipped, Path::new("x")), Ok(Some(_))),
-                "{at}"
-            );
+            assert!(!matches!(SegmentHeader::read(&flipped, Path::new("x")), Ok(Some(_))), "{at}");
         }
-        let newer = String::from_utf8(line.to_vec())
-            .unwrap()
-            .replace("\"version\":1", "\"version\":2");
+        let newer =
+            String::from_utf8(line.to_vec()).unwrap().replace("\"version\":1", "\"version\":2");
         let body = newer.split(SUM_FIELD).next().unwrap();
-        let newer = format!(
-            "{body}{SUM_FIELD}{}\"}}",
-            Sum::from_hash(&blake3::hash(body.as_bytes()))
-        );
+        let newer =
+            format!("{body}{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body.as_bytes())));
         let refused = SegmentHeader::read(newer.as_bytes(), Path::new("x"));
-        assert!(matches!(
-            refused,
-            Err(JournalError::NewerVersion { found: 2, .. })
-        ));
+        assert!(matches!(refused, Err(JournalError::NewerVersion { found: 2, .. })));
     }
 }

@@ -35,12 +35,7 @@ impl Start {
     /// The beginning of a session's journal.
     #[must_use]
     pub const fn beginning() -> Self {
-        Self {
-            segment: 1,
-            offset: 0,
-            expected: Some(Seq::FIRST),
-            sum: None,
-        }
+        Self { segment: 1, offset: 0, expected: Some(Seq::FIRST), sum: None }
     }
 }
 
@@ -111,14 +106,9 @@ impl Journal {
     /// Its segments in order. Of a segment that has both forms, the plain one: the sealed one
     /// was finished, but its original was not removed yet.
     pub fn segments(&self) -> Result<Vec<SegmentName>, JournalError> {
-        let names = self
-            .storage
-            .list(&self.dir)
-            .map_err(JournalError::io("list", &self.dir))?;
-        let mut segments: Vec<_> = names
-            .iter()
-            .filter_map(|name| SegmentName::parse(name))
-            .collect();
+        let names = self.storage.list(&self.dir).map_err(JournalError::io("list", &self.dir))?;
+        let mut segments: Vec<_> =
+            names.iter().filter_map(|name| SegmentName::parse(name)).collect();
         segments.sort_by_key(|name| (name.number, name.form == SegmentForm::Sealed));
         segments.dedup_by_key(|name| name.number);
         Ok(segments)
@@ -126,13 +116,8 @@ impl Journal {
 
     /// Names in the journal's directory that are not segments of it.
     pub fn foreign_files(&self) -> Result<Vec<PathBuf>, JournalError> {
-        let names = self
-            .storage
-            .list(&self.dir)
-            .map_err(JournalError::io("list", &self.dir))?;
-        let foreign = names
-            .iter()
-            .filter(|name| SegmentName::parse(name).is_none());
+        let names = self.storage.list(&self.dir).map_err(JournalError::io("list", &self.dir))?;
+        let foreign = names.iter().filter(|name| SegmentName::parse(name).is_none());
         Ok(foreign.map(|name| self.dir.join(name)).collect())
     }
 
@@ -143,10 +128,7 @@ impl Journal {
                 if source.kind() == io::ErrorKind::NotFound && name.form == SegmentForm::Plain =>
             {
                 // It was sealed between listing and opening.
-                let sealed = SegmentName {
-                    form: SegmentForm::Sealed,
-                    ..name
-                };
+                let sealed = SegmentName { form: SegmentForm::Sealed, ..name };
                 Segment::open(&*self.storage, &self.dir, sealed)
             }
             opened => opened,
@@ -207,11 +189,7 @@ impl Journal {
                 continue;
             }
             let segment = self.open_segment(*name)?;
-            let from = if name.number == start.segment {
-                start.offset
-            } else {
-                0
-            };
+            let from = if name.number == start.segment { start.offset } else { 0 };
             walker.segment(index, &segment, from)?;
             if walker.done {
                 return Ok(());
@@ -242,12 +220,7 @@ impl Journal {
         let segment = self.open_segment(*name)?;
         let offset = seek_in(&segment, seq)?;
         let expected = (name.number == 1 && offset == 0).then_some(Seq::FIRST);
-        Ok(Start {
-            segment: name.number,
-            offset,
-            expected,
-            sum: None,
-        })
+        Ok(Start { segment: name.number, offset, expected, sum: None })
     }
 }
 
@@ -275,11 +248,12 @@ fn first_line_after(segment: &Segment, offset: u64) -> Result<Option<(u64, Seq)>
     let mut first = true;
     Scan::new(segment).chunks(offset, &mut |at, raw, ended| {
         // The first chunk is the rest of a line that starts before.
-        if !std::mem::take(&mut first) && ended {
-            if let Ok(line) = Line::read(raw) {
-                found = Some((at, line.seq));
-                return Ok(ControlFlow::Break(()));
-            }
+        if !std::mem::take(&mut first)
+            && ended
+            && let Ok(line) = Line::read(raw)
+        {
+            found = Some((at, line.seq));
+            return Ok(ControlFlow::Break(()));
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -340,20 +314,13 @@ impl Walker<'_, '_> {
                         }
                     }
                     Piece::Bad => {
-                        let reason = if at_header {
-                            DamageReason::Header
-                        } else {
-                            DamageReason::Unreadable
-                        };
+                        let reason =
+                            if at_header { DamageReason::Header } else { DamageReason::Unreadable };
                         self.bad(segment, place, bytes, reason);
                     }
                 }
                 at_header = false;
-                if self.done {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+                if self.done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             failed.map_or(Ok(flow), Err)
         })?;
@@ -371,12 +338,8 @@ impl Walker<'_, '_> {
         }
         let before = first.back(1);
         if self.mark.is_none_or(|mark| mark.seq < before) {
-            self.mark = Some(Mark {
-                seq: before,
-                sum: header.prev,
-                segment: header.segment,
-                offset: 0,
-            });
+            self.mark =
+                Some(Mark { seq: before, sum: header.prev, segment: header.segment, offset: 0 });
         }
     }
 
@@ -449,13 +412,7 @@ impl Walker<'_, '_> {
         }
         self.expected = Some(line.seq.next());
         self.sum = Some(line.sum);
-        let found = Found::Event {
-            line,
-            segment: segment.number(),
-            offset,
-            end,
-            ended,
-        };
+        let found = Found::Event { line, segment: segment.number(), offset, end, ended };
         self.done = (self.visit)(found).is_break();
         Ok(())
     }
@@ -472,22 +429,10 @@ impl Walker<'_, '_> {
     }
 
     fn torn(&mut self, segment: &Segment, at: (u64, u64)) {
-        let path = self
-            .bad
-            .take()
-            .map_or_else(|| segment.path().to_owned(), |bad| bad.path);
-        let end = if at.0 == segment.number() {
-            segment.len().unwrap_or(at.1)
-        } else {
-            at.1
-        };
+        let path = self.bad.take().map_or_else(|| segment.path().to_owned(), |bad| bad.path);
+        let end = if at.0 == segment.number() { segment.len().unwrap_or(at.1) } else { at.1 };
         let bytes = end.saturating_sub(at.1);
-        let _ = (self.visit)(Found::Torn {
-            segment: at.0,
-            path: &path,
-            offset: at.1,
-            bytes,
-        });
+        let _ = (self.visit)(Found::Torn { segment: at.0, path: &path, offset: at.1, bytes });
         self.done = true;
     }
 
@@ -585,11 +530,7 @@ impl Walker<'_, '_> {
                 let bad = bad.unwrap_or_else(|| Bad {
                     segment,
                     path: self.journal.dir.join(
-                        SegmentName {
-                            number: segment,
-                            form: SegmentForm::Plain,
-                        }
-                        .file_name(),
+                        SegmentName { number: segment, form: SegmentForm::Plain }.file_name(),
                     ),
                     offset,
                     bytes: 0,

@@ -25,7 +25,7 @@ mod storage;
 mod sum;
 mod watermark;
 
-pub use appender::{Appender, Position};
+pub use appender::{AppendTo, Appender, Position};
 pub use disk::{Disk, boot_id};
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};

@@ -142,9 +142,7 @@ impl<'a> Line<'a> {
     /// Where in these bytes a line may end: behind everything that looks like its last field.
     pub(crate) fn ends_in(bytes: &[u8]) -> impl Iterator<Item = usize> {
         let end = |at: usize| at + TRAILER;
-        memchr::memmem::find_iter(bytes, SUM_FIELD)
-            .map(end)
-            .filter(|end| *end <= bytes.len())
+        memchr::memmem::find_iter(bytes, SUM_FIELD).map(end).filter(|end| *end <= bytes.len())
     }
 
     fn parse(bytes: &'a [u8]) -> Option<Self> {
@@ -157,20 +155,11 @@ impl<'a> Line<'a> {
         // The time has a fixed width; the kind has no escapes.
         cursor.after(b",\"at\":\"")?.skip(Timestamp::WIDTH)?;
         cursor.after(b"\",\"kind\":\"")?.until_quote()?;
-        let lag = if cursor.at(b",\"lag\":") {
-            cursor.after(b",\"lag\":")?.number()?
-        } else {
-            1
-        };
+        let lag = if cursor.at(b",\"lag\":") { cursor.after(b",\"lag\":")?.number()? } else { 1 };
         if cursor.at(b",\"turn\":") {
             cursor.after(b",\"turn\":")?.number()?;
         }
-        for field in [
-            &b",\"task\":"[..],
-            b",\"lane\":",
-            b",\"key\":",
-            b",\"occurred\":",
-        ] {
+        for field in [&b",\"task\":"[..], b",\"lane\":", b",\"key\":", b",\"occurred\":"] {
             if cursor.at(field) {
                 cursor.after(field)?.string()?;
             }
@@ -179,9 +168,7 @@ impl<'a> Line<'a> {
         let (head, body_bytes) = rest.split_at_checked(rest.len() - cursor.rest.len())?;
         let body = if let Some(erased) = body_bytes.strip_prefix(b"\"erased\":\"") {
             let digest = URL_SAFE_NO_PAD.decode(erased.strip_suffix(b"\"")?).ok()?;
-            Body::Erased {
-                digest: digest.try_into().ok()?,
-            }
+            Body::Erased { digest: digest.try_into().ok()? }
         } else {
             let mut objects: &[u8] = b"";
             if cursor.at(b"\"objects\":") {
@@ -192,10 +179,7 @@ impl<'a> Line<'a> {
                 cursor.after(b",")?;
             }
             cursor.after(b"\"data\":")?;
-            Body::Present {
-                objects,
-                data: cursor.rest,
-            }
+            Body::Present { objects, data: cursor.rest }
         };
         Some(Self {
             seq: Seq(seq),
@@ -231,9 +215,7 @@ impl<'a> Line<'a> {
     pub fn head(&self) -> Option<LineHead> {
         let mut cursor = Cursor { rest: self.head };
         let seq = Seq(cursor.after(b"{\"seq\":")?.number()?);
-        let at = text(cursor.after(b",\"at\":\"")?.take(Timestamp::WIDTH)?)?
-            .parse()
-            .ok()?;
+        let at = text(cursor.after(b",\"at\":\"")?.take(Timestamp::WIDTH)?)?.parse().ok()?;
         let kind = Kind::new(text(cursor.after(b"\",\"kind\":\"")?.until_quote()?)?)?;
         let mut head = LineHead {
             seq,
@@ -308,11 +290,7 @@ impl<'a> Line<'a> {
         out.extend_from_slice(b"\"data\":");
         out.extend_from_slice(event.data.as_ref().map_or("{}", Payload::as_str).as_bytes());
         let digest = body_digest(&salt.0, out.get(body_start..).unwrap_or_default());
-        let sum = line_sum(
-            out.get(start..body_start).unwrap_or_default(),
-            &digest,
-            &prev,
-        );
+        let sum = line_sum(out.get(start..body_start).unwrap_or_default(), &digest, &prev);
         write_trailer(out, salt, prev, sum);
         sum
     }
@@ -441,11 +419,7 @@ impl<'a> Cursor<'a> {
 
     /// A number without sign or leading zeros, of at most 20 digits.
     fn number(&mut self) -> Option<u64> {
-        let digits = self
-            .rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let taken = self.take(digits)?;
         if taken.len() > 1 && taken.first() == Some(&b'0') {
             return None;
@@ -508,18 +482,8 @@ mod tests {
             .unwrap()
             .into_event(Seq(12), Timestamp::from_millis(1_763_169_600_123));
         let mut out = Vec::new();
-        let prev = Sum::genesis(abide_model::SessionId::new(
-            Timestamp::from_millis(0),
-            [0; 10],
-        ));
-        Line::write(
-            &mut out,
-            &event,
-            objects,
-            lag,
-            Salt::derive(&[7; 32], 12),
-            prev,
-        );
+        let prev = Sum::genesis(abide_model::SessionId::new(Timestamp::from_millis(0), [0; 10]));
+        Line::write(&mut out, &event, objects, lag, Salt::derive(&[7; 32], 12), prev);
         out
     }
 
@@ -570,10 +534,7 @@ mod tests {
         let erased = line.erased();
         serde_json::from_slice::<serde_json::Value>(&erased).unwrap();
         let again = Line::read(erased.strip_suffix(b"\n").unwrap()).unwrap();
-        assert_eq!(
-            (again.sum, again.prev, again.seq),
-            (line.sum, line.prev, line.seq)
-        );
+        assert_eq!((again.sum, again.prev, again.seq), (line.sum, line.prev, line.seq));
         assert_eq!(again.event().unwrap().data, None);
         assert_eq!(again.erased(), erased);
     }

@@ -50,10 +50,7 @@ impl Block {
 
     /// Writes objects as one block.
     pub(crate) fn pack(objects: &[(ObjectHash, &[u8])], level: i32) -> io::Result<Vec<u8>> {
-        let plain: Vec<u8> = objects
-            .iter()
-            .flat_map(|(_, bytes)| bytes.iter().copied())
-            .collect();
+        let plain: Vec<u8> = objects.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
         let compressed = zstd::bulk::compress(&plain, level)?;
         let (codec, stored) = if compressed.len() < plain.len() {
             (Codec::Zstd, compressed)
@@ -77,13 +74,7 @@ impl Block {
         }
         hasher.update(&table);
         hasher.update(&stored);
-        out.extend_from_slice(
-            hasher
-                .finalize()
-                .as_bytes()
-                .get(..CHECK)
-                .unwrap_or_default(),
-        );
+        out.extend_from_slice(hasher.finalize().as_bytes().get(..CHECK).unwrap_or_default());
         out.extend_from_slice(&table);
         out.extend_from_slice(&stored);
         Ok(out)
@@ -114,16 +105,8 @@ impl Block {
             };
             objects.push((ObjectHash(hash), u64::from_le_bytes(len)));
         }
-        let sum = objects
-            .iter()
-            .try_fold(0_u64, |sum, (_, len)| sum.checked_add(*len));
-        Ok((sum == Some(plain)).then_some(Self {
-            codec,
-            plain,
-            stored,
-            check,
-            objects,
-        }))
+        let sum = objects.iter().try_fold(0_u64, |sum, (_, len)| sum.checked_add(*len));
+        Ok((sum == Some(plain)).then_some(Self { codec, plain, stored, check, objects }))
     }
 
     /// Are its bytes those that were written?
@@ -166,10 +149,7 @@ impl Block {
         };
         let range = usize::try_from(start).unwrap_or(usize::MAX)
             ..usize::try_from(start + len).unwrap_or(usize::MAX);
-        Ok(plain
-            .get(range)
-            .filter(|bytes| ObjectHash::of(bytes) == *hash)
-            .map(<[u8]>::to_vec))
+        Ok(plain.get(range).filter(|bytes| ObjectHash::of(bytes) == *hash).map(<[u8]>::to_vec))
     }
 }
 

@@ -5,7 +5,7 @@
 //! a time (a lock on the pack); any number read. An object is durable when its pack was synced,
 //! and whoever names it syncs the pack first, whether it wrote the object or found it there.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,11 +59,7 @@ impl Packs {
     /// The packs in this directory.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
-        Self {
-            storage,
-            dir,
-            index: Mutex::default(),
-        }
+        Self { storage, dir, index: Mutex::default() }
     }
 
     fn path(&self, pack: u64) -> PathBuf {
@@ -81,10 +77,8 @@ impl Packs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(JournalError::io("list", &self.dir)(error)),
         };
-        let mut numbers: Vec<u64> = names
-            .iter()
-            .filter_map(|name| name.strip_suffix(".pack")?.parse().ok())
-            .collect();
+        let mut numbers: Vec<u64> =
+            names.iter().filter_map(|name| name.strip_suffix(".pack")?.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -105,36 +99,22 @@ impl Packs {
     /// with the next block whose check fits.
     fn walk(&self, index: &mut Index, pack: u64) -> Result<Walked, JournalError> {
         let path = self.path(pack);
-        let file = self
-            .storage
-            .open(&path, Access::Read)
-            .map_err(JournalError::io("open", &path))?;
+        let file =
+            self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
         let read = |error| JournalError::io("read", &path)(error);
         let end = file.len().map_err(read)?;
-        let begin = Walked {
-            end: HEADER.len() as u64,
-            whole: has_header(&*file).map_err(read)?,
-        };
+        let begin = Walked { end: HEADER.len() as u64, whole: has_header(&*file).map_err(read)? };
         let mut walked = index.walked.get(&pack).copied().unwrap_or(begin);
         loop {
             while let Some(block) = Block::read(&*file, walked.end, end).map_err(read)? {
                 for (position, (hash, _)) in block.objects.iter().enumerate() {
-                    let place = ObjectPlace {
-                        pack,
-                        offset: walked.end,
-                        index: position,
-                    };
+                    let place = ObjectPlace { pack, offset: walked.end, index: position };
                     index.places.insert(*hash, place);
                 }
                 walked.end += block.size();
             }
             match next_block(&*file, walked.end, end).map_err(read)? {
-                Some(next) => {
-                    walked = Walked {
-                        end: next,
-                        whole: false,
-                    }
-                }
+                Some(next) => walked = Walked { end: next, whole: false },
                 None => break,
             }
         }
@@ -148,18 +128,30 @@ impl Packs {
             return Ok(None);
         };
         let path = self.path(place.pack);
-        let file = self
-            .storage
-            .open(&path, Access::Read)
-            .map_err(JournalError::io("open", &path))?;
+        let file =
+            self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
         let read = |error| JournalError::io("read", &path)(error);
         let end = file.len().map_err(read)?;
         let Some(block) = Block::read(&*file, place.offset, end).map_err(read)? else {
             return Ok(None);
         };
-        block
-            .object(&*file, place.offset, place.index)
-            .map_err(read)
+        block.object(&*file, place.offset, place.index).map_err(read)
+    }
+
+    /// Writes a block once more where it stands. Whoever wrote it may have failed to sync it, and
+    /// the cache then holds bytes that would never reach the disk.
+    fn write_again(&self, place: ObjectPlace) -> Result<(), JournalError> {
+        let path = self.path(place.pack);
+        let file =
+            self.storage.open(&path, Access::Write).map_err(JournalError::io("open", &path))?;
+        let read = |error| JournalError::io("read", &path)(error);
+        let end = file.len().map_err(read)?;
+        let Some(block) = Block::read(&*file, place.offset, end).map_err(read)? else {
+            return Ok(());
+        };
+        let mut bytes = vec![0; usize::try_from(block.size()).unwrap_or(0)];
+        read_full(&*file, &mut bytes, place.offset).map_err(read)?;
+        write_full(&*file, &bytes, place.offset).map_err(JournalError::io("write", &path))
     }
 
     /// Looks every block of every pack over; gives what is wrong and where.
@@ -167,17 +159,11 @@ impl Packs {
         let mut findings = Vec::new();
         for pack in self.numbers()? {
             let path = self.path(pack);
-            let file = self
-                .storage
-                .open(&path, Access::Read)
-                .map_err(JournalError::io("open", &path))?;
+            let file =
+                self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
             let read = |error| JournalError::io("read", &path)(error);
             if !has_header(&*file).map_err(read)? {
-                findings.push((
-                    path.clone(),
-                    0,
-                    "the pack's header is not readable".to_owned(),
-                ));
+                findings.push((path.clone(), 0, "the pack's header is not readable".to_owned()));
                 continue;
             }
             let end = file.len().map_err(read)?;
@@ -194,11 +180,7 @@ impl Packs {
                     continue;
                 };
                 if !block.verify(&*file, at).map_err(read)? {
-                    findings.push((
-                        path.clone(),
-                        at,
-                        "a block's check does not match".to_owned(),
-                    ));
+                    findings.push((path.clone(), at, "a block's check does not match".to_owned()));
                 }
                 at += block.size();
             }
@@ -217,10 +199,10 @@ fn next_block(file: &dyn StorageFile, from: u64, end: u64) -> io::Result<Option<
         let seen = window.get(..read).unwrap_or_default();
         for at in memchr::memmem::find_iter(seen, crate::pack::MAGIC) {
             let offset = base + at as u64;
-            if let Some(block) = Block::read(file, offset, end)? {
-                if block.verify(file, offset)? {
-                    return Ok(Some(offset));
-                }
+            if let Some(block) = Block::read(file, offset, end)?
+                && block.verify(file, offset)?
+            {
+                return Ok(Some(offset));
             }
         }
         if read < WINDOW {
@@ -245,6 +227,9 @@ pub struct PackWriter {
     open: Option<OpenPack>,
     /// Packs that must be synced before an event that names their objects is written.
     unsynced: BTreeSet<u64>,
+    /// Objects that this writer has put since its last sync, and those that it has synced.
+    put: Vec<ObjectHash>,
+    durable: HashSet<ObjectHash>,
     new_names: bool,
 }
 
@@ -272,6 +257,8 @@ impl PackWriter {
                     _share: share,
                     open: None,
                     unsynced: BTreeSet::new(),
+                    put: Vec::new(),
+                    durable: HashSet::new(),
                     new_names: false,
                 });
             }
@@ -285,7 +272,11 @@ impl PackWriter {
         if let Some(place) = self.packs.find(hash)? {
             // An object found must also be whole: what names it relies on it.
             if self.packs.read(hash)?.is_some() {
-                self.unsynced.insert(place.pack);
+                if !self.durable.contains(&hash) {
+                    self.packs.write_again(place)?;
+                    self.unsynced.insert(place.pack);
+                    self.put.push(hash);
+                }
                 return Ok(hash);
             }
         }
@@ -300,14 +291,11 @@ impl PackWriter {
             self.open = None;
             return Err(failed);
         }
-        let place = ObjectPlace {
-            pack: open.number,
-            offset: open.end,
-            index: 0,
-        };
+        let place = ObjectPlace { pack: open.number, offset: open.end, index: 0 };
         open.end += block.len() as u64;
         packs.lock_index().places.insert(hash, place);
         self.unsynced.insert(place.pack);
+        self.put.push(hash);
         Ok(hash)
     }
 
@@ -328,11 +316,9 @@ impl PackWriter {
         }
         if std::mem::take(&mut self.new_names) {
             let dir = &self.packs.dir;
-            self.packs
-                .storage
-                .sync_dir(dir)
-                .map_err(JournalError::io("sync", dir))?;
+            self.packs.storage.sync_dir(dir).map_err(JournalError::io("sync", dir))?;
         }
+        self.durable.extend(self.put.drain(..));
         Ok(())
     }
 
@@ -363,13 +349,7 @@ impl PackWriter {
                 .map_err(JournalError::io("open", &path))?;
             let end = file.len().map_err(JournalError::io("read", &path))?;
             if walked.whole && walked.end == end && end < FULL {
-                return Ok(OpenPack {
-                    number,
-                    path,
-                    file,
-                    end,
-                    _lock: lock,
-                });
+                return Ok(OpenPack { number, path, file, end, _lock: lock });
             }
         }
         loop {
@@ -378,10 +358,7 @@ impl PackWriter {
             match (lock, packs.storage.open(&path, Access::CreateNew)) {
                 (Some(lock), Ok(file)) => {
                     write_full(&*file, HEADER, 0).map_err(JournalError::io("write", &path))?;
-                    let walked = Walked {
-                        end: HEADER.len() as u64,
-                        whole: true,
-                    };
+                    let walked = Walked { end: HEADER.len() as u64, whole: true };
                     packs.lock_index().walked.insert(next, walked);
                     return Ok(OpenPack {
                         number: next,
@@ -401,10 +378,7 @@ impl PackWriter {
 
     fn lock_pack(&self, number: u64) -> Result<Option<Box<dyn Lock>>, JournalError> {
         let path = lock_path(&self.packs.dir, number);
-        self.packs
-            .storage
-            .lock(&path, LockMode::Exclusive)
-            .map_err(JournalError::io("lock", &path))
+        self.packs.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
     }
 }
 
@@ -428,9 +402,7 @@ mod tests {
         let mut writer = PackWriter::open(packs(dir.path())).unwrap();
         let hash = writer.put(text.as_bytes()).unwrap();
         writer.sync().unwrap();
-        let size = std::fs::metadata(dir.path().join("00000001.pack"))
-            .unwrap()
-            .len();
+        let size = std::fs::metadata(dir.path().join("00000001.pack")).unwrap().len();
         assert!(size < 1000);
         drop(writer);
         // Another process finds it, and does not store it again.
@@ -449,10 +421,7 @@ mod tests {
         let at = bytes.len() - 3;
         bytes[at] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(
-            packs(dir.path()).read(ObjectHash::of(b"small")).unwrap(),
-            None
-        );
+        assert_eq!(packs(dir.path()).read(ObjectHash::of(b"small")).unwrap(), None);
         assert_eq!(other.verify().unwrap().len(), 1);
     }
 

@@ -53,10 +53,7 @@ impl<S> Inner<S> {
             return Some(Ok(()));
         }
         let source = self.failure.clone()?;
-        Some(Err(AppendError::Stopped {
-            safe: self.synced,
-            source,
-        }))
+        Some(Err(AppendError::Stopped { safe: self.synced, source }))
     }
 }
 
@@ -104,26 +101,19 @@ impl<C: Commit> CommitQueue<C> {
     ) -> Result<T, AppendError> {
         let mut inner = self.lock();
         if let Some(source) = &inner.failure {
-            return Err(AppendError::Stopped {
-                safe: inner.synced,
-                source: source.clone(),
-            });
+            return Err(AppendError::Stopped { safe: inner.synced, source: source.clone() });
         }
         if inner.closed {
             let source = Arc::new(JournalError::Closed);
-            return Err(AppendError::Stopped {
-                safe: inner.synced,
-                source,
-            });
+            return Err(AppendError::Stopped { safe: inner.synced, source });
         }
         let synced = inner.synced;
         let (value, last) = match stage(&mut inner.staging, synced) {
             // The staging area may hold a part of what was to be staged: nothing of it may be
             // written.
             Err(AppendError::Stopped { safe, source }) => {
-                inner.failure = Some(Arc::new(JournalError::Stopped {
-                    reason: source.to_string(),
-                }));
+                inner.failure =
+                    Some(Arc::new(JournalError::Stopped { reason: source.to_string() }));
                 return Err(AppendError::Stopped { safe, source });
             }
             staged => staged?,
@@ -145,15 +135,10 @@ impl<C: Commit> CommitQueue<C> {
         let mut inner = self.lock();
         loop {
             if let Some(source) = inner.failure.clone() {
-                return Err(AppendError::Stopped {
-                    safe: inner.synced,
-                    source,
-                });
+                return Err(AppendError::Stopped { safe: inner.synced, source });
             }
             inner = if inner.committing {
-                self.changed
-                    .wait(inner)
-                    .unwrap_or_else(PoisonError::into_inner)
+                self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
             } else if inner.written < inner.staged {
                 self.commit(inner)
             } else {
@@ -177,9 +162,7 @@ impl<C: Commit> CommitQueue<C> {
             // What was staged as buffered may be waited for as synced (a flush).
             inner.wanted = inner.wanted.max(durability);
             inner = if inner.committing {
-                self.changed
-                    .wait(inner)
-                    .unwrap_or_else(PoisonError::into_inner)
+                self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
             } else {
                 self.commit(inner)
             };
@@ -214,11 +197,7 @@ impl<C: Commit> CommitQueue<C> {
             return Poll::Ready(outcome);
         }
         let waker = context.waker();
-        if !inner
-            .waiting
-            .iter()
-            .any(|(at, _, other)| *at == seq && other.will_wake(waker))
-        {
+        if !inner.waiting.iter().any(|(at, _, other)| *at == seq && other.will_wake(waker)) {
             inner.waiting.push((seq, durability, waker.clone()));
         }
         if inner.has_thread {
@@ -233,15 +212,10 @@ impl<C: Commit> CommitQueue<C> {
                 Err(_) => {
                     // No thread to be had: commit here rather than never.
                     while inner.committing {
-                        inner = self
-                            .changed
-                            .wait(inner)
-                            .unwrap_or_else(PoisonError::into_inner);
+                        inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
                     }
                     let inner = self.commit(inner);
-                    return inner
-                        .outcome(seq, durability)
-                        .map_or(Poll::Pending, Poll::Ready);
+                    return inner.outcome(seq, durability).map_or(Poll::Pending, Poll::Ready);
                 }
             }
         }
@@ -259,15 +233,10 @@ impl<C: Commit> CommitQueue<C> {
         let durability = std::mem::replace(&mut inner.wanted, Durability::Buffered);
         drop(inner);
         let committed = {
-            let mut committer = self
-                .committer
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
             committer
                 .as_mut()
-                .map_or(Err(JournalError::Closed), |committer| {
-                    committer.commit(batch, durability)
-                })
+                .map_or(Err(JournalError::Closed), |committer| committer.commit(batch, durability))
         };
         let mut inner = self.lock();
         inner.committing = false;
@@ -303,17 +272,11 @@ impl<C: Commit> CommitQueue<C> {
         let mut inner = self.lock();
         inner.closed = true;
         while inner.committing {
-            inner = self
-                .changed
-                .wait(inner)
-                .unwrap_or_else(PoisonError::into_inner);
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
         drop(inner);
         self.changed.notify_all();
-        self.committer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.committer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -327,17 +290,11 @@ fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
         if inner.committing || inner.waiting.is_empty() || inner.failure.is_some() {
             // Let the queue go while there is nothing to do, so that it can end.
             let timeout = std::time::Duration::from_millis(100);
-            let _ = queue
-                .changed
-                .wait_timeout(inner, timeout)
-                .unwrap_or_else(PoisonError::into_inner);
+            let _ =
+                queue.changed.wait_timeout(inner, timeout).unwrap_or_else(PoisonError::into_inner);
             continue;
         }
-        let wanted = inner
-            .waiting
-            .iter()
-            .map(|(_, durability, _)| *durability)
-            .max();
+        let wanted = inner.waiting.iter().map(|(_, durability, _)| *durability).max();
         inner.wanted = inner.wanted.max(wanted.unwrap_or_default());
         drop(queue.commit(inner));
     }

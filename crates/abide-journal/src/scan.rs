@@ -87,10 +87,10 @@ pub fn split<'a>(
     if let Ok(line) = Line::read(raw) {
         return Ok(found(0, raw.len(), Piece::Line(line)));
     }
-    if SegmentHeader::is_header(raw) {
-        if let Some(header) = SegmentHeader::read(raw, segment.path())? {
-            return Ok(found(0, raw.len(), Piece::Header(header)));
-        }
+    if SegmentHeader::is_header(raw)
+        && let Some(header) = SegmentHeader::read(raw, segment.path())?
+    {
+        return Ok(found(0, raw.len(), Piece::Header(header)));
     }
     let starts: Vec<usize> = memchr::memmem::find_iter(raw, START).take(TRIES).collect();
     let ends: Vec<usize> = Line::ends_in(raw).take(TRIES).collect();
@@ -103,11 +103,7 @@ pub fn split<'a>(
             .iter()
             .filter(|end| **end > start)
             .take(TRIES)
-            .find_map(|end| {
-                Line::read(raw.get(start..*end)?)
-                    .ok()
-                    .map(|line| (*end, line))
-            });
+            .find_map(|end| Line::read(raw.get(start..*end)?).ok().map(|line| (*end, line)));
         if let Some((end, line)) = whole {
             if start > done && found(done, start, Piece::Bad).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -125,6 +121,9 @@ pub fn split<'a>(
     })
 }
 
+/// Is given a chunk: its offset, its bytes without the line break, and whether there was one.
+pub type ChunkVisit<'f> = dyn FnMut(u64, &[u8], bool) -> Result<ControlFlow<()>, JournalError> + 'f;
+
 /// A pass over the chunks of a segment, in bounded memory.
 pub struct Scan<'s> {
     segment: &'s Segment,
@@ -138,10 +137,7 @@ impl<'s> Scan<'s> {
     /// A pass over this segment.
     #[must_use]
     pub const fn new(segment: &'s Segment) -> Self {
-        Self {
-            segment,
-            buffer: Vec::new(),
-        }
+        Self { segment, buffer: Vec::new() }
     }
 
     /// Gives every chunk from byte `from` on, with its offset, its bytes without the line break,
@@ -149,7 +145,7 @@ impl<'s> Scan<'s> {
     pub fn chunks(
         &mut self,
         from: u64,
-        found: &mut dyn FnMut(u64, &[u8], bool) -> Result<ControlFlow<()>, JournalError>,
+        found: &mut ChunkVisit<'_>,
     ) -> Result<ScanEnd, JournalError> {
         let mut base = from;
         let mut filled = 0;

@@ -58,18 +58,11 @@ impl Sealed {
             Some(frames) => (frames, false),
             None => (walk(&*file)?, true),
         };
-        Ok(Self {
-            file,
-            frames,
-            walked,
-            cache: Mutex::default(),
-        })
+        Ok(Self { file, frames, walked, cache: Mutex::default() })
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.frames
-            .last()
-            .map_or(0, |frame| frame.plain_at + u64::from(frame.plain_len))
+        self.frames.last().map_or(0, |frame| frame.plain_at + u64::from(frame.plain_len))
     }
 
     pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -95,12 +88,7 @@ impl Sealed {
     }
 
     pub(crate) fn damage(&self) -> Option<String> {
-        let damaged = self
-            .cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .damaged
-            .len();
+        let damaged = self.cache.lock().unwrap_or_else(PoisonError::into_inner).damaged.len();
         match (self.walked, damaged) {
             (false, 0) => None,
             (true, 0) => Some("the table of frames is not readable".to_owned()),
@@ -184,12 +172,7 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
         let (plain, packed) = row.split_at(4);
         let plain_len = u32::from_le_bytes(plain.try_into().unwrap_or([0; 4]));
         let len = u32::from_le_bytes(packed.try_into().unwrap_or([0; 4]));
-        frames.push(Frame {
-            plain_at,
-            plain_len,
-            at,
-            len,
-        });
+        frames.push(Frame { plain_at, plain_len, at, len });
         plain_at += u64::from(plain_len);
         at += u64::from(len);
     }
@@ -208,41 +191,23 @@ fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
     let mut plain_at = 0;
     let mut end_of_last = 0;
     let mut plain = Vec::new();
-    for (position, start) in starts
-        .iter()
-        .enumerate()
-        .take(starts.len().saturating_sub(1))
-    {
+    for (position, start) in starts.iter().enumerate().take(starts.len().saturating_sub(1)) {
         if *start < end_of_last {
             continue;
         }
         let rest = bytes.get(*start..).unwrap_or_default();
-        let until_next = starts
-            .get(position + 1)
-            .map_or(rest.len(), |next| next - start);
-        let len = zstd::zstd_safe::find_frame_compressed_size(rest)
-            .unwrap_or(until_next)
-            .min(rest.len());
+        let until_next = starts.get(position + 1).map_or(rest.len(), |next| next - start);
+        let len =
+            zstd::zstd_safe::find_frame_compressed_size(rest).unwrap_or(until_next).min(rest.len());
         let claimed = zstd::zstd_safe::get_frame_content_size(rest).ok().flatten();
-        let wanted = claimed
-            .and_then(|size| usize::try_from(size).ok())
-            .unwrap_or(MAX_FRAME);
-        unpack(
-            rest.get(..len).unwrap_or_default(),
-            wanted.min(MAX_FRAME),
-            &mut plain,
-        );
+        let wanted = claimed.and_then(|size| usize::try_from(size).ok()).unwrap_or(MAX_FRAME);
+        unpack(rest.get(..len).unwrap_or_default(), wanted.min(MAX_FRAME), &mut plain);
         if plain.is_empty() {
             continue;
         }
         let plain_len = u32::try_from(plain.len()).unwrap_or(u32::MAX);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        frames.push(Frame {
-            plain_at,
-            plain_len,
-            at: *start as u64,
-            len,
-        });
+        frames.push(Frame { plain_at, plain_len, at: *start as u64, len });
         plain_at += u64::from(plain_len);
         end_of_last = start + usize::try_from(len).unwrap_or(0);
     }
@@ -266,23 +231,13 @@ impl SealPlan<'_> {
         storage: &dyn Storage,
         stop: &dyn Fn() -> bool,
     ) -> Result<bool, JournalError> {
-        let name = |form| {
-            SegmentName {
-                number: self.number,
-                form,
-            }
-            .file_name()
-        };
+        let name = |form| SegmentName { number: self.number, form }.file_name();
         let from = self.dir.join(name(SegmentForm::Plain));
         let to = self.dir.join(name(SegmentForm::Sealed));
         let temporary = self.dir.join(format!("{}.tmp", name(SegmentForm::Sealed)));
-        let plain = storage
-            .open(&from, Access::Read)
-            .map_err(JournalError::io("open", &from))?;
+        let plain = storage.open(&from, Access::Read).map_err(JournalError::io("open", &from))?;
         if storage.open(&temporary, Access::Read).is_ok() {
-            storage
-                .remove(&temporary)
-                .map_err(JournalError::io("remove", &temporary))?;
+            storage.remove(&temporary).map_err(JournalError::io("remove", &temporary))?;
         }
         let packed = storage
             .open(&temporary, Access::CreateNew)
@@ -290,9 +245,7 @@ impl SealPlan<'_> {
         let table = match pack(&*plain, &*packed, stop) {
             Ok(Some(end)) => end,
             Ok(None) => {
-                storage
-                    .remove(&temporary)
-                    .map_err(JournalError::io("remove", &temporary))?;
+                storage.remove(&temporary).map_err(JournalError::io("remove", &temporary))?;
                 return Ok(false);
             }
             Err(error) => {
@@ -350,11 +303,7 @@ fn pack(
         write_full(packed, &compressed, at)?;
         let too_large = |_| io::Error::other("a frame is too large");
         table.extend_from_slice(&u32::try_from(frame.len()).map_err(too_large)?.to_le_bytes());
-        table.extend_from_slice(
-            &u32::try_from(compressed.len())
-                .map_err(too_large)?
-                .to_le_bytes(),
-        );
+        table.extend_from_slice(&u32::try_from(compressed.len()).map_err(too_large)?.to_le_bytes());
         at += compressed.len() as u64;
         plain_at += cut as u64;
         buffer.copy_within(cut..filled, 0);
@@ -388,24 +337,14 @@ mod tests {
     fn sealed(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("00000001.jsonl"), bytes).unwrap();
-        assert!(
-            SealPlan {
-                dir: dir.path(),
-                number: 1
-            }
-            .apply(&Disk, &|| false)
-            .unwrap()
-        );
+        assert!(SealPlan { dir: dir.path(), number: 1 }.apply(&Disk, &|| false).unwrap());
         let path = dir.path().join("00000001.jsonl.zst");
         assert!(!dir.path().join("00000001.jsonl").exists());
         (dir, path)
     }
 
     fn read(dir: &Path) -> (Vec<u8>, Option<String>) {
-        let name = SegmentName {
-            number: 1,
-            form: SegmentForm::Sealed,
-        };
+        let name = SegmentName { number: 1, form: SegmentForm::Sealed };
         let segment = Segment::open(&Disk, dir, name).unwrap();
         let mut bytes = vec![0; usize::try_from(segment.len().unwrap()).unwrap()];
         let mut at = 0;
@@ -458,14 +397,7 @@ mod tests {
     fn sealing_can_be_stopped_and_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("00000001.jsonl"), lines(10)).unwrap();
-        assert!(
-            !SealPlan {
-                dir: dir.path(),
-                number: 1
-            }
-            .apply(&Disk, &|| true)
-            .unwrap()
-        );
+        assert!(!SealPlan { dir: dir.path(), number: 1 }.apply(&Disk, &|| true).unwrap());
         assert_eq!(Disk.list(dir.path()).unwrap(), ["00000001.jsonl"]);
     }
 }

@@ -72,20 +72,14 @@ impl Segment {
         name: SegmentName,
     ) -> Result<Self, JournalError> {
         let path = dir.join(name.file_name());
-        let file = storage
-            .open(&path, Access::Read)
-            .map_err(JournalError::io("open", &path))?;
+        let file = storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
         let bytes = match name.form {
             SegmentForm::Plain => Bytes::Plain(file),
             SegmentForm::Sealed => {
                 Bytes::Sealed(Sealed::open(file).map_err(JournalError::io("read", &path))?)
             }
         };
-        Ok(Self {
-            number: name.number,
-            path,
-            bytes,
-        })
+        Ok(Self { number: name.number, path, bytes })
     }
 
     /// Its number.

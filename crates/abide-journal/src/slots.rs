@@ -20,19 +20,13 @@ impl Slots {
     #[must_use]
     pub fn new(dir: &Path, name: &str) -> Self {
         let path = |slot: &str| dir.join(format!("{name}.{slot}"));
-        Self {
-            paths: [path("0"), path("1")],
-            generation: 0,
-        }
+        Self { paths: [path("0"), path("1")], generation: 0 }
     }
 
     /// The contents that are whole, newest first.
     pub fn read(&mut self, storage: &dyn Storage) -> Vec<Vec<u8>> {
-        let mut found: Vec<_> = self
-            .paths
-            .iter()
-            .filter_map(|path| read_slot(storage, path))
-            .collect();
+        let mut found: Vec<_> =
+            self.paths.iter().filter_map(|path| read_slot(storage, path)).collect();
         found.sort_by_key(|(generation, _)| std::cmp::Reverse(*generation));
         self.generation = found.first().map_or(0, |(generation, _)| *generation);
         found.into_iter().map(|(_, content)| content).collect()
@@ -49,16 +43,10 @@ impl Slots {
     pub fn write(&mut self, storage: &dyn Storage, content: &[u8]) -> Result<(), JournalError> {
         let generation = self.generation + 1;
         let [even, odd] = &self.paths;
-        let path = if generation.is_multiple_of(2) {
-            even
-        } else {
-            odd
-        };
+        let path = if generation.is_multiple_of(2) { even } else { odd };
         let mut bytes = head(generation, content).into_bytes();
         bytes.extend_from_slice(content);
-        let file = storage
-            .open(path, Access::Create)
-            .map_err(JournalError::io("open", path))?;
+        let file = storage.open(path, Access::Create).map_err(JournalError::io("open", path))?;
         write_full(&*file, &bytes, 0).map_err(JournalError::io("write", path))?;
         self.generation = generation;
         Ok(())
@@ -75,9 +63,7 @@ fn head(generation: u64, content: &[u8]) -> String {
 
 fn read_slot(storage: &dyn Storage, path: &Path) -> Option<(u64, Vec<u8>)> {
     let file = storage.open(path, Access::Read).ok()?;
-    let len = usize::try_from(file.len().ok()?)
-        .ok()
-        .filter(|len| *len <= MAX)?;
+    let len = usize::try_from(file.len().ok()?).ok().filter(|len| *len <= MAX)?;
     let mut bytes = vec![0; len];
     let read = read_full(&*file, &mut bytes, 0).ok()?;
     bytes.truncate(read);

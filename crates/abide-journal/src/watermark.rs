@@ -37,9 +37,7 @@ pub struct Watermark {
 impl Watermark {
     /// Opens it for writing, made where it is missing.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, JournalError> {
-        let file = storage
-            .open(path, Access::Create)
-            .map_err(JournalError::io("open", path))?;
+        let file = storage.open(path, Access::Create).map_err(JournalError::io("open", path))?;
         Ok(Self { file, next_slot: 0 })
     }
 
@@ -69,20 +67,14 @@ impl Watermark {
 }
 
 fn format(mark: Mark) -> String {
-    let head = format!(
-        "{:016x} {:08x} {:010x} {} ",
-        mark.seq.0, mark.segment, mark.offset, mark.sum
-    );
+    let head =
+        format!("{:016x} {:08x} {:010x} {} ", mark.seq.0, mark.segment, mark.offset, mark.sum);
     let check = check(&head);
     format!("{head}{check}\n")
 }
 
 fn check(head: &str) -> String {
-    Sum::from_hash(&blake3::hash(head.as_bytes()))
-        .to_string()
-        .chars()
-        .take(5)
-        .collect()
+    Sum::from_hash(&blake3::hash(head.as_bytes())).to_string().chars().take(5).collect()
 }
 
 fn parse(slot: &[u8]) -> Option<Mark> {
@@ -92,12 +84,7 @@ fn parse(slot: &[u8]) -> Option<Mark> {
     let segment = u64::from_str_radix(words.next()?, 16).ok()?;
     let offset = u64::from_str_radix(words.next()?, 16).ok()?;
     let sum = Sum::from_ascii(words.next()?.as_bytes())?;
-    let mark = Mark {
-        seq: Seq(seq),
-        sum,
-        segment,
-        offset,
-    };
+    let mark = Mark { seq: Seq(seq), sum, segment, offset };
     (format(mark) == text).then_some(mark)
 }
 
@@ -114,12 +101,7 @@ mod tests {
         let path = dir.path().join("watermark");
         assert_eq!(Watermark::read(&Disk, &path), None);
         let sum = Sum::genesis(SessionId::new(Timestamp::from_millis(0), [0; 10]));
-        let mark = |seq| Mark {
-            seq: Seq(seq),
-            sum,
-            segment: 3,
-            offset: 1 << 30,
-        };
+        let mark = |seq| Mark { seq: Seq(seq), sum, segment: 3, offset: 1 << 30 };
         let mut watermark = Watermark::open(&Disk, &path).unwrap();
         for seq in 1..=5 {
             watermark.write(mark(seq));

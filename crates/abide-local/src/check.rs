@@ -57,13 +57,7 @@ impl LocalStore {
             .journal()
             .walk(Start::beginning(), reader.mark(), &mut |found| {
                 match &found {
-                    Found::Event {
-                        line,
-                        offset,
-                        end,
-                        segment,
-                        ..
-                    } => {
+                    Found::Event { line, offset, end, segment, .. } => {
                         checked.events += 1;
                         checked.bytes += end - offset;
                         objects.extend(line.objects().iter().map(|object| object.hash));
@@ -106,9 +100,7 @@ impl LocalStore {
                         severity: Severity::Warning,
                         rule: "torn-tail",
                         place: format!("{} at byte {offset}", shown(path)),
-                        message: note_of(&found)
-                            .map(|note| note.to_string())
-                            .unwrap_or_default(),
+                        message: note_of(&found).map(|note| note.to_string()).unwrap_or_default(),
                     }),
                 }
                 ControlFlow::Continue(())

@@ -36,19 +36,13 @@ pub struct JournalConfig {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            version: STORE_VERSION,
-            journal: JournalConfig::default(),
-        }
+        Self { version: STORE_VERSION, journal: JournalConfig::default() }
     }
 }
 
 impl Default for JournalConfig {
     fn default() -> Self {
-        Self {
-            segment_bytes: 16 << 20,
-            object_bytes: 64 << 10,
-        }
+        Self { segment_bytes: 16 << 20, object_bytes: 64 << 10 }
     }
 }
 
@@ -66,17 +60,13 @@ object_bytes = 65536
 impl Config {
     /// Reads the configuration of a store.
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
-        let file = storage
-            .open(path, Access::Read)
-            .map_err(storage_error("cannot open", path))?;
+        let file = storage.open(path, Access::Read).map_err(storage_error("cannot open", path))?;
         let len = file.len().map_err(storage_error("cannot read", path))?;
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(MAX).min(MAX)];
         let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("cannot read", path))?;
         bytes.truncate(read);
-        let damaged = |reason: String| StoreError::Damaged {
-            place: path.display().to_string(),
-            reason,
-        };
+        let damaged =
+            |reason: String| StoreError::Damaged { place: path.display().to_string(), reason };
         let text = String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8".to_owned()))?;
         #[derive(Deserialize)]
         struct Version {
@@ -112,9 +102,7 @@ impl Config {
             .and_then(|()| file.truncate(TEMPLATE.len() as u64))
             .and_then(|()| file.sync());
         written.map_err(storage_error("cannot write", &temporary))?;
-        storage
-            .rename(&temporary, path)
-            .map_err(storage_error("cannot create", path))
+        storage.rename(&temporary, path).map_err(storage_error("cannot create", path))
     }
 }
 
@@ -124,10 +112,7 @@ mod tests {
 
     #[test]
     fn the_template_says_the_defaults() {
-        assert_eq!(
-            toml::from_str::<Config>(TEMPLATE).unwrap(),
-            Config::default()
-        );
+        assert_eq!(toml::from_str::<Config>(TEMPLATE).unwrap(), Config::default());
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
     }
 }

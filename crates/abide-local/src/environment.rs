@@ -6,22 +6,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use abide_model::{Timestamp, WriterHolder};
 
+/// Fills a buffer with random bytes.
+pub type RandomSource = dyn Fn(&mut [u8]) + Send + Sync;
+
 /// Clock, randomness and identity. Passed in, so that a test can fix them.
 #[derive(Clone)]
 pub struct Environment {
     /// The time now.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Fills a buffer with random bytes.
-    pub random: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    pub random: Arc<RandomSource>,
     /// This process, as others see it when it holds a session.
     pub holder: WriterHolder,
 }
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Environment")
-            .field("holder", &self.holder)
-            .finish_non_exhaustive()
+        f.debug_struct("Environment").field("holder", &self.holder).finish_non_exhaustive()
     }
 }
 
@@ -30,15 +31,9 @@ impl Default for Environment {
     fn default() -> Self {
         let program = std::env::current_exe()
             .ok()
-            .and_then(|path| {
-                path.file_name()
-                    .map(|name| name.to_string_lossy().into_owned())
-            })
+            .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
             .unwrap_or_else(|| "?".to_owned());
-        let host = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {
             now: Arc::new(system_now),
             random: Arc::new(system_random),
@@ -53,9 +48,7 @@ impl Default for Environment {
 }
 
 fn system_now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
@@ -64,9 +57,6 @@ fn system_random(buffer: &mut [u8]) {
         // Without the system's source, salts and ids come from the time and the process: ids stay
         // unlike each other, though a salt could be guessed.
         let seed = format!("{:?} {}", SystemTime::now(), std::process::id());
-        blake3::Hasher::new()
-            .update(seed.as_bytes())
-            .finalize_xof()
-            .fill(buffer);
+        blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(buffer);
     }
 }

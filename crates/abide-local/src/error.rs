@@ -8,28 +8,17 @@ use abide_model::StoreError;
 /// Puts an error of the bytes in the store's words.
 pub(crate) fn store_error(error: JournalError) -> StoreError {
     match error {
-        JournalError::Io {
-            action,
-            path,
-            source,
-        } => StoreError::Storage {
+        JournalError::Io { action, path, source } => StoreError::Storage {
             action: cannot(action),
             place: path.display().to_string(),
             source: Arc::new(source),
         },
-        JournalError::NewerVersion { path, found, known } => StoreError::NewerVersion {
-            place: path.display().to_string(),
-            found,
-            known,
-        },
-        JournalError::Damaged {
-            path,
-            offset,
-            reason,
-        } => StoreError::Damaged {
-            place: format!("{} at byte {offset}", path.display()),
-            reason,
-        },
+        JournalError::NewerVersion { path, found, known } => {
+            StoreError::NewerVersion { place: path.display().to_string(), found, known }
+        }
+        JournalError::Damaged { path, offset, reason } => {
+            StoreError::Damaged { place: format!("{} at byte {offset}", path.display()), reason }
+        }
         error @ (JournalError::Fenced { .. }
         | JournalError::Stopped { .. }
         | JournalError::Closed) => StoreError::Storage {
@@ -61,9 +50,5 @@ pub(crate) fn storage_error(
     path: &std::path::Path,
 ) -> impl FnOnce(std::io::Error) -> StoreError {
     let place = path.display().to_string();
-    move |source| StoreError::Storage {
-        action,
-        place,
-        source: Arc::new(source),
-    }
+    move |source| StoreError::Storage { action, place, source: Arc::new(source) }
 }

@@ -26,9 +26,7 @@ pub(crate) struct Keys {
 impl Keys {
     /// Takes the keys, waiting for others to let go.
     pub(crate) fn lock(storage: &Arc<dyn Storage>, dir: PathBuf) -> Result<Self, StoreError> {
-        storage
-            .make_dir(&dir)
-            .map_err(storage_error("cannot create", &dir))?;
+        storage.make_dir(&dir).map_err(storage_error("cannot create", &dir))?;
         let path = dir.join("lock");
         let until = Instant::now() + Duration::from_secs(10);
         loop {
@@ -37,11 +35,7 @@ impl Keys {
                 .map_err(storage_error("cannot lock", &path))?;
             match lock {
                 Some(lock) => {
-                    return Ok(Self {
-                        storage: storage.clone(),
-                        dir,
-                        _lock: lock,
-                    });
+                    return Ok(Self { storage: storage.clone(), dir, _lock: lock });
                 }
                 None if Instant::now() >= until => {
                     let busy = std::io::Error::from(std::io::ErrorKind::WouldBlock);
@@ -58,9 +52,7 @@ impl Keys {
 
     /// Has every session's key its file?
     pub(crate) fn complete(&self) -> bool {
-        self.storage
-            .open(&self.dir.join(COMPLETE), Access::Read)
-            .is_ok()
+        self.storage.open(&self.dir.join(COMPLETE), Access::Read).is_ok()
     }
 
     pub(crate) fn set_complete(&self) -> Result<(), StoreError> {
@@ -70,9 +62,7 @@ impl Keys {
             .open(&path, Access::Create)
             .map_err(storage_error("cannot create", &path))?;
         file.sync().map_err(storage_error("cannot sync", &path))?;
-        self.storage
-            .sync_dir(&self.dir)
-            .map_err(storage_error("cannot sync", &self.dir))
+        self.storage.sync_dir(&self.dir).map_err(storage_error("cannot sync", &self.dir))
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<SessionId> {
@@ -87,19 +77,15 @@ impl Keys {
             .storage
             .open(&temporary, Access::Create)
             .map_err(storage_error("cannot create", &temporary))?;
-        file.truncate(0)
-            .map_err(storage_error("cannot write", &temporary))?;
+        file.truncate(0).map_err(storage_error("cannot write", &temporary))?;
         let text = format!("{session}\n");
         write_full(&*file, text.as_bytes(), 0)
             .map_err(storage_error("cannot write", &temporary))?;
-        file.sync()
-            .map_err(storage_error("cannot sync", &temporary))?;
+        file.sync().map_err(storage_error("cannot sync", &temporary))?;
         self.storage
             .rename(&temporary, &path)
             .map_err(storage_error("cannot rename", &temporary))?;
-        self.storage
-            .sync_dir(&self.dir)
-            .map_err(storage_error("cannot sync", &self.dir))
+        self.storage.sync_dir(&self.dir).map_err(storage_error("cannot sync", &self.dir))
     }
 }
 
@@ -108,11 +94,7 @@ pub(crate) fn get(storage: &dyn Storage, dir: &Path, key: &str) -> Option<Sessio
     let file = storage.open(&path_of(dir, key), Access::Read).ok()?;
     let mut bytes = [0; 64];
     let read = read_full(&*file, &mut bytes, 0).ok()?;
-    std::str::from_utf8(bytes.get(..read)?)
-        .ok()?
-        .trim_end()
-        .parse()
-        .ok()
+    std::str::from_utf8(bytes.get(..read)?).ok()?.trim_end().parse().ok()
 }
 
 fn path_of(dir: &Path, key: &str) -> PathBuf {

@@ -28,9 +28,7 @@ impl StoreLayout {
     }
 
     pub(crate) fn session(&self, name: &str) -> SessionLayout {
-        SessionLayout {
-            dir: self.sessions().join(name),
-        }
+        SessionLayout { dir: self.sessions().join(name) }
     }
 }
 
@@ -68,13 +66,10 @@ pub(crate) fn session_name(id: SessionId, short: usize) -> String {
 /// The short id in the name of a session's directory; `None` when it is not such a name.
 pub(crate) fn short_of(name: &str) -> Option<&str> {
     let (time, short) = name.split_at_checked(20)?;
-    let shape = time
-        .bytes()
-        .zip(b"0000-00-00T00-00-00-")
-        .all(|(byte, shape)| match shape {
-            b'0' => byte.is_ascii_digit(),
-            other => byte == *other,
-        });
+    let shape = time.bytes().zip(b"0000-00-00T00-00-00-").all(|(byte, shape)| match shape {
+        b'0' => byte.is_ascii_digit(),
+        other => byte == *other,
+    });
     (shape
         && short.len() >= SessionId::SHORT
         && short.bytes().all(|byte| byte.is_ascii_alphanumeric()))
@@ -98,13 +93,8 @@ mod tests {
         let name = session_name(id, 6);
         assert_eq!(name, format!("2025-11-15T01-20-00-{}", id.short(6)));
         assert_eq!(short_of(&name), Some(id.short(6).as_str()));
-        for foreign in [
-            "",
-            "notes",
-            "2025-11-15T01-20-00-",
-            "2025-11-15T01-20-00-a/b",
-            ".DS_Store",
-        ] {
+        for foreign in ["", "notes", "2025-11-15T01-20-00-", "2025-11-15T01-20-00-a/b", ".DS_Store"]
+        {
             assert_eq!(short_of(foreign), None);
         }
     }

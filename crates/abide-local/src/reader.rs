@@ -75,11 +75,7 @@ impl LocalReader {
     }
 
     fn forward(&self, first: Seq, last: Seq, limit: usize) -> Result<EventPage, JournalError> {
-        let known = self
-            .next
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let known = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
         let start = match known {
             Some((seq, start)) if seq == first => start,
             _ if first <= Seq::FIRST => Start::beginning(),
@@ -88,50 +84,39 @@ impl LocalReader {
         let mut page = EventPage::default();
         let mut bytes = 0;
         let mut resume = None;
-        self.journal
-            .walk(start, self.mark(), &mut |found| match found {
-                Found::Event { line, .. } if line.seq < first => ControlFlow::Continue(()),
-                Found::Event {
-                    line, segment, end, ..
-                } => {
-                    if line.seq > last {
-                        return ControlFlow::Break(());
-                    }
-                    let (event, note) = self.event(&line);
-                    page.notes.extend(note);
-                    if let Some(event) = event {
-                        bytes += event.data.as_ref().map_or(0, |data| data.as_str().len());
-                        page.events.push(event);
-                    }
-                    if page.events.len() >= limit || bytes >= PAGE_BYTES {
-                        let next = line.seq.next();
-                        let start = Start {
-                            segment,
-                            offset: end,
-                            expected: Some(next),
-                            sum: Some(line.sum),
-                        };
-                        resume = (line.seq < last).then_some((next, start));
-                        return ControlFlow::Break(());
-                    }
-                    ControlFlow::Continue(())
+        self.journal.walk(start, self.mark(), &mut |found| match found {
+            Found::Event { line, .. } if line.seq < first => ControlFlow::Continue(()),
+            Found::Event { line, segment, end, .. } => {
+                if line.seq > last {
+                    return ControlFlow::Break(());
                 }
-                found => {
-                    page.notes.extend(note_of(&found));
-                    ControlFlow::Continue(())
+                let (event, note) = self.event(&line);
+                page.notes.extend(note);
+                if let Some(event) = event {
+                    bytes += event.data.as_ref().map_or(0, |data| data.as_str().len());
+                    page.events.push(event);
                 }
-            })?;
+                if page.events.len() >= limit || bytes >= PAGE_BYTES {
+                    let next = line.seq.next();
+                    let start =
+                        Start { segment, offset: end, expected: Some(next), sum: Some(line.sum) };
+                    resume = (line.seq < last).then_some((next, start));
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            }
+            found => {
+                page.notes.extend(note_of(&found));
+                ControlFlow::Continue(())
+            }
+        })?;
         page.next = resume.map(|(next, _)| next);
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = resume;
         Ok(page)
     }
 
     fn backward(&self, range: EventRange) -> Result<EventPage, JournalError> {
-        let last = if range.last == Seq(u64::MAX) {
-            self.last()?
-        } else {
-            range.last
-        };
+        let last = if range.last == Seq(u64::MAX) { self.last()? } else { range.last };
         let limit = u64::try_from(range.limit.max(1)).unwrap_or(u64::MAX);
         let first = range.first.max(Seq(last.0.saturating_sub(limit - 1)));
         if last < first {
@@ -163,15 +148,9 @@ impl LocalReader {
             })
         };
         let Some(mut event) = line.event() else {
-            return (
-                None,
-                note("its sum is good, but it is not an event".to_owned()),
-            );
+            return (None, note("its sum is good, but it is not an event".to_owned()));
         };
-        if matches!(
-            line.body(),
-            Body::Present { objects: b"", .. } | Body::Erased { .. }
-        ) {
+        if matches!(line.body(), Body::Present { objects: b"", .. } | Body::Erased { .. }) {
             return (Some(event), None);
         }
         let mut strings = Vec::new();
@@ -188,26 +167,17 @@ impl LocalReader {
                 Err(error) => return (Some(event), note(error.to_string())),
             };
             let Some(json) = Leaf::to_json(object.encoding, &bytes) else {
-                return (
-                    Some(event),
-                    note(format!("object {} is not a string", object.hash)),
-                );
+                return (Some(event), note(format!("object {} is not a string", object.hash)));
             };
             strings.push((object.offset, json));
         }
-        let whole = event
-            .data
-            .clone()
-            .and_then(|data: Payload| data.put_leaves(&strings));
+        let whole = event.data.clone().and_then(|data: Payload| data.put_leaves(&strings));
         match whole {
             Some(data) => {
                 event.data = Some(data);
                 (Some(event), None)
             }
-            None => (
-                Some(event),
-                note("an object has no place in the data".to_owned()),
-            ),
+            None => (Some(event), note("an object has no place in the data".to_owned())),
         }
     }
 
@@ -233,10 +203,9 @@ pub(crate) fn note_of(found: &Found<'_>) -> Option<ReadNote> {
             reason: damage.reason.to_string(),
             lost: damage.lost,
         }),
-        Found::Torn { path, bytes, .. } => Some(ReadNote::TornTail {
-            place: shown(path),
-            bytes: *bytes,
-        }),
+        Found::Torn { path, bytes, .. } => {
+            Some(ReadNote::TornTail { place: shown(path), bytes: *bytes })
+        }
     }
 }
 

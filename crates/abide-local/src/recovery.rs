@@ -35,10 +35,7 @@ pub(crate) struct Look {
 impl Look {
     /// The events that are lost.
     pub(crate) fn lost(&self) -> Vec<(Seq, Seq)> {
-        self.damage
-            .iter()
-            .filter_map(|damage| damage.lost)
-            .collect()
+        self.damage.iter().filter_map(|damage| damage.lost).collect()
     }
 }
 
@@ -51,22 +48,17 @@ pub(crate) fn look(
     storage: &Arc<dyn Storage>,
     state_dir: &std::path::Path,
 ) -> Result<Look, JournalError> {
-    if let Some(restored) = snapshots.restore(journal) {
-        if let Some(look) = look_from(journal, restored, mark)? {
-            return Ok(look);
-        }
+    if let Some(restored) = snapshots.restore(journal)
+        && let Some(look) = look_from(journal, restored, mark)?
+    {
+        return Ok(look);
     }
     // From the beginning no page is away, so that nothing can be missing.
     let beginning = Restored {
         state: SessionState::default(),
         pages: Pages::new(storage.clone(), state_dir.to_owned(), 0, 0),
         stand: Stand {
-            end: Position {
-                segment: 1,
-                offset: 0,
-                seq: Seq::ZERO,
-                sum: Sum::genesis(session),
-            },
+            end: Position { segment: 1, offset: 0, seq: Seq::ZERO, sum: Sum::genesis(session) },
             line: 0,
         },
     };
@@ -84,11 +76,7 @@ fn look_from(
     mark: Option<Mark>,
 ) -> Result<Option<Look>, JournalError> {
     let start = restored.start();
-    let Restored {
-        state,
-        pages,
-        stand,
-    } = restored;
+    let Restored { state, pages, stand } = restored;
     let mut look = Look {
         at: state.core.at,
         state,
@@ -102,13 +90,7 @@ fn look_from(
     let mut unreadable = false;
     let mut rewound = false;
     journal.walk(start, mark, &mut |found| match found {
-        Found::Event {
-            line,
-            segment,
-            offset,
-            end,
-            ended,
-        } => {
+        Found::Event { line, segment, offset, end, ended } => {
             if let Some(event) = line.event() {
                 if !look.pages.bring(&mut look.state, &event) {
                     unreadable = true;
@@ -122,12 +104,7 @@ fn look_from(
                 look.state.apply(&event);
                 look.at = look.at.max(event.at);
             }
-            look.end = Position {
-                segment,
-                offset: end,
-                seq: line.seq,
-                sum: line.sum,
-            };
+            look.end = Position { segment, offset: end, seq: line.seq, sum: line.sum };
             look.line = offset;
             look.ended = ended;
             ControlFlow::Continue(())
@@ -136,12 +113,7 @@ fn look_from(
             look.damage.push(damage);
             ControlFlow::Continue(())
         }
-        Found::Torn {
-            segment,
-            offset,
-            bytes,
-            ..
-        } => {
+        Found::Torn { segment, offset, bytes, .. } => {
             look.torn = Some((segment, offset, bytes));
             ControlFlow::Continue(())
         }
@@ -158,35 +130,20 @@ fn look_from(
 
 fn finish(journal: &Journal, look: &mut Look, mark: Option<Mark>) -> Result<(), JournalError> {
     let last = journal.segments()?.last().copied();
-    if let Some(last) = last {
-        if last.number > look.end.segment
-            && look
-                .torn
-                .is_none_or(|(segment, _, _)| segment != last.number)
-        {
-            // A segment that holds nothing but its header, or nothing that can be read.
-            let segment = journal.open_segment(last)?;
-            look.end = Position {
-                segment: last.number,
-                offset: segment.len()?,
-                ..look.end
-            };
-        }
+    if let Some(last) = last
+        && last.number > look.end.segment
+        && look.torn.is_none_or(|(segment, _, _)| segment != last.number)
+    {
+        // A segment that holds nothing but its header, or nothing that can be read.
+        let segment = journal.open_segment(last)?;
+        look.end = Position { segment: last.number, offset: segment.len()?, ..look.end };
     }
     if let Some(mark) = mark.filter(|mark| mark.seq > look.end.seq) {
         // Acknowledged events at the end are lost. The next line is chained to the last of them,
         // behind whatever bytes are left.
-        let name = SegmentName {
-            number: look.end.segment,
-            form: SegmentForm::Plain,
-        };
+        let name = SegmentName { number: look.end.segment, form: SegmentForm::Plain };
         let segment = journal.open_segment(name)?;
-        look.end = Position {
-            seq: mark.seq,
-            sum: mark.sum,
-            offset: segment.len()?,
-            ..look.end
-        };
+        look.end = Position { seq: mark.seq, sum: mark.sum, offset: segment.len()?, ..look.end };
         look.ended = last_byte_is_line_break(&segment)?;
         look.line = look.end.offset;
     }
@@ -281,19 +238,8 @@ fn fold_with_rewinds(
     look.torn = None;
     journal.walk(Start::beginning(), mark, &mut |found| {
         match found {
-            Found::Event {
-                line,
-                segment,
-                offset,
-                end,
-                ended,
-            } => {
-                look.end = Position {
-                    segment,
-                    offset: end,
-                    seq: line.seq,
-                    sum: line.sum,
-                };
+            Found::Event { line, segment, offset, end, ended } => {
+                look.end = Position { segment, offset: end, seq: line.seq, sum: line.sum };
                 look.line = offset;
                 look.ended = ended;
                 if let Some(event) = line.event() {
@@ -301,12 +247,9 @@ fn fold_with_rewinds(
                 }
             }
             Found::Damage(damage) => look.damage.push(damage),
-            Found::Torn {
-                segment,
-                offset,
-                bytes,
-                ..
-            } => look.torn = Some((segment, offset, bytes)),
+            Found::Torn { segment, offset, bytes, .. } => {
+                look.torn = Some((segment, offset, bytes))
+            }
         }
         ControlFlow::Continue(())
     })?;
@@ -334,27 +277,14 @@ pub(crate) fn mend(
 ) -> Result<Mended, JournalError> {
     let dir = journal.dir();
     let segments = journal.segments()?;
-    let mut active = segments
-        .last()
-        .copied()
-        .ok_or_else(|| JournalError::Damaged {
-            path: dir.to_owned(),
-            offset: 0,
-            reason: DamageReason::Missing.to_string(),
-        })?;
+    let mut active = segments.last().copied().ok_or_else(|| JournalError::Damaged {
+        path: dir.to_owned(),
+        offset: 0,
+        reason: DamageReason::Missing.to_string(),
+    })?;
     if let Some((number, offset, _)) = look.torn {
-        let path = dir.join(
-            SegmentName {
-                number,
-                form: SegmentForm::Plain,
-            }
-            .file_name(),
-        );
-        let io = |action, source| JournalError::Io {
-            action,
-            path: path.clone(),
-            source,
-        };
+        let path = dir.join(SegmentName { number, form: SegmentForm::Plain }.file_name());
+        let io = |action, source| JournalError::Io { action, path: path.clone(), source };
         if offset == 0 && number > 1 {
             // A segment that was begun and never came to hold anything.
             storage.remove(&path).map_err(|error| io("remove", error))?;
@@ -363,9 +293,7 @@ pub(crate) fn mend(
                 active = *before;
             }
         } else {
-            let file = storage
-                .open(&path, Access::Write)
-                .map_err(|error| io("open", error))?;
+            let file = storage.open(&path, Access::Write).map_err(|error| io("open", error))?;
             file.truncate(offset).map_err(|error| io("cut", error))?;
             file.sync().map_err(|error| io("sync", error))?;
         }
@@ -374,14 +302,8 @@ pub(crate) fn mend(
         return begin_segment(storage, journal, session, look, active.number + 1);
     }
     let path = dir.join(active.file_name());
-    let io = |action, source| JournalError::Io {
-        action,
-        path: path.clone(),
-        source,
-    };
-    let file = storage
-        .open(&path, Access::Write)
-        .map_err(|error| io("open", error))?;
+    let io = |action, source| JournalError::Io { action, path: path.clone(), source };
+    let file = storage.open(&path, Access::Write).map_err(|error| io("open", error))?;
     if look.end.segment != active.number {
         look.end = Position {
             segment: active.number,
@@ -426,34 +348,13 @@ fn begin_segment(
         prev: look.end.sum,
     }
     .write();
-    let path = journal.dir().join(
-        SegmentName {
-            number,
-            form: SegmentForm::Plain,
-        }
-        .file_name(),
-    );
-    let io = |action, source| JournalError::Io {
-        action,
-        path: path.clone(),
-        source,
-    };
-    let file = storage
-        .open(&path, Access::CreateNew)
-        .map_err(|error| io("create", error))?;
+    let path = journal.dir().join(SegmentName { number, form: SegmentForm::Plain }.file_name());
+    let io = |action, source| JournalError::Io { action, path: path.clone(), source };
+    let file = storage.open(&path, Access::CreateNew).map_err(|error| io("create", error))?;
     write_full(&*file, &header, 0).map_err(|error| io("write", error))?;
     file.sync().map_err(|error| io("sync", error))?;
-    storage
-        .sync_dir(journal.dir())
-        .map_err(|error| io("sync", error))?;
-    look.end = Position {
-        segment: number,
-        offset: header.len() as u64,
-        ..look.end
-    };
+    storage.sync_dir(journal.dir()).map_err(|error| io("sync", error))?;
+    look.end = Position { segment: number, offset: header.len() as u64, ..look.end };
     look.line = look.end.offset;
-    Ok(Mended {
-        durable: look.end.seq,
-        new_name: false,
-    })
+    Ok(Mended { durable: look.end.seq, new_name: false })
 }

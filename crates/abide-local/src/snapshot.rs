@@ -79,70 +79,40 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
         let slots = Slots::new(&dir, SLOTS);
-        Self {
-            storage,
-            dir,
-            slots,
-        }
+        Self { storage, dir, slots }
     }
 
     /// The newest snapshot that fits the journal.
     pub(crate) fn restore(&mut self, journal: &Journal) -> Option<Restored> {
         let roots = self.slots.read(&*self.storage);
-        roots
-            .iter()
-            .find_map(|root| self.restore_one(journal, root))
+        roots.iter().find_map(|root| self.restore_one(journal, root))
     }
 
     fn restore_one(&self, journal: &Journal, root: &[u8]) -> Option<Restored> {
         let root: Root<'_> = serde_json::from_slice(root).ok()?;
         let sum = Sum::from_ascii(root.sum.as_bytes())?;
-        let end = Position {
-            segment: root.segment,
-            offset: root.offset,
-            seq: root.seq,
-            sum,
-        };
-        let stand = Stand {
-            end,
-            line: root.line,
-        };
+        let end = Position { segment: root.segment, offset: root.offset, seq: root.seq, sum };
+        let stand = Stand { end, line: root.line };
         if !fits(journal, stand) {
             return None;
         }
         let state = SessionState::restore(root.state.get().as_bytes()).ok()?;
-        let pages = Pages::new(
-            self.storage.clone(),
-            self.dir.clone(),
-            root.pages,
-            root.live,
-        );
-        (state.core.seq == root.seq).then_some(Restored {
-            state,
-            pages,
-            stand,
-        })
+        let pages = Pages::new(self.storage.clone(), self.dir.clone(), root.pages, root.live);
+        (state.core.seq == root.seq).then_some(Restored { state, pages, stand })
     }
 
     /// Writes a snapshot whose pages [`Pages`] holds ready. It is a help to the next open: where
     /// it cannot be written, that one reads more.
     pub(crate) fn write(&mut self, taken: &Taken, stand: Stand) -> Result<(), JournalError> {
         let path = page_path(&self.dir, taken.file);
-        let io = |action, source| JournalError::Io {
-            action,
-            path: path.clone(),
-            source,
-        };
+        let io = |action, source| JournalError::Io { action, path: path.clone(), source };
         if !taken.bytes.is_empty() || taken.at == 0 {
-            let file = self
-                .storage
-                .open(&path, Access::Create)
-                .map_err(|error| io("open", error))?;
+            let file =
+                self.storage.open(&path, Access::Create).map_err(|error| io("open", error))?;
             write_full(&*file, &taken.bytes, taken.at).map_err(|error| io("write", error))?;
         }
-        let state = std::str::from_utf8(&taken.root)
-            .ok()
-            .and_then(|text| serde_json::from_str(text).ok());
+        let state =
+            std::str::from_utf8(&taken.root).ok().and_then(|text| serde_json::from_str(text).ok());
         let Some(state) = state else { return Ok(()) };
         let sum = stand.end.sum.to_string();
         let root = Root {
@@ -155,10 +125,7 @@ impl Snapshots {
             live: taken.live,
             state,
         };
-        self.slots.write(
-            &*self.storage,
-            &serde_json::to_vec(&root).unwrap_or_default(),
-        )?;
+        self.slots.write(&*self.storage, &serde_json::to_vec(&root).unwrap_or_default())?;
         if let Some(old) = taken.file.checked_sub(2) {
             let _ = self.storage.remove(&page_path(&self.dir, old));
         }
@@ -169,10 +136,7 @@ impl Snapshots {
 /// Is the line that a snapshot calls the last there, whole, and the one it means?
 fn fits(journal: &Journal, stand: Stand) -> bool {
     let read = || -> Option<bool> {
-        let name = SegmentName {
-            number: stand.end.segment,
-            form: SegmentForm::Plain,
-        };
+        let name = SegmentName { number: stand.end.segment, form: SegmentForm::Plain };
         let segment = journal.open_segment(name).ok()?;
         let len = usize::try_from(stand.end.offset.checked_sub(stand.line)?).ok()?;
         if len > abide_journal::MAX_LINE || segment.len().ok()? < stand.end.offset {
@@ -215,31 +179,19 @@ pub(crate) struct Pages {
 
 impl Pages {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, file: u64, live: u64) -> Self {
-        Self {
-            storage,
-            dir,
-            file,
-            open: None,
-            end: None,
-            ready: Vec::new(),
-            live,
-        }
+        Self { storage, dir, file, open: None, end: None, ready: Vec::new(), live }
     }
 
     fn read(&mut self, page: PageRef) -> Option<Vec<u8>> {
         let file = match &self.open {
             Some(file) => file.clone(),
             None => {
-                let file = self
-                    .storage
-                    .open(&page_path(&self.dir, self.file), Access::Read)
-                    .ok()?;
+                let file =
+                    self.storage.open(&page_path(&self.dir, self.file), Access::Read).ok()?;
                 self.open.insert(file).clone()
             }
         };
-        let len = usize::try_from(page.1)
-            .ok()
-            .filter(|len| *len <= MAX_PAGE)?;
+        let len = usize::try_from(page.1).ok().filter(|len| *len <= MAX_PAGE)?;
         let mut bytes = vec![0; PAGE_HEAD + len];
         if read_full(&*file, &mut bytes, page.0).ok()? < bytes.len() {
             return None;
@@ -287,11 +239,7 @@ impl Pages {
     pub(crate) fn take(&mut self, state: &mut SessionState) -> Option<Taken> {
         if self.end.is_none() {
             let path = page_path(&self.dir, self.file);
-            let len = self
-                .storage
-                .open(&path, Access::Read)
-                .ok()
-                .and_then(|file| file.len().ok());
+            let len = self.storage.open(&path, Access::Read).ok().and_then(|file| file.len().ok());
             self.end = Some(len.unwrap_or(0));
         }
         if self.end? > REWRITE && self.end? > self.live.saturating_mul(4) {
@@ -311,13 +259,7 @@ impl Pages {
         self.end = Some(at + bytes.len() as u64);
         // Pages that are replaced are not live any more; how many is not worth knowing exactly.
         self.live = self.live.max(bytes.len() as u64);
-        Some(Taken {
-            file: self.file,
-            at,
-            bytes,
-            root,
-            live: self.live,
-        })
+        Some(Taken { file: self.file, at, bytes, root, live: self.live })
     }
 }
 
@@ -333,15 +275,7 @@ impl PageSink for Pages {
 }
 
 fn page_head(content: &[u8]) -> Vec<u8> {
-    let mut head = u32::try_from(content.len())
-        .unwrap_or(u32::MAX)
-        .to_le_bytes()
-        .to_vec();
-    head.extend_from_slice(
-        blake3::hash(content)
-            .as_bytes()
-            .get(..16)
-            .unwrap_or_default(),
-    );
+    let mut head = u32::try_from(content.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    head.extend_from_slice(blake3::hash(content).as_bytes().get(..16).unwrap_or_default());
     head
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, Appender, Disk, Identity, Journal, JournalError, Lock, LockMode, Packs, Storage,
-    Watermark, read_full, write_full,
+    Access, AppendTo, Appender, Disk, Identity, Journal, JournalError, Lock, LockMode, Packs,
+    Storage, Watermark, read_full, write_full,
 };
 use abide_model::{
     Kind, NewEvent, NewSession, Payload, Pending, ReadNote, Recovery, SessionCreated, SessionId,
@@ -73,37 +73,24 @@ const GITIGNORE: &str = "*\n";
 impl LocalStore {
     /// Opens the store in this directory.
     pub fn open(root: &Path, options: Options) -> Result<Self, StoreError> {
-        let layout = StoreLayout {
-            root: root.to_owned(),
-        };
+        let layout = StoreLayout { root: root.to_owned() };
         let config = Config::read(&*options.storage, &layout.config())?;
         let packs = Arc::new(Packs::new(options.storage.clone(), layout.objects()));
-        Ok(Self {
-            layout,
-            options,
-            config,
-            packs,
-        })
+        Ok(Self { layout, options, config, packs })
     }
 
     /// Makes a store in this directory; one that is there is opened.
     pub fn init(root: &Path, options: Options) -> Result<Self, StoreError> {
-        let layout = StoreLayout {
-            root: root.to_owned(),
-        };
+        let layout = StoreLayout { root: root.to_owned() };
         let storage = &*options.storage;
         if storage.open(&layout.config(), Access::Read).is_ok() {
             return Self::open(root, options);
         }
         for dir in [root.to_owned(), layout.sessions(), layout.objects()] {
-            storage
-                .make_dir(&dir)
-                .map_err(storage_error("cannot create", &dir))?;
+            storage.make_dir(&dir).map_err(storage_error("cannot create", &dir))?;
         }
         // A store is there when its configuration is: everything else is durable before.
-        storage
-            .sync_dir(root)
-            .map_err(storage_error("cannot sync", root))?;
+        storage.sync_dir(root).map_err(storage_error("cannot sync", root))?;
         let ignore = root.join(".gitignore");
         match storage.open(&ignore, Access::CreateNew) {
             Ok(file) => {
@@ -114,13 +101,9 @@ impl LocalStore {
             Err(error) => return Err(storage_error("cannot create", &ignore)(error)),
         }
         Config::write_default(storage, &layout.config())?;
-        storage
-            .sync_dir(root)
-            .map_err(storage_error("cannot sync", root))?;
+        storage.sync_dir(root).map_err(storage_error("cannot sync", root))?;
         if let Some(parent) = root.parent() {
-            storage
-                .sync_dir(parent)
-                .map_err(storage_error("cannot sync", parent))?;
+            storage.sync_dir(parent).map_err(storage_error("cannot sync", parent))?;
         }
         Self::open(root, options)
     }
@@ -154,10 +137,7 @@ impl LocalStore {
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.layout.sessions();
-        let mut names = self
-            .storage()
-            .list(&dir)
-            .map_err(storage_error("cannot list", &dir))?;
+        let mut names = self.storage().list(&dir).map_err(storage_error("cannot list", &dir))?;
         names.retain(|name| short_of(name).is_some());
         // The name starts with the time.
         names.sort_unstable_by(|a, b| b.cmp(a));
@@ -167,10 +147,7 @@ impl LocalStore {
     /// Files and directories among the sessions that are none.
     pub fn foreign_files(&self) -> Result<Vec<PathBuf>, StoreError> {
         let dir = self.layout.sessions();
-        let names = self
-            .storage()
-            .list(&dir)
-            .map_err(storage_error("cannot list", &dir))?;
+        let names = self.storage().list(&dir).map_err(storage_error("cannot list", &dir))?;
         Ok(names
             .iter()
             .filter(|name| short_of(name).is_none())
@@ -190,11 +167,7 @@ impl LocalStore {
         };
         let marked = || Watermark::read(&**self.storage(), &layout.watermark()).is_some();
         // A session that was made and lost all its events is not one that was never made.
-        Ok(if identity == Identity::Empty && marked() {
-            Identity::Unknown
-        } else {
-            identity
-        })
+        Ok(if identity == Identity::Empty && marked() { Identity::Unknown } else { identity })
     }
 
     fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
@@ -216,25 +189,16 @@ impl LocalStore {
                 Identity::Empty => break,
             }
         }
-        Err(StoreError::NoSession {
-            reference: id.to_string(),
-        })
+        Err(StoreError::NoSession { reference: id.to_string() })
     }
 
     pub(crate) fn reader(&self, id: SessionId) -> Result<LocalReader, StoreError> {
         let layout = self.layout_of(id)?;
-        Ok(LocalReader::new(
-            self.storage().clone(),
-            id,
-            &layout,
-            self.packs.clone(),
-        ))
+        Ok(LocalReader::new(self.storage().clone(), id, &layout, self.packs.clone()))
     }
 
     fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
-        let none = || StoreError::NoSession {
-            reference: reference.to_string(),
-        };
+        let none = || StoreError::NoSession { reference: reference.to_string() };
         match reference {
             SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
             SessionRef::Latest => {
@@ -245,10 +209,10 @@ impl LocalStore {
                 newest.ok_or_else(none)
             }
             SessionRef::Key(key) => {
-                if let Some(id) = keys::get(&**self.storage(), &self.layout.keys(), key) {
-                    if self.layout_of(id).is_ok() {
-                        return Ok(id);
-                    }
+                if let Some(id) = keys::get(&**self.storage(), &self.layout.keys(), key)
+                    && self.layout_of(id).is_ok()
+                {
+                    return Ok(id);
                 }
                 self.search_key(key)?.ok_or_else(none)
             }
@@ -282,10 +246,10 @@ impl LocalStore {
     /// Asks every session for its key.
     fn search_key(&self, key: &str) -> Result<Option<SessionId>, StoreError> {
         for name in self.names()? {
-            if let Some(id) = self.id_of(&self.layout.session(&name)) {
-                if self.key_of(id)?.as_deref() == Some(key) {
-                    return Ok(Some(id));
-                }
+            if let Some(id) = self.id_of(&self.layout.session(&name))
+                && self.key_of(id)?.as_deref() == Some(key)
+            {
+                return Ok(Some(id));
             }
         }
         Ok(None)
@@ -294,18 +258,15 @@ impl LocalStore {
     fn key_of(&self, id: SessionId) -> Result<Option<String>, StoreError> {
         let mut key = None;
         let reader = self.reader(id)?;
-        let walked = reader
-            .journal()
-            .walk(abide_journal::Start::beginning(), None, &mut |found| {
-                if let abide_journal::Found::Event { line, .. } = found {
-                    if let Some(Ok(abide_model::Fact::SessionCreated(created))) =
-                        line.event().map(|event| event.fact())
-                    {
-                        key = created.fields.key;
-                    }
-                }
-                std::ops::ControlFlow::Break(())
-            });
+        let walked = reader.journal().walk(abide_journal::Start::beginning(), None, &mut |found| {
+            if let abide_journal::Found::Event { line, .. } = found
+                && let Some(Ok(abide_model::Fact::SessionCreated(created))) =
+                    line.event().map(|event| event.fact())
+            {
+                key = created.fields.key;
+            }
+            std::ops::ControlFlow::Break(())
+        });
         walked.map_err(store_error)?;
         Ok(key)
     }
@@ -318,10 +279,10 @@ impl LocalStore {
         let keys = Keys::lock(self.storage(), self.layout.keys())?;
         if !keys.complete() {
             for name in self.names()? {
-                if let Some(id) = self.id_of(&self.layout.session(&name)) {
-                    if let Some(key) = self.key_of(id)? {
-                        keys.put(&key, id)?;
-                    }
+                if let Some(id) = self.id_of(&self.layout.session(&name))
+                    && let Some(key) = self.key_of(id)?
+                {
+                    keys.put(&key, id)?;
                 }
             }
             keys.set_complete()?;
@@ -349,30 +310,18 @@ impl LocalStore {
         let storage = self.storage();
         let layout = self.free_layout(id)?;
         for dir in [layout.dir.clone(), layout.journal(), layout.state()] {
-            storage
-                .make_dir(&dir)
-                .map_err(storage_error("cannot create", &dir))?;
+            storage.make_dir(&dir).map_err(storage_error("cannot create", &dir))?;
         }
         let lock = self.lock_session(id, &layout, Duration::from_secs(2))?;
         // What a crash left of an earlier try to make this session; nothing was acknowledged in it.
         let journal = Journal::new(storage.clone(), layout.journal());
         for name in journal.segments().map_err(store_error)? {
             let path = layout.journal().join(name.file_name());
-            storage
-                .remove(&path)
-                .map_err(storage_error("cannot remove", &path))?;
+            storage.remove(&path).map_err(storage_error("cannot remove", &path))?;
         }
         let new_names = vec![layout.journal(), layout.dir.clone(), self.layout.sessions()];
-        let appender = Appender::create(
-            storage.clone(),
-            layout.journal(),
-            id,
-            lock,
-            &layout.watermark(),
-            self.config.journal.segment_bytes,
-            new_names,
-        )
-        .map_err(store_error)?;
+        let appender =
+            Appender::create(self.append_to(id, &layout), lock, new_names).map_err(store_error)?;
         let writer = LocalWriter::new(Opened {
             storage: storage.clone(),
             env: self.options.env.clone(),
@@ -391,10 +340,7 @@ impl LocalStore {
             snapshot_every: self.options.snapshot_every,
             sealer: None,
         })?;
-        let created = SessionCreated {
-            session: id,
-            fields: session.fields,
-        };
+        let created = SessionCreated { session: id, fields: session.fields };
         let data = Payload::of(&created).map_err(|source| {
             StoreError::Append(abide_model::AppendError::Input {
                 index: 0,
@@ -402,6 +348,16 @@ impl LocalStore {
             })
         })?;
         writer.begin(NewEvent::new(Kind::SESSION_CREATED, data))
+    }
+
+    fn append_to(&self, session: SessionId, layout: &SessionLayout) -> AppendTo {
+        AppendTo {
+            storage: self.storage().clone(),
+            dir: layout.journal(),
+            session,
+            watermark: layout.watermark(),
+            limit: self.config.journal.segment_bytes,
+        }
     }
 
     /// The directory that a new session gets: of two whose names would be the same, the second
@@ -437,10 +393,7 @@ impl LocalStore {
                 return Ok(lock);
             }
             if Instant::now() >= until {
-                return Err(StoreError::Held {
-                    session,
-                    holder: self.holder_of(&path),
-                });
+                return Err(StoreError::Held { session, holder: self.holder_of(&path) });
             }
             std::thread::sleep(pause.min(until.saturating_duration_since(Instant::now())));
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -449,14 +402,11 @@ impl LocalStore {
 
     /// Writes into the lock's file who holds it, for the message that others get.
     fn name_holder(&self, path: &Path) {
-        let holder = WriterHolder {
-            since: (self.options.env.now)(),
-            ..self.options.env.holder.clone()
-        };
-        if let (Ok(file), Ok(json)) = (
-            self.storage().open(path, Access::Write),
-            serde_json::to_vec(&holder),
-        ) {
+        let holder =
+            WriterHolder { since: (self.options.env.now)(), ..self.options.env.holder.clone() };
+        if let (Ok(file), Ok(json)) =
+            (self.storage().open(path, Access::Write), serde_json::to_vec(&holder))
+        {
             let _ = file.truncate(0);
             let _ = write_full(&*file, &json, 0);
         }
@@ -486,15 +436,9 @@ impl LocalStore {
             .map_err(storage_error("cannot create", &layout.state()))?;
         let mark = Watermark::read(&**storage, &layout.watermark());
         let mut snapshots = Snapshots::new(storage.clone(), layout.state());
-        let mut look = recovery::look(
-            &journal,
-            &mut snapshots,
-            session,
-            mark,
-            storage,
-            &layout.state(),
-        )
-        .map_err(store_error)?;
+        let mut look =
+            recovery::look(&journal, &mut snapshots, session, mark, storage, &layout.state())
+                .map_err(store_error)?;
         let notes = notes_of(&look);
         let recovered = recovery_of(&look);
         let mended =
@@ -504,18 +448,9 @@ impl LocalStore {
         } else {
             Vec::new()
         };
-        let appender = Appender::resume(
-            storage.clone(),
-            layout.journal(),
-            session,
-            lock,
-            &layout.watermark(),
-            self.config.journal.segment_bytes,
-            look.end,
-            mended.durable,
-            new_names,
-        )
-        .map_err(store_error)?;
+        let to = self.append_to(session, &layout);
+        let appender =
+            Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
         LocalWriter::new(Opened {
             storage: storage.clone(),
             env: self.options.env.clone(),
@@ -527,10 +462,7 @@ impl LocalStore {
             pages: look.pages,
             at: look.at,
             durable: mended.durable,
-            stand: Some(Stand {
-                end: look.end,
-                line: look.line,
-            }),
+            stand: Some(Stand { end: look.end, line: look.line }),
             recovered,
             notes,
             object_bytes: self.config.journal.object_bytes,
@@ -548,10 +480,8 @@ impl LocalStore {
 
     fn list_now(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let names = self.names()?;
-        let sessions: Vec<_> = names
-            .iter()
-            .filter_map(|name| self.id_of(&self.layout.session(name)))
-            .collect();
+        let sessions: Vec<_> =
+            names.iter().filter_map(|name| self.id_of(&self.layout.session(name))).collect();
         let mut shorts: Vec<_> = sessions.iter().map(|id| id.short(12)).collect();
         shorts.sort_unstable();
         let unique = |id: &SessionId| {
@@ -559,22 +489,11 @@ impl LocalStore {
             let length = (SessionId::SHORT..12).find(|length| {
                 let prefix = id.short(*length);
                 let from = shorts.partition_point(|short| short.as_str() < prefix.as_str());
-                shorts
-                    .iter()
-                    .skip(from)
-                    .take_while(|short| short.starts_with(&prefix))
-                    .count()
-                    <= 1
+                shorts.iter().skip(from).take_while(|short| short.starts_with(&prefix)).count() <= 1
             });
             length.map_or(whole, |length| id.short(length))
         };
-        Ok(sessions
-            .iter()
-            .map(|id| SessionSummary {
-                id: *id,
-                short: unique(id),
-            })
-            .collect())
+        Ok(sessions.iter().map(|id| SessionSummary { id: *id, short: unique(id) }).collect())
     }
 }
 
@@ -594,11 +513,7 @@ fn notes_of(look: &recovery::Look) -> Vec<ReadNote> {
 /// What the journal is told of a recovery, where there was something to recover.
 fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
     // Damage that an earlier writer has named already is not named again.
-    let lost: Vec<_> = look
-        .lost()
-        .into_iter()
-        .filter(|(_, last)| *last == look.end.seq)
-        .collect();
+    let lost: Vec<_> = look.lost().into_iter().filter(|(_, last)| *last == look.end.seq).collect();
     let cut_bytes = look.torn.map_or(0, |(_, _, bytes)| bytes);
     (cut_bytes > 0 || !lost.is_empty()).then(|| Recovery {
         strategy: "tail".to_owned(),

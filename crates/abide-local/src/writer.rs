@@ -99,19 +99,16 @@ impl Commit for Committer {
         self.appender.commit(&batch.lines, batch.last, durability)?;
         let end = self.appender.end();
         if batch.last_line > 0 {
-            self.stand = Some(Stand {
-                end,
-                line: end.offset.saturating_sub(batch.last_line),
-            });
+            self.stand = Some(Stand { end, line: end.offset.saturating_sub(batch.last_line) });
         }
         if let (Some(taken), Some(stand)) = (&batch.snapshot, self.stand) {
             // A help to the next open, nothing more: a failure here costs that one a longer read.
             let _ = self.snapshots.write(taken, stand);
         }
-        if end.segment != before {
-            if let Some(sealer) = &mut self.sealer {
-                sealer.start(&self.storage, &self.journal_dir);
-            }
+        if end.segment != before
+            && let Some(sealer) = &mut self.sealer
+        {
+            sealer.start(&self.storage, &self.journal_dir);
         }
         Ok(())
     }
@@ -142,11 +139,7 @@ impl Staging {
         self.seq = seq;
         self.objects |= !objects.is_empty();
         self.since_snapshot += 1;
-        Ok(Acknowledged {
-            seq,
-            anomaly,
-            repeated: false,
-        })
+        Ok(Acknowledged { seq, anomaly, repeated: false })
     }
 
     fn fold(&mut self, event: &Event) -> Result<Option<Anomaly>, JournalError> {
@@ -186,11 +179,7 @@ pub(crate) struct Sealer {
 
 impl Sealer {
     fn start(&mut self, storage: &Arc<dyn Storage>, dir: &std::path::Path) {
-        if self
-            .running
-            .as_ref()
-            .is_some_and(|running| !running.is_finished())
-        {
+        if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
             return;
         }
         let (storage, dir, stop) = (storage.clone(), dir.to_owned(), self.stop.clone());
@@ -198,10 +187,7 @@ impl Sealer {
             // A segment that cannot be sealed stays plain, which is no harm.
             let _ = seal_all(&storage, &dir, &|| stop.load(Ordering::Relaxed));
         };
-        self.running = std::thread::Builder::new()
-            .name("abide-seal".to_owned())
-            .spawn(work)
-            .ok();
+        self.running = std::thread::Builder::new().name("abide-seal".to_owned()).spawn(work).ok();
     }
 }
 
@@ -222,23 +208,11 @@ pub(crate) fn seal_all(
 ) -> Result<u64, JournalError> {
     let segments = Journal::new(storage.clone(), dir.to_owned()).segments()?;
     let mut sealed = 0;
-    for name in segments
-        .iter()
-        .rev()
-        .skip(1)
-        .rev()
-        .filter(|name| name.form == SegmentForm::Plain)
-    {
+    for name in segments.iter().rev().skip(1).rev().filter(|name| name.form == SegmentForm::Plain) {
         if stop() {
             break;
         }
-        sealed += u64::from(
-            SealPlan {
-                dir,
-                number: name.number,
-            }
-            .apply(&**storage, stop)?,
-        );
+        sealed += u64::from(SealPlan { dir, number: name.number }.apply(&**storage, stop)?);
     }
     Ok(sealed)
 }
@@ -301,10 +275,8 @@ impl LocalWriter {
         let mut secret = [0; 32];
         (opened.env.random)(&mut secret);
         let holder = opened.env.holder.to_string();
-        let mut opening = vec![system_event(
-            Kind::WRITER_OPENED,
-            &WriterOpened { epoch, by: holder },
-        )?];
+        let mut opening =
+            vec![system_event(Kind::WRITER_OPENED, &WriterOpened { epoch, by: holder })?];
         let mend_now = opened.recovered.is_some();
         if let Some(recovered) = &opened.recovered {
             opening.push(system_event(Kind::RECOVERY_PERFORMED, recovered)?);
@@ -348,14 +320,7 @@ impl LocalWriter {
             closed: AtomicBool::new(false),
         };
         if mend_now {
-            writer
-                .stage(
-                    Vec::new(),
-                    Durability::Synced,
-                    OddEvents::Keep,
-                    Opening::Now,
-                )?
-                .wait()?;
+            writer.stage(Vec::new(), Durability::Synced, OddEvents::Keep, Opening::Now)?.wait()?;
         }
         Ok(writer)
     }
@@ -364,13 +329,7 @@ impl LocalWriter {
     pub(crate) fn begin(&self, created: NewEvent) -> Result<(), StoreError> {
         let prepared = vec![(unplaced(created), Vec::new())];
         self.shared.queue.look(|staging| staging.opening.clear());
-        self.stage(
-            prepared,
-            Durability::Synced,
-            OddEvents::Keep,
-            Opening::WithFirst,
-        )?
-        .wait()?;
+        self.stage(prepared, Durability::Synced, OddEvents::Keep, Opening::WithFirst)?.wait()?;
         Ok(())
     }
 
@@ -380,10 +339,7 @@ impl LocalWriter {
         let (data, leaves) = data.take_leaves(self.object_bytes);
         let mut refs = Vec::with_capacity(leaves.len());
         if !leaves.is_empty() {
-            let mut writer = self
-                .pack_writer
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut writer = self.pack_writer.lock().unwrap_or_else(PoisonError::into_inner);
             if writer.is_none() {
                 *writer = Some(PackWriter::open(self.packs.clone())?);
             }
@@ -428,11 +384,7 @@ impl LocalWriter {
                 if let Some(seq) = event.key.as_ref().and_then(|key| staging.state.key(key)) {
                     // Acknowledged when the first one is.
                     last = last.max(seq);
-                    acknowledged.push(Acknowledged {
-                        seq,
-                        anomaly: None,
-                        repeated: true,
-                    });
+                    acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
                     continue;
                 }
                 staging.open(durable).map_err(stopped)?;
@@ -447,12 +399,7 @@ impl LocalWriter {
             Ok(((acknowledged, last), staging.seq))
         });
         let (acknowledged, last) = staged?;
-        Ok(Ticket::new(
-            acknowledged,
-            last,
-            durability,
-            self.shared.clone(),
-        ))
+        Ok(Ticket::new(acknowledged, last, durability, self.shared.clone()))
     }
 
     fn finish(&self) -> Result<(), StoreError> {
@@ -468,30 +415,21 @@ impl LocalWriter {
             let closing = NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into()));
             let closing = vec![(unplaced(closing), Vec::new())];
             closed = self
-                .stage(
-                    closing,
-                    Durability::Buffered,
-                    OddEvents::Keep,
-                    Opening::WithFirst,
-                )
+                .stage(closing, Durability::Buffered, OddEvents::Keep, Opening::WithFirst)
                 .and_then(|ticket| ticket.wait().map(|_| ()));
         }
-        let snapshot = queue.look(|staging| {
-            if staging.since_snapshot > 0 {
-                staging.take_snapshot()
-            } else {
-                None
-            }
-        });
-        if let Some(mut committer) = queue.close() {
-            if let (Ok(()), Some(taken), Some(stand)) = (&closed, &snapshot, committer.stand) {
-                let _ = committer.snapshots.write(taken, stand);
-            }
+        let snapshot =
+            queue.look(
+                |staging| {
+                    if staging.since_snapshot > 0 { staging.take_snapshot() } else { None }
+                },
+            );
+        if let Some(mut committer) = queue.close()
+            && let (Ok(()), Some(taken), Some(stand)) = (&closed, &snapshot, committer.stand)
+        {
+            let _ = committer.snapshots.write(taken, stand);
         }
-        self.pack_writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.pack_writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(closed?)
     }
 }
@@ -510,7 +448,10 @@ struct Saved {
     seq: Seq,
     sum: Sum,
     last_line: u64,
+    objects: bool,
+    since_snapshot: u64,
     opening: Vec<Event>,
+    announced: bool,
 }
 
 impl Staging {
@@ -529,7 +470,10 @@ impl Staging {
             seq: self.seq,
             sum: self.sum,
             last_line: self.last_line,
+            objects: self.objects,
+            since_snapshot: self.since_snapshot,
             opening: self.opening.clone(),
+            announced: self.announced,
         }
     }
 
@@ -539,7 +483,10 @@ impl Staging {
         self.seq = saved.seq;
         self.sum = saved.sum;
         self.last_line = saved.last_line;
+        self.objects = saved.objects;
+        self.since_snapshot = saved.since_snapshot;
         self.opening.clone_from(&saved.opening);
+        self.announced = saved.announced;
     }
 }
 
@@ -554,16 +501,11 @@ impl SessionWriter for LocalWriter {
         for (index, event) in events.iter().enumerate() {
             let reserved = RESERVED.contains(&event.kind);
             let checked = if reserved {
-                Err(InputError::Reserved {
-                    kind: event.kind.to_string(),
-                })
+                Err(InputError::Reserved { kind: event.kind.to_string() })
             } else {
                 event.check(&self.limits)
             };
-            checked.map_err(|source| AppendError::Input {
-                index,
-                source: Arc::new(source),
-            })?;
+            checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
             has_rewind |= event.kind == Kind::SESSION_REWOUND;
         }
         if has_rewind {
@@ -574,25 +516,15 @@ impl SessionWriter for LocalWriter {
             safe: self.shared.queue.synced(),
             source: Arc::new(error),
         };
-        let prepared: Result<Vec<_>, _> = events
-            .into_iter()
-            .map(|event| self.prepare(event))
-            .collect();
-        self.stage(
-            prepared.map_err(stopped)?,
-            durability,
-            odd,
-            Opening::WithFirst,
-        )
+        let prepared: Result<Vec<_>, _> =
+            events.into_iter().map(|event| self.prepare(event)).collect();
+        self.stage(prepared.map_err(stopped)?, durability, odd, Opening::WithFirst)
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {
         let queue = &self.shared.queue;
         let whole = queue.look(|staging| {
-            staging
-                .pages
-                .bring_all(&mut staging.state)
-                .then(|| staging.state.clone())
+            staging.pages.bring_all(&mut staging.state).then(|| staging.state.clone())
         });
         match whole {
             Some(state) => Ok(state),
@@ -633,10 +565,7 @@ fn unplaced(new: NewEvent) -> Event {
 
 fn system_event<T: serde::Serialize>(kind: Kind, fact: &T) -> Result<Event, StoreError> {
     let data = Payload::of(fact).map_err(|source| {
-        StoreError::Append(AppendError::Input {
-            index: 0,
-            source: Arc::new(source),
-        })
+        StoreError::Append(AppendError::Input { index: 0, source: Arc::new(source) })
     })?;
     Ok(unplaced(NewEvent::new(kind, data)))
 }

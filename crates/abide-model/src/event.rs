@@ -126,15 +126,7 @@ impl NewEvent {
     /// An event of this kind with this data and nothing else.
     #[must_use]
     pub const fn new(kind: Kind, data: Payload) -> Self {
-        Self {
-            kind,
-            data,
-            occurred: None,
-            turn: None,
-            task: None,
-            lane: None,
-            key: None,
-        }
+        Self { kind, data, occurred: None, turn: None, task: None, lane: None, key: None }
     }
 
     /// Reads `{"kind":…,"data":{…},"key":…,"occurred":…,"turn":…,"task":…,"lane":…}`.
@@ -144,29 +136,22 @@ impl NewEvent {
 
     /// [`NewEvent::parse`] of bytes that may not be UTF-8.
     pub fn parse_bytes(line: &[u8], limits: &Limits) -> Result<Self, InputError> {
-        let text = std::str::from_utf8(line).map_err(|error| InputError::NotUtf8 {
-            at: error.valid_up_to(),
-        })?;
+        let text = std::str::from_utf8(line)
+            .map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })?;
         Self::parse_within(text, limits)
     }
 
     /// [`NewEvent::parse`] within limits of the caller's.
     pub fn parse_within(text: &str, limits: &Limits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
-            return Err(InputError::TooLarge {
-                limit: limits.event_bytes,
-            });
+            return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
         let wire: Wire<'_> = serde_json::from_str(text).map_err(InputError::json)?;
-        let kind = Kind::new(&wire.kind).ok_or_else(|| InputError::BadKind {
-            kind: wire.kind.chars().take(80).collect(),
-        })?;
+        let kind = Kind::new(&wire.kind)
+            .ok_or_else(|| InputError::BadKind { kind: wire.kind.chars().take(80).collect() })?;
         let name = |field, value: Option<Cow<'_, str>>| match value {
             Some(value) if value.is_empty() || value.len() > limits.name_bytes => {
-                Err(InputError::BadName {
-                    field,
-                    limit: limits.name_bytes,
-                })
+                Err(InputError::BadName { field, limit: limits.name_bytes })
             }
             value => Ok(value.map(Cow::into_owned)),
         };
@@ -215,9 +200,7 @@ impl NewEvent {
     /// Checks what the fields of a directly built event must keep to.
     pub fn check(&self, limits: &Limits) -> Result<(), InputError> {
         if self.data.as_str().len() > limits.event_bytes {
-            return Err(InputError::TooLarge {
-                limit: limits.event_bytes,
-            });
+            return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
         let names = [
             ("task", self.task.as_ref().map(TaskId::as_str)),
@@ -226,10 +209,7 @@ impl NewEvent {
         ];
         for (field, value) in names {
             if value.is_some_and(|value| value.is_empty() || value.len() > limits.name_bytes) {
-                return Err(InputError::BadName {
-                    field,
-                    limit: limits.name_bytes,
-                });
+                return Err(InputError::BadName { field, limit: limits.name_bytes });
             }
         }
         Ok(())
@@ -259,9 +239,7 @@ mod tests {
     #[test]
     fn an_event_is_read_and_written_verbatim() {
         let text = r#"{"kind":"x.y","data":{"n":123456789012345678901234567890,"n":1},"key":"k","occurred":"2026-01-02T03:04:05+01:00","lane":"a\"b"}"#;
-        let event = NewEvent::parse(text)
-            .unwrap()
-            .into_event(Seq(7), Timestamp::from_millis(0));
+        let event = NewEvent::parse(text).unwrap().into_event(Seq(7), Timestamp::from_millis(0));
         assert_eq!(
             event.to_json(),
             r#"{"seq":7,"at":"1970-01-01T00:00:00.000Z","kind":"x.y","lane":"a\"b","key":"k","occurred":"2026-01-02T02:04:05.000Z","data":{"n":123456789012345678901234567890,"n":1}}"#
@@ -278,25 +256,15 @@ mod tests {
         assert_eq!(code(r#"{"kind":"A","data":{}}"#), "bad_kind");
         assert_eq!(code(r#"{"kind":"a","data":[]}"#), "not_an_object");
         assert_eq!(code(r#"{"kind":"a","data":{},"key":""}"#), "bad_name");
-        assert_eq!(
-            code(r#"{"kind":"a","data":{},"occurred":"yesterday"}"#),
-            "bad_time"
-        );
+        assert_eq!(code(r#"{"kind":"a","data":{},"occurred":"yesterday"}"#), "bad_time");
         let bytes = b"{\"kind\":\"a\xff\",\"data\":{}}";
         assert_eq!(
-            NewEvent::parse_bytes(bytes, &Limits::default())
-                .unwrap_err()
-                .code(),
+            NewEvent::parse_bytes(bytes, &Limits::default()).unwrap_err().code(),
             "not_utf8"
         );
-        let small = Limits {
-            event_bytes: 10,
-            ..Limits::default()
-        };
+        let small = Limits { event_bytes: 10, ..Limits::default() };
         assert_eq!(
-            NewEvent::parse_within(r#"{"kind":"a","data":{}}"#, &small)
-                .unwrap_err()
-                .code(),
+            NewEvent::parse_within(r#"{"kind":"a","data":{}}"#, &small).unwrap_err().code(),
             "too_large"
         );
     }

@@ -83,9 +83,7 @@ impl FromStr for SessionId {
         if text.len() != 36 {
             return Err(IdError::Session(text.to_owned()));
         }
-        uuid::Uuid::try_parse(text)
-            .map(Self)
-            .map_err(|_| IdError::Session(text.to_owned()))
+        uuid::Uuid::try_parse(text).map(Self).map_err(|_| IdError::Session(text.to_owned()))
     }
 }
 

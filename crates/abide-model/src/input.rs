@@ -13,11 +13,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            event_bytes: 64 << 20,
-            depth: 100,
-            name_bytes: 512,
-        }
+        Self { event_bytes: 64 << 20, depth: 100, name_bytes: 512 }
     }
 }
 
@@ -94,8 +90,6 @@ impl InputError {
     }
 
     pub(crate) fn json(error: serde_json::Error) -> Self {
-        Self::NotJson {
-            reason: error.to_string(),
-        }
+        Self::NotJson { reason: error.to_string() }
     }
 }

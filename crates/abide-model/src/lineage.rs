@@ -42,10 +42,7 @@ impl Lineage {
     #[must_use]
     pub fn contains(&self, seq: Seq) -> bool {
         let after = self.ranges.partition_point(|(start, _)| *start <= seq);
-        after
-            .checked_sub(1)
-            .and_then(|at| self.ranges.get(at))
-            .is_some_and(|(_, end)| seq <= *end)
+        after.checked_sub(1).and_then(|at| self.ranges.get(at)).is_some_and(|(_, end)| seq <= *end)
     }
 
     /// The live ranges, in order.

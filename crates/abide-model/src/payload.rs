@@ -65,9 +65,7 @@ impl Payload {
     /// Takes a caller's JSON, checked against `limits`.
     pub fn new(text: &str, limits: &Limits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
-            return Err(InputError::TooLarge {
-                limit: limits.event_bytes,
-            });
+            return Err(InputError::TooLarge { limit: limits.event_bytes });
         }
         let raw: &RawValue = serde_json::from_str(text).map_err(InputError::json)?;
         Self::from_raw(raw, limits)
@@ -81,9 +79,7 @@ impl Payload {
         }
         let depth = look(text, usize::MAX).depth;
         if depth > limits.depth {
-            return Err(InputError::TooDeep {
-                limit: limits.depth,
-            });
+            return Err(InputError::TooDeep { limit: limits.depth });
         }
         Ok(Self(if text.contains(['\n', '\r']) {
             // Inside strings a raw line break is not JSON, so each one here stands between tokens.
@@ -142,12 +138,7 @@ impl Payload {
                 }
                 _ => (LeafEncoding::Json, raw.as_bytes().to_vec()),
             };
-            leaves.push(Leaf {
-                pointer,
-                offset: rest.len(),
-                encoding,
-                bytes,
-            });
+            leaves.push(Leaf { pointer, offset: rest.len(), encoding, bytes });
             rest.push_str("\"\"");
             done = end;
         }
@@ -268,20 +259,13 @@ mod tests {
     use super::*;
 
     fn taken(text: &str, threshold: usize) -> (Payload, Vec<Leaf>) {
-        Payload::new(text, &Limits::default())
-            .unwrap()
-            .take_leaves(threshold)
+        Payload::new(text, &Limits::default()).unwrap().take_leaves(threshold)
     }
 
     fn back(rest: Payload, leaves: &[Leaf]) -> String {
         let strings: Vec<_> = leaves
             .iter()
-            .map(|leaf| {
-                (
-                    leaf.offset,
-                    Leaf::to_json(leaf.encoding, &leaf.bytes).unwrap(),
-                )
-            })
+            .map(|leaf| (leaf.offset, Leaf::to_json(leaf.encoding, &leaf.bytes).unwrap()))
             .collect();
         rest.put_leaves(&strings).unwrap().as_str().to_owned()
     }
@@ -290,10 +274,7 @@ mod tests {
     fn large_strings_leave_and_come_back_verbatim() {
         let text = r#"{"a/b~":[1e400,"short",{"k":"a long string with \u00e9 and \"quotes\""}],"a":"second long string","a":"second long string"}"#;
         let (rest, leaves) = taken(text, 10);
-        assert_eq!(
-            rest.as_str(),
-            r#"{"a/b~":[1e400,"short",{"k":""}],"a":"","a":""}"#
-        );
+        assert_eq!(rest.as_str(), r#"{"a/b~":[1e400,"short",{"k":""}],"a":"","a":""}"#);
         let pointers: Vec<_> = leaves.iter().map(|leaf| leaf.pointer.as_str()).collect();
         assert_eq!(pointers, ["/a~1b~0/2/k", "/a", "/a"]);
         // An escape that we would not write ourselves keeps its own spelling.
@@ -313,14 +294,8 @@ mod tests {
     #[test]
     fn only_objects_of_bounded_depth_are_taken() {
         let limits = Limits::default();
-        assert!(matches!(
-            Payload::new("[1]", &limits),
-            Err(InputError::NotAnObject)
-        ));
-        assert!(matches!(
-            Payload::new("{\"a\":", &limits),
-            Err(InputError::NotJson { .. })
-        ));
+        assert!(matches!(Payload::new("[1]", &limits), Err(InputError::NotAnObject)));
+        assert!(matches!(Payload::new("{\"a\":", &limits), Err(InputError::NotJson { .. })));
         let deep = |n: usize| format!("{{\"a\":{}{}}}", "[".repeat(n - 1), "]".repeat(n - 1));
         assert!(Payload::new(&deep(limits.depth), &limits).is_ok());
         assert!(matches!(

@@ -21,8 +21,7 @@ impl SessionRef {
     /// A full id, or else a prefix.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        text.parse()
-            .map_or_else(|_| Self::Prefix(text.to_ascii_lowercase()), Self::Id)
+        text.parse().map_or_else(|_| Self::Prefix(text.to_ascii_lowercase()), Self::Id)
     }
 }
 

@@ -129,12 +129,7 @@ impl NewSession {
     /// A session with a title.
     #[must_use]
     pub fn titled(title: impl Into<String>) -> Self {
-        Self {
-            fields: SessionFields {
-                title: Some(title.into()),
-                ..SessionFields::default()
-            },
-        }
+        Self { fields: SessionFields { title: Some(title.into()), ..SessionFields::default() } }
     }
 
     /// With the client's own key.
@@ -179,12 +174,8 @@ pub struct EventRange {
 
 impl EventRange {
     /// Everything, oldest first.
-    pub const ALL: Self = Self {
-        first: Seq::FIRST,
-        last: Seq(u64::MAX),
-        direction: Direction::Forward,
-        limit: 1024,
-    };
+    pub const ALL: Self =
+        Self { first: Seq::FIRST, last: Seq(u64::MAX), direction: Direction::Forward, limit: 1024 };
 
     /// From `first` on.
     #[must_use]
@@ -195,10 +186,7 @@ impl EventRange {
     /// Newest first.
     #[must_use]
     pub const fn backward(self) -> Self {
-        Self {
-            direction: Direction::Backward,
-            ..self
-        }
+        Self { direction: Direction::Backward, ..self }
     }
 
     /// At most so many in a page.
@@ -238,23 +226,11 @@ impl fmt::Display for ReadNote {
                     "{place}: {bytes} bytes of an unacknowledged write at the end were passed over"
                 )
             }
-            Self::Damage {
-                place,
-                reason,
-                lost: None,
-            } => write!(f, "{place}: {reason}"),
-            Self::Damage {
-                place,
-                reason,
-                lost: Some((first, last)),
-            } if first == last => {
+            Self::Damage { place, reason, lost: None } => write!(f, "{place}: {reason}"),
+            Self::Damage { place, reason, lost: Some((first, last)) } if first == last => {
                 write!(f, "{place}: {reason} (event {first} is lost)")
             }
-            Self::Damage {
-                place,
-                reason,
-                lost: Some((first, last)),
-            } => {
+            Self::Damage { place, reason, lost: Some((first, last)) } => {
                 write!(f, "{place}: {reason} (events {first} to {last} are lost)")
             }
         }

@@ -75,9 +75,7 @@ pub struct Ticket {
 
 impl std::fmt::Debug for Ticket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket")
-            .field("events", &self.events)
-            .finish_non_exhaustive()
+        f.debug_struct("Ticket").field("events", &self.events).finish_non_exhaustive()
     }
 }
 
@@ -89,12 +87,7 @@ impl Ticket {
         durability: Durability,
         by: Arc<dyn Acknowledger>,
     ) -> Self {
-        Self {
-            events,
-            last,
-            durability,
-            by,
-        }
+        Self { events, last, durability, by }
     }
 
     /// The seq of the last event of the batch.

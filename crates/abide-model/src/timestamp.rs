@@ -46,11 +46,7 @@ impl Timestamp {
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-        let month = if month_from_march < 10 {
-            month_from_march + 3
-        } else {
-            month_from_march - 9
-        };
+        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
         let year = year_of_era + era * 400 + i64::from(month <= 2);
 
         let mut out = *b"0000-00-00T00:00:00.000Z";
@@ -85,8 +81,7 @@ impl FromStr for Timestamp {
 
     /// Any RFC 3339 time with an offset.
     fn from_str(text: &str) -> Result<Self, jiff::Error> {
-        text.parse::<jiff::Timestamp>()
-            .map(|at| Self::from_millis(at.as_millisecond()))
+        text.parse::<jiff::Timestamp>().map(|at| Self::from_millis(at.as_millisecond()))
     }
 }
 
@@ -111,21 +106,10 @@ mod tests {
 
     #[test]
     fn the_written_form_is_what_jiff_writes() {
-        for millis in [
-            0,
-            951_782_400_000,
-            1_709_164_800_001,
-            1_763_169_600_123,
-            GREATEST,
-            LEAST,
-        ] {
+        for millis in [0, 951_782_400_000, 1_709_164_800_001, 1_763_169_600_123, GREATEST, LEAST] {
             let written = Timestamp::from_millis(millis).to_string();
             let jiff = jiff::Timestamp::from_millisecond(millis).unwrap();
-            assert_eq!(
-                written.parse::<jiff::Timestamp>().unwrap(),
-                jiff,
-                "{written}"
-            );
+            assert_eq!(written.parse::<jiff::Timestamp>().unwrap(), jiff, "{written}");
         }
     }
 

@@ -15,34 +15,19 @@ pub trait Subject {
     fn open(&self) -> Arc<dyn Store>;
 }
 
+/// A part of the contract: panics where it is not kept.
+pub type Part = fn(&dyn Subject);
+
 /// The parts of the contract, by name.
-pub const PARTS: &[(&str, fn(&dyn Subject))] = &[
-    (
-        "a session is read as it was written",
-        a_session_is_read_as_it_was_written,
-    ),
-    (
-        "ranges go forward and backward in pages",
-        ranges_go_forward_and_backward_in_pages,
-    ),
+pub const PARTS: &[(&str, Part)] = &[
+    ("a session is read as it was written", a_session_is_read_as_it_was_written),
+    ("ranges go forward and backward in pages", ranges_go_forward_and_backward_in_pages),
     ("a key is used once", a_key_is_used_once),
-    (
-        "a client key names one session",
-        a_client_key_names_one_session,
-    ),
-    (
-        "sessions are found and listed",
-        sessions_are_found_and_listed,
-    ),
+    ("a client key names one session", a_client_key_names_one_session),
+    ("sessions are found and listed", sessions_are_found_and_listed),
     ("one writer at a time", one_writer_at_a_time),
-    (
-        "a batch is taken whole or not at all",
-        a_batch_is_taken_whole_or_not_at_all,
-    ),
-    (
-        "odd events are kept or refused",
-        odd_events_are_kept_or_refused,
-    ),
+    ("a batch is taken whole or not at all", a_batch_is_taken_whole_or_not_at_all),
+    ("odd events are kept or refused", odd_events_are_kept_or_refused),
     ("the state follows the events", the_state_follows_the_events),
     ("a rewind reverts the state", a_rewind_reverts_the_state),
     ("epochs grow", epochs_grow),
@@ -58,21 +43,12 @@ fn event(json: &str) -> NewEvent {
 }
 
 fn message(text: &str) -> NewEvent {
-    event(&format!(
-        r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#
-    ))
+    event(&format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#))
 }
 
 fn append(writer: &dyn SessionWriter, events: Vec<NewEvent>) -> Vec<u64> {
-    let ticket = writer
-        .append(events, Durability::Synced, OddEvents::Keep)
-        .unwrap();
-    ticket
-        .wait()
-        .unwrap()
-        .iter()
-        .map(|event| event.seq.0)
-        .collect()
+    let ticket = writer.append(events, Durability::Synced, OddEvents::Keep).unwrap();
+    ticket.wait().unwrap().iter().map(|event| event.seq.0).collect()
 }
 
 fn new_session(store: &dyn Store) -> (abide_model::SessionId, Arc<dyn SessionWriter>) {
@@ -84,10 +60,7 @@ fn kinds(store: &dyn Store, id: abide_model::SessionId) -> Vec<String> {
     let reader = block_on(store.read(id)).unwrap();
     let page = block_on(reader.page(EventRange::ALL)).unwrap();
     assert_eq!(page.notes, []);
-    page.events
-        .iter()
-        .map(|event| event.kind.to_string())
-        .collect()
+    page.events.iter().map(|event| event.kind.to_string()).collect()
 }
 
 fn a_session_is_read_as_it_was_written(subject: &dyn Subject) {
@@ -98,22 +71,12 @@ fn a_session_is_read_as_it_was_written(subject: &dyn Subject) {
     block_on(writer.close()).unwrap();
     drop(writer);
     let again = subject.open();
-    let all = [
-        "session.created",
-        "writer.opened",
-        "message.added",
-        "message.added",
-        "writer.closed",
-    ];
+    let all =
+        ["session.created", "writer.opened", "message.added", "message.added", "writer.closed"];
     assert_eq!(kinds(&*again, id), all);
     let reader = block_on(again.read(id)).unwrap();
     let page = block_on(reader.page(EventRange::ALL)).unwrap();
-    assert!(
-        page.events
-            .iter()
-            .zip(1..)
-            .all(|(event, seq)| event.seq == Seq(seq))
-    );
+    assert!(page.events.iter().zip(1..).all(|(event, seq)| event.seq == Seq(seq)));
     assert!(page.events.is_sorted_by_key(|event| event.at));
     assert_eq!(
         page.events[2].data.as_ref().unwrap().as_str(),
@@ -129,12 +92,7 @@ fn ranges_go_forward_and_backward_in_pages(subject: &dyn Subject) {
     let reader = block_on(store.read(id)).unwrap();
     for backward in [false, true] {
         let mut seen = Vec::new();
-        let mut range = EventRange {
-            first: Seq(5),
-            last: Seq(40),
-            ..EventRange::ALL
-        }
-        .limit(7);
+        let mut range = EventRange { first: Seq(5), last: Seq(40), ..EventRange::ALL }.limit(7);
         if backward {
             range = range.backward();
         }
@@ -154,13 +112,7 @@ fn ranges_go_forward_and_backward_in_pages(subject: &dyn Subject) {
         assert_eq!(seen, (5..=40).collect::<Vec<_>>());
     }
     let last = block_on(reader.page(EventRange::ALL.backward().limit(3))).unwrap();
-    assert_eq!(
-        last.events
-            .iter()
-            .map(|event| event.seq.0)
-            .collect::<Vec<_>>(),
-        [52, 51, 50]
-    );
+    assert_eq!(last.events.iter().map(|event| event.seq.0).collect::<Vec<_>>(), [52, 51, 50]);
 }
 
 fn a_key_is_used_once(subject: &dyn Subject) {
@@ -181,15 +133,9 @@ fn a_key_is_used_once(subject: &dyn Subject) {
     drop(writer);
     let again = subject.open();
     let writer = block_on(again.write(id, NOW)).unwrap();
-    assert_eq!(
-        append(&*writer, vec![message("three").with_key("k")]),
-        first
-    );
+    assert_eq!(append(&*writer, vec![message("three").with_key("k")]), first);
     drop(writer);
-    let messages = kinds(&*again, id)
-        .iter()
-        .filter(|kind| *kind == "message.added")
-        .count();
+    let messages = kinds(&*again, id).iter().filter(|kind| *kind == "message.added").count();
     assert_eq!(messages, 2);
 }
 
@@ -202,10 +148,7 @@ fn a_client_key_names_one_session(subject: &dyn Subject) {
     let two = create(&*store, "client/2");
     assert_ne!(one, two);
     assert_eq!(create(&*subject.open(), "client/1"), one);
-    assert_eq!(
-        block_on(store.find(&SessionRef::Key("client/2".into()))).unwrap(),
-        two
-    );
+    assert_eq!(block_on(store.find(&SessionRef::Key("client/2".into()))).unwrap(), two);
     let none = block_on(store.find(&SessionRef::Key("client/3".into())));
     assert!(matches!(none, Err(StoreError::NoSession { .. })));
 }
@@ -218,15 +161,8 @@ fn sessions_are_found_and_listed(subject: &dyn Subject) {
     assert_eq!(listed.len(), before + 5);
     for id in &ids {
         assert_eq!(block_on(store.find(&SessionRef::Id(*id))).unwrap(), *id);
-        let short = &listed
-            .iter()
-            .find(|summary| summary.id == *id)
-            .unwrap()
-            .short;
-        assert_eq!(
-            block_on(store.find(&SessionRef::parse(short))).unwrap(),
-            *id
-        );
+        let short = &listed.iter().find(|summary| summary.id == *id).unwrap().short;
+        assert_eq!(block_on(store.find(&SessionRef::parse(short))).unwrap(), *id);
     }
     assert!(block_on(store.find(&SessionRef::Latest)).is_ok());
     let none = block_on(store.find(&SessionRef::parse("zzzzzzzzz")));
@@ -255,18 +191,12 @@ fn a_batch_is_taken_whole_or_not_at_all(subject: &dyn Subject) {
     let store = subject.open();
     let (id, writer) = new_session(&*store);
     let reserved = event(r#"{"kind":"writer.closed","data":{}}"#);
-    let refused = writer.append(
-        vec![message("one"), reserved],
-        Durability::Synced,
-        OddEvents::Keep,
-    );
+    let refused =
+        writer.append(vec![message("one"), reserved], Durability::Synced, OddEvents::Keep);
     assert!(matches!(refused, Err(AppendError::Input { index: 1, .. })));
     let key = "x".repeat(1000);
-    let refused = writer.append(
-        vec![message("one").with_key(key)],
-        Durability::Synced,
-        OddEvents::Keep,
-    );
+    let refused =
+        writer.append(vec![message("one").with_key(key)], Durability::Synced, OddEvents::Keep);
     assert!(matches!(refused, Err(AppendError::Input { index: 0, .. })));
     assert_eq!(kinds(&*store, id), ["session.created"]);
 }
@@ -275,24 +205,12 @@ fn odd_events_are_kept_or_refused(subject: &dyn Subject) {
     let store = subject.open();
     let (id, writer) = new_session(&*store);
     let result = || event(r#"{"kind":"tool.finished","data":{"call":"nobody"}}"#);
-    let refused = writer.append(
-        vec![message("one"), result()],
-        Durability::Synced,
-        OddEvents::Refuse,
-    );
-    assert!(matches!(
-        refused,
-        Err(AppendError::Odd {
-            index: 1,
-            anomaly: Anomaly::UnknownCall
-        })
-    ));
+    let refused =
+        writer.append(vec![message("one"), result()], Durability::Synced, OddEvents::Refuse);
+    assert!(matches!(refused, Err(AppendError::Odd { index: 1, anomaly: Anomaly::UnknownCall })));
     assert_eq!(kinds(&*store, id), ["session.created"]);
-    let kept = writer
-        .append(vec![result()], Durability::Synced, OddEvents::Keep)
-        .unwrap()
-        .wait()
-        .unwrap();
+    let kept =
+        writer.append(vec![result()], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
     assert_eq!(kept[0].anomaly, Some(Anomaly::UnknownCall));
     assert_eq!(append(&*writer, vec![message("two")]), [4]);
     assert_eq!(writer.state().unwrap().core.health.anomalies, 1);
@@ -332,10 +250,7 @@ fn a_rewind_reverts_the_state(subject: &dyn Subject) {
     let before = writer.state().unwrap();
     append(
         &*writer,
-        vec![
-            message("two"),
-            event(r#"{"kind":"usage.recorded","data":{"input_tokens":9}}"#),
-        ],
+        vec![message("two"), event(r#"{"kind":"usage.recorded","data":{"input_tokens":9}}"#)],
     );
     append(
         &*writer,
@@ -352,10 +267,7 @@ fn a_rewind_reverts_the_state(subject: &dyn Subject) {
     let reader = block_on(store.read(id)).unwrap();
     assert_eq!(block_on(reader.state()).unwrap().digest(), digest);
     drop(writer);
-    let messages = kinds(&*store, id)
-        .iter()
-        .filter(|kind| *kind == "message.added")
-        .count();
+    let messages = kinds(&*store, id).iter().filter(|kind| *kind == "message.added").count();
     assert_eq!(messages, 3, "what came after a rewind stays readable");
 }
 
@@ -369,17 +281,12 @@ fn epochs_grow(subject: &dyn Subject) {
     assert!(second.epoch() > first);
     append(&*second, vec![message("two")]);
     drop(second);
-    let opened = kinds(&*store, id)
-        .iter()
-        .filter(|kind| *kind == Kind::WRITER_OPENED.as_str())
-        .count();
+    let opened =
+        kinds(&*store, id).iter().filter(|kind| *kind == Kind::WRITER_OPENED.as_str()).count();
     assert_eq!(opened, 2);
     // Opening without writing leaves no trace.
     drop(block_on(store.write(id, NOW)).unwrap());
-    assert_eq!(
-        kinds(&*store, id).last().map(String::as_str),
-        Some("writer.closed")
-    );
+    assert_eq!(kinds(&*store, id).last().map(String::as_str), Some("writer.closed"));
 }
 
 fn payloads_are_verbatim(subject: &dyn Subject) {
@@ -392,18 +299,13 @@ fn payloads_are_verbatim(subject: &dyn Subject) {
         format!(r#"{{"large":"{large}","and":["{large}x"]}}"#),
         r#"{"sum":"a.b.c\"}","data":{"seq":1}}"#.to_owned(),
     ];
-    let events = texts
-        .iter()
-        .map(|text| event(&format!(r#"{{"kind":"x.y","data":{text}}}"#)))
-        .collect();
+    let events =
+        texts.iter().map(|text| event(&format!(r#"{{"kind":"x.y","data":{text}}}"#))).collect();
     append(&*writer, events);
     let reader = block_on(subject.open().read(id)).unwrap();
     let page = block_on(reader.page(EventRange::from(Seq(3)))).unwrap();
-    let read: Vec<_> = page
-        .events
-        .iter()
-        .map(|event| event.data.as_ref().unwrap().as_str().to_owned())
-        .collect();
+    let read: Vec<_> =
+        page.events.iter().map(|event| event.data.as_ref().unwrap().as_str().to_owned()).collect();
     assert_eq!(read, texts);
 }
 
@@ -411,12 +313,9 @@ fn a_ticket_can_be_awaited(subject: &dyn Subject) {
     let store = subject.open();
     let (_, writer) = new_session(&*store);
     block_on(async {
-        let one = writer
-            .append(vec![message("one")], Durability::Synced, OddEvents::Keep)
-            .unwrap();
-        let two = writer
-            .append(vec![message("two")], Durability::Buffered, OddEvents::Keep)
-            .unwrap();
+        let one = writer.append(vec![message("one")], Durability::Synced, OddEvents::Keep).unwrap();
+        let two =
+            writer.append(vec![message("two")], Durability::Buffered, OddEvents::Keep).unwrap();
         assert_eq!(two.await.unwrap()[0].seq, Seq(4));
         assert_eq!(one.await.unwrap()[0].seq, Seq(3));
     });
@@ -439,24 +338,12 @@ fn many_threads_append_at_once(subject: &dyn Subject) {
     let reader = block_on(store.read(id)).unwrap();
     let page = block_on(reader.page(EventRange::ALL)).unwrap();
     let mut next = [0; 8];
-    for event in page
-        .events
-        .iter()
-        .filter(|event| event.kind == Kind::MESSAGE_ADDED)
-    {
+    for event in page.events.iter().filter(|event| event.kind == Kind::MESSAGE_ADDED) {
         let text = event.data.as_ref().unwrap().as_str();
-        let body = text
-            .split("\"content\":\"")
-            .nth(1)
-            .unwrap()
-            .trim_end_matches("\"}");
+        let body = text.split("\"content\":\"").nth(1).unwrap().trim_end_matches("\"}");
         let (thread, n) = body.split_once('.').unwrap();
         let thread: usize = thread.parse().unwrap();
-        assert_eq!(
-            n.parse::<usize>().unwrap(),
-            next[thread],
-            "a thread's events keep their order"
-        );
+        assert_eq!(n.parse::<usize>().unwrap(), next[thread], "a thread's events keep their order");
         next[thread] += 1;
     }
     assert_eq!(next, [20; 8]);

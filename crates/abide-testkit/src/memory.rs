@@ -37,11 +37,8 @@ pub struct MemoryStore(Arc<Mutex<Inner>>);
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        let inner = Inner {
-            sessions: BTreeMap::new(),
-            random: Random::new(7),
-            clock: 1_763_169_600_000,
-        };
+        let inner =
+            Inner { sessions: BTreeMap::new(), random: Random::new(7), clock: 1_763_169_600_000 };
         Self(Arc::new(Mutex::new(inner)))
     }
 }
@@ -76,9 +73,7 @@ impl Inner {
     fn kept(&mut self, id: SessionId) -> Result<&mut Kept, StoreError> {
         self.sessions
             .get_mut(&id)
-            .ok_or_else(|| StoreError::NoSession {
-                reference: id.to_string(),
-            })
+            .ok_or_else(|| StoreError::NoSession { reference: id.to_string() })
     }
 
     fn push(&mut self, id: SessionId, new: NewEvent) -> Result<Acknowledged, StoreError> {
@@ -91,11 +86,7 @@ impl Inner {
         if event.kind == Kind::SESSION_REWOUND && anomaly.is_none() {
             kept.refold();
         }
-        Ok(Acknowledged {
-            seq,
-            anomaly,
-            repeated: false,
-        })
+        Ok(Acknowledged { seq, anomaly, repeated: false })
     }
 }
 
@@ -130,25 +121,16 @@ impl Store for MemoryStore {
             Once(false).await;
             let mut inner = self.lock();
             let key = session.fields.key.clone();
-            if key.is_some() {
-                if let Some((id, _)) = inner.sessions.iter().find(|(_, kept)| kept.key == key) {
-                    return Ok(*id);
-                }
+            if key.is_some()
+                && let Some((id, _)) = inner.sessions.iter().find(|(_, kept)| kept.key == key)
+            {
+                return Ok(*id);
             }
             let mut random = [0; 10];
             inner.random.fill(&mut random);
             let id = SessionId::new(inner.now(), random);
-            inner.sessions.insert(
-                id,
-                Kept {
-                    key,
-                    ..Kept::default()
-                },
-            );
-            let created = SessionCreated {
-                session: id,
-                fields: session.fields,
-            };
+            inner.sessions.insert(id, Kept { key, ..Kept::default() });
+            let created = SessionCreated { session: id, fields: session.fields };
             let data = Payload::of(&created).map_err(input)?;
             inner.push(id, NewEvent::new(Kind::SESSION_CREATED, data))?;
             Ok(id)
@@ -176,9 +158,7 @@ impl Store for MemoryStore {
                 .map(|(id, _)| *id)
                 .collect();
             match (fits.as_slice(), reference) {
-                ([], _) => Err(StoreError::NoSession {
-                    reference: reference.to_string(),
-                }),
+                ([], _) => Err(StoreError::NoSession { reference: reference.to_string() }),
                 ([id], _) | ([id, ..], SessionRef::Latest) => Ok(*id),
                 (many, _) => Err(StoreError::Ambiguous {
                     reference: reference.to_string(),
@@ -192,10 +172,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Once(false).await;
             let inner = self.lock();
-            let summary = |id: &SessionId| SessionSummary {
-                id: *id,
-                short: id.short(6),
-            };
+            let summary = |id: &SessionId| SessionSummary { id: *id, short: id.short(6) };
             Ok(inner.sessions.keys().rev().map(summary).collect())
         })
     }
@@ -219,10 +196,8 @@ impl Store for MemoryStore {
                     return Ok(Arc::new(writer) as Arc<dyn SessionWriter>);
                 }
                 if Instant::now() >= until {
-                    let holder = WriterHolder {
-                        program: "memory".into(),
-                        ..WriterHolder::default()
-                    };
+                    let holder =
+                        WriterHolder { program: "memory".into(), ..WriterHolder::default() };
                     return Err(StoreError::Held { session, holder });
                 }
             }
@@ -233,19 +208,13 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Once(false).await;
             self.lock().kept(session)?;
-            Ok(Arc::new(MemoryReader {
-                store: self.clone(),
-                session,
-            }) as Arc<dyn SessionReader>)
+            Ok(Arc::new(MemoryReader { store: self.clone(), session }) as Arc<dyn SessionReader>)
         })
     }
 }
 
 fn input(source: InputError) -> StoreError {
-    StoreError::Append(AppendError::Input {
-        index: 0,
-        source: Arc::new(source),
-    })
+    StoreError::Append(AppendError::Input { index: 0, source: Arc::new(source) })
 }
 
 struct Done;
@@ -297,51 +266,31 @@ impl SessionWriter for MemoryWriter {
         ];
         for (index, event) in events.iter().enumerate() {
             let checked = if RESERVED.contains(&event.kind) {
-                Err(InputError::Reserved {
-                    kind: event.kind.to_string(),
-                })
+                Err(InputError::Reserved { kind: event.kind.to_string() })
             } else {
                 event.check(&Limits::default())
             };
-            checked.map_err(|source| AppendError::Input {
-                index,
-                source: Arc::new(source),
-            })?;
+            checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.store.lock();
-        let gone = |error: StoreError| AppendError::Stopped {
-            safe: Seq::ZERO,
-            source: Arc::new(error),
-        };
+        let gone =
+            |error: StoreError| AppendError::Stopped { safe: Seq::ZERO, source: Arc::new(error) };
         let kept = inner.kept(self.session).map_err(gone)?;
         let before = (kept.events.len(), kept.state.clone(), *opened);
         let mut acknowledged = Vec::new();
         for (index, event) in events.into_iter().enumerate() {
-            let known = event
-                .key
-                .as_ref()
-                .and_then(|key| inner.kept(self.session).ok()?.state.key(key));
+            let known =
+                event.key.as_ref().and_then(|key| inner.kept(self.session).ok()?.state.key(key));
             if let Some(seq) = known {
-                acknowledged.push(Acknowledged {
-                    seq,
-                    anomaly: None,
-                    repeated: true,
-                });
+                acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
                 continue;
             }
             if !std::mem::replace(&mut *opened, true) {
-                let fact = WriterOpened {
-                    epoch: self.epoch,
-                    by: "memory".into(),
-                };
-                let data = Payload::of(&fact).map_err(|source| AppendError::Input {
-                    index,
-                    source: Arc::new(source),
-                })?;
-                inner
-                    .push(self.session, NewEvent::new(Kind::WRITER_OPENED, data))
-                    .map_err(gone)?;
+                let fact = WriterOpened { epoch: self.epoch, by: "memory".into() };
+                let data = Payload::of(&fact)
+                    .map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
+                inner.push(self.session, NewEvent::new(Kind::WRITER_OPENED, data)).map_err(gone)?;
             }
             let done = inner.push(self.session, event).map_err(gone)?;
             if let (OddEvents::Refuse, Some(anomaly)) = (odd, done.anomaly) {
@@ -353,12 +302,7 @@ impl SessionWriter for MemoryWriter {
             }
             acknowledged.push(done);
         }
-        Ok(Ticket::new(
-            acknowledged,
-            Seq::ZERO,
-            durability,
-            Arc::new(Done),
-        ))
+        Ok(Ticket::new(acknowledged, Seq::ZERO, durability, Arc::new(Done)))
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {
@@ -399,32 +343,21 @@ impl SessionReader for MemoryReader {
             Once(false).await;
             let mut inner = self.store.lock();
             let fits = |event: &&Event| event.seq >= range.first && event.seq <= range.last;
-            let events = inner
-                .kept(self.session)?
-                .events
-                .iter()
-                .filter(fits)
-                .cloned();
+            let events = inner.kept(self.session)?.events.iter().filter(fits).cloned();
             let mut all: Vec<Event> = match range.direction {
                 Direction::Forward => events.collect(),
                 Direction::Backward => events.rev().collect(),
             };
             let next = all.get(range.limit.max(1)).map(|event| event.seq);
             all.truncate(range.limit.max(1));
-            Ok(EventPage {
-                events: all,
-                notes: Vec::new(),
-                next,
-            })
+            Ok(EventPage { events: all, notes: Vec::new(), next })
         })
     }
 
     fn acknowledged(&self) -> Pending<'_, Seq> {
         Box::pin(async move {
             Once(false).await;
-            Ok(Seq(
-                self.store.lock().kept(self.session)?.events.len() as u64
-            ))
+            Ok(Seq(self.store.lock().kept(self.session)?.events.len() as u64))
         })
     }
 

@@ -12,7 +12,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +22,7 @@ impl Random {
 
     /// A number below `bound`, or 0 when that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.next() % bound }
+        if bound == 0 { 0 } else { self.number() % bound }
     }
 
     /// An index into something of this length.
@@ -38,7 +38,7 @@ impl Random {
     /// Fills a buffer.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         for byte in buffer {
-            *byte = self.next() as u8;
+            *byte = self.number() as u8;
         }
     }
 }

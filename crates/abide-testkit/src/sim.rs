@@ -79,18 +79,9 @@ enum Node {
 
 #[derive(Debug, Clone)]
 enum NameOp {
-    Create {
-        path: PathBuf,
-        node: Node,
-    },
-    Rename {
-        from: PathBuf,
-        to: PathBuf,
-        node: Node,
-    },
-    Remove {
-        path: PathBuf,
-    },
+    Create { path: PathBuf, node: Node },
+    Rename { from: PathBuf, to: PathBuf, node: Node },
+    Remove { path: PathBuf },
 }
 
 #[derive(Debug, Clone, Default)]
@@ -208,10 +199,7 @@ impl SimDisk {
     pub fn take_history(&self) -> Vec<Moment> {
         let mut machine = self.machine();
         let mut history = machine.history.take().unwrap_or_default();
-        history.push(Moment {
-            world: machine.world.clone(),
-            note: machine.note,
-        });
+        history.push(Moment { world: machine.world.clone(), note: machine.note });
         history
     }
 
@@ -244,11 +232,9 @@ impl SimDisk {
     pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         let machine = self.machine();
         match machine.world.names.get(path)? {
-            Node::File(inode) => machine
-                .world
-                .inodes
-                .get(*inode)
-                .map(|inode| inode.visible.clone()),
+            Node::File(inode) => {
+                machine.world.inodes.get(*inode).map(|inode| inode.visible.clone())
+            }
             Node::Dir => None,
         }
     }
@@ -257,14 +243,10 @@ impl SimDisk {
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
         let mut machine = self.machine();
         let world = &mut machine.world;
-        if let Some(Node::File(inode)) = world.names.get(path).copied() {
-            if let Some(inode) = world.inodes.get_mut(inode) {
-                *inode = Inode {
-                    visible: bytes.clone(),
-                    durable: bytes,
-                    pending: Vec::new(),
-                };
-            }
+        if let Some(Node::File(inode)) = world.names.get(path).copied()
+            && let Some(inode) = world.inodes.get_mut(inode)
+        {
+            *inode = Inode { visible: bytes.clone(), durable: bytes, pending: Vec::new() };
         }
     }
 
@@ -279,11 +261,7 @@ impl SimDisk {
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let machine = self.machine();
-        let files = machine
-            .world
-            .names
-            .iter()
-            .filter(|(_, node)| matches!(node, Node::File(_)));
+        let files = machine.world.names.iter().filter(|(_, node)| matches!(node, Node::File(_)));
         files.map(|(path, _)| path.clone()).collect()
     }
 }
@@ -392,10 +370,7 @@ impl Machine {
         if let Some(history) = &mut self.history {
             // Reading and locking leave nothing behind.
             if !matches!(sort, Sort::Read | Sort::Lock) {
-                history.push(Moment {
-                    world: self.world.clone(),
-                    note: self.note,
-                });
+                history.push(Moment { world: self.world.clone(), note: self.note });
             }
         }
         let number = self.operations;
@@ -409,11 +384,7 @@ impl Machine {
             }
             return Ok(Some(fault.kind));
         }
-        Ok(self
-            .broken
-            .iter()
-            .find(|(broken, _)| *broken == sort)
-            .map(|(_, kind)| *kind))
+        Ok(self.broken.iter().find(|(broken, _)| *broken == sort).map(|(_, kind)| *kind))
     }
 
     /// For operations that either happen or do not.
@@ -459,10 +430,7 @@ impl Storage for SimDisk {
                 machine.create(path)
             }
         };
-        Ok(Arc::new(SimFile {
-            disk: self.clone(),
-            inode,
-        }))
+        Ok(Arc::new(SimFile { disk: self.clone(), inode }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -471,14 +439,8 @@ impl Storage for SimDisk {
         if !machine.has_dir(dir) {
             return Err(Machine::not_found(dir));
         }
-        let inside = machine
-            .world
-            .names
-            .keys()
-            .filter(|path| path.parent() == Some(dir));
-        Ok(inside
-            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-            .collect())
+        let inside = machine.world.names.keys().filter(|path| path.parent() == Some(dir));
+        Ok(inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
@@ -491,21 +453,14 @@ impl Storage for SimDisk {
             return Err(Machine::not_found(dir));
         }
         machine.world.names.insert(dir.to_owned(), Node::Dir);
-        machine.world.pending_names.push(NameOp::Create {
-            path: dir.to_owned(),
-            node: Node::Dir,
-        });
+        machine.world.pending_names.push(NameOp::Create { path: dir.to_owned(), node: Node::Dir });
         Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut machine = self.machine();
         machine.plain(Sort::Name)?;
-        let node = machine
-            .world
-            .names
-            .remove(from)
-            .ok_or_else(|| Machine::not_found(from))?;
+        let node = machine.world.names.remove(from).ok_or_else(|| Machine::not_found(from))?;
         machine.world.names.insert(to.to_owned(), node);
         machine.world.pending_names.push(NameOp::Rename {
             from: from.to_owned(),
@@ -518,14 +473,8 @@ impl Storage for SimDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut machine = self.machine();
         machine.plain(Sort::Name)?;
-        machine
-            .world
-            .names
-            .remove(path)
-            .ok_or_else(|| Machine::not_found(path))?;
-        machine.world.pending_names.push(NameOp::Remove {
-            path: path.to_owned(),
-        });
+        machine.world.names.remove(path).ok_or_else(|| Machine::not_found(path))?;
+        machine.world.pending_names.push(NameOp::Remove { path: path.to_owned() });
         Ok(())
     }
 
@@ -573,12 +522,7 @@ impl Storage for SimDisk {
             LockMode::Shared => *machine.shared.entry(path.to_owned()).or_default() += 1,
         }
         drop(machine);
-        Ok(Some(Box::new(SimLock {
-            disk: self.clone(),
-            path: path.to_owned(),
-            inode,
-            mode,
-        })))
+        Ok(Some(Box::new(SimLock { disk: self.clone(), path: path.to_owned(), inode, mode })))
     }
 }
 
@@ -588,10 +532,7 @@ impl Machine {
         let inode = self.world.inodes.len() - 1;
         let node = Node::File(inode);
         self.world.names.insert(path.to_owned(), node);
-        self.world.pending_names.push(NameOp::Create {
-            path: path.to_owned(),
-            node,
-        });
+        self.world.pending_names.push(NameOp::Create { path: path.to_owned(), node });
         inode
     }
 }
@@ -608,9 +549,7 @@ impl StorageFile for SimFile {
             _ => {}
         }
         let visible = &machine.world.inodes[self.inode].visible;
-        let start = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(visible.len());
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(visible.len());
         let mut count = buf.len().min(visible.len() - start);
         if fault == Some(FaultKind::Short) {
             count = count.min(7);
@@ -636,10 +575,7 @@ impl StorageFile for SimFile {
             _ => buf.len(),
         };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        let pending = Pending::Write {
-            offset,
-            bytes: buf[..count].into(),
-        };
+        let pending = Pending::Write { offset, bytes: buf[..count].into() };
         let inode = &mut machine.world.inodes[self.inode];
         apply(&mut inode.visible, &pending);
         inode.pending.push(pending);
@@ -656,9 +592,7 @@ impl StorageFile for SimFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         let mut machine = self.disk.machine();
         machine.plain(Sort::Write)?;
-        let pending = Pending::Truncate {
-            len: usize::try_from(len).unwrap_or(usize::MAX),
-        };
+        let pending = Pending::Truncate { len: usize::try_from(len).unwrap_or(usize::MAX) };
         let inode = &mut machine.world.inodes[self.inode];
         apply(&mut inode.visible, &pending);
         inode.pending.push(pending);
@@ -731,11 +665,7 @@ mod tests {
             disk.power_cut(seed);
             let bytes = disk.bytes(&path).unwrap();
             assert_eq!(bytes[..600], [1; 600]);
-            if bytes.len() == 600 {
-                lost += 1
-            } else {
-                kept += 1
-            }
+            if bytes.len() == 600 { lost += 1 } else { kept += 1 }
         }
         assert!(lost > 50 && kept > 50, "{lost} {kept}");
     }
@@ -748,11 +678,7 @@ mod tests {
             let path = root.join("file");
             disk.open(&path, Access::CreateNew).unwrap().sync().unwrap();
             disk.power_cut(seed);
-            if disk.bytes(&path).is_some() {
-                kept += 1
-            } else {
-                lost += 1
-            }
+            if disk.bytes(&path).is_some() { kept += 1 } else { lost += 1 }
         }
         assert!(lost > 20 && kept > 20);
     }
@@ -766,11 +692,7 @@ mod tests {
             let file = disk.open(&path, Access::CreateNew).unwrap();
             disk.sync_dir(&root).unwrap();
             disk.set_faults(
-                vec![Fault {
-                    at: 1,
-                    kind: FaultKind::Io,
-                    lasting: Lasting::Once,
-                }],
+                vec![Fault { at: 1, kind: FaultKind::Io, lasting: Lasting::Once }],
                 seed,
             );
             file.write_at(&[1; 600], 0).unwrap();

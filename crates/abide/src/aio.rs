@@ -44,17 +44,13 @@ impl Store {
     /// See [`crate::Store::open_or_init`].
     pub async fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = from.as_ref().to_owned();
-        unblock(move || crate::Store::open_or_init(from))
-            .await
-            .map(Self)
+        unblock(move || crate::Store::open_or_init(from)).await.map(Self)
     }
 
     /// See [`crate::Store::create`].
     pub async fn create(&self, session: NewSession) -> Result<Session, Error> {
         let store = self.0.clone();
-        unblock(move || store.create(session))
-            .await
-            .map(Session::from)
+        unblock(move || store.create(session)).await.map(Session::from)
     }
 
     /// See [`crate::Store::create_or_get`].
@@ -65,9 +61,7 @@ impl Store {
     /// See [`crate::Store::open_session`].
     pub async fn open_session(&self, session: SessionRef) -> Result<Session, Error> {
         let store = self.0.clone();
-        unblock(move || store.open_session(&session))
-            .await
-            .map(Session::from)
+        unblock(move || store.open_session(&session)).await.map(Session::from)
     }
 
     /// See [`crate::Store::sessions`].

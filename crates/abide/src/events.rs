@@ -17,12 +17,7 @@ pub struct Events {
 
 impl Events {
     pub(crate) fn new(view: SessionView, range: EventRange) -> Self {
-        Self {
-            view,
-            range: Some(range),
-            page: VecDeque::new(),
-            notes: Vec::new(),
-        }
+        Self { view, range: Some(range), page: VecDeque::new(), notes: Vec::new() }
     }
 
     /// What there is to know about the events given so far: damage passed over, a torn tail.
@@ -46,14 +41,8 @@ impl Iterator for Events {
                 Err(error) => return Some(Err(error)),
             };
             self.range = page.next.map(|next| match range.direction {
-                Direction::Forward => EventRange {
-                    first: next,
-                    ..range
-                },
-                Direction::Backward => EventRange {
-                    last: next,
-                    ..range
-                },
+                Direction::Forward => EventRange { first: next, ..range },
+                Direction::Backward => EventRange { last: next, ..range },
             });
             self.notes.extend(page.notes);
             self.page = page.events.into();

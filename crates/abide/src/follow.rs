@@ -22,12 +22,7 @@ pub struct Follow {
 
 impl Follow {
     pub(crate) fn new(view: SessionView, first: Seq) -> Self {
-        Self {
-            view,
-            next: first.max(Seq::FIRST),
-            page: VecDeque::new(),
-            notes: Vec::new(),
-        }
+        Self { view, next: first.max(Seq::FIRST), page: VecDeque::new(), notes: Vec::new() }
     }
 
     /// The next event; `None` when none came within `wait`.
@@ -40,10 +35,7 @@ impl Follow {
             }
             let last = self.view.acknowledged()?;
             if last >= self.next {
-                let range = EventRange {
-                    last,
-                    ..EventRange::from(self.next).limit(PAGE)
-                };
+                let range = EventRange { last, ..EventRange::from(self.next).limit(PAGE) };
                 let page = self.view.page(range)?;
                 if page.events.is_empty() {
                     // Everything up to there is lost; what comes after is not.

@@ -19,9 +19,7 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session")
-            .field("id", &self.view.id)
-            .finish_non_exhaustive()
+        f.debug_struct("Session").field("id", &self.view.id).finish_non_exhaustive()
     }
 }
 
@@ -104,9 +102,7 @@ pub struct SessionView {
 
 impl std::fmt::Debug for SessionView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionView")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        f.debug_struct("SessionView").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

@@ -25,29 +25,20 @@ impl Store {
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from)?;
         let place = find_store(&from).ok_or(Error::NoStore { from })?;
-        Ok(Self::over(Arc::new(LocalStore::open(
-            &place.store,
-            Options::default(),
-        )?)))
+        Ok(Self::over(Arc::new(LocalStore::open(&place.store, Options::default())?)))
     }
 
     /// The store of a directory, made where there is none: at the root of the git checkout, else
     /// in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let place = store_for_recording(&std::path::absolute(from)?);
-        Ok(Self::over(Arc::new(LocalStore::init(
-            &place.store,
-            Options::default(),
-        )?)))
+        Ok(Self::over(Arc::new(LocalStore::init(&place.store, Options::default())?)))
     }
 
     /// A store of any kind.
     #[must_use]
     pub fn over(inner: Arc<dyn StoreTrait>) -> Self {
-        Self {
-            inner,
-            wait: DEFAULT_WAIT,
-        }
+        Self { inner, wait: DEFAULT_WAIT }
     }
 
     /// The same store, with another time to wait for a session that somebody else writes.

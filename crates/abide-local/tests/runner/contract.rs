@@ -21,11 +21,7 @@ struct Simulated(SimDisk);
 impl Subject for Simulated {
     fn open(&self) -> Arc<dyn Store> {
         let storage = Arc::new(self.0.clone());
-        let options = Options {
-            storage,
-            sealing: Sealing::ByHand,
-            ..Options::default()
-        };
+        let options = Options { storage, sealing: Sealing::ByHand, ..Options::default() };
         Arc::new(LocalStore::init(&PathBuf::from("/sim/.abide"), options).unwrap())
     }
 }

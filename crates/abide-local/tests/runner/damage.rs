@@ -37,9 +37,7 @@ impl Subject {
             .files()
             .into_iter()
             .filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
-        let path = segments
-            .max_by_key(|path| disk.bytes(path).unwrap().len())
-            .unwrap();
+        let path = segments.max_by_key(|path| disk.bytes(path).unwrap().len()).unwrap();
         let bytes = disk.bytes(&path).unwrap();
         let moment = disk.take_history().pop().unwrap();
         let mut lines = Vec::new();
@@ -49,15 +47,7 @@ impl Subject {
             start = at + 1;
         }
         let header = lines.remove(0);
-        let mut subject = Self {
-            moment,
-            id,
-            path,
-            bytes,
-            lines,
-            events: Vec::new(),
-            header,
-        };
+        let mut subject = Self { moment, id, path, bytes, lines, events: Vec::new(), header };
         let (events, notes) = subject.read(&SimDisk::at(&subject.moment));
         assert_eq!(notes, []);
         subject.events = events;
@@ -68,34 +58,19 @@ impl Subject {
         let store = open_store(disk, 12).unwrap();
         let reader = block_on(store.read(self.id)).unwrap();
         let page = block_on(reader.page(EventRange::ALL)).unwrap();
-        (
-            page.events
-                .iter()
-                .map(abide_model::Event::to_json)
-                .collect(),
-            page.notes,
-        )
+        (page.events.iter().map(abide_model::Event::to_json).collect(), page.notes)
     }
 
     fn has_one_segment(&self) -> bool {
         let files = SimDisk::at(&self.moment).files();
-        files
-            .iter()
-            .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
-            .count()
-            == 1
+        files.iter().filter(|path| path.extension().is_some_and(|end| end == "jsonl")).count() == 1
     }
 
     /// The events in this segment: their seqs.
     fn seqs(&self) -> Vec<u64> {
         let seq = |line: &Range<usize>| {
             let text = std::str::from_utf8(&self.bytes[line.clone()]).unwrap();
-            text["{\"seq\":".len()..]
-                .split(',')
-                .next()
-                .unwrap()
-                .parse()
-                .unwrap()
+            text["{\"seq\":".len()..].split(',').next().unwrap().parse().unwrap()
         };
         self.lines.iter().map(seq).collect()
     }
@@ -108,19 +83,12 @@ impl Subject {
         let (found, notes) = self.read(&disk);
         let seqs = self.seqs();
         let hit = |event: &str| {
-            let seq: u64 = event["{\"seq\":".len()..]
-                .split(',')
-                .next()
-                .unwrap()
-                .parse()
-                .unwrap();
-            seqs.iter()
-                .position(|other| *other == seq)
-                .is_some_and(|line| {
-                    let line = &self.lines[line];
-                    // The line break belongs to nobody: it costs no line.
-                    line.start < touched.end && touched.start < line.end - 1
-                })
+            let seq: u64 = event["{\"seq\":".len()..].split(',').next().unwrap().parse().unwrap();
+            seqs.iter().position(|other| *other == seq).is_some_and(|line| {
+                let line = &self.lines[line];
+                // The line break belongs to nobody: it costs no line.
+                line.start < touched.end && touched.start < line.end - 1
+            })
         };
         let mut left = found.iter().peekable();
         let mut missing = Vec::new();
@@ -128,10 +96,7 @@ impl Subject {
             if left.peek() == Some(&event) {
                 left.next();
             } else {
-                assert!(
-                    hit(event),
-                    "{what}: an untouched event is gone: {event}\n{notes:?}"
-                );
+                assert!(hit(event), "{what}: an untouched event is gone: {event}\n{notes:?}");
                 missing.push(event);
             }
         }
@@ -151,23 +116,13 @@ impl Subject {
         let (before, _) = self.read(&disk);
         let store = open_store(&disk, 13).unwrap();
         let own = |events: &[String]| -> Vec<String> {
-            events
-                .iter()
-                .filter(|event| event.contains("x.sim"))
-                .cloned()
-                .collect()
+            events.iter().filter(|event| event.contains("x.sim")).cloned().collect()
         };
         let before = own(&before);
         let data: Vec<String> = before
             .iter()
             .map(|event| {
-                event
-                    .split_once("\"data\":")
-                    .unwrap()
-                    .1
-                    .strip_suffix('}')
-                    .unwrap()
-                    .to_owned()
+                event.split_once("\"data\":").unwrap().1.strip_suffix('}').unwrap().to_owned()
             })
             .collect();
         crate::run::go_on(&store, self.id, &data).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -232,7 +187,7 @@ fn a_flipped_bit_costs_one_line_and_is_reported() {
     }
     // And several at once.
     let subjects = subjects();
-    for _ in 0..size::of(2_000, 900_000) {
+    for _ in 0..size::of(2_000, 960_000) {
         let subject = &subjects[random.index(subjects.len())];
         let mut bytes = subject.bytes.clone();
         let at = random.index(bytes.len());
@@ -306,24 +261,10 @@ fn damage_to_the_last_record_is_told_from_a_torn_tail() {
         bytes[acknowledged.start + 20] ^= 1;
         disk.set_bytes(&subject.path, bytes.clone());
         let (_, notes) = subject.read(&disk);
-        assert!(
-            matches!(notes.as_slice(), [ReadNote::Damage { lost: Some(_), .. }]),
-            "{notes:?}"
-        );
+        assert!(matches!(notes.as_slice(), [ReadNote::Damage { lost: Some(_), .. }]), "{notes:?}");
         // Without the watermark, nobody can tell.
-        disk.remove_file(
-            &subject
-                .path
-                .parent()
-                .unwrap()
-                .parent()
-                .unwrap()
-                .join("watermark"),
-        );
+        disk.remove_file(&subject.path.parent().unwrap().parent().unwrap().join("watermark"));
         let (_, notes) = subject.read(&disk);
-        assert!(
-            matches!(notes.as_slice(), [ReadNote::TornTail { .. }]),
-            "{notes:?}"
-        );
+        assert!(matches!(notes.as_slice(), [ReadNote::TornTail { .. }]), "{notes:?}");
     }
 }

@@ -57,12 +57,7 @@ fn one_fault(name: &str, steps: &[crate::run::Step], fault: Fault) -> Result<boo
 
 #[test]
 fn every_operation_may_fail_once_and_for_good() {
-    let kinds = [
-        FaultKind::Io,
-        FaultKind::Full,
-        FaultKind::Short,
-        FaultKind::Interrupted,
-    ];
+    let kinds = [FaultKind::Io, FaultKind::Full, FaultKind::Short, FaultKind::Interrupted];
     let (mut tried, mut failed) = (0, 0);
     for (name, steps) in scenarios() {
         let mut run = Run::new(7);

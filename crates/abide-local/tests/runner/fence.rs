@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_local::{LocalStore, Options};
-use abide_model::{AppendError, Durability, EventRange, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store};
+use abide_model::{
+    AppendError, Durability, EventRange, NewEvent, NewSession, OddEvents, SessionId, SessionWriter,
+    Store,
+};
 use pollster::block_on;
 
 fn store(dir: &Path) -> LocalStore {

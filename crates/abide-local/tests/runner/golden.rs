@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_local::{LocalStore, Options};
-use abide_model::{Durability, EventRange, NewEvent, NewSession, OddEvents, SessionRef, SessionWriter, Store};
+use abide_model::{
+    Durability, EventRange, NewEvent, NewSession, OddEvents, SessionRef, SessionWriter, Store,
+};
 use abide_testkit::SimDisk;
 use pollster::block_on;
 
@@ -58,7 +60,10 @@ fn export(store: &LocalStore) -> String {
 /// Compression may change with the library; everything else may not.
 fn frozen(path: &Path) -> bool {
     let name = path.to_string_lossy();
-    !(name.ends_with(".zst") || name.ends_with(".pack") || name.contains("/state/") || name.ends_with("lock"))
+    !(name.ends_with(".zst")
+        || name.ends_with(".pack")
+        || name.contains("/state/")
+        || name.ends_with("lock"))
 }
 
 #[test]

@@ -3,6 +3,14 @@
 //! The runs on the simulated disk have two sizes: a small one for every build, and with
 //! `ABIDE_FAULTS=full` the one that `scripts/faults` runs, whose counts are checked.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
 mod contract;
 mod damage;
 mod faults;

@@ -24,10 +24,8 @@ fn cut_everywhere(
         for worker in 0..2 {
             let done = &done;
             scope.spawn(move || {
-                for (index, moment) in moments
-                    .iter()
-                    .enumerate()
-                    .filter(|(index, _)| index % 2 == worker)
+                for (index, moment) in
+                    moments.iter().enumerate().filter(|(index, _)| index % 2 == worker)
                 {
                     for seed in 0..seeds {
                         let disk = SimDisk::at(moment);
@@ -56,7 +54,7 @@ fn nothing_acknowledged_is_lost_in_a_power_cut() {
         let moments = run.disk.take_history();
         let (id, sent) = (run.id, run.sent.clone());
         println!("{name}: {} operations", moments.len());
-        cuts += cut_everywhere(&moments, size::of(8, 330), &|disk, moment, seed| {
+        cuts += cut_everywhere(&moments, size::of(8, 520), &|disk, moment, seed| {
             after_power_cut(disk, id, moment.note.0, &sent, seed)
                 .map_err(|error| format!("{name}: {error}"))?;
             if seed % 4 == 0 {
@@ -80,14 +78,8 @@ fn nothing_acknowledged_is_lost_when_the_power_goes_during_recovery() {
         }
         let moments = run.disk.take_history();
         let (id, sent) = (run.id, run.sent.clone());
-        let every = moments
-            .len()
-            .div_ceil(usize::try_from(size::of(4, 40)).unwrap());
-        for (index, moment) in moments
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| index % every == 0)
-        {
+        let every = moments.len().div_ceil(usize::try_from(size::of(4, 40)).unwrap());
+        for (index, moment) in moments.iter().enumerate().filter(|(index, _)| index % every == 0) {
             let disk = SimDisk::at(moment);
             disk.power_cut(index as u64);
             let before = read(&open_store(&disk, 3).unwrap(), id).unwrap().data;
@@ -101,11 +93,7 @@ fn nothing_acknowledged_is_lost_when_the_power_goes_during_recovery() {
                 let prefix =
                     found.data.as_slice() == before.get(..found.data.len()).unwrap_or_default();
                 if !prefix || (found.data.len() as u64) < moment.note.0 {
-                    return Err(format!(
-                        "{name}: {} became {}",
-                        before.len(),
-                        found.data.len()
-                    ));
+                    return Err(format!("{name}: {} became {}", before.len(), found.data.len()));
                 }
                 after_power_cut(disk, id, moment.note.0, &sent, seed)
             });
@@ -121,9 +109,8 @@ fn a_session_that_was_made_is_there_after_a_power_cut() {
     let store = LocalStore::init(&store_path(), options(&disk, 5)).unwrap();
     let mut made = Vec::new();
     for key in [None, Some("client/1"), Some("client/2"), None] {
-        let session = key.map_or_else(NewSession::default, |key| {
-            NewSession::default().with_key(key)
-        });
+        let session =
+            key.map_or_else(NewSession::default, |key| NewSession::default().with_key(key));
         made.push((key, block_on(store.create(session)).unwrap()));
         disk.note(made.len() as u64, 0);
     }
@@ -148,11 +135,7 @@ fn a_session_that_was_made_is_there_after_a_power_cut() {
             .map_err(|error| format!("{error:?}"))?;
         let two = block_on(store.create(NewSession::default().with_key("client/2")))
             .map_err(|error| format!("{error:?}"))?;
-        if one == two {
-            Ok(())
-        } else {
-            Err("two sessions for one key".to_owned())
-        }
+        if one == two { Ok(()) } else { Err("two sessions for one key".to_owned()) }
     });
     size::report("power cuts while sessions are made", cuts, 1_000);
 }

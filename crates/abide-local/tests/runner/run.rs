@@ -41,41 +41,16 @@ pub fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
         ("append", vec![Append; 6]),
         ("batch", vec![Batch(4), Append, Batch(7), Batch(1)]),
         ("pipeline", vec![Pipelined(5), Pipelined(3), Append]),
-        (
-            "buffered",
-            vec![Buffered, Append, Buffered, Buffered, Append, Buffered],
-        ),
+        ("buffered", vec![Buffered, Append, Buffered, Buffered, Append, Buffered]),
         ("rotate", vec![Batch(5), Batch(5), Append, Batch(9), Append]),
-        (
-            "rotate buffered",
-            vec![Buffered, Batch(5), Buffered, Buffered, Buffered, Append],
-        ),
-        (
-            "seal",
-            vec![Batch(9), Batch(9), Batch(9), Reopen, Append, Seal, Append],
-        ),
-        (
-            "object",
-            vec![Object, Append, Object, Reopen, Object, Append],
-        ),
-        (
-            "snapshot",
-            vec![Append, Reopen, Batch(3), Append, Reopen, Reopen, Append],
-        ),
+        ("rotate buffered", vec![Buffered, Batch(5), Buffered, Buffered, Buffered, Append]),
+        ("seal", vec![Batch(9), Batch(9), Batch(9), Reopen, Append, Seal, Append]),
+        ("object", vec![Object, Append, Object, Reopen, Object, Append]),
+        ("snapshot", vec![Append, Reopen, Batch(3), Append, Reopen, Reopen, Append]),
         ("rewind", vec![Batch(4), Rewind, Append, Reopen, Append]),
         (
             "everything",
-            vec![
-                Object,
-                Batch(6),
-                Reopen,
-                Buffered,
-                Append,
-                Seal,
-                Pipelined(4),
-                Reopen,
-                Object,
-            ],
+            vec![Object, Batch(6), Reopen, Buffered, Append, Seal, Pipelined(4), Reopen, Object],
         ),
     ]
 }
@@ -186,9 +161,7 @@ impl Run {
         self.writer()?;
         let first = self.sent.len();
         let events = (0..count).map(|n| self.event(size + n * 7)).collect();
-        self.writer()?
-            .append(events, durability, OddEvents::Keep)?
-            .wait()?;
+        self.writer()?.append(events, durability, OddEvents::Keep)?.wait()?;
         if durability == Durability::Synced {
             self.durable_now(first, count);
         }
@@ -244,9 +217,7 @@ impl Run {
                 let to = self.writer()?.state()?.core.seq.0 / 2;
                 let event = format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#);
                 let event = NewEvent::parse(&event).unwrap();
-                self.writer()?
-                    .append(vec![event], Durability::Synced, OddEvents::Keep)?
-                    .wait()?;
+                self.writer()?.append(vec![event], Durability::Synced, OddEvents::Keep)?.wait()?;
                 Ok(())
             }
         }
@@ -264,21 +235,13 @@ pub struct Read {
 /// Reads everything.
 pub fn read(store: &LocalStore, id: SessionId) -> Result<Read, StoreError> {
     let reader = block_on(store.read(id))?;
-    let mut read = Read {
-        data: Vec::new(),
-        notes: Vec::new(),
-        events: 0,
-    };
+    let mut read = Read { data: Vec::new(), notes: Vec::new(), events: 0 };
     let mut range = EventRange::ALL.limit(7);
     loop {
         let page = block_on(reader.page(range))?;
         read.events += page.events.len() as u64;
         read.notes.extend(page.notes);
-        for event in page
-            .events
-            .into_iter()
-            .filter(|event| event.kind.as_str() == "x.sim")
-        {
+        for event in page.events.into_iter().filter(|event| event.kind.as_str() == "x.sim") {
             read.data.push(event.data.unwrap().as_str().to_owned());
         }
         match page.next {
@@ -289,10 +252,7 @@ pub fn read(store: &LocalStore, id: SessionId) -> Result<Read, StoreError> {
 }
 
 fn damage(notes: &[ReadNote]) -> Vec<&ReadNote> {
-    notes
-        .iter()
-        .filter(|note| matches!(note, ReadNote::Damage { .. }))
-        .collect()
+    notes.iter().filter(|note| matches!(note, ReadNote::Damage { .. })).collect()
 }
 
 /// The oracle after a power cut: a byte-equal prefix, last acknowledged ≤ end ≤ last sent; no
@@ -330,9 +290,7 @@ pub fn go_on(store: &LocalStore, id: SessionId, before: &[String]) -> Result<(),
         .writer(id, Duration::ZERO)
         .map_err(|error| format!("does not open for writing: {error:?}"))?;
     let event = || NewEvent::parse(r#"{"kind":"x.after","data":{"recovered":true}}"#).unwrap();
-    let state = writer
-        .state()
-        .map_err(|error| format!("no state: {error:?}"))?;
+    let state = writer.state().map_err(|error| format!("no state: {error:?}"))?;
     writer
         .append(vec![event()], Durability::Synced, OddEvents::Keep)
         .and_then(|ticket| ticket.wait())
@@ -368,19 +326,14 @@ pub fn go_on(store: &LocalStore, id: SessionId, before: &[String]) -> Result<(),
 
 /// No findings but warnings.
 pub fn healthy(store: &LocalStore, id: SessionId) -> Result<(), String> {
-    let checked = store
-        .check_session(id)
-        .map_err(|error| format!("cannot be checked: {error:?}"))?;
+    let checked =
+        store.check_session(id).map_err(|error| format!("cannot be checked: {error:?}"))?;
     let bad: Vec<_> = checked
         .findings
         .iter()
         .filter(|finding| finding.severity == Severity::Error || finding.rule == "state-snapshot")
         .collect();
-    if bad.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("{bad:?}"))
-    }
+    if bad.is_empty() { Ok(()) } else { Err(format!("{bad:?}")) }
 }
 
 /// Looks a session up by its id, as a newcomer would.

@@ -82,10 +82,7 @@ impl Message {
     /// A message of plain text.
     #[must_use]
     pub fn text(role: &str, text: impl Into<String>) -> Self {
-        Self {
-            role: role.to_owned(),
-            content: Content::Text(text.into()),
-        }
+        Self { role: role.to_owned(), content: Content::Text(text.into()) }
     }
 
     /// What the user says.

@@ -40,10 +40,7 @@ impl TaskStatus {
     /// Is somebody at it?
     #[must_use]
     pub const fn is_active(self) -> bool {
-        matches!(
-            self,
-            Self::Researching | Self::Implementing | Self::Retrying
-        )
+        matches!(self, Self::Researching | Self::Implementing | Self::Retrying)
     }
 
     /// May it come after `before`? What is complete stays so, unless it becomes obsolete; what

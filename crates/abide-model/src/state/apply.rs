@@ -42,9 +42,7 @@ impl SessionState {
         let anomaly = if event.kind == Kind::MESSAGE_ADDED {
             self.message(event)
         } else {
-            event
-                .fact()
-                .map_or(Some(Anomaly::Malformed), |fact| self.fact(event, fact))
+            event.fact().map_or(Some(Anomaly::Malformed), |fact| self.fact(event, fact))
         };
         if let Some(anomaly) = anomaly {
             self.core.health.anomalies += 1;
@@ -205,11 +203,7 @@ impl SessionState {
         self.core.messages.total += 1;
         self.core.messages.last = Some(event.seq);
         self.lanes.update(lane(event), |lane| lane.messages += 1);
-        match event
-            .data
-            .as_ref()
-            .map(|data| data.decode::<MessageHead<'_>>())
-        {
+        match event.data.as_ref().map(|data| data.decode::<MessageHead<'_>>()) {
             Some(Ok(head)) => {
                 count(&mut self.core.messages.by_role, &head.role);
                 None
@@ -273,8 +267,7 @@ impl SessionState {
             ..TurnState::default()
         };
         self.turns.set(&number.to_string(), Some(turn));
-        self.lanes
-            .update(lane(event), |lane| lane.turn = Some(number));
+        self.lanes.update(lane(event), |lane| lane.turn = Some(number));
         again.then_some(Anomaly::DuplicateTurn)
     }
 
@@ -310,8 +303,7 @@ impl SessionState {
 
     fn api_called(&mut self, event: &Event, fact: ApiCall) -> Option<Anomaly> {
         self.core.calls.requests += 1;
-        fact.call
-            .and_then(|call| self.open_call(event, &call, "api".to_owned(), false))
+        fact.call.and_then(|call| self.open_call(event, &call, "api".to_owned(), false))
     }
 
     fn api_finished(&mut self, event: &Event, fact: &ApiResult) -> Option<Anomaly> {
@@ -357,19 +349,9 @@ impl SessionState {
 
     fn file_touched(&mut self, event: &Event, fact: &FileTouch) {
         *self.core.files.entry(fact.op).or_default() += 1;
-        let state = FileState {
-            op: fact.op,
-            seq: event.seq,
-            after: fact.after,
-        };
+        let state = FileState { op: fact.op, seq: event.seq, after: fact.after };
         if let Some(to) = &fact.to {
-            self.files.set(
-                to,
-                Some(FileState {
-                    op: FileOp::Write,
-                    ..state.clone()
-                }),
-            );
+            self.files.set(to, Some(FileState { op: FileOp::Write, ..state.clone() }));
         }
         self.files.set(&fact.path, Some(state));
     }
@@ -406,9 +388,7 @@ impl SessionState {
         if current.map(|(at, _)| at) != Some(fact.compaction) {
             return Some(Anomaly::UnknownPosition);
         }
-        self.lanes.update(lane(event), |lane| {
-            lane.compacted = lane.compacted_before.take()
-        });
+        self.lanes.update(lane(event), |lane| lane.compacted = lane.compacted_before.take());
         None
     }
 }
@@ -418,19 +398,11 @@ fn lane(event: &Event) -> &str {
 }
 
 fn clip(text: String) -> String {
-    if text.len() <= CLIP {
-        text
-    } else {
-        text.chars().take(CLIP).collect()
-    }
+    if text.len() <= CLIP { text } else { text.chars().take(CLIP).collect() }
 }
 
 fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
-    let name = if counts.len() < COUNTED || counts.contains_key(name) {
-        name
-    } else {
-        "other"
-    };
+    let name = if counts.len() < COUNTED || counts.contains_key(name) { name } else { "other" };
     if let Some(count) = counts.get_mut(name) {
         *count += 1;
     } else {

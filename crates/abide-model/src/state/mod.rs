@@ -158,11 +158,8 @@ impl SessionState {
     /// A digest over all of it. Two states are equal when their digests are.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let mut digest = Digest::of(
-            "core",
-            "",
-            &serde_json::to_vec(&self.core).unwrap_or_default(),
-        );
+        let mut digest =
+            Digest::of("core", "", &serde_json::to_vec(&self.core).unwrap_or_default());
         let [keys_new, keys_old] = &self.keys;
         let tables = [
             self.tasks.digest(),
@@ -184,10 +181,7 @@ impl SessionState {
     #[must_use]
     pub fn key(&self, key: &str) -> Option<Seq> {
         let hashed = hashed_key(key);
-        self.keys
-            .iter()
-            .find_map(|table| table.get(&hashed))
-            .copied()
+        self.keys.iter().find_map(|table| table.get(&hashed)).copied()
     }
 
     /// Writes what changed since the last snapshot; gives the root, as JSON.
@@ -195,11 +189,7 @@ impl SessionState {
         let mut tables = Vec::with_capacity(10);
         let mut put = |bytes| sink.put(bytes);
         each_table!(self, |_index, table| tables.push(table.save(&mut put)?));
-        let root = Root {
-            fold: FOLD_VERSION,
-            core: self.core.clone(),
-            tables,
-        };
+        let root = Root { fold: FOLD_VERSION, core: self.core.clone(), tables };
         Ok(serde_json::to_vec(&root).unwrap_or_default())
     }
 
@@ -217,15 +207,10 @@ impl SessionState {
         }
         let version: Version = serde_json::from_slice(root)?;
         if version.fold != FOLD_VERSION {
-            return Err(PageError::Version {
-                found: version.fold,
-            });
+            return Err(PageError::Version { found: version.fold });
         }
         let root: Root = serde_json::from_slice(root)?;
-        let mut state = Self {
-            core: root.core,
-            ..Self::default()
-        };
+        let mut state = Self { core: root.core, ..Self::default() };
         let mut tables = root.tables.into_iter();
         each_table!(state, |_index, table| {
             if let Some(root) = tables.next() {
@@ -264,16 +249,12 @@ impl SessionState {
                     wanted.push((2, turn.to_string()));
                 }
                 Ok(Fact::TurnDecided(fact)) => {
-                    wanted.extend(
-                        self.turn_named(fact.turn, lane)
-                            .map(|turn| (2, turn.to_string())),
-                    );
+                    wanted
+                        .extend(self.turn_named(fact.turn, lane).map(|turn| (2, turn.to_string())));
                 }
                 Ok(Fact::TurnFinished(fact)) => {
-                    wanted.extend(
-                        self.turn_named(fact.turn, lane)
-                            .map(|turn| (2, turn.to_string())),
-                    );
+                    wanted
+                        .extend(self.turn_named(fact.turn, lane).map(|turn| (2, turn.to_string())));
                     wanted.extend(usage_keys(None, lane).map(|key| (7, key)));
                 }
                 Ok(Fact::FileTouched(fact)) => {
@@ -302,10 +283,7 @@ impl SessionState {
         let mut missing = Vec::new();
         each_table!(self, |index, table| {
             for (_, key) in wanted.iter().filter(|(wanted, _)| *wanted == index) {
-                for page in table
-                    .missing(key)
-                    .into_iter()
-                    .map(|page| PageId { table: index, page })
+                for page in table.missing(key).into_iter().map(|page| PageId { table: index, page })
                 {
                     if !missing.contains(&page) {
                         missing.push(page);
@@ -337,12 +315,7 @@ impl SessionState {
     pub fn away(&mut self) -> Vec<PageId> {
         let mut away = Vec::new();
         each_table!(self, |index, table| {
-            away.extend(
-                table
-                    .away()
-                    .into_iter()
-                    .map(|page| PageId { table: index, page }),
-            );
+            away.extend(table.away().into_iter().map(|page| PageId { table: index, page }));
         });
         away
     }
@@ -410,7 +383,5 @@ fn hashed_key(key: &str) -> String {
 /// Where usage of a model in a lane is added up.
 fn usage_keys(model: Option<&str>, lane: &str) -> impl Iterator<Item = String> {
     let model = model.map(|model| format!("model:{model}"));
-    model
-        .into_iter()
-        .chain(std::iter::once(format!("lane:{lane}")))
+    model.into_iter().chain(std::iter::once(format!("lane:{lane}")))
 }

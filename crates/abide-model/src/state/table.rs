@@ -20,10 +20,7 @@ pub struct PageRef(pub u64, pub u32);
 
 #[derive(Debug, Clone)]
 enum Page<V> {
-    Here {
-        entries: Arc<BTreeMap<String, V>>,
-        at: Option<PageRef>,
-    },
+    Here { entries: Arc<BTreeMap<String, V>>, at: Option<PageRef> },
     Away(PageRef),
 }
 
@@ -51,17 +48,8 @@ const FULL: u64 = 48;
 
 impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     pub(super) fn new(name: &'static str) -> Self {
-        let first = Page::Here {
-            entries: Arc::default(),
-            at: None,
-        };
-        Self {
-            name,
-            pages: vec![first],
-            len: 0,
-            digest: Digest::default(),
-            away: 0,
-        }
+        let first = Page::Here { entries: Arc::default(), at: None };
+        Self { name, pages: vec![first], len: 0, digest: Digest::default(), away: 0 }
     }
 
     /// How many entries.
@@ -173,14 +161,11 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     /// Brings a page in. Its bytes were checked by whoever read them.
     pub(super) fn install(&mut self, index: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
         let read: BTreeMap<String, V> = serde_json::from_slice(bytes)?;
-        if let Some(page) = self.pages.get_mut(index) {
-            if let Page::Away(at) = page {
-                *page = Page::Here {
-                    entries: Arc::new(read),
-                    at: Some(*at),
-                };
-                self.away = self.away.saturating_sub(1);
-            }
+        if let Some(page) = self.pages.get_mut(index)
+            && let Page::Away(at) = page
+        {
+            *page = Page::Here { entries: Arc::new(read), at: Some(*at) };
+            self.away = self.away.saturating_sub(1);
         }
         Ok(())
     }
@@ -200,29 +185,16 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
                 }
             });
         }
-        Ok(TableRoot {
-            len: self.len,
-            digest: self.digest,
-            pages: refs,
-        })
+        Ok(TableRoot { len: self.len, digest: self.digest, pages: refs })
     }
 
     pub(super) fn restore(name: &'static str, root: TableRoot) -> Self {
         let mut pages: Vec<_> = root.pages.into_iter().map(Page::Away).collect();
         let away = pages.len();
         if pages.is_empty() {
-            pages.push(Page::Here {
-                entries: Arc::default(),
-                at: None,
-            });
+            pages.push(Page::Here { entries: Arc::default(), at: None });
         }
-        Self {
-            name,
-            pages,
-            len: root.len,
-            digest: root.digest,
-            away,
-        }
+        Self { name, pages, len: root.len, digest: root.digest, away }
     }
 
     /// Forgets where pages were written, so that the next snapshot writes all that is here.
@@ -249,10 +221,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
             .partition(|(key, _)| place(hash(key), count) != to);
         *entries = Arc::new(stay);
         *at = None;
-        self.pages.push(Page::Here {
-            entries: Arc::new(go),
-            at: None,
-        });
+        self.pages.push(Page::Here { entries: Arc::new(go), at: None });
     }
 }
 
@@ -262,10 +231,7 @@ fn entry_digest<V: Serialize>(name: &str, key: &str, value: &V) -> Digest {
 
 fn hash(key: &str) -> u64 {
     let mut bytes = [0; 8];
-    for (to, from) in bytes
-        .iter_mut()
-        .zip(blake3::hash(key.as_bytes()).as_bytes())
-    {
+    for (to, from) in bytes.iter_mut().zip(blake3::hash(key.as_bytes()).as_bytes()) {
         *to = *from;
     }
     u64::from_le_bytes(bytes)
@@ -275,11 +241,7 @@ fn hash(key: &str) -> u64 {
 fn place(hash: u64, count: usize) -> usize {
     let whole = count.next_power_of_two();
     let index = usize::try_from(hash & (whole as u64 - 1)).unwrap_or(0);
-    if index < count {
-        index
-    } else {
-        index - whole / 2
-    }
+    if index < count { index } else { index - whole / 2 }
 }
 
 /// Which page splits next when there are `count`, and the index of the page it gives.

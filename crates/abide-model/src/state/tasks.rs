@@ -15,12 +15,7 @@ impl SessionState {
         }
         let order = self.core.tasks.total;
         self.core.tasks.total += 1;
-        *self
-            .core
-            .tasks
-            .by_status
-            .entry(TaskStatus::Planned)
-            .or_default() += 1;
+        *self.core.tasks.by_status.entry(TaskStatus::Planned).or_default() += 1;
         let parent = fact.parent.clone().filter(|parent| *parent != fact.task);
         self.change_task(id, |task| {
             task.known = true;
@@ -35,10 +30,7 @@ impl SessionState {
             self.change_task(parent.as_str(), |task| task.children.0 += 1);
         }
         let depends = self.set_dependencies(&fact.task, &fact.depends);
-        let odd_parent = fact
-            .parent
-            .as_ref()
-            .is_some_and(|parent| *parent == fact.task);
+        let odd_parent = fact.parent.as_ref().is_some_and(|parent| *parent == fact.task);
         (odd_parent || depends.is_some()).then_some(Anomaly::SelfDependency)
     }
 
@@ -54,9 +46,7 @@ impl SessionState {
             task.priority = fact.priority.unwrap_or(task.priority);
             task.changed = event.seq;
         });
-        fact.depends
-            .as_ref()
-            .and_then(|depends| self.set_dependencies(&fact.task, depends))
+        fact.depends.as_ref().and_then(|depends| self.set_dependencies(&fact.task, depends))
     }
 
     pub(super) fn task_status(
@@ -90,23 +80,13 @@ impl SessionState {
         *counts.entry(now).or_default() += 1;
         if was.is_done() != now.is_done() {
             let step = |count: u64| {
-                if now.is_done() {
-                    count + 1
-                } else {
-                    count.saturating_sub(1)
-                }
+                if now.is_done() { count + 1 } else { count.saturating_sub(1) }
             };
             if let Some(parent) = &before.parent {
-                self.change_task(parent.as_str(), |task| {
-                    task.children.1 = step(task.children.1)
-                });
+                self.change_task(parent.as_str(), |task| task.children.1 = step(task.children.1));
             }
             let unstep = |count: u64| {
-                if now.is_done() {
-                    count.saturating_sub(1)
-                } else {
-                    count + 1
-                }
+                if now.is_done() { count.saturating_sub(1) } else { count + 1 }
             };
             for dependent in &before.dependents {
                 self.change_task(dependent.as_str(), |task| task.waits = unstep(task.waits));
@@ -134,23 +114,16 @@ impl SessionState {
         if let Some(own) = own {
             wanted.remove(own);
         }
-        let before = self
-            .tasks
-            .get(id.as_str())
-            .map(|task| task.depends.clone())
-            .unwrap_or_default();
+        let before =
+            self.tasks.get(id.as_str()).map(|task| task.depends.clone()).unwrap_or_default();
         for gone in before.iter().filter(|depend| !wanted.contains(depend)) {
-            self.change_task(gone.as_str(), |task| {
-                task.dependents.retain(|name| name != id)
-            });
+            self.change_task(gone.as_str(), |task| task.dependents.retain(|name| name != id));
         }
         for new in wanted.iter().filter(|depend| !before.contains(depend)) {
             self.change_task(new.as_str(), |task| task.dependents.push(id.clone()));
         }
         let open = |depend: &&TaskId| {
-            self.tasks
-                .get(depend.as_str())
-                .is_none_or(|task| !task.known || !task.status.is_done())
+            self.tasks.get(depend.as_str()).is_none_or(|task| !task.known || !task.status.is_done())
         };
         let waits = wanted.iter().filter(open).count() as u64;
         let edges = &mut self.core.tasks.dependencies;

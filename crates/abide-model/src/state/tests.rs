@@ -23,24 +23,12 @@ fn fold(facts: &[(&str, &str)]) -> (SessionState, Vec<Option<Anomaly>>) {
 fn calls_are_open_until_their_result_comes() {
     let (state, odd) = fold(&[
         ("tool.called", r#"{"call":"a","name":"bash"}"#),
-        (
-            "tool.called",
-            r#"{"call":"b","name":"edit","observed":true}"#,
-        ),
+        ("tool.called", r#"{"call":"b","name":"edit","observed":true}"#),
         ("tool.finished", r#"{"call":"a","ok":false}"#),
         ("tool.finished", r#"{"call":"zzz"}"#),
         ("tool.called", r#"{"call":"b","name":"edit"}"#),
     ]);
-    assert_eq!(
-        odd,
-        [
-            None,
-            None,
-            None,
-            Some(Anomaly::UnknownCall),
-            Some(Anomaly::DuplicateCall)
-        ]
-    );
+    assert_eq!(odd, [None, None, None, Some(Anomaly::UnknownCall), Some(Anomaly::DuplicateCall)]);
     assert_eq!(state.calls.len(), 1);
     assert_eq!(state.calls.get("b").unwrap().seq, Seq(5));
     assert_eq!((state.core.calls.tools, state.core.calls.failed), (3, 1));
@@ -52,27 +40,13 @@ fn readiness_follows_dependencies_and_parts() {
     let (mut state, odd) = fold(&[
         ("task.created", r#"{"task":"P1","title":"phase"}"#),
         ("task.created", r#"{"task":"P1.a","parent":"P1"}"#),
-        (
-            "task.created",
-            r#"{"task":"P1.b","parent":"P1","depends":["P1.a","later"]}"#,
-        ),
+        ("task.created", r#"{"task":"P1.b","parent":"P1","depends":["P1.a","later"]}"#),
     ]);
     assert_eq!(odd, [None; 3]);
-    assert_eq!(
-        state.core.tasks.ready, 1,
-        "only the leaf that waits for nothing"
-    );
+    assert_eq!(state.core.tasks.ready, 1, "only the leaf that waits for nothing");
     let steps = [
-        (
-            "task.status",
-            r#"{"task":"P1.a","status":"implementing"}"#,
-            0,
-        ),
-        (
-            "task.status",
-            r#"{"task":"P1.a","status":"complete","result":{"n":1}}"#,
-            0,
-        ),
+        ("task.status", r#"{"task":"P1.a","status":"implementing"}"#, 0),
+        ("task.status", r#"{"task":"P1.a","status":"complete","result":{"n":1}}"#, 0),
         ("task.created", r#"{"task":"later"}"#, 1),
         ("task.status", r#"{"task":"later","status":"obsolete"}"#, 1),
     ];
@@ -83,11 +57,7 @@ fn readiness_follows_dependencies_and_parts() {
     assert!(state.tasks.get("P1.b").unwrap().is_ready());
     assert_eq!(state.tasks.get("P1").unwrap().children, (2, 1));
     assert_eq!(state.tasks.get("P1.a").unwrap().attempts, 1);
-    let back = state.apply(&event(
-        8,
-        "task.status",
-        r#"{"task":"P1.a","status":"planned"}"#,
-    ));
+    let back = state.apply(&event(8, "task.status", r#"{"task":"P1.a","status":"planned"}"#));
     assert_eq!(back, Some(Anomaly::IllegalTransition));
 }
 
@@ -96,17 +66,10 @@ fn every_kind_of_the_vocabulary_folds_and_garbage_is_an_anomaly() {
     for kind in Kind::VOCABULARY {
         let mut state = SessionState::default();
         state.apply(&event(1, kind, "{}"));
-        state.apply(&event(
-            2,
-            kind,
-            r#"{"call":1,"task":[],"path":{},"turn":"x","role":7}"#,
-        ));
+        state.apply(&event(2, kind, r#"{"call":1,"task":[],"path":{},"turn":"x","role":7}"#));
         assert_eq!(state.core.seq, Seq(2));
     }
-    let (state, odd) = fold(&[
-        ("message.added", r#"{"content":"no role"}"#),
-        ("x.mine", "{}"),
-    ]);
+    let (state, odd) = fold(&[("message.added", r#"{"content":"no role"}"#), ("x.mine", "{}")]);
     assert_eq!(odd, [Some(Anomaly::Malformed), None]);
     assert_eq!(state.core.messages.total, 1);
 }
@@ -131,11 +94,7 @@ fn a_rewind_reverts_the_work_and_never_the_counters() {
         ("message.added", r#"{"role":"user","content":"x"}"#),
     ]);
     let mut before = base.clone();
-    before.apply(&event(
-        3,
-        "message.added",
-        r#"{"role":"user","content":"y"}"#,
-    ));
+    before.apply(&event(3, "message.added", r#"{"role":"user","content":"y"}"#));
     before.apply(&event(4, "turn.started", r#"{"agent":"b"}"#));
     before.apply(&event(5, "usage.recorded", r#"{"input_tokens":7}"#));
     let mut state = SessionState::rewound(base, before);
@@ -143,10 +102,7 @@ fn a_rewind_reverts_the_work_and_never_the_counters() {
     assert_eq!(state.core.messages.total, 1);
     assert_eq!(state.core.turns.last.0, 2);
     assert_eq!(state.core.usage.input_tokens, 7);
-    assert_eq!(
-        state.core.lineage.ranges(),
-        [(Seq(1), Seq(2)), (Seq(6), Seq(6))]
-    );
+    assert_eq!(state.core.lineage.ranges(), [(Seq(1), Seq(2)), (Seq(6), Seq(6))]);
     assert_eq!(state.core.seq, Seq(6));
 }
 
@@ -188,32 +144,18 @@ fn any_fact() -> impl Strategy<Value = (String, String)> {
             "task.changed".into(),
             format!(r#"{{"task":"{a}","depends":["{b}"]}}"#)
         )),
-        (
-            name(),
-            prop_oneof!["planned", "complete", "implementing", "obsolete"]
-        )
-            .prop_map(|(a, s)| (
-                "task.status".into(),
-                format!(r#"{{"task":"{a}","status":"{s}"}}"#)
-            )),
-        name().prop_map(|a| (
-            "tool.called".into(),
-            format!(r#"{{"call":"{a}","name":"t"}}"#)
-        )),
+        (name(), prop_oneof!["planned", "complete", "implementing", "obsolete"]).prop_map(
+            |(a, s)| ("task.status".into(), format!(r#"{{"task":"{a}","status":"{s}"}}"#))
+        ),
+        name().prop_map(|a| ("tool.called".into(), format!(r#"{{"call":"{a}","name":"t"}}"#))),
         name().prop_map(|a| ("tool.finished".into(), format!(r#"{{"call":"{a}"}}"#))),
-        name().prop_map(|a| (
-            "file.touched".into(),
-            format!(r#"{{"path":"{a}","op":"write"}}"#)
-        )),
+        name().prop_map(|a| ("file.touched".into(), format!(r#"{{"path":"{a}","op":"write"}}"#))),
         name().prop_map(|a| ("turn.started".into(), format!(r#"{{"agent":"{a}"}}"#))),
         name().prop_map(|_| (
             "turn.finished".into(),
             r#"{"status":"ok","usage":{"input_tokens":3}}"#.into()
         )),
-        name().prop_map(|a| (
-            "message.added".into(),
-            format!(r#"{{"role":"{a}","content":"x"}}"#)
-        )),
+        name().prop_map(|a| ("message.added".into(), format!(r#"{{"role":"{a}","content":"x"}}"#))),
         name().prop_map(|a| ("checkpoint.created".into(), format!(r#"{{"label":"{a}"}}"#))),
     ]
 }
