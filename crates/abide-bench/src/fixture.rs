@@ -78,7 +78,7 @@ pub(crate) fn fill(session: &Session, text: &Text, count: usize) -> Outcome {
         let durability = if end == count { Durability::Synced } else { Durability::Buffered };
         let events: Result<Vec<NewEvent>, _> =
             (next..end).map(|index| message(text, index).try_into()).collect();
-        session.append_with(events?, Durability::Buffered, OddEvents::Keep)?.wait()?;
+        session.append_with(events?, durability, OddEvents::Keep)?.wait()?;
         next = end;
     }
     Ok(())
