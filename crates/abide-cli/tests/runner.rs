@@ -5,12 +5,14 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stderr
+    clippy::print_stderr,
+    clippy::print_stdout
 )]
 
 mod bad_input;
 mod demo;
 mod environment;
+mod kill;
 mod places;
 mod reading;
 mod record;

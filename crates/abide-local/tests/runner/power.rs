@@ -29,7 +29,7 @@ fn cut_everywhere(
                 {
                     for seed in 0..seeds {
                         let disk = SimDisk::at(moment);
-                        disk.power_cut(seed * 1_000_003 + index as u64);
+                        disk.power_cut((size::seed() + seed) * 1_000_003 + index as u64);
                         if let Err(error) = check(&disk, moment, seed) {
                             panic!("moment {index}, seed {seed}: {error}");
                         }
@@ -81,7 +81,7 @@ fn nothing_acknowledged_is_lost_when_the_power_goes_during_recovery() {
         let every = moments.len().div_ceil(usize::try_from(size::of(4, 40)).unwrap());
         for (index, moment) in moments.iter().enumerate().filter(|(index, _)| index % every == 0) {
             let disk = SimDisk::at(moment);
-            disk.power_cut(index as u64);
+            disk.power_cut(size::seed() + index as u64);
             let before = read(&open_store(&disk, 3).unwrap(), id).unwrap().data;
             disk.keep_history();
             after_power_cut(&disk, id, moment.note.0, &sent, 3).unwrap();

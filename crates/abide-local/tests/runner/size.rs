@@ -10,6 +10,11 @@ pub fn of(small: u64, large: u64) -> u64 {
     if full() { large } else { small }
 }
 
+/// Where the seeds start: `ABIDE_SEED` gives a long run new ones each time.
+pub fn seed() -> u64 {
+    std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
 /// Says what was done, and fails when the full run did less than it must.
 pub fn report(what: &str, done: u64, must: u64) {
     println!("{what}: {done}");
