@@ -135,17 +135,23 @@ impl Journal {
         }
     }
 
-    /// Which session's journal it is: by the header of a segment, else by its first event.
+    /// Which session's journal it is: by the header of a segment, newest first, else by its first
+    /// event.
     pub fn identify(&self) -> Result<Identity, JournalError> {
         let mut identity = Identity::Empty;
-        for name in self.segments()? {
+        for name in self.segments()?.into_iter().rev() {
             let segment = self.open_segment(name)?;
             let mut session = None;
             Scan::new(&segment).chunks(0, &mut |_, raw, _| {
                 split(raw, &segment, &mut |_, _, piece| match piece {
                     Piece::Header(header) => {
                         session = Some(header.session);
-                        ControlFlow::Continue(())
+                        // A later segment is begun only when there are events before it.
+                        if name.number == 1 {
+                            ControlFlow::Continue(())
+                        } else {
+                            ControlFlow::Break(())
+                        }
                     }
                     Piece::Line(line) => {
                         identity = Identity::Unknown;
@@ -158,8 +164,11 @@ impl Journal {
                     Piece::Bad => ControlFlow::Continue(()),
                 })
             })?;
-            if let (Some(session), Identity::Unknown) = (session, identity) {
-                return Ok(Identity::Known(session));
+            match session {
+                Some(session) if name.number > 1 || identity == Identity::Unknown => {
+                    return Ok(Identity::Known(session));
+                }
+                _ => {}
             }
         }
         Ok(identity)
@@ -406,6 +415,20 @@ impl Walker<'_, '_> {
                 },
             });
             self.damage(bad, lost);
+            if self.done {
+                return Ok(());
+            }
+        }
+        if self.mark.is_some_and(|mark| mark.seq == line.seq && mark.sum != line.sum) {
+            // Acknowledged with another sum: it was altered.
+            let bad = Bad {
+                segment: segment.number(),
+                path: segment.path().to_owned(),
+                offset,
+                bytes: end - offset,
+                reason: DamageReason::Unchained,
+            };
+            self.damage(bad, None);
             if self.done {
                 return Ok(());
             }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use abide_model::SessionId;
+use abide_model::{SessionId, Timestamp};
 
 /// The paths of a store.
 #[derive(Debug, Clone)]
@@ -76,6 +76,26 @@ pub(crate) fn short_of(name: &str) -> Option<&str> {
     .then_some(short)
 }
 
+/// Can the id or the short id of the session in this directory start with `prefix`? An id starts
+/// with its time in milliseconds, of which the name tells the second.
+pub(crate) fn may_start_with(name: &str, prefix: &str) -> bool {
+    let Some(short) = short_of(name) else { return false };
+    if short.starts_with(prefix) || prefix.starts_with(short) {
+        return true;
+    }
+    let digits: String = prefix.chars().filter(|c| *c != '-').take(12).collect();
+    let Some((date, clock)) = name.get(..19).and_then(|time| time.split_once('T')) else {
+        return false;
+    };
+    let Ok(second) = format!("{date}T{}Z", clock.replace('-', ":")).parse::<Timestamp>() else {
+        return false;
+    };
+    let start_of =
+        |millis: i64| -> String { format!("{millis:012x}").chars().take(digits.len()).collect() };
+    let (first, last) = (start_of(second.as_millis()), start_of(second.as_millis() + 999));
+    (first..=last).contains(&digits)
+}
+
 /// A path for people: from the store on.
 pub(crate) fn shown(path: &Path) -> String {
     path.display().to_string()
@@ -83,8 +103,6 @@ pub(crate) fn shown(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use abide_model::Timestamp;
-
     use super::*;
 
     #[test]
@@ -93,6 +111,11 @@ mod tests {
         let name = session_name(id, 6);
         assert_eq!(name, format!("2025-11-15T01-20-00-{}", id.short(6)));
         assert_eq!(short_of(&name), Some(id.short(6).as_str()));
+        assert!(may_start_with(&name, &id.short(3)) && may_start_with(&name, &id.short(9)));
+        for length in 1..=36 {
+            assert!(may_start_with(&name, &id.to_string()[..length]), "{length}");
+        }
+        assert!(!may_start_with(&name, "019a8620") && !may_start_with(&name, "zzz"));
         for foreign in ["", "notes", "2025-11-15T01-20-00-", "2025-11-15T01-20-00-a/b", ".DS_Store"]
         {
             assert_eq!(short_of(foreign), None);

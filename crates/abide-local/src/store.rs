@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::environment::Environment;
 use crate::error::{storage_error, store_error};
 use crate::keys::{self, Keys};
-use crate::layout::{SessionLayout, StoreLayout, session_name, short_of, shown};
+use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, short_of, shown};
 use crate::reader::LocalReader;
 use crate::recovery;
 use crate::snapshot::{Pages, Snapshots, Stand};
@@ -219,17 +219,12 @@ impl LocalStore {
             SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
             SessionRef::Prefix(prefix) => {
                 let mut fits = Vec::new();
-                for name in self.names()? {
-                    let by_short = short_of(&name).is_some_and(|short| {
-                        short.starts_with(prefix.as_str()) || prefix.starts_with(short)
-                    });
-                    // The id starts with the time, as the name does; only a look inside tells.
-                    if let Some(id) = self.id_of(&self.layout.session(&name)).filter(|id| {
-                        (by_short && id.short(12).starts_with(prefix.as_str()))
-                            || (prefix.len() >= 4 && id.to_string().starts_with(prefix.as_str()))
-                    }) {
-                        fits.push(id);
-                    }
+                for name in self.names()?.iter().filter(|name| may_start_with(name, prefix)) {
+                    let id = self.id_of(&self.layout.session(name));
+                    fits.extend(id.filter(|id| {
+                        id.short(12).starts_with(prefix.as_str())
+                            || id.to_string().starts_with(prefix.as_str())
+                    }));
                 }
                 match fits.as_slice() {
                     [] => Err(none()),
