@@ -120,7 +120,10 @@ impl LocalStore {
         // The snapshot and the tail must give what the whole journal gives.
         if !rewinds && checked.findings.is_empty() {
             let mut look = reader.look().map_err(store_error)?;
-            if !look.pages.bring_all(&mut look.state) || look.state.digest() != state.digest() {
+            if !look.pages.bring_all(&mut look.state)
+                || !look.state.is_sound()
+                || look.state.digest() != state.digest()
+            {
                 checked.findings.push(Finding {
                     severity: Severity::Warning,
                     rule: "state-snapshot",

@@ -294,6 +294,14 @@ impl SessionState {
         missing
     }
 
+    /// Do the entries give the digests that are kept beside them? Asks for every page.
+    #[must_use]
+    pub fn is_sound(&mut self) -> bool {
+        let mut sound = true;
+        each_table!(self, |_index, table| sound &= table.is_sound());
+        sound
+    }
+
     /// Is every page here?
     #[must_use]
     pub fn is_whole(&self) -> bool {

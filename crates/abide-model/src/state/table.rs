@@ -139,6 +139,17 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         missing
     }
 
+    /// Do the entries that are here give the digest that is kept? Asks for every page.
+    pub(super) fn is_sound(&self) -> bool {
+        let mut digest = Digest::default();
+        let mut count = 0;
+        for (key, value) in self.iter() {
+            digest.add(entry_digest(self.name, key, value));
+            count += 1;
+        }
+        self.is_whole() && digest == self.digest && count == self.len
+    }
+
     /// Is every page here?
     pub(super) const fn is_whole(&self) -> bool {
         self.away == 0
