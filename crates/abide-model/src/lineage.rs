@@ -35,6 +35,14 @@ impl Lineage {
             end = rewind.map_or(Seq::ZERO, |(seq, to)| (*to).min(seq.back(1)));
         }
         ranges.reverse();
+        // A rewind to the event just before it leaves nothing out.
+        ranges.dedup_by(|later, earlier| {
+            let adjacent = earlier.1.next() == later.0;
+            if adjacent {
+                earlier.1 = later.1;
+            }
+            adjacent
+        });
         Self { ranges }
     }
 
@@ -70,6 +78,7 @@ mod tests {
         );
         let back = Lineage::at(Seq(13), &[first[0], (Seq(13), Seq(2))]);
         assert_eq!(back.ranges(), [(Seq(1), Seq(2)), (Seq(13), Seq(13))]);
+        assert_eq!(Lineage::at(Seq(6), &[(Seq(6), Seq(5))]), Lineage::at(Seq(6), &[]));
         let forward = Lineage::at(Seq(14), &[first[0], (Seq(13), Seq(9))]);
         assert_eq!(forward.ranges(), [(Seq(1), Seq(9)), (Seq(13), Seq(14))]);
     }
