@@ -20,7 +20,9 @@ struct DiskFile(File);
 #[derive(Debug)]
 struct DiskLock {
     path: PathBuf,
-    file: File,
+    /// Device and inode of the file that is locked.
+    inode: (u64, u64),
+    _file: File,
 }
 
 impl Storage for Disk {
@@ -87,7 +89,9 @@ impl Storage for Disk {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-            let lock = DiskLock { path: path.to_owned(), file };
+            let held = file.metadata()?;
+            let inode = (held.dev(), held.ino());
+            let lock = DiskLock { path: path.to_owned(), inode, _file: file };
             if lock.still_holds()? {
                 return Ok(Some(Box::new(lock)));
             }
@@ -121,9 +125,8 @@ impl StorageFile for DiskFile {
 
 impl Lock for DiskLock {
     fn still_holds(&self) -> io::Result<bool> {
-        let held = self.file.metadata()?;
         match fs::metadata(&self.path) {
-            Ok(there) => Ok(there.ino() == held.ino() && there.dev() == held.dev()),
+            Ok(there) => Ok((there.dev(), there.ino()) == self.inode),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

@@ -239,6 +239,9 @@ const LONG_RUN: u64 = 256;
 const NEAR: u64 = 32 << 10;
 
 fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
+    if let Some(offset) = segment.seek(seq) {
+        return Ok(offset);
+    }
     let mut low = 0;
     let mut high = segment.len()?;
     while high - low > NEAR {
@@ -391,7 +394,7 @@ impl Walker<'_, '_> {
             self.bad(segment, offset, end - offset, DamageReason::Repeated);
             return Ok(());
         }
-        let chained = line.seq == expected && self.sum.is_none_or(|sum| sum == line.prev);
+        let chained = line.seq == expected && self.sum.is_none_or(|sum| sum.link() == line.prev);
         if !chained || self.bad.is_some() {
             let torn_at = self
                 .bad

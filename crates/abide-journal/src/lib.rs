@@ -38,5 +38,5 @@ pub use sealed::SealPlan;
 pub use segment::{Segment, SegmentForm, SegmentName};
 pub use slots::Slots;
 pub use storage::{Access, Lock, LockMode, Storage, StorageFile, read_full, write_full};
-pub use sum::{Salt, Sum};
+pub use sum::{Link, Salt, Sum};
 pub use watermark::{Mark, Watermark};

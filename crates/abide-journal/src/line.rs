@@ -5,7 +5,7 @@
 //!  └──────────── head ──────────┘ └─ body ─┘
 //! ```
 //!
-//! The own sum covers the head, the digest of the salted body, and the sum of the line before.
+//! The own sum covers the head, the digest of the salted body, and the link to the line before.
 //! It does not cover the body itself: a body can be erased, its digest put in its place, and
 //! the chain still holds. Sums are always taken over the bytes as they were read.
 
@@ -17,12 +17,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::{Salt, Sum};
+use crate::{Link, Salt, Sum};
 
 /// The longest line that is read or written: an event at its limit, and its envelope.
 pub const MAX_LINE: usize = (64 << 20) + (64 << 10);
 
-const TRAILER: usize = SUM_FIELD.len() + Salt::WIDTH + 1 + Sum::WIDTH + 1 + Sum::WIDTH + END.len();
+const TRAILER: usize = SUM_FIELD.len() + Salt::WIDTH + 1 + Link::WIDTH + 1 + Sum::WIDTH + END.len();
 const SUM_FIELD: &[u8] = b",\"sum\":\"";
 const END: &[u8] = b"\"}";
 
@@ -118,8 +118,8 @@ pub struct Line<'a> {
     body_bytes: &'a [u8],
     body: Body<'a>,
     salt: &'a [u8],
-    /// The sum of the line before.
-    pub prev: Sum,
+    /// The link to the line before.
+    pub prev: Link,
     /// Its own.
     pub sum: Sum,
 }
@@ -149,7 +149,7 @@ impl<'a> Line<'a> {
         let (rest, trailer) = bytes.split_at_checked(bytes.len().checked_sub(TRAILER)?)?;
         let trailer = trailer.strip_prefix(SUM_FIELD)?.strip_suffix(END)?;
         let (salt, trailer) = trailer.split_at_checked(Salt::WIDTH)?;
-        let (prev, own) = trailer.strip_prefix(b".")?.split_at_checked(Sum::WIDTH)?;
+        let (prev, own) = trailer.strip_prefix(b".")?.split_at_checked(Link::WIDTH)?;
         let mut cursor = Cursor { rest };
         let seq = cursor.after(b"{\"seq\":")?.number()?;
         // The time has a fixed width; the kind has no escapes.
@@ -188,7 +188,7 @@ impl<'a> Line<'a> {
             body_bytes,
             body,
             salt,
-            prev: Sum::from_ascii(prev)?,
+            prev: Link(prev.try_into().ok()?),
             sum: Sum::from_ascii(own.strip_prefix(b".")?)?,
         })
     }
@@ -215,7 +215,7 @@ impl<'a> Line<'a> {
     pub fn head(&self) -> Option<LineHead> {
         let mut cursor = Cursor { rest: self.head };
         let seq = Seq(cursor.after(b"{\"seq\":")?.number()?);
-        let at = text(cursor.after(b",\"at\":\"")?.take(Timestamp::WIDTH)?)?.parse().ok()?;
+        let at = Timestamp::from_ascii(cursor.after(b",\"at\":\"")?.take(Timestamp::WIDTH)?)?;
         let kind = Kind::new(text(cursor.after(b"\",\"kind\":\"")?.until_quote()?)?)?;
         let mut head = LineHead {
             seq,
@@ -276,7 +276,7 @@ impl<'a> Line<'a> {
         objects: &[ObjectRef],
         lag: u64,
         salt: Salt,
-        prev: Sum,
+        prev: Link,
     ) -> Sum {
         let start = out.len();
         write_head(out, event, lag);
@@ -346,11 +346,11 @@ fn write_head(out: &mut Vec<u8>, event: &Event, lag: u64) {
     out.push(b',');
 }
 
-fn write_trailer(out: &mut Vec<u8>, salt: Salt, prev: Sum, sum: Sum) {
+fn write_trailer(out: &mut Vec<u8>, salt: Salt, prev: Link, sum: Sum) {
     out.extend_from_slice(SUM_FIELD);
     out.extend_from_slice(&salt.0);
     out.push(b'.');
-    out.extend_from_slice(prev.as_ascii());
+    out.extend_from_slice(&prev.0);
     out.push(b'.');
     out.extend_from_slice(sum.as_ascii());
     out.extend_from_slice(END);
@@ -379,11 +379,11 @@ fn body_digest(salt: &[u8], body: &[u8]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-fn line_sum(head: &[u8], digest: &[u8; 32], prev: &Sum) -> Sum {
+fn line_sum(head: &[u8], digest: &[u8; 32], prev: &Link) -> Sum {
     let mut hasher = blake3::Hasher::new();
     hasher.update(head);
     hasher.update(digest);
-    hasher.update(prev.as_ascii());
+    hasher.update(&prev.0);
     Sum::from_hash(&hasher.finalize())
 }
 
@@ -482,7 +482,8 @@ mod tests {
             .unwrap()
             .into_event(Seq(12), Timestamp::from_millis(1_763_169_600_123));
         let mut out = Vec::new();
-        let prev = Sum::genesis(abide_model::SessionId::new(Timestamp::from_millis(0), [0; 10]));
+        let session = abide_model::SessionId::new(Timestamp::from_millis(0), [0; 10]);
+        let prev = Sum::genesis(session).link();
         Line::write(&mut out, &event, objects, lag, Salt::derive(&[7; 32], 12), prev);
         out
     }
@@ -545,6 +546,6 @@ mod tests {
             r#"{{"kind":"message.added","data":{{"role":"user","content":"{}"}}}}"#,
             "x".repeat(1024)
         );
-        assert!(written(&json, 1, &[]).len() <= 1024 * 117 / 100);
+        assert!(written(&json, 1, &[]).len() <= 1024 * 116 / 100);
     }
 }

@@ -2,9 +2,15 @@
 //!
 //! There is no committer thread on the blocking path: the first that waits writes and syncs
 //! what everybody has staged, and wakes the rest. A thread is started only for those that poll.
+//!
+//! Invariant: `committing` is true exactly while one thread is in [`CommitQueue::commit`]; whoever
+//! finds it true under the lock and leaves its handle in `sleepers` is woken when it ends.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
 
 use abide_model::{AppendError, Durability, Seq};
 
@@ -31,11 +37,18 @@ struct Inner<S> {
     staged: Seq,
     /// What those that are staged and not taken asked for.
     wanted: Durability,
+    /// How many times something was staged since the last batch was taken.
+    calls: usize,
+    /// How many callers the last commit let go on, each of which may soon stage again.
+    expected: usize,
     written: Seq,
     synced: Seq,
     committing: bool,
     failure: Option<Arc<JournalError>>,
     closed: bool,
+    /// Threads that wait for a commit to end.
+    sleepers: Vec<Thread>,
+    /// Tasks that wait for an event.
     waiting: Vec<(Seq, Durability, Waker)>,
     has_thread: bool,
 }
@@ -57,10 +70,15 @@ impl<S> Inner<S> {
     }
 }
 
+/// How often the one that commits lets others run first, so that they come along.
+const GATHER: usize = 64;
+
 /// A queue of staged events in front of a [`Commit`].
 pub struct CommitQueue<C: Commit> {
     inner: Mutex<Inner<C::Staging>>,
-    changed: Condvar,
+    /// Copies of `written` and `synced`, so that whoever is woken need not take the lock.
+    written: AtomicU64,
+    synced: AtomicU64,
     /// Gone once the queue is closed.
     committer: Mutex<Option<C>>,
     this: Weak<Self>,
@@ -74,15 +92,19 @@ impl<C: Commit> CommitQueue<C> {
                 staging,
                 staged: end,
                 wanted: Durability::Buffered,
+                calls: 0,
+                expected: 0,
                 written: end,
                 synced: durable,
                 committing: false,
                 failure: None,
                 closed: false,
+                sleepers: Vec::new(),
                 waiting: Vec::new(),
                 has_thread: false,
             }),
-            changed: Condvar::new(),
+            written: AtomicU64::new(end.0),
+            synced: AtomicU64::new(durable.0),
             committer: Mutex::new(Some(committer)),
             this: this.clone(),
         })
@@ -90,6 +112,17 @@ impl<C: Commit> CommitQueue<C> {
 
     fn lock(&self) -> MutexGuard<'_, Inner<C::Staging>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps until the commit that runs has ended.
+    fn sleep<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner<C::Staging>>,
+    ) -> MutexGuard<'a, Inner<C::Staging>> {
+        inner.sleepers.push(thread::current());
+        drop(inner);
+        thread::park();
+        self.lock()
     }
 
     /// Stages events: `stage` is given the staging area and the last durable event, and says
@@ -119,6 +152,7 @@ impl<C: Commit> CommitQueue<C> {
             staged => staged?,
         };
         if last > inner.staged {
+            inner.calls += 1;
             inner.staged = last;
             inner.wanted = inner.wanted.max(durability);
         }
@@ -138,7 +172,7 @@ impl<C: Commit> CommitQueue<C> {
                 return Err(AppendError::Stopped { safe: inner.synced, source });
             }
             inner = if inner.committing {
-                self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
+                self.sleep(inner)
             } else if inner.written < inner.staged {
                 self.commit(inner)
             } else {
@@ -154,18 +188,27 @@ impl<C: Commit> CommitQueue<C> {
 
     /// Blocks until `seq` is as safe as asked for, committing where nobody else does.
     pub fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
-        let mut inner = self.lock();
+        let reached = match durability {
+            Durability::Buffered => &self.written,
+            Durability::Synced => &self.synced,
+        };
         loop {
+            if reached.load(Ordering::Acquire) >= seq.0 {
+                return Ok(());
+            }
+            let mut inner = self.lock();
             if let Some(outcome) = inner.outcome(seq, durability) {
                 return outcome;
             }
             // What was staged as buffered may be waited for as synced (a flush).
             inner.wanted = inner.wanted.max(durability);
-            inner = if inner.committing {
-                self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
+            if inner.committing {
+                inner.sleepers.push(thread::current());
+                drop(inner);
+                thread::park();
             } else {
-                self.commit(inner)
-            };
+                drop(self.commit(inner));
+            }
         }
     }
 
@@ -201,23 +244,22 @@ impl<C: Commit> CommitQueue<C> {
             inner.waiting.push((seq, durability, waker.clone()));
         }
         if inner.has_thread {
-            self.changed.notify_all();
-        } else {
-            let this = self.this.clone();
-            let started = std::thread::Builder::new()
-                .name("abide-commit".to_owned())
-                .spawn(move || commit_for_pollers(&this));
-            match started {
-                Ok(_) => inner.has_thread = true,
-                Err(_) => {
-                    // No thread to be had: commit here rather than never.
-                    while inner.committing {
-                        inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
-                    }
-                    let inner = self.commit(inner);
-                    return inner.outcome(seq, durability).map_or(Poll::Pending, Poll::Ready);
-                }
-            }
+            inner.sleepers.drain(..).for_each(|thread| thread.unpark());
+            return Poll::Pending;
+        }
+        let this = self.this.clone();
+        let thread = thread::Builder::new().name("abide-commit".to_owned());
+        if thread.spawn(move || commit_for_pollers(&this)).is_ok() {
+            inner.has_thread = true;
+            return Poll::Pending;
+        }
+        // No thread to be had: commit here rather than never.
+        while inner.committing {
+            inner = self.sleep(inner);
+        }
+        inner = self.commit(inner);
+        if let Some(outcome) = inner.outcome(seq, durability) {
+            return Poll::Ready(outcome);
         }
         Poll::Pending
     }
@@ -228,9 +270,11 @@ impl<C: Commit> CommitQueue<C> {
         mut inner: MutexGuard<'a, Inner<C::Staging>>,
     ) -> MutexGuard<'a, Inner<C::Staging>> {
         inner.committing = true;
+        inner = self.gather(inner);
         let batch = C::take(&mut inner.staging);
         let last = inner.staged;
         let durability = std::mem::replace(&mut inner.wanted, Durability::Buffered);
+        inner.calls = 0;
         drop(inner);
         let committed = {
             let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,13 +287,14 @@ impl<C: Commit> CommitQueue<C> {
         match committed {
             Ok(()) => {
                 inner.written = last;
+                self.written.store(last.0, Ordering::Release);
                 if durability == Durability::Synced {
                     inner.synced = last;
+                    self.synced.store(last.0, Ordering::Release);
                 }
             }
             Err(error) => inner.failure = Some(Arc::new(error)),
         }
-        self.changed.notify_all();
         let failed = inner.failure.is_some();
         let (written, synced) = (inner.written, inner.synced);
         inner.waiting.retain(|(seq, durability, waker)| {
@@ -263,6 +308,33 @@ impl<C: Commit> CommitQueue<C> {
             }
             !done
         });
+        let sleepers = std::mem::take(&mut inner.sleepers);
+        inner.expected = sleepers.len();
+        if sleepers.is_empty() {
+            return inner;
+        }
+        drop(inner);
+        sleepers.iter().for_each(Thread::unpark);
+        self.lock()
+    }
+
+    /// Lets those that the last commit woke stage again, so that they share this one's sync. With
+    /// one appender nobody is expected, and nothing is waited for.
+    fn gather<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner<C::Staging>>,
+    ) -> MutexGuard<'a, Inner<C::Staging>> {
+        let mut idle = 0;
+        for _ in 0..GATHER {
+            if inner.calls > inner.expected || idle > 2 {
+                break;
+            }
+            let before = inner.calls;
+            drop(inner);
+            thread::yield_now();
+            inner = self.lock();
+            idle = if inner.calls == before { idle + 1 } else { 0 };
+        }
         inner
     }
 
@@ -272,10 +344,10 @@ impl<C: Commit> CommitQueue<C> {
         let mut inner = self.lock();
         inner.closed = true;
         while inner.committing {
-            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = self.sleep(inner);
         }
+        inner.sleepers.drain(..).for_each(|thread| thread.unpark());
         drop(inner);
-        self.changed.notify_all();
         self.committer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -288,10 +360,11 @@ fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
             return;
         }
         if inner.committing || inner.waiting.is_empty() || inner.failure.is_some() {
+            inner.sleepers.push(thread::current());
             // Let the queue go while there is nothing to do, so that it can end.
-            let timeout = std::time::Duration::from_millis(100);
-            let _ =
-                queue.changed.wait_timeout(inner, timeout).unwrap_or_else(PoisonError::into_inner);
+            drop(inner);
+            drop(queue);
+            thread::park_timeout(Duration::from_millis(100));
             continue;
         }
         let wanted = inner.waiting.iter().map(|(_, durability, _)| *durability).max();

@@ -1,6 +1,7 @@
 //! A sealed segment: zstd frames, each of whole lines, and a table of them at the end.
 //!
-//! The table stands in a skippable frame, so that `zstd -d` gives the plain segment back. A
+//! The first frame holds the segment's header alone, so that a look at it costs little; the table
+//! says which event each frame starts with. It stands in a skippable frame, so that `zstd -d` gives the plain segment back. A
 //! frame that is damaged costs its own lines from the damaged place on. Where the table is
 //! damaged, the frames are found again by walking the file.
 
@@ -8,8 +9,11 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use abide_model::Seq;
+
 use crate::{
-    Access, JournalError, SegmentForm, SegmentName, Storage, StorageFile, read_full, write_full,
+    Access, JournalError, Line, SegmentForm, SegmentHeader, SegmentName, Storage, StorageFile,
+    read_full, write_full,
 };
 
 /// Plain bytes in a frame, up to the end of its last line.
@@ -21,8 +25,8 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const SKIPPABLE_MAGIC: [u8; 4] = [0x5e, 0x2a, 0x4d, 0x18];
 const END_MAGIC: &[u8; 8] = b"abideEND";
 const CHECK: usize = 16;
-/// Two lengths of 32 bits.
-const ROW: usize = 8;
+/// Two lengths of 32 bits and a seq of 64.
+const ROW: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
@@ -32,6 +36,8 @@ struct Frame {
     /// Where its compressed bytes start in the file.
     at: u64,
     len: u32,
+    /// The first event whose line is in it; 0 where there is none.
+    first: u64,
 }
 
 /// A sealed segment, open for reading.
@@ -85,6 +91,20 @@ impl Sealed {
             index += 1;
         }
         Ok(done)
+    }
+
+    /// Where the frame starts that holds the line of `seq`, if it is here.
+    pub(crate) fn seek(&self, seq: Seq) -> u64 {
+        let with_events = self.frames.iter().filter(|frame| frame.first > 0);
+        with_events
+            .take_while(|frame| frame.first <= seq.0)
+            .last()
+            .map_or(0, |frame| frame.plain_at)
+    }
+
+    /// Can [`Sealed::seek`] be relied on? Not when the table was lost.
+    pub(crate) const fn has_table(&self) -> bool {
+        !self.walked
     }
 
     pub(crate) fn damage(&self) -> Option<String> {
@@ -169,10 +189,12 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
     let mut frames = Vec::new();
     let (mut plain_at, mut at) = (0, 0);
     for row in table.chunks_exact(ROW) {
-        let (plain, packed) = row.split_at(4);
+        let (lengths, first) = row.split_at(8);
+        let (plain, packed) = lengths.split_at(4);
+        let first = u64::from_le_bytes(first.try_into().unwrap_or([0; 8]));
         let plain_len = u32::from_le_bytes(plain.try_into().unwrap_or([0; 4]));
         let len = u32::from_le_bytes(packed.try_into().unwrap_or([0; 4]));
-        frames.push(Frame { plain_at, plain_len, at, len });
+        frames.push(Frame { plain_at, plain_len, at, len, first });
         plain_at += u64::from(plain_len);
         at += u64::from(len);
     }
@@ -207,7 +229,7 @@ fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
         }
         let plain_len = u32::try_from(plain.len()).unwrap_or(u32::MAX);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        frames.push(Frame { plain_at, plain_len, at: *start as u64, len });
+        frames.push(Frame { plain_at, plain_len, at: *start as u64, len, first: 0 });
         plain_at += u64::from(plain_len);
         end_of_last = start + usize::try_from(len).unwrap_or(0);
     }
@@ -287,6 +309,10 @@ fn pack(
         filled += read;
         let whole = buffer.get(..filled).unwrap_or_default();
         let cut = match memchr::memrchr(b'\n', whole) {
+            // The header has a frame of its own.
+            Some(_) if plain_at == 0 && SegmentHeader::is_header(whole) => {
+                memchr::memchr(b'\n', whole).map_or(filled, |end| end + 1)
+            }
             Some(end) if read > 0 => end + 1,
             // A line longer than the frame: read on, unless the file ends here.
             _ if read > 0 && filled < MAX_FRAME - FRAME => continue,
@@ -304,6 +330,8 @@ fn pack(
         let too_large = |_| io::Error::other("a frame is too large");
         table.extend_from_slice(&u32::try_from(frame.len()).map_err(too_large)?.to_le_bytes());
         table.extend_from_slice(&u32::try_from(compressed.len()).map_err(too_large)?.to_le_bytes());
+        let first = frame.split(|byte| *byte == b'\n').find_map(|line| Line::read(line).ok());
+        table.extend_from_slice(&first.map_or(0, |line| line.seq.0).to_le_bytes());
         at += compressed.len() as u64;
         plain_at += cut as u64;
         buffer.copy_within(cut..filled, 0);

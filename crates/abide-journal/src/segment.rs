@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use abide_model::Seq;
+
 use crate::sealed::Sealed;
 use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
@@ -123,6 +125,15 @@ impl Segment {
             Bytes::Sealed(sealed) => sealed.read_at(buf, offset),
         };
         read.map_err(JournalError::io("read", &self.path))
+    }
+
+    /// A place at or before the line of `seq`, where the form of the segment tells one.
+    #[must_use]
+    pub fn seek(&self, seq: Seq) -> Option<u64> {
+        match &self.bytes {
+            Bytes::Sealed(sealed) if sealed.has_table() => Some(sealed.seek(seq)),
+            _ => None,
+        }
     }
 
     /// What is damaged about a sealed file, if anything.

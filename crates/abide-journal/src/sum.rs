@@ -41,6 +41,16 @@ impl Sum {
             .then_some(Self(text))
     }
 
+    /// What the next line says of this one.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        let mut link = [b'A'; Link::WIDTH];
+        for (to, from) in link.iter_mut().zip(self.0) {
+            *to = from;
+        }
+        Link(link)
+    }
+
     /// Its written form.
     #[must_use]
     pub const fn as_ascii(&self) -> &[u8; Self::WIDTH] {
@@ -60,13 +70,22 @@ impl fmt::Debug for Sum {
     }
 }
 
-/// The salt of a line: 96 random bits, so that the digest of an erased payload tells nothing.
+/// The link to the line before: the first 72 bits of its sum, as they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link(pub(crate) [u8; Link::WIDTH]);
+
+impl Link {
+    /// How many characters.
+    pub const WIDTH: usize = 12;
+}
+
+/// The salt of a line: 72 random bits, so that the digest of an erased payload tells nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt(pub [u8; Salt::WIDTH]);
 
 impl Salt {
     /// How many characters.
-    pub const WIDTH: usize = 16;
+    pub const WIDTH: usize = 12;
 
     /// What stands in its place when the payload was erased.
     pub const ERASED: Self = Self([b'-'; Self::WIDTH]);
@@ -77,7 +96,7 @@ impl Salt {
         let hash = blake3::keyed_hash(secret, &count.to_le_bytes());
         let mut text = [b'A'; Self::WIDTH];
         let _ =
-            URL_SAFE_NO_PAD.encode_slice(hash.as_bytes().get(..12).unwrap_or_default(), &mut text);
+            URL_SAFE_NO_PAD.encode_slice(hash.as_bytes().get(..9).unwrap_or_default(), &mut text);
         Self(text)
     }
 }

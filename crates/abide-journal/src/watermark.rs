@@ -13,6 +13,8 @@ use abide_model::Seq;
 use crate::{Access, JournalError, Storage, StorageFile, Sum, read_full, write_full};
 
 const SLOT: usize = 64;
+/// The part of a slot that its check covers.
+const CHECKED: usize = 58;
 
 /// How far the journal is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,21 +62,35 @@ impl Watermark {
     /// Writes the mark. What it says must be durable already. It is a help, not the truth: a
     /// failure to write it is not a failure of the append.
     pub fn write(&mut self, mark: Mark) {
-        let text = format(mark);
-        let _ = write_full(&*self.file, text.as_bytes(), self.next_slot * SLOT as u64);
+        let slot = format(mark);
+        let _ = write_full(&*self.file, &slot, self.next_slot * SLOT as u64);
         self.next_slot = 1 - self.next_slot;
     }
 }
 
-fn format(mark: Mark) -> String {
-    let head =
-        format!("{:016x} {:08x} {:010x} {} ", mark.seq.0, mark.segment, mark.offset, mark.sum);
-    let check = check(&head);
-    format!("{head}{check}\n")
-}
-
-fn check(head: &str) -> String {
-    Sum::from_hash(&blake3::hash(head.as_bytes())).to_string().chars().take(5).collect()
+/// `seq segment offset sum check` and a line break, numbers in hexadecimal of fixed width. On the
+/// append path, hence no formatter behind it.
+fn format(mark: Mark) -> [u8; SLOT] {
+    let mut slot = [b' '; SLOT];
+    let numbers = [(0, 16, mark.seq.0), (17, 8, mark.segment), (26, 10, mark.offset)];
+    for (start, width, number) in numbers {
+        let mut rest = number;
+        for place in slot.iter_mut().skip(start).take(width).rev() {
+            *place = *b"0123456789abcdef".get((rest & 15) as usize).unwrap_or(&b'0');
+            rest >>= 4;
+        }
+    }
+    for (place, byte) in slot.iter_mut().skip(37).zip(mark.sum.as_ascii()) {
+        *place = *byte;
+    }
+    let check = Sum::from_hash(&blake3::hash(slot.get(..CHECKED).unwrap_or_default()));
+    for (place, byte) in slot.iter_mut().skip(CHECKED).zip(check.as_ascii().iter().take(5)) {
+        *place = *byte;
+    }
+    if let Some(last) = slot.last_mut() {
+        *last = b'\n';
+    }
+    slot
 }
 
 fn parse(slot: &[u8]) -> Option<Mark> {
@@ -85,7 +101,7 @@ fn parse(slot: &[u8]) -> Option<Mark> {
     let offset = u64::from_str_radix(words.next()?, 16).ok()?;
     let sum = Sum::from_ascii(words.next()?.as_bytes())?;
     let mark = Mark { seq: Seq(seq), sum, segment, offset };
-    (format(mark) == text).then_some(mark)
+    (format(mark) == slot).then_some(mark)
 }
 
 #[cfg(test)]

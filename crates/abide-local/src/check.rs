@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use abide_journal::{Found, Start};
-use abide_model::{ObjectHash, SessionId, SessionState, StoreError};
+use abide_model::{Anomaly, Event, Kind, ObjectHash, SessionId, SessionState, StoreError};
 
 use crate::error::store_error;
 use crate::layout::shown;
@@ -60,13 +60,13 @@ impl LocalStore {
                     Found::Event { line, offset, end, segment, .. } => {
                         checked.events += 1;
                         checked.bytes += end - offset;
-                        objects.extend(line.objects().iter().map(|object| object.hash));
-                        let event = line.event();
-                        let json = event
-                            .as_ref()
-                            .and_then(|event| event.data.as_ref())
-                            .is_none_or(|data| data.decode::<serde::de::IgnoredAny>().is_ok());
-                        if event.is_none() || !json {
+                        objects.extend(line.objects().into_iter().map(|object| object.hash));
+                        let mut sound = false;
+                        if let Some(event) = line.event() {
+                            rewinds |= crate::recovery::rewind_target(&event).is_some();
+                            sound = is_json(&event, state.apply(&event));
+                        }
+                        if !sound {
                             checked.findings.push(Finding {
                                 severity: Severity::Error,
                                 rule: "event-form",
@@ -76,10 +76,6 @@ impl LocalStore {
                                 ),
                                 message: "its sum is good, but it is not an event".to_owned(),
                             });
-                        }
-                        if let Some(event) = event {
-                            rewinds |= crate::recovery::rewind_target(&event).is_some();
-                            state.apply(&event);
                         }
                     }
                     Found::Damage(damage) => checked.findings.push(Finding {
@@ -177,4 +173,12 @@ impl LocalStore {
             })
             .collect())
     }
+}
+
+/// Is the payload JSON? A fact that folds without complaint was read whole; others are looked at.
+fn is_json(event: &Event, anomaly: Option<Anomaly>) -> bool {
+    let read = Kind::VOCABULARY.contains(&event.kind.as_str())
+        && event.kind != Kind::WRITER_CLOSED
+        && anomaly != Some(Anomaly::Malformed);
+    read || event.data.as_ref().is_none_or(|data| data.decode::<serde::de::IgnoredAny>().is_ok())
 }

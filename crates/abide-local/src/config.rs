@@ -42,7 +42,7 @@ impl Default for Config {
 
 impl Default for JournalConfig {
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20, object_bytes: 64 << 10 }
+        Self { segment_bytes: 4 << 20, object_bytes: 64 << 10 }
     }
 }
 
@@ -52,7 +52,7 @@ version = 1
 
 [journal]
 # Begin a new segment when one has this many bytes.
-segment_bytes = 16777216
+segment_bytes = 4194304
 # Strings in payloads with more bytes than this are kept as objects.
 object_bytes = 65536
 ";

@@ -395,15 +395,14 @@ impl LocalStore {
         }
     }
 
-    /// Writes into the lock's file who holds it, for the message that others get.
+    /// Writes into the lock's file who holds it, for the message that others get. Padded, so that
+    /// it is written over in place: cutting a file costs far more.
     fn name_holder(&self, path: &Path) {
         let holder =
             WriterHolder { since: (self.options.env.now)(), ..self.options.env.holder.clone() };
-        if let (Ok(file), Ok(json)) =
-            (self.storage().open(path, Access::Write), serde_json::to_vec(&holder))
-        {
-            let _ = file.truncate(0);
-            let _ = write_full(&*file, &json, 0);
+        let file = self.storage().open(path, Access::Write);
+        if let (Ok(file), Ok(json)) = (file, serde_json::to_string(&holder)) {
+            let _ = write_full(&*file, format!("{json:<511}\n").as_bytes(), 0);
         }
     }
 

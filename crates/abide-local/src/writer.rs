@@ -134,7 +134,7 @@ impl Staging {
         let start = self.lines.len();
         let lag = seq.0 - durable.0.min(seq.0 - 1);
         let salt = Salt::derive(&self.secret, seq.0);
-        self.sum = Line::write(&mut self.lines, &event, objects, lag, salt, self.sum);
+        self.sum = Line::write(&mut self.lines, &event, objects, lag, salt, self.sum.link());
         self.last_line = (self.lines.len() - start) as u64;
         self.seq = seq;
         self.objects |= !objects.is_empty();
@@ -184,11 +184,18 @@ impl Sealer {
         }
         let (storage, dir, stop) = (storage.clone(), dir.to_owned(), self.stop.clone());
         let work = move || {
+            give_way();
             // A segment that cannot be sealed stays plain, which is no harm.
             let _ = seal_all(&storage, &dir, &|| stop.load(Ordering::Relaxed));
         };
         self.running = std::thread::Builder::new().name("abide-seal".to_owned()).spawn(work).ok();
     }
+}
+
+/// Sealing can wait: the writer and the agent go first.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
 }
 
 impl Drop for Sealer {

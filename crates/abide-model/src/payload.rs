@@ -73,26 +73,32 @@ impl Payload {
 
     /// Takes JSON that serde has already found well-formed.
     pub fn from_raw(raw: &RawValue, limits: &Limits) -> Result<Self, InputError> {
-        let text = raw.get();
+        Self::checked(raw.get().to_owned(), limits)
+    }
+
+    /// Takes well-formed JSON.
+    fn checked(text: String, limits: &Limits) -> Result<Self, InputError> {
+        if text.len() > limits.event_bytes {
+            return Err(InputError::TooLarge { limit: limits.event_bytes });
+        }
         if !text.starts_with('{') {
             return Err(InputError::NotAnObject);
         }
-        let depth = look(text, usize::MAX).depth;
+        let depth = look(&text, usize::MAX).depth;
         if depth > limits.depth {
             return Err(InputError::TooDeep { limit: limits.depth });
         }
-        Ok(Self(if text.contains(['\n', '\r']) {
-            // Inside strings a raw line break is not JSON, so each one here stands between tokens.
-            text.replace(['\n', '\r'], " ").into_boxed_str()
-        } else {
-            text.into()
-        }))
+        let broken = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some();
+        // Inside strings a raw line break is not JSON, so each one here stands between tokens.
+        let text = if broken { text.replace(['\n', '\r'], " ") } else { text };
+        Ok(Self(text.into_boxed_str()))
     }
 
     /// The JSON of a value of our own types.
     pub fn of<T: Serialize>(value: &T) -> Result<Self, InputError> {
+        // What serde writes is well-formed, so that only its size and shape are looked at.
         let text = serde_json::to_string(value).map_err(InputError::json)?;
-        Self::new(&text, &Limits::default())
+        Self::checked(text, &Limits::default())
     }
 
     /// What a store reads back. The caller has checked its sum; its JSON was checked when it was

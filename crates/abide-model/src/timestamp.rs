@@ -31,6 +31,28 @@ impl Timestamp {
         self.0
     }
 
+    /// Reads the written form, and that alone. On the read path, hence no parser behind it.
+    #[must_use]
+    pub fn from_ascii(text: &[u8]) -> Option<Self> {
+        let text: &[u8; Self::WIDTH] = text.try_into().ok()?;
+        let number = |start: usize, width: usize| -> i64 {
+            let digits = text.iter().skip(start).take(width);
+            digits.fold(0, |sum, digit| sum * 10 + i64::from(digit.wrapping_sub(b'0')))
+        };
+        let (year, month, day) = (number(0, 4), number(5, 2), number(8, 2));
+        // The inverse of the rule below: years begin in March.
+        let shifted = if month <= 2 { year - 1 } else { year };
+        let era = shifted.div_euclid(400);
+        let year_of_era = shifted.rem_euclid(400);
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        let days = era * 146_097 + day_of_era - 719_468;
+        let clock = number(11, 2) * 3_600_000 + number(14, 2) * 60_000 + number(17, 2) * 1000;
+        let at = Self::from_millis(days * MILLIS_A_DAY + clock + number(20, 3));
+        // Whatever is not a time in this form is not written back the same.
+        (at.to_ascii() == *text).then_some(at)
+    }
+
     /// The written form. On the append path, hence no formatter behind it.
     #[must_use]
     pub fn to_ascii(self) -> [u8; Self::WIDTH] {
@@ -113,11 +135,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_the_written_form_is_read_back() {
+        for wrong in [
+            "2026-13-01T00:00:00.000Z",
+            "2026-02-30T00:00:00.000Z",
+            "2026-01-01t00:00:00.000Z",
+            "2026-01-01T24:00:00.000Z",
+            "x026-01-01T00:00:00.000Z",
+            "",
+        ] {
+            assert_eq!(Timestamp::from_ascii(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
     proptest! {
         #[test]
         fn every_time_comes_back(millis in LEAST..=GREATEST) {
             let at = Timestamp::from_millis(millis);
             prop_assert_eq!(at.to_string().parse::<Timestamp>().unwrap(), at);
+            prop_assert_eq!(Timestamp::from_ascii(&at.to_ascii()), Some(at));
         }
     }
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{CallState, CheckpointState, FileState, KEYS, SessionState, Table, TurnState};
+use super::{
+    CallState, CheckpointState, FileState, KEYS, LaneState, SessionState, Table, TurnState,
+};
 use super::{hashed_key, usage_keys};
 use crate::fact::{
     ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, GitState,
@@ -202,7 +204,7 @@ impl SessionState {
     fn message(&mut self, event: &Event) -> Option<Anomaly> {
         self.core.messages.total += 1;
         self.core.messages.last = Some(event.seq);
-        self.lanes.update(lane(event), |lane| lane.messages += 1);
+        self.change_lane(event, |lane| lane.messages += 1);
         match event.data.as_ref().map(|data| data.decode::<MessageHead<'_>>()) {
             Some(Ok(head)) => {
                 count(&mut self.core.messages.by_role, &head.role);
@@ -233,9 +235,22 @@ impl SessionState {
         fields.key = new.key.or(fields.key.take());
     }
 
+    /// A lane by its name; the main one is "".
+    #[must_use]
+    pub fn lane(&self, name: &str) -> Option<&LaneState> {
+        if name.is_empty() { Some(&self.core.main) } else { self.lanes.get(name) }
+    }
+
+    fn change_lane(&mut self, event: &Event, change: impl FnOnce(&mut LaneState)) {
+        match &event.lane {
+            Some(lane) => self.lanes.update(lane.as_str(), change),
+            None => change(&mut self.core.main),
+        }
+    }
+
     /// The turn a fact names, or else the one that is open in its lane.
     pub(super) fn turn_named(&self, turn: Option<TurnNumber>, lane: &str) -> Option<TurnNumber> {
-        turn.or_else(|| self.lanes.get(lane).and_then(|lane| lane.turn))
+        turn.or_else(|| self.lane(lane).and_then(|lane| lane.turn))
     }
 
     fn change_turn(
@@ -267,7 +282,7 @@ impl SessionState {
             ..TurnState::default()
         };
         self.turns.set(&number.to_string(), Some(turn));
-        self.lanes.update(lane(event), |lane| lane.turn = Some(number));
+        self.change_lane(event, |lane| lane.turn = Some(number));
         again.then_some(Anomaly::DuplicateTurn)
     }
 
@@ -281,7 +296,7 @@ impl SessionState {
             turn.status = clip(fact.status);
         });
         self.core.turns.finished += u64::from(anomaly.is_none());
-        self.lanes.update(lane(event), |lane| {
+        self.change_lane(event, |lane| {
             if lane.turn == turn {
                 lane.turn = None;
             }
@@ -377,18 +392,18 @@ impl SessionState {
         if fact.first > fact.last || fact.last >= event.seq {
             return Some(Anomaly::UnknownPosition);
         }
-        self.lanes.update(lane(event), |lane| {
+        self.change_lane(event, |lane| {
             lane.compacted_before = lane.compacted.replace((event.seq, fact.last));
         });
         None
     }
 
     fn context_restored(&mut self, event: &Event, fact: &ContextRestored) -> Option<Anomaly> {
-        let current = self.lanes.get(lane(event)).and_then(|lane| lane.compacted);
+        let current = self.lane(lane(event)).and_then(|lane| lane.compacted);
         if current.map(|(at, _)| at) != Some(fact.compaction) {
             return Some(Anomaly::UnknownPosition);
         }
-        self.lanes.update(lane(event), |lane| lane.compacted = lane.compacted_before.take());
+        self.change_lane(event, |lane| lane.compacted = lane.compacted_before.take());
         None
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::LaneState;
 use crate::fact::{
     GitState, LimitObservation, ResourceSample, SessionFields, SessionStatus, TaskStatus, Usage,
 };
@@ -125,6 +126,8 @@ pub struct Core {
     pub writing: bool,
     /// Which events are live.
     pub lineage: Lineage,
+    /// The main lane. Named ones are in a table.
+    pub main: LaneState,
     /// Turns.
     pub turns: Turns,
     /// Messages.

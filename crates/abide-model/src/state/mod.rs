@@ -40,7 +40,7 @@ pub struct SessionState {
     pub calls: Table<CallState>,
     /// Turns by number.
     pub turns: Table<TurnState>,
-    /// Lanes by name; the main one is "".
+    /// Named lanes; see [`SessionState::lane`].
     pub lanes: Table<LaneState>,
     /// Files by path.
     pub files: Table<FileState>,
@@ -226,7 +226,9 @@ impl SessionState {
     pub fn missing(&mut self, event: &Event) -> Vec<PageId> {
         let mut wanted: Vec<(usize, String)> = Vec::new();
         let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
-        wanted.push((3, lane.to_owned()));
+        if !lane.is_empty() {
+            wanted.push((3, lane.to_owned()));
+        }
         if let Some(key) = &event.key {
             let hashed = hashed_key(key);
             wanted.extend([(8, hashed.clone()), (9, hashed)]);
