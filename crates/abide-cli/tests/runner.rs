@@ -18,4 +18,5 @@ mod reading;
 mod record;
 mod storage_faults;
 mod terminal;
+mod tour;
 mod usage;
