@@ -197,7 +197,7 @@ fn the_worked_example_of_the_format_is_right() {
     let mut before = genesis;
     let mut count = 0;
     for line in lines {
-        let (rest, trailer) = line.split_at(line.len() - 68);
+        let (rest, trailer) = line.split_at(line.len() - 56);
         let trailer = trailer.strip_prefix(",\"sum\":\"").unwrap().strip_suffix("\"}").unwrap();
         let [salt, prev, own] = trailer.split('.').collect::<Vec<_>>().try_into().unwrap();
         // No string in the head of these lines contains the name of the body's field.
@@ -205,7 +205,7 @@ fn the_worked_example_of_the_format_is_right() {
         let (head, body) = rest.split_at(body_at);
         let digest = ObjectHash::of(format!("{salt}{body}").as_bytes());
         let covered = [head.as_bytes(), &digest.0[..], prev.as_bytes()].concat();
-        assert_eq!((prev, own), (before.as_str(), sum(&covered).as_str()), "{line}");
+        assert_eq!((prev, own), (&before[..12], sum(&covered).as_str()), "{line}");
         if count == 0 {
             assert!(page.contains(&digest.to_string()), "the digest is not on the page");
         }
