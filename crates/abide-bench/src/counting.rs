@@ -85,6 +85,10 @@ impl StorageFile for CountingFile {
         self.file.truncate(len)
     }
 
+    fn reserve(&self, offset: u64, bytes: u64) {
+        self.file.reserve(offset, bytes);
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.syncs.add();
         self.file.sync()

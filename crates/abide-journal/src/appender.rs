@@ -56,6 +56,10 @@ pub struct Appender {
     /// Directories whose names are to be made durable with the next sync.
     new_names: Vec<PathBuf>,
     failed: bool,
+    /// Commits so far: a writer that goes on and on has room set aside for it.
+    commits: u64,
+    /// How far room is set aside in the segment.
+    reserved: u64,
 }
 
 impl Appender {
@@ -74,7 +78,19 @@ impl Appender {
         let end = Position { segment: 1, offset: header.len() as u64, seq: Seq::ZERO, sum };
         let watermark = Watermark::open(&*to.storage, &to.watermark)?;
         let (unsynced, failed) = (true, false);
-        Ok(Self { to, lock, file, path, end, watermark, unsynced, new_names, failed })
+        Ok(Self {
+            to,
+            lock,
+            file,
+            path,
+            end,
+            watermark,
+            unsynced,
+            new_names,
+            failed,
+            commits: 0,
+            reserved: 0,
+        })
     }
 
     /// Goes on at `end`, where recovery has found that the journal ends. What is not durable yet
@@ -92,7 +108,19 @@ impl Appender {
             to.storage.open(&path, Access::Write).map_err(JournalError::io("open", &path))?;
         let watermark = Watermark::open(&*to.storage, &to.watermark)?;
         let (unsynced, failed) = (end.seq > durable || !new_names.is_empty(), false);
-        Ok(Self { to, lock, file, path, end, watermark, unsynced, new_names, failed })
+        Ok(Self {
+            to,
+            lock,
+            file,
+            path,
+            end,
+            watermark,
+            unsynced,
+            new_names,
+            failed,
+            commits: 0,
+            reserved: 0,
+        })
     }
 
     /// Where the journal ends.
@@ -128,6 +156,7 @@ impl Appender {
             if self.end.offset >= self.to.limit && self.end.seq > Seq::ZERO {
                 self.rotate()?;
             }
+            self.reserve(lines.len() as u64);
             if let Err(error) = write_full(&*self.file, lines, self.end.offset) {
                 // Nothing of a batch that failed may stay: a part of it would be recovered as
                 // events that were reported as not written.
@@ -188,9 +217,20 @@ impl Appender {
         self.sync()
     }
 
-    /// Refuses to write when the lock's file was replaced or somebody else has appended.
+    /// Sets room aside for a writer that goes on and on: a line that needs no new block is durable
+    /// sooner. It is never given back by cutting the file; sealing replaces it.
+    fn reserve(&mut self, bytes: u64) {
+        self.commits += 1;
+        if self.commits > RESERVE_AFTER && self.end.offset + bytes > self.reserved {
+            self.file.reserve(self.end.offset, RESERVE);
+            self.reserved = self.end.offset + RESERVE;
+        }
+    }
+
+    /// Refuses to write when the lock's file was replaced, or when somebody else has appended.
     fn check_fence(&self) -> Result<(), JournalError> {
-        if !self.lock.still_holds().map_err(JournalError::io("check the lock of", &self.to.dir))? {
+        let holds = self.lock.still_holds();
+        if !holds.map_err(JournalError::io("check the lock of", &self.to.dir))? {
             return Err(JournalError::Fenced { reason: "the lock file was replaced" });
         }
         let len = self.file.len().map_err(JournalError::io("read", &self.path))?;
@@ -202,6 +242,10 @@ impl Appender {
         Ok(())
     }
 }
+
+/// After so many commits of one writer, room is set aside, so many bytes at a time.
+const RESERVE_AFTER: u64 = 64;
+const RESERVE: u64 = 128 << 10;
 
 fn new_segment(
     storage: &dyn Storage,

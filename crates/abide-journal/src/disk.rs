@@ -117,6 +117,14 @@ impl StorageFile for DiskFile {
         self.0.set_len(len)
     }
 
+    fn reserve(&self, offset: u64, bytes: u64) {
+        #[cfg(target_os = "linux")]
+        let _ =
+            rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::KEEP_SIZE, offset, bytes);
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, bytes);
+    }
+
     /// `fdatasync`; on macOS std uses `F_FULLFSYNC`.
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()

@@ -156,7 +156,7 @@ impl Journal {
                     Piece::Line(line) => {
                         identity = Identity::Unknown;
                         let fact = line.event().map(|event| event.fact());
-                        if let Some(Ok(Fact::SessionCreated(created))) = fact {
+                        if let (None, Some(Ok(Fact::SessionCreated(created)))) = (session, fact) {
                             session = Some(created.session);
                         }
                         ControlFlow::Break(())
@@ -345,8 +345,9 @@ impl Walker<'_, '_> {
         let first = header.first;
         if self.expected.is_none() {
             self.expected = Some(first);
+        }
+        if self.expected == Some(first) && self.sum.is_none() {
             self.sum = Some(header.prev);
-            return;
         }
         let before = first.back(1);
         if self.mark.is_none_or(|mark| mark.seq < before) {

@@ -30,7 +30,7 @@ pub use disk::{Disk, boot_id};
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
 pub use journal::{Found, Identity, Journal, Start};
-pub use line::{Body, Line, LineError, LineHead, MAX_LINE, ObjectRef};
+pub use line::{Body, Line, LineBody, LineError, LineHead, MAX_LINE, ObjectRef};
 pub use packs::{ObjectPlace, PackWriter, Packs};
 pub use queue::{Commit, CommitQueue};
 pub use scan::{Damage, DamageReason, Piece, Scan, ScanEnd, split};

@@ -107,6 +107,40 @@ pub enum Body<'a> {
     },
 }
 
+/// The part of a line that does not depend on its place, made before the place is known.
+#[derive(Debug, Clone)]
+pub struct LineBody {
+    bytes: Vec<u8>,
+    salt: Salt,
+    digest: [u8; 32],
+    has_objects: bool,
+}
+
+impl LineBody {
+    /// The body of an event.
+    #[must_use]
+    pub fn prepare(event: &Event, objects: &[ObjectRef], salt: Salt) -> Self {
+        let data = event.data.as_ref().map_or("{}", Payload::as_str);
+        let mut bytes = Vec::with_capacity(data.len() + 16 + objects.len() * 160);
+        if !objects.is_empty() {
+            bytes.extend_from_slice(b"\"objects\":");
+            // A list of plain structs always serialises.
+            bytes.extend_from_slice(&serde_json::to_vec(objects).unwrap_or_default());
+            bytes.push(b',');
+        }
+        bytes.extend_from_slice(b"\"data\":");
+        bytes.extend_from_slice(data.as_bytes());
+        let digest = body_digest(&salt.0, &bytes);
+        Self { bytes, salt, digest, has_objects: !objects.is_empty() }
+    }
+
+    /// Does it name objects?
+    #[must_use]
+    pub const fn has_objects(&self) -> bool {
+        self.has_objects
+    }
+}
+
 /// A line, taken apart but not copied.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
@@ -278,20 +312,22 @@ impl<'a> Line<'a> {
         salt: Salt,
         prev: Link,
     ) -> Sum {
+        Self::write_prepared(out, event, &LineBody::prepare(event, objects, salt), lag, prev)
+    }
+
+    /// [`Line::write`] with a body that was prepared before: what is left depends on the place.
+    pub fn write_prepared(
+        out: &mut Vec<u8>,
+        event: &Event,
+        body: &LineBody,
+        lag: u64,
+        prev: Link,
+    ) -> Sum {
         let start = out.len();
         write_head(out, event, lag);
-        let body_start = out.len();
-        if !objects.is_empty() {
-            out.extend_from_slice(b"\"objects\":");
-            // A list of plain structs always serialises.
-            out.extend_from_slice(&serde_json::to_vec(objects).unwrap_or_default());
-            out.push(b',');
-        }
-        out.extend_from_slice(b"\"data\":");
-        out.extend_from_slice(event.data.as_ref().map_or("{}", Payload::as_str).as_bytes());
-        let digest = body_digest(&salt.0, out.get(body_start..).unwrap_or_default());
-        let sum = line_sum(out.get(start..body_start).unwrap_or_default(), &digest, &prev);
-        write_trailer(out, salt, prev, sum);
+        let sum = line_sum(out.get(start..).unwrap_or_default(), &body.digest, &prev);
+        out.extend_from_slice(&body.bytes);
+        write_trailer(out, body.salt, prev, sum);
         sum
     }
 

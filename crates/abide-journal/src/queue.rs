@@ -3,13 +3,14 @@
 //! There is no committer thread on the blocking path: the first that waits writes and syncs
 //! what everybody has staged, and wakes the rest. A thread is started only for those that poll.
 //!
-//! Invariant: `committing` is true exactly while one thread is in [`CommitQueue::commit`]; whoever
-//! finds it true under the lock and leaves its handle in `sleepers` is woken when it ends.
+//! Invariant: `committing` is true exactly while one thread is in [`CommitQueue::commit`], and
+//! `ended` changes after it has become false. Whoever reads `ended`, then finds `committing` true,
+//! then sleeps until `ended` is no longer what was read, misses no end of a commit.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use abide_model::{AppendError, Durability, Seq};
@@ -43,11 +44,8 @@ struct Inner<S> {
     expected: usize,
     written: Seq,
     synced: Seq,
-    committing: bool,
     failure: Option<Arc<JournalError>>,
     closed: bool,
-    /// Threads that wait for a commit to end.
-    sleepers: Vec<Thread>,
     /// Tasks that wait for an event.
     waiting: Vec<(Seq, Durability, Waker)>,
     has_thread: bool,
@@ -79,6 +77,13 @@ pub struct CommitQueue<C: Commit> {
     /// Copies of `written` and `synced`, so that whoever is woken need not take the lock.
     written: AtomicU64,
     synced: AtomicU64,
+    committing: AtomicBool,
+    /// Counts commits that have ended; threads sleep on it.
+    ended: AtomicU32,
+    /// How many threads sleep.
+    sleeping: AtomicUsize,
+    /// Tells the thread that commits for tasks that there is one.
+    polled: Condvar,
     /// Gone once the queue is closed.
     committer: Mutex<Option<C>>,
     this: Weak<Self>,
@@ -96,15 +101,17 @@ impl<C: Commit> CommitQueue<C> {
                 expected: 0,
                 written: end,
                 synced: durable,
-                committing: false,
                 failure: None,
                 closed: false,
-                sleepers: Vec::new(),
                 waiting: Vec::new(),
                 has_thread: false,
             }),
             written: AtomicU64::new(end.0),
             synced: AtomicU64::new(durable.0),
+            committing: AtomicBool::new(false),
+            ended: AtomicU32::new(0),
+            sleeping: AtomicUsize::new(0),
+            polled: Condvar::new(),
             committer: Mutex::new(Some(committer)),
             this: this.clone(),
         })
@@ -114,15 +121,24 @@ impl<C: Commit> CommitQueue<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until the commit that runs has ended.
-    fn sleep<'a>(
-        &'a self,
-        mut inner: MutexGuard<'a, Inner<C::Staging>>,
-    ) -> MutexGuard<'a, Inner<C::Staging>> {
-        inner.sleepers.push(thread::current());
-        drop(inner);
-        thread::park();
-        self.lock()
+    /// Sleeps until a commit has ended since `ended` was read.
+    fn sleep(&self, ended: u32) {
+        self.sleeping.fetch_add(1, Ordering::Relaxed);
+        atomic_wait::wait(&self.ended, ended);
+        self.sleeping.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The lock, once nobody commits.
+    fn lock_quiet(&self) -> MutexGuard<'_, Inner<C::Staging>> {
+        loop {
+            let ended = self.ended.load(Ordering::Acquire);
+            let inner = self.lock();
+            if !self.committing.load(Ordering::Acquire) {
+                return inner;
+            }
+            drop(inner);
+            self.sleep(ended);
+        }
     }
 
     /// Stages events: `stage` is given the staging area and the last durable event, and says
@@ -166,18 +182,15 @@ impl<C: Commit> CommitQueue<C> {
 
     /// Looks at the staging area when everything staged is written and nobody commits.
     pub fn when_quiet<T>(&self, look: impl FnOnce(&mut C::Staging) -> T) -> Result<T, AppendError> {
-        let mut inner = self.lock();
         loop {
+            let mut inner = self.lock_quiet();
             if let Some(source) = inner.failure.clone() {
                 return Err(AppendError::Stopped { safe: inner.synced, source });
             }
-            inner = if inner.committing {
-                self.sleep(inner)
-            } else if inner.written < inner.staged {
-                self.commit(inner)
-            } else {
+            if inner.written >= inner.staged {
                 return Ok(look(&mut inner.staging));
-            };
+            }
+            drop(self.commit(inner));
         }
     }
 
@@ -193,8 +206,13 @@ impl<C: Commit> CommitQueue<C> {
             Durability::Synced => &self.synced,
         };
         loop {
+            let ended = self.ended.load(Ordering::Acquire);
             if reached.load(Ordering::Acquire) >= seq.0 {
                 return Ok(());
+            }
+            if self.committing.load(Ordering::Acquire) {
+                self.sleep(ended);
+                continue;
             }
             let mut inner = self.lock();
             if let Some(outcome) = inner.outcome(seq, durability) {
@@ -202,11 +220,7 @@ impl<C: Commit> CommitQueue<C> {
             }
             // What was staged as buffered may be waited for as synced (a flush).
             inner.wanted = inner.wanted.max(durability);
-            if inner.committing {
-                inner.sleepers.push(thread::current());
-                drop(inner);
-                thread::park();
-            } else {
+            if !self.committing.load(Ordering::Acquire) {
                 drop(self.commit(inner));
             }
         }
@@ -244,7 +258,7 @@ impl<C: Commit> CommitQueue<C> {
             inner.waiting.push((seq, durability, waker.clone()));
         }
         if inner.has_thread {
-            inner.sleepers.drain(..).for_each(|thread| thread.unpark());
+            self.polled.notify_one();
             return Poll::Pending;
         }
         let this = self.this.clone();
@@ -253,11 +267,9 @@ impl<C: Commit> CommitQueue<C> {
             inner.has_thread = true;
             return Poll::Pending;
         }
+        drop(inner);
         // No thread to be had: commit here rather than never.
-        while inner.committing {
-            inner = self.sleep(inner);
-        }
-        inner = self.commit(inner);
+        inner = self.commit(self.lock_quiet());
         if let Some(outcome) = inner.outcome(seq, durability) {
             return Poll::Ready(outcome);
         }
@@ -269,7 +281,7 @@ impl<C: Commit> CommitQueue<C> {
         &'a self,
         mut inner: MutexGuard<'a, Inner<C::Staging>>,
     ) -> MutexGuard<'a, Inner<C::Staging>> {
-        inner.committing = true;
+        self.committing.store(true, Ordering::Release);
         inner = self.gather(inner);
         let batch = C::take(&mut inner.staging);
         let last = inner.staged;
@@ -283,7 +295,6 @@ impl<C: Commit> CommitQueue<C> {
                 .map_or(Err(JournalError::Closed), |committer| committer.commit(batch, durability))
         };
         let mut inner = self.lock();
-        inner.committing = false;
         match committed {
             Ok(()) => {
                 inner.written = last;
@@ -308,14 +319,20 @@ impl<C: Commit> CommitQueue<C> {
             }
             !done
         });
-        let sleepers = std::mem::take(&mut inner.sleepers);
-        inner.expected = sleepers.len();
-        if sleepers.is_empty() {
-            return inner;
-        }
+        inner.expected = self.sleeping.load(Ordering::Relaxed);
+        // Under the lock: whoever takes it next sees that nobody commits.
+        self.committing.store(false, Ordering::Release);
         drop(inner);
-        sleepers.iter().for_each(Thread::unpark);
+        self.wake();
         self.lock()
+    }
+
+    /// Wakes whoever sleeps.
+    fn wake(&self) {
+        self.ended.fetch_add(1, Ordering::Release);
+        if self.sleeping.load(Ordering::SeqCst) > 0 {
+            atomic_wait::wake_all(&self.ended);
+        }
     }
 
     /// Lets those that the last commit woke stage again, so that they share this one's sync. With
@@ -341,13 +358,8 @@ impl<C: Commit> CommitQueue<C> {
     /// Takes nothing more in and gives the committer back once nobody commits; `None` the second
     /// time. What is staged and not flushed before is lost.
     pub fn close(&self) -> Option<C> {
-        let mut inner = self.lock();
-        inner.closed = true;
-        while inner.committing {
-            inner = self.sleep(inner);
-        }
-        inner.sleepers.drain(..).for_each(|thread| thread.unpark());
-        drop(inner);
+        self.lock_quiet().closed = true;
+        self.wake();
         self.committer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -359,13 +371,16 @@ fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
         if inner.closed && inner.waiting.is_empty() {
             return;
         }
-        if inner.committing || inner.waiting.is_empty() || inner.failure.is_some() {
-            inner.sleepers.push(thread::current());
-            // Let the queue go while there is nothing to do, so that it can end.
-            drop(inner);
-            drop(queue);
-            thread::park_timeout(Duration::from_millis(100));
+        if inner.waiting.is_empty() || inner.failure.is_some() {
+            // Only for a while, so that the queue can end.
+            let pause = Duration::from_millis(100);
+            let waited = queue.polled.wait_timeout(inner, pause);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
             continue;
+        }
+        if queue.committing.load(Ordering::Acquire) {
+            drop(inner);
+            inner = queue.lock_quiet();
         }
         let wanted = inner.waiting.iter().map(|(_, durability, _)| *durability).max();
         inner.wanted = inner.wanted.max(wanted.unwrap_or_default());

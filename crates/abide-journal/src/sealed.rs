@@ -1,9 +1,9 @@
 //! A sealed segment: zstd frames, each of whole lines, and a table of them at the end.
 //!
 //! The first frame holds the segment's header alone, so that a look at it costs little; the table
-//! says which event each frame starts with. It stands in a skippable frame, so that `zstd -d` gives the plain segment back. A
-//! frame that is damaged costs its own lines from the damaged place on. Where the table is
-//! damaged, the frames are found again by walking the file.
+//! says which event each frame starts with. It stands in a skippable frame, so that `zstd -d`
+//! gives the plain segment back. A frame that is damaged costs its own lines from the damaged
+//! place on. Where the table is damaged, the frames are found again by walking the file.
 
 use std::io;
 use std::path::Path;

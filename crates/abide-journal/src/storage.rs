@@ -61,6 +61,9 @@ pub trait StorageFile: Debug + Send + Sync {
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Makes its bytes and its length durable.
     fn sync(&self) -> io::Result<()>;
+    /// Sets room aside for bytes that will be written, without changing the length. A hint: where
+    /// it cannot be done, nothing is.
+    fn reserve(&self, offset: u64, bytes: u64);
 
     /// Has it no bytes?
     fn is_empty(&self) -> io::Result<bool> {

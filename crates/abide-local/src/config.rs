@@ -60,10 +60,10 @@ object_bytes = 65536
 impl Config {
     /// Reads the configuration of a store.
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
-        let file = storage.open(path, Access::Read).map_err(storage_error("cannot open", path))?;
-        let len = file.len().map_err(storage_error("cannot read", path))?;
+        let file = storage.open(path, Access::Read).map_err(storage_error("open", path))?;
+        let len = file.len().map_err(storage_error("read", path))?;
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(MAX).min(MAX)];
-        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("cannot read", path))?;
+        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", path))?;
         bytes.truncate(read);
         let damaged =
             |reason: String| StoreError::Damaged { place: path.display().to_string(), reason };
@@ -97,12 +97,12 @@ impl Config {
         let temporary = path.with_extension("tmp");
         let file = storage
             .open(&temporary, Access::Create)
-            .map_err(storage_error("cannot create", &temporary))?;
+            .map_err(storage_error("create", &temporary))?;
         let written = write_full(&*file, TEMPLATE.as_bytes(), 0)
             .and_then(|()| file.truncate(TEMPLATE.len() as u64))
             .and_then(|()| file.sync());
-        written.map_err(storage_error("cannot write", &temporary))?;
-        storage.rename(&temporary, path).map_err(storage_error("cannot create", path))
+        written.map_err(storage_error("write", &temporary))?;
+        storage.rename(&temporary, path).map_err(storage_error("create", path))
     }
 }
 

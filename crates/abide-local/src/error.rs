@@ -9,7 +9,7 @@ use abide_model::StoreError;
 pub(crate) fn store_error(error: JournalError) -> StoreError {
     match error {
         JournalError::Io { action, path, source } => StoreError::Storage {
-            action: cannot(action),
+            action,
             place: path.display().to_string(),
             source: Arc::new(source),
         },
@@ -22,25 +22,10 @@ pub(crate) fn store_error(error: JournalError) -> StoreError {
         error @ (JournalError::Fenced { .. }
         | JournalError::Stopped { .. }
         | JournalError::Closed) => StoreError::Storage {
-            action: "cannot write to",
+            action: "write to",
             place: "the session".to_owned(),
             source: Arc::new(error),
         },
-    }
-}
-
-fn cannot(action: &'static str) -> &'static str {
-    match action {
-        "open" => "cannot open",
-        "create" => "cannot create",
-        "read" => "cannot read",
-        "write" => "cannot write",
-        "sync" => "cannot sync",
-        "list" => "cannot list",
-        "lock" => "cannot lock",
-        "remove" => "cannot remove",
-        "seal" => "cannot seal",
-        _ => "cannot work on",
     }
 }
 

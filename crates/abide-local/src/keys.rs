@@ -26,20 +26,19 @@ pub(crate) struct Keys {
 impl Keys {
     /// Takes the keys, waiting for others to let go.
     pub(crate) fn lock(storage: &Arc<dyn Storage>, dir: PathBuf) -> Result<Self, StoreError> {
-        storage.make_dir(&dir).map_err(storage_error("cannot create", &dir))?;
+        storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         let path = dir.join("lock");
         let until = Instant::now() + Duration::from_secs(10);
         loop {
-            let lock = storage
-                .lock(&path, LockMode::Exclusive)
-                .map_err(storage_error("cannot lock", &path))?;
+            let lock =
+                storage.lock(&path, LockMode::Exclusive).map_err(storage_error("lock", &path))?;
             match lock {
                 Some(lock) => {
                     return Ok(Self { storage: storage.clone(), dir, _lock: lock });
                 }
                 None if Instant::now() >= until => {
                     let busy = std::io::Error::from(std::io::ErrorKind::WouldBlock);
-                    return Err(storage_error("cannot lock", &path)(busy));
+                    return Err(storage_error("lock", &path)(busy));
                 }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
@@ -57,12 +56,10 @@ impl Keys {
 
     pub(crate) fn set_complete(&self) -> Result<(), StoreError> {
         let path = self.dir.join(COMPLETE);
-        let file = self
-            .storage
-            .open(&path, Access::Create)
-            .map_err(storage_error("cannot create", &path))?;
-        file.sync().map_err(storage_error("cannot sync", &path))?;
-        self.storage.sync_dir(&self.dir).map_err(storage_error("cannot sync", &self.dir))
+        let file =
+            self.storage.open(&path, Access::Create).map_err(storage_error("create", &path))?;
+        file.sync().map_err(storage_error("sync", &path))?;
+        self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<SessionId> {
@@ -76,16 +73,13 @@ impl Keys {
         let file = self
             .storage
             .open(&temporary, Access::Create)
-            .map_err(storage_error("cannot create", &temporary))?;
-        file.truncate(0).map_err(storage_error("cannot write", &temporary))?;
+            .map_err(storage_error("create", &temporary))?;
+        file.truncate(0).map_err(storage_error("write", &temporary))?;
         let text = format!("{session}\n");
-        write_full(&*file, text.as_bytes(), 0)
-            .map_err(storage_error("cannot write", &temporary))?;
-        file.sync().map_err(storage_error("cannot sync", &temporary))?;
-        self.storage
-            .rename(&temporary, &path)
-            .map_err(storage_error("cannot rename", &temporary))?;
-        self.storage.sync_dir(&self.dir).map_err(storage_error("cannot sync", &self.dir))
+        write_full(&*file, text.as_bytes(), 0).map_err(storage_error("write", &temporary))?;
+        file.sync().map_err(storage_error("sync", &temporary))?;
+        self.storage.rename(&temporary, &path).map_err(storage_error("rename", &temporary))?;
+        self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, sh
 use crate::reader::LocalReader;
 use crate::recovery;
 use crate::snapshot::{Pages, Snapshots, Stand};
-use crate::writer::{LocalWriter, Opened, Sealer, seal_all};
+use crate::writer::{LocalWriter, Opened, Sealed, Sealer, seal_all};
 
 /// When segments that are no longer written are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,23 +87,23 @@ impl LocalStore {
             return Self::open(root, options);
         }
         for dir in [root.to_owned(), layout.sessions(), layout.objects()] {
-            storage.make_dir(&dir).map_err(storage_error("cannot create", &dir))?;
+            storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         }
         // A store is there when its configuration is: everything else is durable before.
-        storage.sync_dir(root).map_err(storage_error("cannot sync", root))?;
+        storage.sync_dir(root).map_err(storage_error("sync", root))?;
         let ignore = root.join(".gitignore");
         match storage.open(&ignore, Access::CreateNew) {
             Ok(file) => {
                 write_full(&*file, GITIGNORE.as_bytes(), 0)
-                    .map_err(storage_error("cannot write", &ignore))?;
+                    .map_err(storage_error("write", &ignore))?;
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(storage_error("cannot create", &ignore)(error)),
+            Err(error) => return Err(storage_error("create", &ignore)(error)),
         }
         Config::write_default(storage, &layout.config())?;
-        storage.sync_dir(root).map_err(storage_error("cannot sync", root))?;
+        storage.sync_dir(root).map_err(storage_error("sync", root))?;
         if let Some(parent) = root.parent() {
-            storage.sync_dir(parent).map_err(storage_error("cannot sync", parent))?;
+            storage.sync_dir(parent).map_err(storage_error("sync", parent))?;
         }
         Self::open(root, options)
     }
@@ -137,7 +137,7 @@ impl LocalStore {
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.layout.sessions();
-        let mut names = self.storage().list(&dir).map_err(storage_error("cannot list", &dir))?;
+        let mut names = self.storage().list(&dir).map_err(storage_error("list", &dir))?;
         names.retain(|name| short_of(name).is_some());
         // The name starts with the time.
         names.sort_unstable_by(|a, b| b.cmp(a));
@@ -147,7 +147,7 @@ impl LocalStore {
     /// Files and directories among the sessions that are none.
     pub fn foreign_files(&self) -> Result<Vec<PathBuf>, StoreError> {
         let dir = self.layout.sessions();
-        let names = self.storage().list(&dir).map_err(storage_error("cannot list", &dir))?;
+        let names = self.storage().list(&dir).map_err(storage_error("list", &dir))?;
         Ok(names
             .iter()
             .filter(|name| short_of(name).is_none())
@@ -201,13 +201,7 @@ impl LocalStore {
         let none = || StoreError::NoSession { reference: reference.to_string() };
         match reference {
             SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
-            SessionRef::Latest => {
-                let newest = self
-                    .names()?
-                    .into_iter()
-                    .find_map(|name| self.id_of(&self.layout.session(&name)));
-                newest.ok_or_else(none)
-            }
+            SessionRef::Latest => self.latest()?.ok_or_else(none),
             SessionRef::Key(key) => {
                 if let Some(id) = keys::get(&**self.storage(), &self.layout.keys(), key)
                     && self.layout_of(id).is_ok()
@@ -236,6 +230,24 @@ impl LocalStore {
                 }
             }
         }
+    }
+
+    /// The newest session. Names tell the second; of those made in the same one, the id decides.
+    fn latest(&self) -> Result<Option<SessionId>, StoreError> {
+        let mut newest: Option<(SessionId, String)> = None;
+        for name in self.names()? {
+            let second: String = name.chars().take(19).collect();
+            if newest.as_ref().is_some_and(|(_, newest)| *newest != second) {
+                break;
+            }
+            if let Some(id) = self.id_of(&self.layout.session(&name)) {
+                let newer = newest.as_ref().is_none_or(|(newest, _)| id > *newest);
+                if newer {
+                    newest = Some((id, second));
+                }
+            }
+        }
+        Ok(newest.map(|(id, _)| id))
     }
 
     /// Asks every session for its key.
@@ -305,14 +317,14 @@ impl LocalStore {
         let storage = self.storage();
         let layout = self.free_layout(id)?;
         for dir in [layout.dir.clone(), layout.journal(), layout.state()] {
-            storage.make_dir(&dir).map_err(storage_error("cannot create", &dir))?;
+            storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         }
         let lock = self.lock_session(id, &layout, Duration::from_secs(2))?;
         // What a crash left of an earlier try to make this session; nothing was acknowledged in it.
         let journal = Journal::new(storage.clone(), layout.journal());
         for name in journal.segments().map_err(store_error)? {
             let path = layout.journal().join(name.file_name());
-            storage.remove(&path).map_err(storage_error("cannot remove", &path))?;
+            storage.remove(&path).map_err(storage_error("remove", &path))?;
         }
         let new_names = vec![layout.journal(), layout.dir.clone(), self.layout.sessions()];
         let appender =
@@ -383,7 +395,7 @@ impl LocalStore {
         let mut pause = Duration::from_millis(1);
         loop {
             let lock = self.storage().lock(&path, LockMode::Exclusive);
-            if let Some(lock) = lock.map_err(storage_error("cannot lock", &path))? {
+            if let Some(lock) = lock.map_err(storage_error("lock", &path))? {
                 self.name_holder(&path);
                 return Ok(lock);
             }
@@ -425,9 +437,7 @@ impl LocalStore {
         let layout = self.layout_of(session)?;
         let lock = self.lock_session(session, &layout, wait)?;
         let journal = Journal::new(storage.clone(), layout.journal());
-        storage
-            .make_dir(&layout.state())
-            .map_err(storage_error("cannot create", &layout.state()))?;
+        storage.make_dir(&layout.state()).map_err(storage_error("create", &layout.state()))?;
         let mark = Watermark::read(&**storage, &layout.watermark());
         let mut snapshots = Snapshots::new(storage.clone(), layout.state());
         let mut look =
@@ -469,13 +479,17 @@ impl LocalStore {
     pub fn seal(&self, session: SessionId, wait: Duration) -> Result<u64, StoreError> {
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, wait)?;
-        seal_all(self.storage(), &layout.journal(), &|| false).map_err(store_error)
+        match seal_all(self.storage(), &layout.journal(), &|| false).map_err(store_error)? {
+            Sealed::Done(sealed) => Ok(sealed),
+            Sealed::Stopped => Ok(0),
+        }
     }
 
     fn list_now(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let names = self.names()?;
-        let sessions: Vec<_> =
-            names.iter().filter_map(|name| self.id_of(&self.layout.session(name))).collect();
+        let found = names.iter().filter_map(|name| self.id_of(&self.layout.session(name)));
+        let mut sessions: Vec<SessionId> = found.collect();
+        sessions.sort_unstable_by(|a, b| b.cmp(a));
         let mut shorts: Vec<_> = sessions.iter().map(|id| id.short(12)).collect();
         shorts.sort_unstable();
         let unique = |id: &SessionId| {

@@ -1,14 +1,15 @@
 //! The one writer of a session: takes events in, folds them, and commits them in groups.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use abide_journal::{
-    Appender, Commit, CommitQueue, Journal, JournalError, Line, ObjectRef, PackWriter, Packs,
-    Position, Salt, SealPlan, SegmentForm, Storage, Sum,
+    Appender, Commit, CommitQueue, Journal, JournalError, Line, LineBody, ObjectRef, PackWriter,
+    Packs, Position, Salt, SealPlan, SegmentForm, Storage, Sum,
 };
 use abide_model::{
     Acknowledged, Acknowledger, Anomaly, AppendError, Durability, Epoch, Event, InputError, Kind,
@@ -30,13 +31,44 @@ const RESERVED: [Kind; 5] = [
     Kind::PAYLOAD_ERASED,
 ];
 
+/// An event that has no place yet, and the body of its line.
+type Prepared = (Event, LineBody);
+
+/// Gives each event a salt that nobody can guess.
+struct Salts {
+    secret: [u8; 32],
+    count: AtomicU64,
+}
+
+impl Salts {
+    fn next(&self) -> Salt {
+        Salt::derive(&self.secret, self.count.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn prepare(&self, new: NewEvent, objects: &[ObjectRef]) -> Prepared {
+        let event = new.into_event(Seq::ZERO, Timestamp::default());
+        let body = LineBody::prepare(&event, objects, self.next());
+        (event, body)
+    }
+
+    fn system_event<T: serde::Serialize>(
+        &self,
+        kind: Kind,
+        fact: &T,
+    ) -> Result<Prepared, StoreError> {
+        let data = Payload::of(fact).map_err(|source| {
+            StoreError::Append(AppendError::Input { index: 0, source: Arc::new(source) })
+        })?;
+        Ok(self.prepare(NewEvent::new(kind, data), &[]))
+    }
+}
+
 /// What is taken in and not committed yet, and the state that it leads to.
 struct Staging {
     state: SessionState,
     pages: Pages,
     journal: Journal,
     env: Environment,
-    secret: [u8; 32],
     lines: Vec<u8>,
     seq: Seq,
     sum: Sum,
@@ -47,7 +79,7 @@ struct Staging {
     since_snapshot: u64,
     snapshot_every: u64,
     /// Written before the first event, so that a writer that writes nothing leaves no trace.
-    opening: Vec<Event>,
+    opening: Vec<Prepared>,
     /// `writer.opened` was written.
     announced: bool,
 }
@@ -105,6 +137,9 @@ impl Commit for Committer {
             // A help to the next open, nothing more: a failure here costs that one a longer read.
             let _ = self.snapshots.write(taken, stand);
         }
+        if let Some(sealer) = &self.sealer {
+            sealer.activity.fetch_add(1, Ordering::Relaxed);
+        }
         if end.segment != before
             && let Some(sealer) = &mut self.sealer
         {
@@ -123,8 +158,7 @@ impl Staging {
     /// Takes one event in: gives it its place and time, applies it and writes its line.
     fn push(
         &mut self,
-        mut event: Event,
-        objects: &[ObjectRef],
+        (mut event, body): Prepared,
         durable: Seq,
     ) -> Result<Acknowledged, JournalError> {
         let seq = self.seq.next();
@@ -133,11 +167,10 @@ impl Staging {
         let anomaly = self.fold(&event)?;
         let start = self.lines.len();
         let lag = seq.0 - durable.0.min(seq.0 - 1);
-        let salt = Salt::derive(&self.secret, seq.0);
-        self.sum = Line::write(&mut self.lines, &event, objects, lag, salt, self.sum.link());
+        self.sum = Line::write_prepared(&mut self.lines, &event, &body, lag, self.sum.link());
         self.last_line = (self.lines.len() - start) as u64;
         self.seq = seq;
-        self.objects |= !objects.is_empty();
+        self.objects |= body.has_objects();
         self.since_snapshot += 1;
         Ok(Acknowledged { seq, anomaly, repeated: false })
     }
@@ -157,7 +190,7 @@ impl Staging {
             return true;
         }
         let (pages, state) = (&mut self.pages, &mut self.state);
-        self.opening.iter().all(|event| pages.bring(state, event))
+        self.opening.iter().all(|(event, _)| pages.bring(state, event))
             && events.into_iter().all(|event| pages.bring(state, event))
     }
 
@@ -170,23 +203,41 @@ impl Staging {
     }
 }
 
-/// Seals segments that are no longer written, beside the writer.
+/// Seals segments that are no longer written, in the writer's idle time.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer {
     stop: Arc<AtomicBool>,
+    /// Counts commits, so that activity shows.
+    activity: Arc<AtomicU64>,
     running: Option<JoinHandle<()>>,
 }
 
+/// A writer that has not committed for so long is idle.
+const IDLE: Duration = Duration::from_millis(200);
+
 impl Sealer {
+    /// There is something to seal, sooner or later.
     fn start(&mut self, storage: &Arc<dyn Storage>, dir: &std::path::Path) {
         if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
             return;
         }
-        let (storage, dir, stop) = (storage.clone(), dir.to_owned(), self.stop.clone());
+        let (storage, dir) = (storage.clone(), dir.to_owned());
+        let (stop, activity) = (self.stop.clone(), self.activity.clone());
         let work = move || {
             give_way();
-            // A segment that cannot be sealed stays plain, which is no harm.
-            let _ = seal_all(&storage, &dir, &|| stop.load(Ordering::Relaxed));
+            loop {
+                let before = activity.load(Ordering::Relaxed);
+                std::thread::park_timeout(IDLE);
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let busy =
+                    || stop.load(Ordering::Relaxed) || activity.load(Ordering::Relaxed) != before;
+                // A segment that cannot be sealed stays plain, which is no harm.
+                if !busy() && !matches!(seal_all(&storage, &dir, &busy), Ok(Sealed::Stopped)) {
+                    return;
+                }
+            }
         };
         self.running = std::thread::Builder::new().name("abide-seal".to_owned()).spawn(work).ok();
     }
@@ -202,9 +253,19 @@ impl Drop for Sealer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(running) = self.running.take() {
+            running.thread().unpark();
             let _ = running.join();
         }
     }
+}
+
+/// How a sealing ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sealed {
+    /// So many segments were sealed, and none is left.
+    Done(u64),
+    /// It was stopped before.
+    Stopped,
 }
 
 /// Seals every plain segment but the last.
@@ -212,16 +273,17 @@ pub(crate) fn seal_all(
     storage: &Arc<dyn Storage>,
     dir: &std::path::Path,
     stop: &dyn Fn() -> bool,
-) -> Result<u64, JournalError> {
+) -> Result<Sealed, JournalError> {
     let segments = Journal::new(storage.clone(), dir.to_owned()).segments()?;
     let mut sealed = 0;
-    for name in segments.iter().rev().skip(1).rev().filter(|name| name.form == SegmentForm::Plain) {
-        if stop() {
-            break;
+    let done_with = segments.iter().rev().skip(1).rev();
+    for name in done_with.filter(|name| name.form == SegmentForm::Plain) {
+        if stop() || !(SealPlan { dir, number: name.number }).apply(&**storage, stop)? {
+            return Ok(Sealed::Stopped);
         }
-        sealed += u64::from(SealPlan { dir, number: name.number }.apply(&**storage, stop)?);
+        sealed += 1;
     }
-    Ok(sealed)
+    Ok(Sealed::Done(sealed))
 }
 
 /// What a writer starts from.
@@ -273,6 +335,9 @@ pub struct LocalWriter {
     notes: Vec<ReadNote>,
     limits: Limits,
     closed: AtomicBool,
+    /// Every page of the state is here, so that none need be fetched.
+    whole: AtomicBool,
+    salts: Salts,
 }
 
 impl LocalWriter {
@@ -281,12 +346,13 @@ impl LocalWriter {
         let end: Position = opened.appender.end();
         let mut secret = [0; 32];
         (opened.env.random)(&mut secret);
+        let salts = Salts { secret, count: AtomicU64::new(0) };
         let holder = opened.env.holder.to_string();
         let mut opening =
-            vec![system_event(Kind::WRITER_OPENED, &WriterOpened { epoch, by: holder })?];
+            vec![salts.system_event(Kind::WRITER_OPENED, &WriterOpened { epoch, by: holder })?];
         let mend_now = opened.recovered.is_some();
         if let Some(recovered) = &opened.recovered {
-            opening.push(system_event(Kind::RECOVERY_PERFORMED, recovered)?);
+            opening.push(salts.system_event(Kind::RECOVERY_PERFORMED, recovered)?);
         }
         let pack_writer = Arc::new(Mutex::new(None));
         let staging = Staging {
@@ -294,7 +360,6 @@ impl LocalWriter {
             pages: opened.pages,
             journal: opened.journal.clone(),
             env: opened.env,
-            secret,
             lines: Vec::new(),
             seq: end.seq,
             sum: end.sum,
@@ -325,6 +390,8 @@ impl LocalWriter {
             notes: opened.notes,
             limits: Limits::default(),
             closed: AtomicBool::new(false),
+            whole: AtomicBool::new(false),
+            salts,
         };
         if mend_now {
             writer.stage(Vec::new(), Durability::Synced, OddEvents::Keep, Opening::Now)?.wait()?;
@@ -334,14 +401,14 @@ impl LocalWriter {
 
     /// Writes `session.created`, the first event of all.
     pub(crate) fn begin(&self, created: NewEvent) -> Result<(), StoreError> {
-        let prepared = vec![(unplaced(created), Vec::new())];
+        let prepared = vec![self.salts.prepare(created, &[])];
         self.shared.queue.look(|staging| staging.opening.clear());
         self.stage(prepared, Durability::Synced, OddEvents::Keep, Opening::WithFirst)?.wait()?;
         Ok(())
     }
 
     /// Puts the large strings of an event's payload into objects.
-    fn prepare(&self, new: NewEvent) -> Result<(Event, Vec<ObjectRef>), JournalError> {
+    fn prepare(&self, new: NewEvent) -> Result<Prepared, JournalError> {
         let NewEvent { data, .. } = new;
         let (data, leaves) = data.take_leaves(self.object_bytes);
         let mut refs = Vec::with_capacity(leaves.len());
@@ -357,18 +424,24 @@ impl LocalWriter {
                 refs.push(ObjectRef::to(leaf));
             }
         }
-        Ok((unplaced(NewEvent { data, ..new }), refs))
+        Ok(self.salts.prepare(NewEvent { data, ..new }, &refs))
     }
 
     fn stage(
         &self,
-        events: Vec<(Event, Vec<ObjectRef>)>,
+        events: Vec<Prepared>,
         durability: Durability,
         odd: OddEvents,
         opening: Opening,
     ) -> Result<Ticket, AppendError> {
         let queue = &self.shared.queue;
-        if !queue.look(|staging| staging.prefetch(events.iter().map(|(event, _)| event))) {
+        let fetched = self.whole.load(Ordering::Relaxed)
+            || queue.look(|staging| {
+                let fetched = staging.prefetch(events.iter().map(|(event, _)| event));
+                self.whole.store(staging.state.is_whole(), Ordering::Relaxed);
+                fetched
+            });
+        if !fetched {
             let stopped = |error: JournalError| AppendError::Stopped {
                 safe: queue.synced(),
                 source: Arc::new(error),
@@ -387,7 +460,7 @@ impl LocalWriter {
                 staging.open(durable).map_err(stopped)?;
                 last = staging.seq;
             }
-            for (index, (event, objects)) in events.into_iter().enumerate() {
+            for (index, (event, body)) in events.into_iter().enumerate() {
                 if let Some(seq) = event.key.as_ref().and_then(|key| staging.state.key(key)) {
                     // Acknowledged when the first one is.
                     last = last.max(seq);
@@ -395,7 +468,7 @@ impl LocalWriter {
                     continue;
                 }
                 staging.open(durable).map_err(stopped)?;
-                let done = staging.push(event, &objects, durable).map_err(stopped)?;
+                let done = staging.push((event, body), durable).map_err(stopped)?;
                 if let (Some(saved), Some(anomaly)) = (&saved, done.anomaly) {
                     staging.back_to(saved);
                     return Err(AppendError::Odd { index, anomaly });
@@ -420,7 +493,7 @@ impl LocalWriter {
             // Not worth a sync of its own: a power cut that loses it leaves a session that looks
             // interrupted, which it then is.
             let closing = NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into()));
-            let closing = vec![(unplaced(closing), Vec::new())];
+            let closing = vec![self.salts.prepare(closing, &[])];
             closed = self
                 .stage(closing, Durability::Buffered, OddEvents::Keep, Opening::WithFirst)
                 .and_then(|ticket| ticket.wait().map(|_| ()));
@@ -457,14 +530,14 @@ struct Saved {
     last_line: u64,
     objects: bool,
     since_snapshot: u64,
-    opening: Vec<Event>,
+    opening: Vec<Prepared>,
     announced: bool,
 }
 
 impl Staging {
     fn open(&mut self, durable: Seq) -> Result<(), JournalError> {
         for event in std::mem::take(&mut self.opening) {
-            self.push(event, &[], durable)?;
+            self.push(event, durable)?;
             self.announced = true;
         }
         Ok(())
@@ -563,16 +636,4 @@ impl Drop for LocalWriter {
         // Those who want to know call `close`.
         let _ = self.finish();
     }
-}
-
-/// An event that has no place yet: it gets its own when it is staged.
-fn unplaced(new: NewEvent) -> Event {
-    new.into_event(Seq::ZERO, Timestamp::default())
-}
-
-fn system_event<T: serde::Serialize>(kind: Kind, fact: &T) -> Result<Event, StoreError> {
-    let data = Payload::of(fact).map_err(|source| {
-        StoreError::Append(AppendError::Input { index: 0, source: Arc::new(source) })
-    })?;
-    Ok(unplaced(NewEvent::new(kind, data)))
 }

@@ -13,6 +13,9 @@ use crate::{InputError, Limits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload(Box<str>);
 
+/// The longest pointer that is kept with a leaf.
+const MAX_POINTER: usize = 256;
+
 /// How the bytes of an object stand for the JSON string they were taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +29,7 @@ pub enum LeafEncoding {
 /// A string taken out of a payload: where it stood and how its bytes stand for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
-    /// JSON pointer to it.
+    /// JSON pointer to it; empty when it is longer than 256 bytes.
     pub pointer: String,
     /// Where the empty string that holds its place starts in the payload left behind.
     pub offset: usize,
@@ -144,6 +147,9 @@ impl Payload {
                 }
                 _ => (LeafEncoding::Json, raw.as_bytes().to_vec()),
             };
+            // The offset is what leads back; the pointer is for people, and only while it is short:
+            // the list of leaves must never outgrow the strings that it stands for.
+            let pointer = if pointer.len() <= MAX_POINTER { pointer } else { String::new() };
             leaves.push(Leaf { pointer, offset: rest.len(), encoding, bytes });
             rest.push_str("\"\"");
             done = end;

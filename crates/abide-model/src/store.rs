@@ -1,4 +1,4 @@
-//! What a store is. Implemented on local files, in memory, and on a shared database.
+//! What a store is. Implemented on local files and, for tests, in memory.
 //!
 //! The traits speak of sessions and events only; nothing of files, rows or wires shows here.
 
@@ -103,7 +103,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The storage said no.
-    #[error("{action} {place}")]
+    #[error("cannot {action} {place}")]
     Storage {
         /// What was tried.
         action: &'static str,
@@ -264,7 +264,8 @@ pub trait Store: fmt::Debug + Send + Sync {
 
 /// The one writer of a session. Dropping it lets the session go.
 pub trait SessionWriter: Send + Sync {
-    /// Takes events in, all or none. They are acknowledged when the ticket says so.
+    /// Takes events in: accepts all of them or refuses all. They are acknowledged when the ticket
+    /// says so; after a crash before that, the first of them may be there.
     fn append(
         &self,
         events: Vec<NewEvent>,

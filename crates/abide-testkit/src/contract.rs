@@ -164,7 +164,8 @@ fn sessions_are_found_and_listed(subject: &dyn Subject) {
         let short = &listed.iter().find(|summary| summary.id == *id).unwrap().short;
         assert_eq!(block_on(store.find(&SessionRef::parse(short))).unwrap(), *id);
     }
-    assert!(block_on(store.find(&SessionRef::Latest)).is_ok());
+    assert!(listed.is_sorted_by(|a, b| a.id > b.id), "newest first");
+    assert_eq!(block_on(store.find(&SessionRef::Latest)).unwrap(), listed[0].id);
     let none = block_on(store.find(&SessionRef::parse("zzzzzzzzz")));
     assert!(matches!(none, Err(StoreError::NoSession { .. })));
 }
@@ -298,6 +299,12 @@ fn payloads_are_verbatim(subject: &dyn Subject) {
         r#"{ "spaced" : [ 1 , 2 ] }"#.to_owned(),
         format!(r#"{{"large":"{large}","and":["{large}x"]}}"#),
         r#"{"sum":"a.b.c\"}","data":{"seq":1}}"#.to_owned(),
+        // Many large strings behind a key that is larger still.
+        format!(
+            r#"{{"{}":[{}]}}"#,
+            "k".repeat(1 << 20),
+            vec![format!("\"{}\"", "v".repeat(70_000)); 80].join(",")
+        ),
     ];
     let events =
         texts.iter().map(|text| event(&format!(r#"{{"kind":"x.y","data":{text}}}"#))).collect();

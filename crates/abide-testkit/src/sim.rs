@@ -599,6 +599,8 @@ impl StorageFile for SimFile {
         Ok(())
     }
 
+    fn reserve(&self, _: u64, _: u64) {}
+
     fn sync(&self) -> io::Result<()> {
         let mut machine = self.disk.machine();
         let failed = machine.plain(Sort::Sync);

@@ -103,7 +103,7 @@ impl Session {
         self.0.append(event)
     }
 
-    /// Takes many in, all or none, with one ticket.
+    /// Takes many in with one ticket: accepts all of them or refuses all.
     pub fn append_all(&self, events: Vec<NewEvent>) -> Result<Ticket, Error> {
         self.0.append_all(events)
     }

@@ -55,7 +55,7 @@ impl Session {
         self.append_with(vec![event.try_into()?], Durability::Synced, OddEvents::Keep)
     }
 
-    /// Takes many in, all or none, with one ticket.
+    /// Takes many in with one ticket: accepts all of them or refuses all.
     pub fn append_all(&self, events: Vec<NewEvent>) -> Result<Ticket, Error> {
         self.append_with(events, Durability::Synced, OddEvents::Keep)
     }

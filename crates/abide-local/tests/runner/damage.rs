@@ -336,3 +336,27 @@ fn damage_to_derived_files_changes_no_answer() {
         assert_eq!(digest(&disk), expected, "without {}", path.display());
     }
 }
+
+/// Another session's lines under this one's header: the first link does not fit.
+#[test]
+fn lines_of_another_session_are_noticed() {
+    let mine = Subject::new(&[Step::Append]);
+    let other = {
+        let mut run = Run::new(77);
+        run.step(Step::Append).unwrap();
+        let disk = run.disk.clone();
+        drop(run);
+        let path = disk.files().into_iter().find(|path| path.ends_with("00000001.jsonl")).unwrap();
+        disk.bytes(&path).unwrap()
+    };
+    let lines = other.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let mut bytes = mine.bytes[mine.header.clone()].to_vec();
+    bytes.extend_from_slice(&other[lines..]);
+    let disk = SimDisk::at(&mine.moment);
+    disk.set_bytes(&mine.path, bytes);
+    let (_, notes) = mine.read(&disk);
+    assert!(!notes.is_empty());
+    let store = open_store(&disk, 15).unwrap();
+    assert!(crate::run::exists(&store, mine.id));
+    assert!(crate::run::healthy(&store, mine.id).is_err());
+}
