@@ -71,26 +71,20 @@ impl Sealed {
         self.frames.last().map_or(0, |frame| frame.plain_at + u64::from(frame.plain_len))
     }
 
+    /// Reads from one frame, so that a look at the header does not unpack what comes after it.
     pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut done = 0;
-        let mut index = self
-            .frames
-            .partition_point(|frame| frame.plain_at + u64::from(frame.plain_len) <= offset);
-        while let (Some(frame), true) = (self.frames.get(index), done < buf.len()) {
-            self.load(&mut cache, index, *frame)?;
-            let skip = usize::try_from((offset + done as u64).saturating_sub(frame.plain_at))
-                .unwrap_or(usize::MAX);
-            let from = cache.plain.get(skip..).unwrap_or_default();
-            let room = buf.get_mut(done..).unwrap_or_default();
-            let count = from.len().min(room.len());
-            if let (Some(to), Some(from)) = (room.get_mut(..count), from.get(..count)) {
-                to.copy_from_slice(from);
-            }
-            done += count;
-            index += 1;
+        let ends_before = |frame: &Frame| frame.plain_at + u64::from(frame.plain_len) <= offset;
+        let index = self.frames.partition_point(ends_before);
+        let Some(frame) = self.frames.get(index) else { return Ok(0) };
+        self.load(&mut cache, index, *frame)?;
+        let skip = usize::try_from(offset.saturating_sub(frame.plain_at)).unwrap_or(usize::MAX);
+        let from = cache.plain.get(skip..).unwrap_or_default();
+        let count = from.len().min(buf.len());
+        if let (Some(to), Some(from)) = (buf.get_mut(..count), from.get(..count)) {
+            to.copy_from_slice(from);
         }
-        Ok(done)
+        Ok(count)
     }
 
     /// Where the frame starts that holds the line of `seq`, if it is here.
@@ -379,8 +373,8 @@ mod tests {
         while at < bytes.len() {
             let end = (at + 100_003).min(bytes.len());
             let got = segment.read_at(&mut bytes[at..end], at as u64).unwrap();
-            assert_eq!(got, end - at);
-            at = end;
+            assert!(got > 0);
+            at += got;
         }
         (bytes, segment.seal_damage())
     }

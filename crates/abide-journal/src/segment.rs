@@ -118,7 +118,7 @@ impl Segment {
         self.len().map(|len| len == 0)
     }
 
-    /// Reads plain bytes; 0 at the end.
+    /// Reads plain bytes, perhaps fewer than there is room for; 0 at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, JournalError> {
         let read: io::Result<usize> = match &self.bytes {
             Bytes::Plain(file) => read_full(&**file, buf, offset),

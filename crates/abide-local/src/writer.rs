@@ -22,6 +22,11 @@ use crate::error::store_error;
 use crate::recovery;
 use crate::snapshot::{Pages, Snapshots, Stand, Taken};
 
+/// So few pages are brought in at once, and none is looked for from then on.
+const FEW_PAGES: usize = 32;
+/// Room for the lines of a batch.
+const LINES: usize = 4096;
+
 /// Kinds that only the store writes.
 const RESERVED: [Kind; 5] = [
     Kind::SESSION_CREATED,
@@ -112,7 +117,7 @@ impl Commit for Committer {
             .then(|| staging.take_snapshot())
             .flatten();
         Batch {
-            lines: std::mem::take(&mut staging.lines),
+            lines: std::mem::replace(&mut staging.lines, Vec::with_capacity(LINES)),
             last: (staging.seq, staging.sum),
             last_line: staging.last_line,
             objects: std::mem::take(&mut staging.objects),
@@ -188,6 +193,9 @@ impl Staging {
     fn prefetch<'e>(&mut self, events: impl IntoIterator<Item = &'e Event>) -> bool {
         if self.state.is_whole() {
             return true;
+        }
+        if self.state.away().len() <= FEW_PAGES {
+            return self.pages.bring_all(&mut self.state);
         }
         let (pages, state) = (&mut self.pages, &mut self.state);
         self.opening.iter().all(|(event, _)| pages.bring(state, event))

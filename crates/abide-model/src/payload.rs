@@ -122,6 +122,46 @@ impl Payload {
         serde_json::from_str(&self.0)
     }
 
+    /// The value of a field of the object, as it is written; of one that stands twice, the first.
+    /// Passes over the rest without reading it: JSON that is not well-formed gives what it gives.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let bytes = self.0.as_bytes();
+        let mut depth = 0_usize;
+        let mut at = 0;
+        // Where the last string at the top began and ended, and where the wanted value begins.
+        let mut key = (0, 0);
+        let mut value: Option<usize> = None;
+        while let Some(&byte) = bytes.get(at) {
+            match byte {
+                b'"' => {
+                    let end = string_end(bytes, at);
+                    if depth == 1 && value.is_none() {
+                        key = (at + 1, end.saturating_sub(1));
+                    }
+                    at = end;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b':' if depth == 1
+                    && value.is_none()
+                    && bytes.get(key.0..key.1) == Some(name.as_bytes()) =>
+                {
+                    value = Some(at + 1);
+                }
+                b'}' | b']' | b',' => {
+                    if let (1, Some(start)) = (depth, value) {
+                        return self.0.get(start..at).map(str::trim);
+                    }
+                    depth = if byte == b',' { depth } else { depth.saturating_sub(1) };
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        None
+    }
+
     /// Takes the strings of more than `threshold` bytes out and leaves `""` in their places.
     #[must_use]
     pub fn take_leaves(self, threshold: usize) -> (Self, Vec<Leaf>) {
@@ -293,6 +333,17 @@ mod tests {
         assert_eq!(leaves[0].encoding, LeafEncoding::Json);
         assert_eq!(leaves[1].encoding, LeafEncoding::Text);
         assert_eq!(back(rest, &leaves), text);
+    }
+
+    #[test]
+    fn a_field_is_found_without_reading_the_rest() {
+        let text = r#"{ "a" : {"role":1}, "b":["role",{"x":"}\""}] ,"role" : "us\"er" , "role":2,"last":[1,2]}"#;
+        let payload = Payload::new(text, &Limits::default()).unwrap();
+        assert_eq!(payload.field("role"), Some(r#""us\"er""#));
+        assert_eq!(payload.field("a"), Some(r#"{"role":1}"#));
+        assert_eq!(payload.field("last"), Some("[1,2]"));
+        assert_eq!(payload.field("x"), None);
+        assert_eq!(Payload::from_stored("{\"role\"".into()).field("role"), None);
     }
 
     #[test]

@@ -187,6 +187,10 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         put: &mut impl FnMut(Vec<u8>) -> Result<PageRef, E>,
     ) -> Result<TableRoot, E> {
         let mut refs = Vec::with_capacity(self.pages.len());
+        if self.len == 0 && self.pages.len() == 1 {
+            // Nothing to write, and nothing to read when it is restored.
+            return Ok(TableRoot { len: 0, digest: self.digest, pages: refs });
+        }
         for page in &mut self.pages {
             refs.push(match page {
                 Page::Away(at) | Page::Here { at: Some(at), .. } => *at,
