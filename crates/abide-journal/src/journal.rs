@@ -174,6 +174,24 @@ impl Journal {
         Ok(identity)
     }
 
+    /// The segment that the watermark names, when no other comes after it: then there is no need
+    /// to list them all. `None` when they must be listed.
+    pub fn last_segment(&self, mark: Mark) -> Option<SegmentName> {
+        let name = |number, form| SegmentName { number, form };
+        let here = |name: SegmentName| {
+            self.storage.open(&self.dir.join(name.file_name()), crate::Access::Read).is_ok()
+        };
+        let last = name(mark.segment, SegmentForm::Plain);
+        let next = mark.segment + 1;
+        let alone = !here(name(next, SegmentForm::Plain)) && !here(name(next, SegmentForm::Sealed));
+        (here(last) && alone).then_some(last)
+    }
+
+    /// The header of a segment, if it can be read.
+    pub fn header(&self, number: u64) -> Result<Option<SegmentHeader>, JournalError> {
+        header_of(&self.open_segment(SegmentName { number, form: SegmentForm::Plain })?)
+    }
+
     /// Walks the journal from `start`, giving what it comes upon in order.
     pub fn walk(
         &self,
@@ -181,10 +199,20 @@ impl Journal {
         mark: Option<Mark>,
         visit: &mut Visit<'_>,
     ) -> Result<(), JournalError> {
-        let names = self.segments()?;
+        self.walk_in(&self.segments()?, start, mark, visit)
+    }
+
+    /// [`Journal::walk`] over segments that were listed before.
+    pub fn walk_in(
+        &self,
+        names: &[SegmentName],
+        start: Start,
+        mark: Option<Mark>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), JournalError> {
         let mut walker = Walker {
             journal: self,
-            names: &names,
+            names,
             expected: start.expected,
             sum: start.sum,
             mark,

@@ -30,6 +30,8 @@ pub(crate) struct Look {
     /// A torn tail: segment, offset and bytes.
     pub(crate) torn: Option<(u64, u64, u64)>,
     pub(crate) at: Timestamp,
+    /// The segments, in order.
+    pub(crate) segments: Vec<SegmentName>,
 }
 
 impl Look {
@@ -86,10 +88,12 @@ fn look_from(
         ended: true,
         damage: Vec::new(),
         torn: None,
+        segments: segments_from(journal, start, mark)?,
     };
+    let segments = look.segments.clone();
     let mut unreadable = false;
     let mut rewound = false;
-    journal.walk(start, mark, &mut |found| match found {
+    journal.walk_in(&segments, start, mark, &mut |found| match found {
         Found::Event { line, segment, offset, end, ended } => {
             if let Some(event) = line.event() {
                 if !look.pages.bring(&mut look.state, &event) {
@@ -128,9 +132,22 @@ fn look_from(
     Ok(Some(look))
 }
 
+/// The segments from `start` on. In the usual case there is one, and it is found without listing
+/// them all, so that opening costs the same however many there are.
+fn segments_from(
+    journal: &Journal,
+    start: Start,
+    mark: Option<Mark>,
+) -> Result<Vec<SegmentName>, JournalError> {
+    let marked = mark.filter(|mark| mark.segment == start.segment);
+    match marked.and_then(|mark| journal.last_segment(mark)) {
+        Some(last) => Ok(vec![last]),
+        None => journal.segments(),
+    }
+}
+
 fn finish(journal: &Journal, look: &mut Look, mark: Option<Mark>) -> Result<(), JournalError> {
-    let last = journal.segments()?.last().copied();
-    if let Some(last) = last
+    if let Some(last) = look.segments.last().copied()
         && last.number > look.end.segment
         && look.torn.is_none_or(|(segment, _, _)| segment != last.number)
     {
@@ -276,7 +293,7 @@ pub(crate) fn mend(
     mark: Option<Mark>,
 ) -> Result<Mended, JournalError> {
     let dir = journal.dir();
-    let segments = journal.segments()?;
+    let segments = look.segments.clone();
     let mut active = segments.last().copied().ok_or_else(|| JournalError::Damaged {
         path: dir.to_owned(),
         offset: 0,

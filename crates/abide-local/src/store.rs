@@ -1,7 +1,8 @@
 //! The store itself: makes, finds, lists and opens sessions.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
@@ -65,6 +66,8 @@ pub struct LocalStore {
     options: Options,
     config: Config,
     packs: Arc<Packs>,
+    /// Where sessions were found. A session's directory never changes its name.
+    found: Mutex<HashMap<SessionId, SessionLayout>>,
 }
 
 /// Keeps the store out of git's sight.
@@ -76,7 +79,7 @@ impl LocalStore {
         let layout = StoreLayout { root: root.to_owned() };
         let config = Config::read(&*options.storage, &layout.config())?;
         let packs = Arc::new(Packs::new(options.storage.clone(), layout.objects()));
-        Ok(Self { layout, options, config, packs })
+        Ok(Self { layout, options, config, packs, found: Mutex::default() })
     }
 
     /// Makes a store in this directory; one that is there is opened.
@@ -157,17 +160,22 @@ impl LocalStore {
 
     fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
         let journal = Journal::new(self.storage().clone(), layout.journal());
-        let identity = match journal.identify() {
+        let mark = Watermark::read(&**self.storage(), &layout.watermark());
+        if let Some(mark) = mark
+            && let Ok(Some(header)) = journal.header(mark.segment)
+        {
+            return Ok(Identity::Known(header.session));
+        }
+        match journal.identify() {
             Err(JournalError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
-                Identity::Empty
+                Ok(Identity::Empty)
             }
-            identity => identity?,
-        };
-        let marked = || Watermark::read(&**self.storage(), &layout.watermark()).is_some();
-        // A session that was made and lost all its events is not one that was never made.
-        Ok(if identity == Identity::Empty && marked() { Identity::Unknown } else { identity })
+            // A session that was made and lost all its events is not one that was never made.
+            Ok(Identity::Empty) if mark.is_some() => Ok(Identity::Unknown),
+            identity => identity,
+        }
     }
 
     fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
@@ -179,13 +187,20 @@ impl LocalStore {
 
     /// The directory of a session.
     fn layout_of(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
+        let known = |found: &HashMap<_, SessionLayout>| found.get(&id).cloned();
+        if let Some(layout) = known(&self.found.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(layout);
+        }
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
             match self.identify(&layout).map_err(store_error)? {
-                Identity::Known(found) if found == id => return Ok(layout),
-                // The name fits, and nothing says that it is another's.
-                Identity::Unknown => return Ok(layout),
-                Identity::Known(_) => {}
+                Identity::Known(other) if other != id => {}
+                // Known, or the name fits and nothing says that it is another's.
+                Identity::Known(_) | Identity::Unknown => {
+                    let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+                    found.insert(id, layout.clone());
+                    return Ok(layout);
+                }
                 Identity::Empty => break,
             }
         }
