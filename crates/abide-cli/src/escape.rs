@@ -50,7 +50,7 @@ pub(crate) fn lines(lines: &str) -> String {
 ///
 /// In JSON the characters in question stand only inside strings, white space apart.
 pub(crate) fn json(json: &str) -> Cow<'_, str> {
-    let harmful = |c: char| is_harmful(c) && !matches!(c, '\t' | '\n' | '\r');
+    let harmful = |c: char| is_harmful(c) && !matches!(c, '\t' | '\n');
     if !json.contains(harmful) {
         return Cow::Borrowed(json);
     }

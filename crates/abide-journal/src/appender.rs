@@ -209,6 +209,7 @@ impl Appender {
         .write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
         (self.file, self.path) = (file, path);
+        self.reserved = 0;
         self.end = Position { segment: number, offset: header.len() as u64, ..self.end };
         self.unsynced = true;
         self.new_names.push(self.to.dir.clone());

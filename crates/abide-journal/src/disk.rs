@@ -14,6 +14,10 @@ use crate::{Access, Lock, LockMode, Storage, StorageFile};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
+/// A link in a store is not followed: a store may come from somebody else, and what stands in it
+/// must not lead a write out of it.
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+
 #[derive(Debug)]
 struct DiskFile(File);
 
@@ -28,7 +32,7 @@ struct DiskLock {
 impl Storage for Disk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).mode(0o600);
+        options.read(true).mode(0o600).custom_flags(NO_FOLLOW);
         match access {
             Access::Read => &mut options,
             Access::Write => options.write(true),
@@ -82,6 +86,7 @@ impl Storage for Disk {
                 .create(true)
                 .truncate(false)
                 .mode(0o600)
+                .custom_flags(NO_FOLLOW)
                 .open(path)?;
             match rustix::fs::flock(&file, operation) {
                 Ok(()) => {}
@@ -165,6 +170,19 @@ mod tests {
         let second = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
         assert!(!held.still_holds().unwrap());
         assert!(second.still_holds().unwrap());
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        fs::write(&target, "precious").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for access in [Access::Read, Access::Write, Access::Create, Access::CreateNew] {
+            assert!(Disk.open(&link, access).is_err(), "{access:?}");
+        }
+        assert!(Disk.lock(&link, LockMode::Exclusive).is_err());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
     }
 
     #[test]

@@ -106,6 +106,20 @@ impl Journal {
     /// Its segments in order. Of a segment that has both forms, the plain one: the sealed one
     /// was finished, but its original was not removed yet.
     pub fn segments(&self) -> Result<Vec<SegmentName>, JournalError> {
+        // A listing that a sealing comes between may miss both forms of a segment; a second one
+        // tells whether it is really gone.
+        let mut segments = self.list_segments()?;
+        let gap = segments.windows(2).any(|pair| match pair {
+            [one, next] => one.number + 1 != next.number,
+            _ => false,
+        });
+        if gap {
+            segments = self.list_segments()?;
+        }
+        Ok(segments)
+    }
+
+    fn list_segments(&self) -> Result<Vec<SegmentName>, JournalError> {
         let names = self.storage.list(&self.dir).map_err(JournalError::io("list", &self.dir))?;
         let mut segments: Vec<_> =
             names.iter().filter_map(|name| SegmentName::parse(name)).collect();
@@ -217,6 +231,7 @@ impl Journal {
             sum: start.sum,
             mark,
             bad: None,
+            proven: None,
             done: false,
             visit,
         };
@@ -332,6 +347,8 @@ struct Walker<'a, 'f> {
     sum: Option<Sum>,
     mark: Option<Mark>,
     bad: Option<Bad>,
+    /// How far everything behind the first bad place proves the journal to have been durable.
+    proven: Option<Seq>,
     done: bool,
     visit: &'a mut Visit<'f>,
 }
@@ -494,23 +511,34 @@ impl Walker<'_, '_> {
     /// Does anything prove that the event `expected` was acknowledged once? `line` is the first
     /// good one behind the bad place; the proof may be further on.
     fn was_acknowledged(
-        &self,
+        &mut self,
         expected: Seq,
         line: &Line<'_>,
         index: usize,
         segment: &Segment,
         behind: u64,
     ) -> Result<bool, JournalError> {
-        let proves = |line: &Line<'_>| line.seq > expected && line.seq.back(line.lag) >= expected;
-        if self.mark.is_some_and(|mark| mark.seq >= expected) || proves(line) {
+        let proven_by = |line: &Line<'_>| line.seq.back(line.lag);
+        if self.mark.is_some_and(|mark| mark.seq >= expected)
+            || (line.seq > expected && proven_by(line) >= expected)
+        {
             return Ok(true);
         }
-        let found = self.lines_behind(index, segment, behind, &mut |piece| match piece {
-            Piece::Line(line) if proves(&line) => ControlFlow::Break(()),
-            Piece::Header(header) if header.first > expected => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        })?;
-        Ok(found == ScanEnd::Stopped)
+        if self.proven.is_none() {
+            // All that comes is looked at once, however many bad places there are. A line proves
+            // nothing about those after it, so that looking from the first place is enough.
+            let mut proven = Seq::ZERO;
+            self.lines_behind(index, segment, behind, &mut |piece| {
+                match piece {
+                    Piece::Line(line) => proven = proven.max(proven_by(&line)),
+                    Piece::Header(header) => proven = proven.max(header.first.back(1)),
+                    Piece::Bad => {}
+                }
+                ControlFlow::Continue(())
+            })?;
+            self.proven = Some(proven);
+        }
+        Ok(self.proven.is_some_and(|proven| proven >= expected))
     }
 
     /// Is a line that comes too early a stray copy (a sector written to the wrong place)? It is
@@ -525,7 +553,9 @@ impl Walker<'_, '_> {
     ) -> Result<bool, JournalError> {
         let mut next = line.seq.next();
         let mut misplaced = false;
+        let mut looked = 0;
         let mut judge = |found: &Line<'_>| {
+            looked += 1;
             if found.seq == next {
                 next = next.next();
             } else if found.seq >= expected {
@@ -533,7 +563,7 @@ impl Walker<'_, '_> {
                 return ControlFlow::Break(());
             }
             // A run this long is no stray copy.
-            if next.0 - line.seq.0 > LONG_RUN {
+            if looked > 4 * LONG_RUN || next.0 - line.seq.0 > LONG_RUN {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

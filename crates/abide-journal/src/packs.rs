@@ -20,6 +20,8 @@ const HEADER: &[u8; 16] = b"abide pack 1\n\0\0\0";
 /// A pack that has this many bytes is full.
 const FULL: u64 = 64 << 20;
 const LEVEL: i32 = 3;
+/// The most bytes that are hashed in search of one block.
+const MAX_HASHED: u64 = 1 << 30;
 
 /// Where an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,8 @@ struct Index {
     places: HashMap<ObjectHash, ObjectPlace>,
     /// How far each pack was walked.
     walked: HashMap<u64, Walked>,
+    /// Every pack was walked with its blocks checked.
+    thorough: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,8 +126,52 @@ impl Packs {
         Ok(walked)
     }
 
-    /// The bytes of an object, checked against its name.
+    /// The bytes of an object, checked against its name. Where it is not found, or not whole, every
+    /// pack is walked once more with each block checked: a damaged length may have led past it.
     pub fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, JournalError> {
+        if let Some(bytes) = self.read_found(hash)? {
+            return Ok(Some(bytes));
+        }
+        let mut index = self.lock_index();
+        if std::mem::replace(&mut index.thorough, true) {
+            return Ok(None);
+        }
+        for pack in self.numbers()? {
+            self.walk_checked(&mut index, pack)?;
+        }
+        drop(index);
+        self.read_found(hash)
+    }
+
+    /// Walks a pack from its start, trusting no length that its check does not cover.
+    fn walk_checked(&self, index: &mut Index, pack: u64) -> Result<(), JournalError> {
+        let path = self.path(pack);
+        let file =
+            self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
+        let read = |error| JournalError::io("read", &path)(error);
+        let end = file.len().map_err(read)?;
+        let mut at = Some(HEADER.len() as u64);
+        while let Some(offset) = at {
+            let block = Block::read(&*file, offset, end).map_err(read)?;
+            let whole = match &block {
+                Some(block) => block.verify(&*file, offset).map_err(read)?,
+                None => false,
+            };
+            at = match block.filter(|_| whole) {
+                Some(block) => {
+                    for (position, (hash, _)) in block.objects.iter().enumerate() {
+                        let place = ObjectPlace { pack, offset, index: position };
+                        index.places.insert(*hash, place);
+                    }
+                    Some(offset + block.size())
+                }
+                None => next_block(&*file, offset, end).map_err(read)?,
+            };
+        }
+        Ok(())
+    }
+
+    fn read_found(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, JournalError> {
         let Some(place) = self.find(hash)? else {
             return Ok(None);
         };
@@ -194,15 +242,19 @@ fn next_block(file: &dyn StorageFile, from: u64, end: u64) -> io::Result<Option<
     const WINDOW: usize = 1 << 20;
     let mut base = from + 1;
     let mut window = vec![0; WINDOW];
+    // What looks like a block is hashed: not without end.
+    let mut budget = MAX_HASHED;
     while base + (crate::pack::HEAD as u64) <= end {
         let read = read_full(file, &mut window, base)?;
         let seen = window.get(..read).unwrap_or_default();
         for at in memchr::memmem::find_iter(seen, crate::pack::MAGIC) {
             let offset = base + at as u64;
-            if let Some(block) = Block::read(file, offset, end)?
-                && block.verify(file, offset)?
-            {
-                return Ok(Some(offset));
+            if let Some(block) = Block::read(file, offset, end)? {
+                let Some(left) = budget.checked_sub(block.size()) else { return Ok(None) };
+                budget = left;
+                if block.verify(file, offset)? {
+                    return Ok(Some(offset));
+                }
             }
         }
         if read < WINDOW {
@@ -271,7 +323,7 @@ impl PackWriter {
         let hash = ObjectHash::of(bytes);
         if let Some(place) = self.packs.find(hash)? {
             // An object found must also be whole: what names it relies on it.
-            if self.packs.read(hash)?.is_some() {
+            if self.packs.read_found(hash)?.is_some() {
                 if !self.durable.contains(&hash) {
                     self.packs.write_again(place)?;
                     self.unsynced.insert(place.pack);

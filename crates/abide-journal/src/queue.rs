@@ -7,6 +7,7 @@
 //! `ended` changes after it has become false. Whoever reads `ended`, then finds `committing` true,
 //! then sleeps until `ended` is no longer what was read, misses no end of a commit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -123,9 +124,9 @@ impl<C: Commit> CommitQueue<C> {
 
     /// Sleeps until a commit has ended since `ended` was read.
     fn sleep(&self, ended: u32) {
-        self.sleeping.fetch_add(1, Ordering::Relaxed);
+        self.sleeping.fetch_add(1, Ordering::SeqCst);
         atomic_wait::wait(&self.ended, ended);
-        self.sleeping.fetch_sub(1, Ordering::Relaxed);
+        self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// The lock, once nobody commits.
@@ -163,6 +164,7 @@ impl<C: Commit> CommitQueue<C> {
             Err(AppendError::Stopped { safe, source }) => {
                 inner.failure =
                     Some(Arc::new(JournalError::Stopped { reason: source.to_string() }));
+                inner.waiting.drain(..).for_each(|(_, _, waker)| waker.wake());
                 return Err(AppendError::Stopped { safe, source });
             }
             staged => staged?,
@@ -253,6 +255,11 @@ impl<C: Commit> CommitQueue<C> {
         if let Some(outcome) = inner.outcome(seq, durability) {
             return Poll::Ready(outcome);
         }
+        if inner.closed {
+            let source = Arc::new(JournalError::Closed);
+            return Poll::Ready(Err(AppendError::Stopped { safe: inner.synced, source }));
+        }
+        inner.wanted = inner.wanted.max(durability);
         let waker = context.waker();
         if !inner.waiting.iter().any(|(at, _, other)| *at == seq && other.will_wake(waker)) {
             inner.waiting.push((seq, durability, waker.clone()));
@@ -283,20 +290,27 @@ impl<C: Commit> CommitQueue<C> {
     ) -> MutexGuard<'a, Inner<C::Staging>> {
         self.committing.store(true, Ordering::Release);
         inner = self.gather(inner);
-        let batch = C::take(&mut inner.staging);
+        let staged = inner.failure.is_none().then(|| C::take(&mut inner.staging));
         let last = inner.staged;
         let durability = std::mem::replace(&mut inner.wanted, Durability::Buffered);
         inner.calls = 0;
         drop(inner);
-        let committed = {
-            let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
-            committer
-                .as_mut()
-                .map_or(Err(JournalError::Closed), |committer| committer.commit(batch, durability))
-        };
+        // A panic below must not leave the others asleep.
+        let committed = staged.map(|batch| {
+            let work = || {
+                let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
+                committer.as_mut().map_or(Err(JournalError::Closed), |committer| {
+                    committer.commit(batch, durability)
+                })
+            };
+            let panicked = |_| Err(JournalError::Stopped { reason: "it panicked".to_owned() });
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
+        });
         let mut inner = self.lock();
         match committed {
-            Ok(()) => {
+            // Staging failed meanwhile: what is staged may be a part of a batch.
+            None => {}
+            Some(Ok(())) => {
                 inner.written = last;
                 self.written.store(last.0, Ordering::Release);
                 if durability == Durability::Synced {
@@ -304,7 +318,7 @@ impl<C: Commit> CommitQueue<C> {
                     self.synced.store(last.0, Ordering::Release);
                 }
             }
-            Err(error) => inner.failure = Some(Arc::new(error)),
+            Some(Err(error)) => inner.failure = Some(Arc::new(error)),
         }
         let failed = inner.failure.is_some();
         let (written, synced) = (inner.written, inner.synced);
@@ -329,7 +343,7 @@ impl<C: Commit> CommitQueue<C> {
 
     /// Wakes whoever sleeps.
     fn wake(&self) {
-        self.ended.fetch_add(1, Ordering::Release);
+        self.ended.fetch_add(1, Ordering::SeqCst);
         if self.sleeping.load(Ordering::SeqCst) > 0 {
             atomic_wait::wake_all(&self.ended);
         }
@@ -368,10 +382,16 @@ impl<C: Commit> CommitQueue<C> {
 fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
     while let Some(queue) = queue.upgrade() {
         let mut inner = queue.lock();
-        if inner.closed && inner.waiting.is_empty() {
+        if inner.closed {
+            // Whoever still waits asks again, and is told.
+            inner.has_thread = false;
+            inner.waiting.drain(..).for_each(|(_, _, waker)| waker.wake());
             return;
         }
-        if inner.waiting.is_empty() || inner.failure.is_some() {
+        if inner.failure.is_some() {
+            inner.waiting.drain(..).for_each(|(_, _, waker)| waker.wake());
+        }
+        if inner.waiting.is_empty() {
             // Only for a while, so that the queue can end.
             let pause = Duration::from_millis(100);
             let waited = queue.polled.wait_timeout(inner, pause);

@@ -95,15 +95,16 @@ pub fn split<'a>(
     let starts: Vec<usize> = memchr::memmem::find_iter(raw, START).take(TRIES).collect();
     let ends: Vec<usize> = Line::ends_in(raw).take(TRIES).collect();
     let mut done = 0;
+    // Each try hashes what it covers: all together not much more than the chunk.
+    let mut budget = raw.len().saturating_mul(4).saturating_add(1 << 20);
     for start in starts {
         if start < done {
             continue;
         }
-        let whole = ends
-            .iter()
-            .filter(|end| **end > start)
-            .take(TRIES)
-            .find_map(|end| Line::read(raw.get(start..*end)?).ok().map(|line| (*end, line)));
+        let whole = ends.iter().filter(|end| **end > start).take(TRIES).find_map(|end| {
+            budget = budget.checked_sub(end - start)?;
+            Line::read(raw.get(start..*end)?).ok().map(|line| (*end, line))
+        });
         if let Some((end, line)) = whole {
             if start > done && found(done, start, Piece::Bad).is_break() {
                 return Ok(ControlFlow::Break(()));

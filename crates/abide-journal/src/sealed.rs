@@ -27,6 +27,9 @@ const END_MAGIC: &[u8; 8] = b"abideEND";
 const CHECK: usize = 16;
 /// Two lengths of 32 bits and a seq of 64.
 const ROW: usize = 16;
+/// The largest table, and the largest file that is walked without one.
+const MAX_TABLE: u64 = 16 << 20;
+const MAX_WALKED: u64 = 256 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
@@ -172,7 +175,8 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
         return Ok(None);
     }
     let count = u64::from(u32::from_le_bytes(count.try_into().unwrap_or([0; 4])));
-    let Some(table_at) = tail_at.checked_sub(count * ROW as u64) else {
+    let table_len = count * ROW as u64;
+    let Some(table_at) = tail_at.checked_sub(table_len).filter(|_| table_len <= MAX_TABLE) else {
         return Ok(None);
     };
     let mut table = vec![0; usize::try_from(tail_at - table_at).unwrap_or(0)];
@@ -188,6 +192,11 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
         let first = u64::from_le_bytes(first.try_into().unwrap_or([0; 8]));
         let plain_len = u32::from_le_bytes(plain.try_into().unwrap_or([0; 4]));
         let len = u32::from_le_bytes(packed.try_into().unwrap_or([0; 4]));
+        // A frame is never larger than a line at its limit, packed never much larger than plain.
+        let sane = plain_len as usize <= MAX_FRAME && len as usize <= MAX_FRAME + MAX_FRAME / 128;
+        if !sane || at + u64::from(len) > table_at {
+            return Ok(None);
+        }
         frames.push(Frame { plain_at, plain_len, at, len, first });
         plain_at += u64::from(plain_len);
         at += u64::from(len);
@@ -197,8 +206,9 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
 
 /// Finds the frames of a file without its table: each starts with zstd's magic number.
 fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
-    let size = usize::try_from(file.len()?).unwrap_or(0);
-    let mut bytes = vec![0; size];
+    // Read whole, so only up to a size that a segment never has.
+    let size = file.len()?.min(MAX_WALKED);
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
     let read = read_full(file, &mut bytes, 0)?;
     bytes.truncate(read);
     let mut starts: Vec<usize> = memchr::memmem::find_iter(&bytes, &ZSTD_MAGIC).collect();

@@ -5,6 +5,7 @@
 //! follower in another process knows how far it may read. Two slots are written in turn, so
 //! that a torn write of one leaves the other.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,26 +38,24 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// Opens it for writing, made where it is missing.
+    /// Opens it for writing, made where it is missing. The slot that holds the newest mark is not
+    /// the first to be written over.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, JournalError> {
         let file = storage.open(path, Access::Create).map_err(JournalError::io("open", path))?;
-        Ok(Self { file, next_slot: 0 })
+        let slots = read_slots(&*file).map_err(JournalError::io("read", path))?;
+        let [first, second] = slots.map(|mark| mark.map_or(0, |mark| mark.seq.0));
+        Ok(Self { file, next_slot: u64::from(first > second) })
     }
 
-    /// Reads the mark; none where there is no file or no slot of it is whole.
-    #[must_use]
-    pub fn read(storage: &dyn Storage, path: &Path) -> Option<Mark> {
-        let file = storage.open(path, Access::Read).ok()?;
-        Self::read_open(&*file)
-    }
-
-    /// Reads the mark of an open file.
-    #[must_use]
-    pub fn read_open(file: &dyn StorageFile) -> Option<Mark> {
-        let mut bytes = [0; SLOT * 2];
-        let read = read_full(file, &mut bytes, 0).ok()?;
-        let slots = bytes.get(..read)?.chunks_exact(SLOT);
-        slots.filter_map(parse).max_by_key(|mark| mark.seq)
+    /// Reads the mark; none where there is no file or no slot of it is whole. An error to read it
+    /// is an error: without the mark, damage would be taken for a torn tail.
+    pub fn read(storage: &dyn Storage, path: &Path) -> Result<Option<Mark>, JournalError> {
+        let file = match storage.open(path, Access::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(JournalError::io("open", path))?,
+        };
+        let slots = read_slots(&*file).map_err(JournalError::io("read", path))?;
+        Ok(slots.into_iter().flatten().max_by_key(|mark| mark.seq))
     }
 
     /// Writes the mark. What it says must be durable already. It is a help, not the truth: a
@@ -66,6 +65,16 @@ impl Watermark {
         let _ = write_full(&*self.file, &slot, self.next_slot * SLOT as u64);
         self.next_slot = 1 - self.next_slot;
     }
+}
+
+fn read_slots(file: &dyn StorageFile) -> io::Result<[Option<Mark>; 2]> {
+    let mut bytes = [0; SLOT * 2];
+    let read = read_full(file, &mut bytes, 0)?;
+    let mut slots = [None; 2];
+    for (slot, bytes) in slots.iter_mut().zip(bytes.get(..read).unwrap_or_default().chunks(SLOT)) {
+        *slot = parse(bytes);
+    }
+    Ok(slots)
 }
 
 /// `seq segment offset sum check` and a line break, numbers in hexadecimal of fixed width. On the
@@ -115,13 +124,13 @@ mod tests {
     fn the_newest_whole_slot_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("watermark");
-        assert_eq!(Watermark::read(&Disk, &path), None);
+        assert_eq!(Watermark::read(&Disk, &path).unwrap(), None);
         let sum = Sum::genesis(SessionId::new(Timestamp::from_millis(0), [0; 10]));
         let mark = |seq| Mark { seq: Seq(seq), sum, segment: 3, offset: 1 << 30 };
         let mut watermark = Watermark::open(&Disk, &path).unwrap();
         for seq in 1..=5 {
             watermark.write(mark(seq));
-            assert_eq!(Watermark::read(&Disk, &path), Some(mark(seq)));
+            assert_eq!(Watermark::read(&Disk, &path).unwrap(), Some(mark(seq)));
         }
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.len(), 2 * SLOT);
@@ -129,7 +138,7 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[at] ^= 4;
             std::fs::write(&path, &flipped).unwrap();
-            assert_eq!(Watermark::read(&Disk, &path), Some(mark(4)), "byte {at}");
+            assert_eq!(Watermark::read(&Disk, &path).unwrap(), Some(mark(4)), "byte {at}");
         }
     }
 }

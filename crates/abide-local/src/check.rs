@@ -45,17 +45,19 @@ pub struct Checked {
 }
 
 impl LocalStore {
-    /// Reads the whole journal of a session, checking every sum, every link of the chain, every
-    /// payload's JSON and every object it names.
+    /// Reads the whole journal of a session, checking every sum, every link of the chain, the form
+    /// of every fact and every object it names. The text of a message is covered by its sum, and
+    /// not read again as JSON.
     pub fn check_session(&self, session: SessionId) -> Result<Checked, StoreError> {
         let reader = self.reader(session)?;
+        let mark = reader.mark().map_err(store_error)?;
         let mut checked = Checked::default();
         let mut objects: BTreeSet<ObjectHash> = BTreeSet::new();
         let mut state = SessionState::default();
         let mut rewinds = false;
         reader
             .journal()
-            .walk(Start::beginning(), reader.mark(), &mut |found| {
+            .walk(Start::beginning(), mark, &mut |found| {
                 match &found {
                     Found::Event { line, offset, end, segment, .. } => {
                         checked.events += 1;

@@ -62,7 +62,17 @@ impl Keys {
         self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<SessionId> {
+    /// Has this key a file, whatever it says?
+    pub(crate) fn has_file(&self, key: &str) -> Result<bool, StoreError> {
+        let path = self.path(key);
+        match self.storage.open(&path, Access::Read) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(storage_error("open", &path)(error)),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Result<Option<SessionId>, StoreError> {
         get(&*self.storage, &self.dir, key)
     }
 
@@ -83,12 +93,22 @@ impl Keys {
     }
 }
 
-/// The session of a key, without holding the keys.
-pub(crate) fn get(storage: &dyn Storage, dir: &Path, key: &str) -> Option<SessionId> {
-    let file = storage.open(&path_of(dir, key), Access::Read).ok()?;
+/// The session of a key, without holding the keys; none where the key has no file, or one that
+/// does not say.
+pub(crate) fn get(
+    storage: &dyn Storage,
+    dir: &Path,
+    key: &str,
+) -> Result<Option<SessionId>, StoreError> {
+    let path = path_of(dir, key);
+    let file = match storage.open(&path, Access::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(storage_error("open", &path))?,
+    };
     let mut bytes = [0; 64];
-    let read = read_full(&*file, &mut bytes, 0).ok()?;
-    std::str::from_utf8(bytes.get(..read)?).ok()?.trim_end().parse().ok()
+    let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
+    let text = bytes.get(..read).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    Ok(text.and_then(|text| text.trim_end().parse().ok()))
 }
 
 fn path_of(dir: &Path, key: &str) -> PathBuf {

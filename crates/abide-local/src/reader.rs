@@ -8,8 +8,8 @@ use abide_journal::{
     Body, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
 };
 use abide_model::{
-    Direction, Event, EventPage, EventRange, Leaf, Payload, Pending, ReadNote, Seq, SessionId,
-    SessionReader, SessionState,
+    Direction, Event, EventPage, EventRange, Leaf, Limits, Payload, Pending, ReadNote, Seq,
+    SessionId, SessionReader, SessionState,
 };
 
 use crate::error::store_error;
@@ -57,7 +57,7 @@ impl LocalReader {
         &self.journal
     }
 
-    pub(crate) fn mark(&self) -> Option<Mark> {
+    pub(crate) fn mark(&self) -> Result<Option<Mark>, JournalError> {
         Watermark::read(&*self.storage, &self.watermark)
     }
 
@@ -65,7 +65,7 @@ impl LocalReader {
     fn last(&self) -> Result<Seq, JournalError> {
         let mut last = Seq::ZERO;
         let start = self.journal.seek(Seq(u64::MAX))?;
-        self.journal.walk(start, self.mark(), &mut |found| {
+        self.journal.walk(start, self.mark()?, &mut |found| {
             if let Found::Event { line, .. } = found {
                 last = line.seq;
             }
@@ -84,7 +84,7 @@ impl LocalReader {
         let mut page = EventPage::default();
         let mut bytes = 0;
         let mut resume = None;
-        self.journal.walk(start, self.mark(), &mut |found| match found {
+        self.journal.walk(start, self.mark()?, &mut |found| match found {
             Found::Event { line, .. } if line.seq < first => ControlFlow::Continue(()),
             Found::Event { line, segment, end, .. } => {
                 if line.seq > last {
@@ -154,9 +154,21 @@ impl LocalReader {
             return (Some(event), None);
         }
         let mut strings = Vec::new();
+        let mut size = 0_u64;
         for object in line.objects() {
+            // An event was never larger than this when it was taken in.
+            size = size.saturating_add(object.size);
+            if size > Limits::default().event_bytes as u64 {
+                return (
+                    Some(event),
+                    note("its objects are larger than an event may be".to_owned()),
+                );
+            }
             let bytes = match self.packs.read(object.hash) {
-                Ok(Some(bytes)) => bytes,
+                Ok(Some(bytes)) if bytes.len() as u64 == object.size => bytes,
+                Ok(Some(_)) => {
+                    return (Some(event), note(format!("object {} has another size", object.hash)));
+                }
                 Ok(None) => {
                     let reason = format!(
                         "object {} is missing or damaged; its place is left empty",
@@ -187,7 +199,7 @@ impl LocalReader {
             &self.journal,
             &mut snapshots,
             self.session,
-            self.mark(),
+            self.mark()?,
             &self.storage,
             &self.state_dir,
         )
@@ -222,7 +234,7 @@ impl SessionReader for LocalReader {
 
     fn acknowledged(&self) -> Pending<'_, Seq> {
         Box::pin(async move {
-            match self.mark() {
+            match self.mark().map_err(store_error)? {
                 Some(mark) => Ok(mark.seq),
                 // Without a watermark, what can be read is all there is to go by.
                 None => self.last().map_err(store_error),
@@ -236,7 +248,8 @@ impl SessionReader for LocalReader {
             if look.pages.bring_all(&mut look.state) {
                 return Ok(look.state);
             }
-            recovery::state_at(&self.journal, look.end.seq, self.mark()).map_err(store_error)
+            let mark = self.mark().map_err(store_error)?;
+            recovery::state_at(&self.journal, look.end.seq, mark).map_err(store_error)
         })
     }
 }

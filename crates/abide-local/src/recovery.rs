@@ -154,6 +154,8 @@ fn finish(journal: &Journal, look: &mut Look, mark: Option<Mark>) -> Result<(), 
         // A segment that holds nothing but its header, or nothing that can be read.
         let segment = journal.open_segment(last)?;
         look.end = Position { segment: last.number, offset: segment.len()?, ..look.end };
+        look.line = look.end.offset;
+        look.ended = last_byte_is_line_break(&segment)?;
     }
     if let Some(mark) = mark.filter(|mark| mark.seq > look.end.seq) {
         // Acknowledged events at the end are lost. The next line is chained to the last of them,
@@ -313,6 +315,11 @@ pub(crate) fn mend(
             let file = storage.open(&path, Access::Write).map_err(|error| io("open", error))?;
             file.truncate(offset).map_err(|error| io("cut", error))?;
             file.sync().map_err(|error| io("sync", error))?;
+            if number == look.end.segment && look.end.offset > offset {
+                // The line break of the last line was a part of what is torn.
+                look.end.offset = offset;
+                look.ended = false;
+            }
         }
     }
     if active.form == SegmentForm::Sealed {
@@ -339,11 +346,17 @@ pub(crate) fn mend(
     let durable =
         mark.filter(|mark| mark.segment == active.number && mark.offset <= look.end.offset);
     let from = durable.map_or(0, |mark| mark.offset);
-    if from < look.end.offset {
-        let mut bytes = vec![0; usize::try_from(look.end.offset - from).unwrap_or(0)];
-        let read = read_full(&*file, &mut bytes, from).map_err(|error| io("read", error))?;
+    let mut at = from;
+    while at < look.end.offset {
+        let left = usize::try_from(look.end.offset - at).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; left.min(1 << 20)];
+        let read = read_full(&*file, &mut bytes, at).map_err(|error| io("read", error))?;
+        if read == 0 {
+            break;
+        }
         bytes.truncate(read);
-        write_full(&*file, &bytes, from).map_err(|error| io("write", error))?;
+        write_full(&*file, &bytes, at).map_err(|error| io("write", error))?;
+        at += read as u64;
     }
     Ok(Mended {
         durable: mark.map_or(Seq::ZERO, |mark| mark.seq).min(look.end.seq),

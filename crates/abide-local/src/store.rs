@@ -158,9 +158,11 @@ impl LocalStore {
             .collect())
     }
 
+    /// Whose a session's directory is. Only what is not there counts as never made: whatever else
+    /// keeps it from being read is an error.
     fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
         let journal = Journal::new(self.storage().clone(), layout.journal());
-        let mark = Watermark::read(&**self.storage(), &layout.watermark());
+        let mark = Watermark::read(&**self.storage(), &layout.watermark())?;
         if let Some(mark) = mark
             && let Ok(Some(header)) = journal.header(mark.segment)
         {
@@ -170,7 +172,7 @@ impl LocalStore {
             Err(JournalError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
-                Ok(Identity::Empty)
+                Ok(if mark.is_some() { Identity::Unknown } else { Identity::Empty })
             }
             // A session that was made and lost all its events is not one that was never made.
             Ok(Identity::Empty) if mark.is_some() => Ok(Identity::Unknown),
@@ -218,8 +220,8 @@ impl LocalStore {
             SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
             SessionRef::Latest => self.latest()?.ok_or_else(none),
             SessionRef::Key(key) => {
-                if let Some(id) = keys::get(&**self.storage(), &self.layout.keys(), key)
-                    && self.layout_of(id).is_ok()
+                if let Some(id) = keys::get(&**self.storage(), &self.layout.keys(), key)?
+                    && self.is_made(id)?
                 {
                     return Ok(id);
                 }
@@ -301,7 +303,8 @@ impl LocalStore {
         let keys = Keys::lock(self.storage(), self.layout.keys())?;
         if !keys.complete() {
             for name in self.names()? {
-                if let Some(id) = self.id_of(&self.layout.session(&name))
+                let layout = self.layout.session(&name);
+                if let Identity::Known(id) = self.identify(&layout).map_err(store_error)?
                     && let Some(key) = self.key_of(id)?
                 {
                     keys.put(&key, id)?;
@@ -309,8 +312,13 @@ impl LocalStore {
             }
             keys.set_complete()?;
         }
-        let id = match keys.get(&key) {
-            Some(id) if self.layout_of(id).is_ok() => return Ok(id),
+        let known = match keys.get(&key)? {
+            // A file that does not say whose it is: the sessions are asked.
+            None if keys.has_file(&key)? => self.search_key(&key)?,
+            known => known,
+        };
+        let id = match known {
+            Some(id) if self.is_made(id)? => return Ok(id),
             // The key was given and the session never made: a crash between the two.
             Some(id) => id,
             None => {
@@ -320,6 +328,15 @@ impl LocalStore {
             }
         };
         self.create_at(id, session).map(|()| id)
+    }
+
+    /// Was this session ever made? An error to find out is an error, never a "no".
+    fn is_made(&self, id: SessionId) -> Result<bool, StoreError> {
+        match self.layout_of(id) {
+            Ok(_) => Ok(true),
+            Err(StoreError::NoSession { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn new_id(&self) -> SessionId {
@@ -335,8 +352,15 @@ impl LocalStore {
             storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         }
         let lock = self.lock_session(id, &layout, Duration::from_secs(2))?;
-        // What a crash left of an earlier try to make this session; nothing was acknowledged in it.
+        // What a crash left of an earlier try to make this session. Looked at under the lock: only
+        // where nothing was ever acknowledged is anything removed.
         let journal = Journal::new(storage.clone(), layout.journal());
+        if self.identify(&layout).map_err(store_error)? != Identity::Empty {
+            return Err(StoreError::Damaged {
+                place: shown(&layout.dir),
+                reason: "it holds events already".to_owned(),
+            });
+        }
         for name in journal.segments().map_err(store_error)? {
             let path = layout.journal().join(name.file_name());
             storage.remove(&path).map_err(storage_error("remove", &path))?;
@@ -387,10 +411,8 @@ impl LocalStore {
     fn free_layout(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
-            match self.storage().list(&layout.journal()) {
-                Err(_) => return Ok(layout),
-                Ok(_) if self.id_of(&layout).is_none_or(|other| other == id) => return Ok(layout),
-                Ok(_) => {}
+            if self.identify(&layout).map_err(store_error)? == Identity::Empty {
+                return Ok(layout);
             }
         }
         Err(StoreError::Damaged {
@@ -406,7 +428,7 @@ impl LocalStore {
         wait: Duration,
     ) -> Result<Box<dyn Lock>, StoreError> {
         let path = layout.lock();
-        let until = Instant::now() + wait;
+        let until = Instant::now().checked_add(wait);
         let mut pause = Duration::from_millis(1);
         loop {
             let lock = self.storage().lock(&path, LockMode::Exclusive);
@@ -414,10 +436,11 @@ impl LocalStore {
                 self.name_holder(&path);
                 return Ok(lock);
             }
-            if Instant::now() >= until {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
                 return Err(StoreError::Held { session, holder: self.holder_of(&path) });
             }
-            std::thread::sleep(pause.min(until.saturating_duration_since(Instant::now())));
+            std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }
@@ -453,7 +476,7 @@ impl LocalStore {
         let lock = self.lock_session(session, &layout, wait)?;
         let journal = Journal::new(storage.clone(), layout.journal());
         storage.make_dir(&layout.state()).map_err(storage_error("create", &layout.state()))?;
-        let mark = Watermark::read(&**storage, &layout.watermark());
+        let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
         let mut snapshots = Snapshots::new(storage.clone(), layout.state());
         let mut look =
             recovery::look(&journal, &mut snapshots, session, mark, storage, &layout.state())

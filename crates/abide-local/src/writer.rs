@@ -12,8 +12,8 @@ use abide_journal::{
     Packs, Position, Salt, SealPlan, SegmentForm, Storage, Sum,
 };
 use abide_model::{
-    Acknowledged, Acknowledger, Anomaly, AppendError, Durability, Epoch, Event, InputError, Kind,
-    Limits, NewEvent, OddEvents, Payload, Pending, ReadNote, Recovery, Seq, SessionState,
+    Acknowledged, Acknowledger, Anomaly, AppendError, Durability, Epoch, Event, Fact, InputError,
+    Kind, Limits, NewEvent, OddEvents, Payload, Pending, ReadNote, Recovery, Seq, SessionState,
     SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
 };
 
@@ -99,12 +99,13 @@ struct Batch {
 
 /// Writes batches: objects first, then lines, then what is derived.
 struct Committer {
+    /// First, so that it is dropped first: it must have ended before the lock is let go.
+    sealer: Option<Sealer>,
     storage: Arc<dyn Storage>,
     appender: Appender,
     packs: Arc<Mutex<Option<PackWriter>>>,
     snapshots: Snapshots,
     journal_dir: PathBuf,
-    sealer: Option<Sealer>,
     stand: Option<Stand>,
 }
 
@@ -163,16 +164,16 @@ impl Staging {
     /// Takes one event in: gives it its place and time, applies it and writes its line.
     fn push(
         &mut self,
-        (mut event, body): Prepared,
+        (event, body): &mut Prepared,
         durable: Seq,
     ) -> Result<Acknowledged, JournalError> {
         let seq = self.seq.next();
         self.at = self.at.max((self.env.now)());
         (event.seq, event.at) = (seq, self.at);
-        let anomaly = self.fold(&event)?;
+        let anomaly = self.fold(event)?;
         let start = self.lines.len();
         let lag = seq.0 - durable.0.min(seq.0 - 1);
-        self.sum = Line::write_prepared(&mut self.lines, &event, &body, lag, self.sum.link());
+        self.sum = Line::write_prepared(&mut self.lines, event, body, lag, self.sum.link());
         self.last_line = (self.lines.len() - start) as u64;
         self.seq = seq;
         self.objects |= body.has_objects();
@@ -182,24 +183,23 @@ impl Staging {
 
     fn fold(&mut self, event: &Event) -> Result<Option<Anomaly>, JournalError> {
         if recovery::rewind_target(event).is_some() {
-            let before = std::mem::take(&mut self.state);
+            let before = self.state.clone();
             self.state = recovery::apply_rewind(&self.journal, before, event, None)?;
             return Ok(None);
         }
         Ok(self.state.apply(event))
     }
 
-    /// Brings in the pages that events need; `false` when one is not readable.
-    fn prefetch<'e>(&mut self, events: impl IntoIterator<Item = &'e Event>) -> bool {
+    /// Brings in the pages that an event needs; `false` when one is not readable. Asked right
+    /// before the event is applied: what it needs depends on those before it.
+    fn fetch(&mut self, event: &Event) -> bool {
         if self.state.is_whole() {
             return true;
         }
         if self.state.away().len() <= FEW_PAGES {
             return self.pages.bring_all(&mut self.state);
         }
-        let (pages, state) = (&mut self.pages, &mut self.state);
-        self.opening.iter().all(|(event, _)| pages.bring(state, event))
-            && events.into_iter().all(|event| pages.bring(state, event))
+        self.pages.bring(&mut self.state, event)
     }
 
     /// Folds the state anew, since a page of its snapshot is not readable. Everything staged must
@@ -343,8 +343,6 @@ pub struct LocalWriter {
     notes: Vec<ReadNote>,
     limits: Limits,
     closed: AtomicBool,
-    /// Every page of the state is here, so that none need be fetched.
-    whole: AtomicBool,
     salts: Salts,
 }
 
@@ -398,7 +396,6 @@ impl LocalWriter {
             notes: opened.notes,
             limits: Limits::default(),
             closed: AtomicBool::new(false),
-            whole: AtomicBool::new(false),
             salts,
         };
         if mend_now {
@@ -437,57 +434,27 @@ impl LocalWriter {
 
     fn stage(
         &self,
-        events: Vec<Prepared>,
+        mut events: Vec<Prepared>,
         durability: Durability,
         odd: OddEvents,
         opening: Opening,
     ) -> Result<Ticket, AppendError> {
         let queue = &self.shared.queue;
-        let fetched = self.whole.load(Ordering::Relaxed)
-            || queue.look(|staging| {
-                let fetched = staging.prefetch(events.iter().map(|(event, _)| event));
-                self.whole.store(staging.state.is_whole(), Ordering::Relaxed);
-                fetched
-            });
-        if !fetched {
-            let stopped = |error: JournalError| AppendError::Stopped {
-                safe: queue.synced(),
-                source: Arc::new(error),
-            };
-            queue.when_quiet(Staging::heal)?.map_err(stopped)?;
+        loop {
+            let staged = queue.stage(durability, |staging, durable| {
+                let staged = staging.take_in(&mut events, odd, opening, durable)?;
+                Ok((staged, staging.seq))
+            })?;
+            match staged {
+                Staged::Done(acknowledged, last) => {
+                    return Ok(Ticket::new(acknowledged, last, durability, self.shared.clone()));
+                }
+                Staged::Unreadable => queue.when_quiet(Staging::heal)?.map_err(|error| {
+                    AppendError::Stopped { safe: queue.synced(), source: Arc::new(error) }
+                })?,
+                Staged::Unwritten => queue.flush()?,
+            }
         }
-        let staged = queue.stage(durability, |staging, durable| {
-            let stopped = |error: JournalError| AppendError::Stopped {
-                safe: durable,
-                source: Arc::new(error),
-            };
-            let saved = (odd == OddEvents::Refuse).then(|| staging.mark());
-            let mut acknowledged = Vec::with_capacity(events.len());
-            let mut last = Seq::ZERO;
-            if opening == Opening::Now {
-                staging.open(durable).map_err(stopped)?;
-                last = staging.seq;
-            }
-            for (index, (event, body)) in events.into_iter().enumerate() {
-                if let Some(seq) = event.key.as_ref().and_then(|key| staging.state.key(key)) {
-                    // Acknowledged when the first one is.
-                    last = last.max(seq);
-                    acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
-                    continue;
-                }
-                staging.open(durable).map_err(stopped)?;
-                let done = staging.push((event, body), durable).map_err(stopped)?;
-                if let (Some(saved), Some(anomaly)) = (&saved, done.anomaly) {
-                    staging.back_to(saved);
-                    return Err(AppendError::Odd { index, anomaly });
-                }
-                last = done.seq;
-                acknowledged.push(done);
-            }
-            Ok(((acknowledged, last), staging.seq))
-        });
-        let (acknowledged, last) = staged?;
-        Ok(Ticket::new(acknowledged, last, durability, self.shared.clone()))
     }
 
     fn finish(&self) -> Result<(), StoreError> {
@@ -522,6 +489,16 @@ impl LocalWriter {
     }
 }
 
+/// What became of events that were to be staged.
+enum Staged {
+    /// They are staged; the last that must be durable for them.
+    Done(Vec<Acknowledged>, Seq),
+    /// Nothing was staged: a page of the state is not readable, and it must be folded anew.
+    Unreadable,
+    /// Nothing was staged: a rewind goes back to what is not in the file yet.
+    Unwritten,
+}
+
 /// When `writer.opened` is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
@@ -544,11 +521,58 @@ struct Saved {
 
 impl Staging {
     fn open(&mut self, durable: Seq) -> Result<(), JournalError> {
-        for event in std::mem::take(&mut self.opening) {
-            self.push(event, durable)?;
+        for mut event in std::mem::take(&mut self.opening) {
+            self.push(&mut event, durable)?;
             self.announced = true;
         }
         Ok(())
+    }
+
+    /// Takes events in, all or none.
+    fn take_in(
+        &mut self,
+        events: &mut [Prepared],
+        odd: OddEvents,
+        opening: Opening,
+        durable: Seq,
+    ) -> Result<Staged, AppendError> {
+        let stopped =
+            |error: JournalError| AppendError::Stopped { safe: durable, source: Arc::new(error) };
+        // To go back to, when something may turn out that undoes what was taken in already.
+        let saved = (odd == OddEvents::Refuse || !self.state.is_whole()).then(|| self.mark());
+        let mut acknowledged = Vec::with_capacity(events.len());
+        let mut last = Seq::ZERO;
+        if opening == Opening::Now {
+            self.open(durable).map_err(stopped)?;
+            last = self.seq;
+        }
+        for (index, prepared) in events.iter_mut().enumerate() {
+            if !self.fetch(&prepared.0) {
+                if let Some(saved) = &saved {
+                    self.back_to(saved);
+                }
+                return Ok(Staged::Unreadable);
+            }
+            if let Some(seq) = prepared.0.key.as_ref().and_then(|key| self.state.key(key)) {
+                // Acknowledged when the first one is.
+                last = last.max(seq);
+                acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
+                continue;
+            }
+            // A rewind is alone in its batch, so that nothing was taken in yet.
+            if rewind_beyond(&prepared.0, self.seq, durable) {
+                return Ok(Staged::Unwritten);
+            }
+            self.open(durable).map_err(stopped)?;
+            let done = self.push(prepared, durable).map_err(stopped)?;
+            if let (OddEvents::Refuse, Some(saved), Some(anomaly)) = (odd, &saved, done.anomaly) {
+                self.back_to(saved);
+                return Err(AppendError::Odd { index, anomaly });
+            }
+            last = done.seq;
+            acknowledged.push(done);
+        }
+        Ok(Staged::Done(acknowledged, last))
     }
 
     fn mark(&self) -> Saved {
@@ -585,20 +609,17 @@ impl SessionWriter for LocalWriter {
         durability: Durability,
         odd: OddEvents,
     ) -> Result<Ticket, AppendError> {
-        let mut has_rewind = false;
+        let alone = events.len() == 1;
         for (index, event) in events.iter().enumerate() {
-            let reserved = RESERVED.contains(&event.kind);
-            let checked = if reserved {
-                Err(InputError::Reserved { kind: event.kind.to_string() })
+            let kind = || event.kind.to_string();
+            let checked = if RESERVED.contains(&event.kind) {
+                Err(InputError::Reserved { kind: kind() })
+            } else if event.kind == Kind::SESSION_REWOUND && !alone {
+                Err(InputError::NotAlone { kind: kind() })
             } else {
                 event.check(&self.limits)
             };
             checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
-            has_rewind |= event.kind == Kind::SESSION_REWOUND;
-        }
-        if has_rewind {
-            // The state at the place gone back to is read from the journal.
-            self.shared.queue.flush()?;
         }
         let stopped = |error: JournalError| AppendError::Stopped {
             safe: self.shared.queue.synced(),
@@ -643,5 +664,17 @@ impl Drop for LocalWriter {
     fn drop(&mut self) {
         // Those who want to know call `close`.
         let _ = self.finish();
+    }
+}
+
+/// Does a rewind go back to an event that is taken in and not durable yet? The state there is read
+/// from the file.
+fn rewind_beyond(event: &Event, end: Seq, durable: Seq) -> bool {
+    if event.kind != Kind::SESSION_REWOUND {
+        return false;
+    }
+    match event.fact() {
+        Ok(Fact::Rewind(rewind)) => rewind.to <= end && rewind.to > durable,
+        _ => false,
     }
 }

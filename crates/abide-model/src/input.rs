@@ -64,6 +64,12 @@ pub enum InputError {
     /// `occurred` is not a time.
     #[error("`occurred` is not an RFC 3339 time")]
     BadTime(#[source] jiff::Error),
+    /// A kind that must be recorded by itself, not in a batch.
+    #[error("`{kind}` must be recorded by itself, not in a batch")]
+    NotAlone {
+        /// Which kind.
+        kind: String,
+    },
     /// A kind that only the store itself writes.
     #[error("`{kind}` is written by the store alone")]
     Reserved {
@@ -85,6 +91,7 @@ impl InputError {
             Self::BadKind { .. } => "bad_kind",
             Self::BadName { .. } => "bad_name",
             Self::BadTime(_) => "bad_time",
+            Self::NotAlone { .. } => "not_alone",
             Self::Reserved { .. } => "reserved",
         }
     }

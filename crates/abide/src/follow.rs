@@ -27,7 +27,7 @@ impl Follow {
 
     /// The next event; `None` when none came within `wait`.
     pub fn next_within(&mut self, wait: Duration) -> Result<Option<Event>, Error> {
-        let until = Instant::now() + wait;
+        let until = Instant::now().checked_add(wait);
         loop {
             if let Some(event) = self.page.pop_front() {
                 self.next = event.seq.next();
@@ -45,11 +45,11 @@ impl Follow {
                 self.page = page.events.into();
                 continue;
             }
-            let now = Instant::now();
-            if now >= until {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
-            std::thread::sleep(PAUSE.min(until - now));
+            std::thread::sleep(left.map_or(PAUSE, |left| left.min(PAUSE)));
         }
     }
 

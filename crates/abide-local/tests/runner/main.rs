@@ -17,5 +17,6 @@ mod faults;
 mod fence;
 mod golden;
 mod power;
+mod review;
 mod run;
 mod size;

@@ -61,7 +61,8 @@ impl SessionState {
             }
             Ok(Fact::Checkpoint(fact)) => {
                 let last = self.core.checkpoints.last;
-                self.core.checkpoints.last = last.max(fact.number.unwrap_or(last + 1));
+                self.core.checkpoints.last =
+                    last.max(fact.number.unwrap_or(last.saturating_add(1)));
             }
             Ok(Fact::ApiResult(fact)) => {
                 if let Some(usage) = &fact.usage {
@@ -363,7 +364,7 @@ impl SessionState {
 
     fn checkpoint(&mut self, event: &Event, fact: Checkpoint) -> Option<Anomaly> {
         let last = self.core.checkpoints.last;
-        let number = fact.number.unwrap_or(last + 1);
+        let number = fact.number.unwrap_or(last.saturating_add(1));
         self.core.checkpoints.last = last.max(number);
         self.core.checkpoints.total += 1;
         self.core.checkpoints.newest = Some(number);

@@ -265,7 +265,8 @@ impl SessionState {
                 }
                 Ok(Fact::Artifact(fact)) => wanted.push((6, fact.name)),
                 Ok(Fact::Checkpoint(fact)) => {
-                    let number = fact.number.unwrap_or(self.core.checkpoints.last + 1);
+                    let number =
+                        fact.number.unwrap_or(self.core.checkpoints.last.saturating_add(1));
                     wanted.push((5, number.to_string()));
                 }
                 Ok(Fact::TaskCreated(fact)) => {
