@@ -25,8 +25,8 @@ pub trait Commit: Send + 'static {
     /// What one commit writes.
     type Batch: Send;
 
-    /// Takes everything that is staged.
-    fn take(staging: &mut Self::Staging) -> Self::Batch;
+    /// Takes everything that is staged, to be committed with this durability.
+    fn take(staging: &mut Self::Staging, durability: Durability) -> Self::Batch;
 
     /// Writes a batch, and syncs it when asked to. After an error nothing more is committed.
     fn commit(&mut self, batch: Self::Batch, durability: Durability) -> Result<(), JournalError>;
@@ -290,9 +290,9 @@ impl<C: Commit> CommitQueue<C> {
     ) -> MutexGuard<'a, Inner<C::Staging>> {
         self.committing.store(true, Ordering::Release);
         inner = self.gather(inner);
-        let staged = inner.failure.is_none().then(|| C::take(&mut inner.staging));
-        let last = inner.staged;
         let durability = std::mem::replace(&mut inner.wanted, Durability::Buffered);
+        let staged = inner.failure.is_none().then(|| C::take(&mut inner.staging, durability));
+        let last = inner.staged;
         inner.calls = 0;
         drop(inner);
         // A panic below must not leave the others asleep.

@@ -113,10 +113,12 @@ impl Commit for Committer {
     type Staging = Staging;
     type Batch = Batch;
 
-    fn take(staging: &mut Staging) -> Batch {
-        let snapshot = (staging.since_snapshot >= staging.snapshot_every)
-            .then(|| staging.take_snapshot())
-            .flatten();
+    fn take(staging: &mut Staging, durability: Durability) -> Batch {
+        // A snapshot vouches for every line before its own, so it is taken only where all of them
+        // are durable.
+        let due = staging.since_snapshot >= staging.snapshot_every;
+        let take = due && durability == Durability::Synced;
+        let snapshot = take.then(|| staging.take_snapshot()).flatten();
         Batch {
             lines: std::mem::replace(&mut staging.lines, Vec::with_capacity(LINES)),
             last: (staging.seq, staging.sum),
@@ -463,7 +465,9 @@ impl LocalWriter {
         }
         let queue = &self.shared.queue;
         let announced = queue.look(|staging| staging.announced);
-        let mut closed = queue.flush_staged();
+        // Everything is made durable, events that were only buffered too: the snapshot below
+        // vouches for all but the last line.
+        let mut closed = if announced { queue.flush() } else { queue.flush_staged() };
         if announced && closed.is_ok() {
             // Not worth a sync of its own: a power cut that loses it leaves a session that looks
             // interrupted, which it then is.

@@ -145,7 +145,7 @@ fn a_cut_costs_only_what_was_cut_and_is_reported() {
     let mut done = 0;
     let mut random = Random::new(21 + size::seed());
     for subject in subjects() {
-        for round in 0..size::of(1, 26) {
+        for round in 0..size::of(1, 29) {
             for at in 0..subject.bytes.len() {
                 let mut bytes = subject.bytes[..at].to_vec();
                 let mut touched = at..subject.bytes.len();

@@ -9,7 +9,7 @@ use abide_testkit::{Moment, SimDisk};
 use pollster::block_on;
 
 use crate::run::{
-    Run, after_power_cut, exists, healthy, open_store, options, read, scenarios, store_path,
+    Run, Step, after_power_cut, exists, healthy, open_store, options, read, scenarios, store_path,
 };
 use crate::size;
 
@@ -138,4 +138,22 @@ fn a_session_that_was_made_is_there_after_a_power_cut() {
         if one == two { Ok(()) } else { Err("two sessions for one key".to_owned()) }
     });
     size::report("power cuts while sessions are made", cuts, 1_000);
+}
+
+/// Many buffered events, snapshots between them, and a power cut: the snapshot and its last line
+/// may survive where lines before it do not.
+#[test]
+fn a_snapshot_vouches_only_for_what_is_durable() {
+    let steps = [Step::Buffered; 9];
+    let mut run = Run::new(9);
+    run.disk.keep_history();
+    for step in steps {
+        run.step(step).unwrap();
+    }
+    let moments = run.disk.take_history();
+    let (id, sent) = (run.id, run.sent.clone());
+    let cuts = cut_everywhere(&moments, size::of(1_500, 3_000), &|disk, moment, seed| {
+        after_power_cut(disk, id, moment.note.0, &sent, seed)
+    });
+    size::report("power cuts over buffered events", cuts, 20_000);
 }
