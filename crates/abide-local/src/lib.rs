@@ -26,6 +26,7 @@ mod layout;
 mod place;
 mod reader;
 mod recovery;
+mod sealer;
 mod snapshot;
 mod store;
 mod writer;

@@ -22,8 +22,9 @@ use crate::keys::{self, Keys};
 use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, short_of, shown};
 use crate::reader::LocalReader;
 use crate::recovery;
+use crate::sealer::{Sealed, Sealer, seal_all};
 use crate::snapshot::{Pages, Snapshots, Stand};
-use crate::writer::{LocalWriter, Opened, Sealed, Sealer, seal_all};
+use crate::writer::{LocalWriter, Opened};
 
 /// When segments that are no longer written are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
