@@ -76,21 +76,7 @@ impl Appender {
         let header = SegmentHeader { session, segment: 1, first: Seq::FIRST, prev: sum }.write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
         let end = Position { segment: 1, offset: header.len() as u64, seq: Seq::ZERO, sum };
-        let watermark = Watermark::open(&*to.storage, &to.watermark)?;
-        let (unsynced, failed) = (true, false);
-        Ok(Self {
-            to,
-            lock,
-            file,
-            path,
-            end,
-            watermark,
-            unsynced,
-            new_names,
-            failed,
-            commits: 0,
-            reserved: 0,
-        })
+        Self::resume(to, lock, end, Seq::ZERO, new_names)
     }
 
     /// Goes on at `end`, where recovery has found that the journal ends. What is not durable yet
@@ -107,7 +93,7 @@ impl Appender {
         let file =
             to.storage.open(&path, Access::Write).map_err(JournalError::io("open", &path))?;
         let watermark = Watermark::open(&*to.storage, &to.watermark)?;
-        let (unsynced, failed) = (end.seq > durable || !new_names.is_empty(), false);
+        let unsynced = end.seq > durable || !new_names.is_empty();
         Ok(Self {
             to,
             lock,
@@ -117,7 +103,7 @@ impl Appender {
             watermark,
             unsynced,
             new_names,
-            failed,
+            failed: false,
             commits: 0,
             reserved: 0,
         })

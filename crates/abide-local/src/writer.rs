@@ -26,15 +26,6 @@ const FEW_PAGES: usize = 32;
 /// Room for the lines of a batch.
 const LINES: usize = 4096;
 
-/// Kinds that only the store writes.
-const RESERVED: [Kind; 5] = [
-    Kind::SESSION_CREATED,
-    Kind::WRITER_OPENED,
-    Kind::WRITER_CLOSED,
-    Kind::RECOVERY_PERFORMED,
-    Kind::PAYLOAD_ERASED,
-];
-
 /// An event that has no place yet, and the body of its line.
 type Prepared = (Event, LineBody);
 
@@ -532,7 +523,7 @@ impl SessionWriter for LocalWriter {
         let alone = events.len() == 1;
         for (index, event) in events.iter().enumerate() {
             let kind = || event.kind.to_string();
-            let checked = if RESERVED.contains(&event.kind) {
+            let checked = if event.kind.is_reserved() {
                 Err(InputError::Reserved { kind: kind() })
             } else if event.kind == Kind::SESSION_REWOUND && !alone {
                 Err(InputError::NotAlone { kind: kind() })

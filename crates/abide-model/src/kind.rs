@@ -83,6 +83,19 @@ impl Kind {
             .then(|| Self(Cow::Owned(text.to_owned())))
     }
 
+    /// Is it one that only a store writes, never a caller?
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        [
+            Self::SESSION_CREATED,
+            Self::WRITER_OPENED,
+            Self::WRITER_CLOSED,
+            Self::RECOVERY_PERFORMED,
+            Self::PAYLOAD_ERASED,
+        ]
+        .contains(self)
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {

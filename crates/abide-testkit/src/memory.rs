@@ -257,15 +257,8 @@ impl SessionWriter for MemoryWriter {
         durability: Durability,
         odd: OddEvents,
     ) -> Result<Ticket, AppendError> {
-        const RESERVED: [Kind; 5] = [
-            Kind::SESSION_CREATED,
-            Kind::WRITER_OPENED,
-            Kind::WRITER_CLOSED,
-            Kind::RECOVERY_PERFORMED,
-            Kind::PAYLOAD_ERASED,
-        ];
         for (index, event) in events.iter().enumerate() {
-            let checked = if RESERVED.contains(&event.kind) {
+            let checked = if event.kind.is_reserved() {
                 Err(InputError::Reserved { kind: event.kind.to_string() })
             } else {
                 event.check(&Limits::default())
