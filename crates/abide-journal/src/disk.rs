@@ -146,13 +146,6 @@ impl Lock for DiskLock {
     }
 }
 
-/// A name for this boot of the machine, where there is one.
-#[must_use]
-pub fn boot_id() -> Option<String> {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(text.trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

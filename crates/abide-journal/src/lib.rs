@@ -26,7 +26,7 @@ mod sum;
 mod watermark;
 
 pub use appender::{AppendTo, Appender, Position};
-pub use disk::{Disk, boot_id};
+pub use disk::Disk;
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
 pub use journal::{Found, Identity, Journal, Start};

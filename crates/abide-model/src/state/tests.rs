@@ -1,3 +1,5 @@
+//! The fold against hand-made histories, and against itself: paged, rewound, recounted.
+
 use proptest::prelude::*;
 
 use super::*;
