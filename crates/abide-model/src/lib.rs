@@ -20,6 +20,7 @@
 mod anomaly;
 mod event;
 mod fact;
+mod history;
 mod id;
 mod input;
 mod kind;
@@ -40,6 +41,10 @@ pub use fact::{
     ParentReason, Recovery, ResourceSample, Rewind, SessionCreated, SessionFields, SessionStatus,
     Source, StatusChange, TaskChange, TaskCreated, TaskStatus, TaskStatusChange, ToolCall,
     ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WriterOpened,
+};
+pub use history::{
+    Applied, Excerpt, History, HistoryEntry, HistoryQuery, Match, Overview, Search, SearchError,
+    TEXT_BYTES, Term, Touched, TurnEntry, Word, folded_words, searchable, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use input::{InputError, Limits};

@@ -162,6 +162,49 @@ impl Payload {
         None
     }
 
+    /// Gives every string that is a value, in order, as it is written, quotes included, with the name
+    /// of the field it is in: of an array's strings, the array's. Of a name with escapes in it, what
+    /// is written.
+    pub fn each_string(&self, mut visit: impl FnMut(&str, &str)) {
+        let bytes = self.0.as_bytes();
+        // The names of the fields that are open; an array goes by the name of the field it is in.
+        let mut open: Vec<(bool, &str)> = Vec::new();
+        let mut name = "";
+        let mut key_next = false;
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            match byte {
+                b'"' => {
+                    let end = string_end(bytes, at);
+                    let raw = self.0.get(at..end).unwrap_or_default();
+                    if key_next {
+                        name = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+                        key_next = false;
+                    } else {
+                        visit(name, raw);
+                    }
+                    at = end;
+                    continue;
+                }
+                b'{' | b'[' => {
+                    open.push((byte == b'{', name));
+                    key_next = byte == b'{';
+                }
+                b'}' | b']' => {
+                    open.pop();
+                    key_next = false;
+                }
+                b',' => match open.last() {
+                    Some((true, _)) => key_next = true,
+                    Some((false, outer)) => name = outer,
+                    None => {}
+                },
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
     /// Takes the strings of more than `threshold` bytes out and leaves `""` in their places.
     #[must_use]
     pub fn take_leaves(self, threshold: usize) -> (Self, Vec<Leaf>) {

@@ -102,6 +102,28 @@ pub struct SessionFields {
     pub key: Option<String>,
 }
 
+impl SessionFields {
+    /// Takes in what is now otherwise.
+    pub fn update(&mut self, new: Self) {
+        let texts = [
+            (&mut self.title, new.title),
+            (&mut self.project, new.project),
+            (&mut self.workspace, new.workspace),
+            (&mut self.agent, new.agent),
+            (&mut self.model, new.model),
+        ];
+        for (old, new) in texts {
+            if let Some(new) = new {
+                *old = Some(new.chars().take(4096).collect());
+            }
+        }
+        self.labels.extend(new.labels);
+        self.parent = new.parent.or(self.parent.take());
+        self.source = new.source.or(self.source.take());
+        self.key = new.key.or(self.key.take());
+    }
+}
+
 /// `session.created`: the fields, and the id that never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {

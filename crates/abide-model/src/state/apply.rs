@@ -9,7 +9,7 @@ use super::{
 use super::{hashed_key, usage_keys};
 use crate::fact::{
     ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, GitState,
-    SessionFields, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
+    ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
 };
 use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, TurnNumber};
 
@@ -92,10 +92,10 @@ impl SessionState {
                     self.core.id = Some(fact.session);
                     self.core.created = event.at;
                 }
-                self.fields(fact.fields);
+                self.core.fields.update(fact.fields);
                 return again.then_some(Anomaly::SessionCreatedTwice);
             }
-            Fact::SessionUpdated(fact) => self.fields(fact),
+            Fact::SessionUpdated(fact) => self.core.fields.update(fact),
             Fact::SessionStatus(fact) => {
                 self.core.status = fact.status;
                 self.core.reason = fact.reason.map(clip);
@@ -204,26 +204,6 @@ impl SessionState {
             }
             _ => Some(Anomaly::Malformed),
         }
-    }
-
-    fn fields(&mut self, new: SessionFields) {
-        let fields = &mut self.core.fields;
-        let texts = [
-            (&mut fields.title, new.title),
-            (&mut fields.project, new.project),
-            (&mut fields.workspace, new.workspace),
-            (&mut fields.agent, new.agent),
-            (&mut fields.model, new.model),
-        ];
-        for (old, new) in texts {
-            if let Some(new) = new {
-                *old = Some(new.chars().take(4096).collect());
-            }
-        }
-        fields.labels.extend(new.labels);
-        fields.parent = new.parent.or(fields.parent.take());
-        fields.source = new.source.or(fields.source.take());
-        fields.key = new.key.or(fields.key.take());
     }
 
     /// A lane by its name; the main one is "".

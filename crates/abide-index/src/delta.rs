@@ -1,0 +1,169 @@
+//! What some events of one session bring to the index. Pure: the follower makes it, on another
+//! thread if it likes; the index takes it in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use abide_model::{
+    Applied, Event, Fact, FileOp, Kind, LaneId, Overview, Seq, TEXT_BYTES, Timestamp, TurnNumber,
+    TurnRole, folded_words, searchable,
+};
+
+/// What a stretch of a session's events brings, and the overview at its end.
+#[derive(Debug)]
+pub struct Delta {
+    pub(crate) name: String,
+    pub(crate) overview: Overview,
+    pub(crate) restart: bool,
+    pub(crate) texts: Vec<(Seq, String)>,
+    pub(crate) turns: BTreeMap<TurnNumber, TurnDelta>,
+    pub(crate) files: BTreeMap<(String, FileOp), FileDelta>,
+    pub(crate) agents: BTreeSet<String>,
+    bytes: usize,
+}
+
+/// What happened to a turn.
+#[derive(Debug, Default)]
+pub(crate) struct TurnDelta {
+    pub(crate) started: Option<TurnStarted>,
+    pub(crate) decided: Option<(Option<String>, Option<String>)>,
+    pub(crate) finished: Option<(Seq, Timestamp, String)>,
+    pub(crate) tool_calls: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct TurnStarted {
+    pub(crate) lane: String,
+    pub(crate) first: Seq,
+    pub(crate) at: Timestamp,
+    pub(crate) agent: String,
+    pub(crate) role: TurnRole,
+}
+
+/// What happened to a file.
+#[derive(Debug)]
+pub(crate) struct FileDelta {
+    pub(crate) count: u64,
+    pub(crate) seq: Seq,
+    pub(crate) turn: Option<TurnNumber>,
+    pub(crate) at: Timestamp,
+}
+
+impl Delta {
+    /// Nothing yet, of the session that goes by this name, from where this overview stands.
+    #[must_use]
+    pub fn new(name: &str, overview: Overview) -> Self {
+        Self {
+            name: name.to_owned(),
+            overview,
+            restart: false,
+            texts: Vec::new(),
+            turns: BTreeMap::new(),
+            files: BTreeMap::new(),
+            agents: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Nothing yet, of a session of which the index shall forget all that it has.
+    #[must_use]
+    pub fn restart(name: &str) -> Self {
+        Self { restart: true, ..Self::new(name, Overview::default()) }
+    }
+
+    /// An empty one that goes on where this one ends; this one is what was taken in so far.
+    #[must_use]
+    pub fn split(&mut self) -> Self {
+        let next = Self::new(&self.name, self.overview.clone());
+        std::mem::replace(self, next)
+    }
+
+    /// How large it is, in bytes, about.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The overview at its end.
+    #[must_use]
+    pub const fn overview(&self) -> &Overview {
+        &self.overview
+    }
+
+    /// Replaces the overview, after a rewind.
+    pub fn set_overview(&mut self, overview: Overview) {
+        self.overview = overview;
+    }
+
+    /// Takes the next event in. [`Applied::Rewound`]: the overview must be set anew before this
+    /// is put into an index.
+    pub fn take_in(&mut self, event: &Event) -> Applied {
+        let turn = self.overview.turn_of(event);
+        if let Some(text) = searchable(event) {
+            let folded = folded_words(&text, TEXT_BYTES);
+            self.bytes += folded.len();
+            if !folded.is_empty() {
+                self.texts.push((event.seq, folded));
+            }
+        }
+        self.bytes += 16;
+        if event.kind != Kind::MESSAGE_ADDED {
+            self.fact(event, turn);
+        }
+        self.overview.apply(event)
+    }
+
+    fn fact(&mut self, event: &Event, turn: Option<TurnNumber>) {
+        match event.fact() {
+            Ok(Fact::TurnStarted(fact)) => {
+                let number = fact.turn.unwrap_or(self.overview.last_turn.next());
+                let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
+                if !fact.agent.is_empty() {
+                    self.agents.insert(fact.agent.clone());
+                }
+                let started = TurnStarted {
+                    lane: lane.to_owned(),
+                    first: event.seq,
+                    at: event.at,
+                    agent: fact.agent,
+                    role: fact.role,
+                };
+                self.turns
+                    .insert(number, TurnDelta { started: Some(started), ..TurnDelta::default() });
+            }
+            Ok(Fact::TurnDecided(fact)) => {
+                if let Some(turn) = fact.turn.or(turn) {
+                    let decision = fact.selected.or(fact.decision);
+                    self.turns.entry(turn).or_default().decided = Some((decision, fact.reason));
+                }
+            }
+            Ok(Fact::TurnFinished(fact)) => {
+                if let Some(turn) = fact.turn.or(turn) {
+                    self.turns.entry(turn).or_default().finished =
+                        Some((event.seq, event.at, fact.status));
+                }
+            }
+            Ok(Fact::ToolCall(_)) => {
+                if let Some(turn) = turn {
+                    self.turns.entry(turn).or_default().tool_calls += 1;
+                }
+            }
+            Ok(Fact::FileTouched(fact)) => {
+                let paths = std::iter::once(fact.path).chain(fact.to);
+                for path in paths {
+                    self.bytes += path.len() + 64;
+                    let entry = self.files.entry((path, fact.op));
+                    let file = entry.or_insert(FileDelta {
+                        count: 0,
+                        seq: event.seq,
+                        turn,
+                        at: event.at,
+                    });
+                    *file = FileDelta { count: file.count + 1, seq: event.seq, turn, at: event.at };
+                }
+            }
+            Ok(Fact::SessionCreated(fact)) => self.agents.extend(fact.fields.agent),
+            Ok(Fact::SessionUpdated(fact)) => self.agents.extend(fact.agent),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The index as a file: open, make, look after.
+
+use std::path::Path;
+use std::time::Duration;
+
+use abide_model::Overview;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use crate::schema::{APPLICATION, TABLES, VERSION};
+use crate::{IndexError, Update};
+
+/// How long another program that holds the file is waited for.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// An open index.
+#[derive(Debug)]
+pub struct Index {
+    pub(crate) connection: Connection,
+}
+
+/// How far a session was followed.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    /// Its name.
+    pub name: String,
+    /// The follower's place.
+    pub place: String,
+    /// The overview there.
+    pub overview: Overview,
+}
+
+impl Index {
+    /// Makes the tables in an empty file that is there. What comes in before the first
+    /// [`Index::settle`] is not safe from a power cut: until then the file is not in use.
+    pub fn create(path: &Path) -> Result<Self, IndexError> {
+        let connection = connect(path)?;
+        connection.pragma_update(None, "journal_mode", "OFF")?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        Self::make(connection)
+    }
+
+    /// Opens the index in this file.
+    pub fn open(path: &Path) -> Result<Self, IndexError> {
+        let connection = connect(path)?;
+        let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        if pragma("application_id")? != APPLICATION {
+            return Err(IndexError::Unusable { reason: "it is no index of abide's".to_owned() });
+        }
+        let version = pragma("user_version")?;
+        if version != VERSION {
+            let reason = format!("it is of version {version}, not {VERSION}");
+            return Err(IndexError::Unusable { reason });
+        }
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        // The file itself changes only when we say so, in `settle`.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        Ok(Self { connection })
+    }
+
+    /// An index that is gone when it is dropped.
+    pub fn in_memory() -> Result<Self, IndexError> {
+        Self::make(Connection::open_in_memory()?)
+    }
+
+    fn make(connection: Connection) -> Result<Self, IndexError> {
+        connection.pragma_update(None, "page_size", 8192)?;
+        connection.execute_batch(TABLES)?;
+        // Larger pieces are sorted in memory before they are merged on disk.
+        connection.execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?1)", [16 << 20])?;
+        connection.pragma_update(None, "application_id", APPLICATION)?;
+        connection.pragma_update(None, "user_version", VERSION)?;
+        Ok(Self { connection })
+    }
+
+    /// Brings what is in the log into the file, synced.
+    pub fn settle(&self) -> Result<(), IndexError> {
+        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+
+    /// Looks over the whole file for damage.
+    pub fn check(&self) -> Result<(), IndexError> {
+        let told: String =
+            self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if told != "ok" {
+            return Err(IndexError::Unusable { reason: told });
+        }
+        self.connection.execute("INSERT INTO texts (texts) VALUES ('integrity-check')", [])?;
+        Ok(())
+    }
+
+    /// Begins a change.
+    pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
+        Update::begin(&mut self.connection)
+    }
+
+    /// Something the follower has noted.
+    pub fn note(&self, name: &str) -> Result<Option<String>, IndexError> {
+        let mut find = self.connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
+        Ok(find.query_row([name], |row| row.get(0)).optional()?)
+    }
+
+    /// How far the session of this name was followed.
+    pub fn followed(&self, name: &str) -> Result<Option<Followed>, IndexError> {
+        let mut find =
+            self.connection.prepare_cached("SELECT place, overview FROM sessions WHERE name = ?1")?;
+        let found = find
+            .query_row(params![name], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+            .optional()?;
+        found
+            .map(|(place, overview)| {
+                Ok(Followed { name: name.to_owned(), place, overview: overview_of(&overview)? })
+            })
+            .transpose()
+    }
+
+    /// The names of the sessions that a writer has open or died with.
+    pub fn in_writing(&self) -> Result<Vec<String>, IndexError> {
+        self.names("SELECT name FROM sessions WHERE writing ORDER BY row")
+    }
+
+    /// The names of all sessions.
+    pub fn all(&self) -> Result<Vec<String>, IndexError> {
+        self.names("SELECT name FROM sessions ORDER BY row")
+    }
+
+    fn names(&self, sql: &str) -> Result<Vec<String>, IndexError> {
+        let mut find = self.connection.prepare_cached(sql)?;
+        let names = find.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<Result<_, _>>()?)
+    }
+
+    /// All that is in it, in an order and form in which two indexes of the same sessions are equal.
+    pub fn dump(&self) -> Result<Vec<String>, IndexError> {
+        let mut lines = Vec::new();
+        let selects = [
+            "SELECT 'session', s.name, id, short, status, created, updated, writing, files, overview, place FROM sessions s",
+            "SELECT 'label', s.name, l.name, value FROM labels l JOIN sessions s ON s.row = l.session",
+            "SELECT 'agent', s.name, agent FROM agents a JOIN sessions s ON s.row = a.session",
+            "SELECT 'turn', s.name, turn, lane, first, last, agent, role, t.status, started, ended, tool_calls, decision, reason FROM turns t JOIN sessions s ON s.row = t.session",
+            "SELECT 'file', s.name, p.path, op, count, seq, turn, at FROM files f JOIN sessions s ON s.row = f.session JOIN paths p ON p.row = f.path",
+            "SELECT 'word', s.name, v.term, v.doc & 4294967295, v.offset FROM words v JOIN sessions s ON s.row = v.doc >> 32",
+        ];
+        self.connection.execute_batch(
+            "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, texts, instance)",
+        )?;
+        for select in selects {
+            let mut select = self.connection.prepare(select)?;
+            let columns = select.column_count();
+            let mut rows = select.query([])?;
+            while let Some(row) = rows.next()? {
+                let mut line = String::new();
+                for column in 0..columns {
+                    line.push_str(&format!("{:?} ", row.get_ref(column)?));
+                }
+                lines.push(line);
+            }
+        }
+        lines.sort_unstable();
+        Ok(lines)
+    }
+}
+
+pub(crate) fn overview_of(json: &str) -> Result<Overview, IndexError> {
+    serde_json::from_str(json).map_err(|error| IndexError::Unusable { reason: error.to_string() })
+}
+
+fn connect(path: &Path) -> Result<Connection, IndexError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    // What is in the file is not trusted: no code runs out of it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.pragma_update(None, "cache_size", -(32 << 10))?;
+    Ok(connection)
+}

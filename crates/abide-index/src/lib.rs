@@ -1,0 +1,41 @@
+//! The index over sessions: who did what when, and the full text of what was said.
+//!
+//! An [`Index`] is one SQLite file. It is derived: whoever follows the journals feeds it with
+//! [`Delta`]s, each of which says how far it goes, and what is in it can be thrown away and made
+//! again. It knows nothing of journals and files; the follower's place in a journal is a text to it.
+//!
+//! ```
+//! use abide_index::{Delta, Index};
+//! use abide_model::{HistoryQuery, NewEvent, Overview, Search, Seq, Timestamp};
+//!
+//! let mut index = Index::in_memory()?;
+//! let mut delta = Delta::new("a-session", Overview::default());
+//! # let created = NewEvent::parse(
+//! #     r#"{"kind":"session.created","data":{"session":"019a8620-4bfb-7000-8000-000000000001"}}"#)?;
+//! # delta.take_in(&created.into_event(Seq(1), Timestamp::from_millis(0)));
+//! let said = NewEvent::parse(
+//!     r#"{"kind":"message.added","data":{"role":"user","content":"The parser drops a line"}}"#)?;
+//! delta.take_in(&said.into_event(Seq(2), Timestamp::from_millis(5)));
+//! let mut update = index.update()?;
+//! update.put(&delta, "how far it goes")?;
+//! update.commit()?;
+//!
+//! let query = HistoryQuery { search: Some(Search::parse("pars* line")?), ..HistoryQuery::default() };
+//! let answer = index.history(&query)?;
+//! assert_eq!(answer.sessions.len(), 1);
+//! assert_eq!(answer.sessions[0].hits, [Seq(2)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod delta;
+mod error;
+mod index;
+mod query;
+mod schema;
+mod update;
+
+pub use delta::Delta;
+pub use error::IndexError;
+pub use index::{Followed, Index};
+pub use query::{Answer, Hit, IndexedSession};
+pub use update::Update;

@@ -1,0 +1,391 @@
+//! Questions to the index.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use abide_model::{
+    FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, Touched, TurnEntry,
+    TurnNumber, TurnRole,
+};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Row, params, params_from_iter};
+
+use crate::index::overview_of;
+use crate::schema::text_place;
+use crate::{Index, IndexError};
+
+/// So many of the newest places where a search is fulfilled are ranked; older ones are not looked
+/// at. Words that stand nearly everywhere would cost their number otherwise.
+const RANKED: usize = 20_000;
+
+/// What the index knows of a question.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// The sessions that fit, the best first.
+    pub sessions: Vec<IndexedSession>,
+    /// How many more fit.
+    pub more: u64,
+    /// There were more places than were ranked.
+    pub cut: bool,
+}
+
+/// A session that fits.
+#[derive(Debug)]
+pub struct IndexedSession {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: SessionId,
+    /// Its short id.
+    pub short: String,
+    /// What there is to say about it.
+    pub overview: Overview,
+    /// How many files it changed.
+    pub files: u64,
+    /// Where the words stand, the best place first; a few.
+    pub hits: Vec<Seq>,
+    /// In how many events they stand.
+    pub hit_count: u64,
+    /// What it did to the file that was asked for.
+    pub touched: Vec<Touched>,
+}
+
+/// The turn of an event, and its agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// The turn.
+    pub turn: TurnNumber,
+    /// Its agent.
+    pub agent: String,
+}
+
+/// The most places that are named for a session.
+const HITS: usize = 3;
+
+#[derive(Debug, Default)]
+struct Found {
+    best: f64,
+    count: u64,
+    hits: Vec<(f64, Seq)>,
+}
+
+impl Index {
+    /// The sessions that fit.
+    pub fn history(&self, query: &HistoryQuery) -> Result<Answer, IndexError> {
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let paths = match &query.file {
+            Some(wanted) => Some(self.paths(wanted)?),
+            None => None,
+        };
+        let (filter, values) = filter_of(query, paths.as_deref());
+        let mut answer = match &query.search {
+            None => self.listed(&filter, &values, limit)?,
+            Some(search) => {
+                let allowed =
+                    if filter.is_empty() { None } else { Some(self.rows(&filter, &values)?) };
+                self.searched(search, allowed, limit)?
+            }
+        };
+        if let Some(paths) = &paths {
+            for session in &mut answer.sessions {
+                session.touched = self.touched(&session.name, paths)?;
+            }
+        }
+        Ok(answer)
+    }
+
+    fn listed(&self, filter: &str, values: &[Value], limit: usize) -> Result<Answer, IndexError> {
+        let sql = format!(
+            "SELECT name, id, overview, files FROM sessions {filter} ORDER BY updated DESC, row DESC LIMIT ?"
+        );
+        let mut find = self.connection.prepare_cached(&sql)?;
+        let limit_value = Value::Integer(i64::try_from(limit).unwrap_or(-1));
+        let all = values.iter().cloned().chain([limit_value]);
+        let mut rows = find.query(params_from_iter(all))?;
+        let mut answer = Answer::default();
+        while let Some(row) = rows.next()? {
+            answer.sessions.extend(self.session(row)?);
+        }
+        if answer.sessions.len() >= limit {
+            let sql = format!("SELECT COUNT(*) FROM sessions {filter}");
+            let count: i64 = self
+                .connection
+                .prepare_cached(&sql)?
+                .query_row(params_from_iter(values.iter()), |row| row.get(0))?;
+            answer.more = count.unsigned_abs().saturating_sub(answer.sessions.len() as u64);
+        }
+        Ok(answer)
+    }
+
+    fn rows(&self, filter: &str, values: &[Value]) -> Result<HashSet<i64>, IndexError> {
+        let mut find = self.connection.prepare_cached(&format!("SELECT row FROM sessions {filter}"))?;
+        let rows = find.query_map(params_from_iter(values.iter()), |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn searched(
+        &self,
+        search: &Search,
+        allowed: Option<HashSet<i64>>,
+        limit: usize,
+    ) -> Result<Answer, IndexError> {
+        let (found, cut) = self.found(search, allowed)?;
+        let mut ranked: Vec<(i64, Found)> = found.into_iter().collect();
+        ranked.sort_by(|(a_row, a), (b_row, b)| a.best.total_cmp(&b.best).then(b_row.cmp(a_row)));
+        let mut answer = Answer { cut, ..Answer::default() };
+        let mut find = self
+            .connection
+            .prepare_cached("SELECT name, id, overview, files FROM sessions WHERE row = ?1")?;
+        let mut known = self.connection.prepare_cached("SELECT 1 FROM sessions WHERE row = ?1")?;
+        for (row, mut found) in ranked {
+            if answer.sessions.len() >= limit {
+                // A session that was forgotten has left its words behind.
+                answer.more += u64::from(known.exists([row])?);
+                continue;
+            }
+            let session = find.query_row([row], |row| Ok(self.session(row))).optional()?;
+            if let Some(mut session) = session.transpose()?.flatten() {
+                found.hits.sort_by(|(a, a_seq), (b, b_seq)| a.total_cmp(b).then(b_seq.cmp(a_seq)));
+                session.hits = found.hits.iter().take(HITS).map(|(_, seq)| *seq).collect();
+                session.hit_count = found.count;
+                answer.sessions.push(session);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Where the words stand, by session.
+    fn found(
+        &self,
+        search: &Search,
+        allowed: Option<HashSet<i64>>,
+    ) -> Result<(HashMap<i64, Found>, bool), IndexError> {
+        let filter = if let Some(allowed) = allowed {
+            let allowed = Arc::new(allowed);
+            self.connection.create_scalar_function(
+                "allowed",
+                1,
+                FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY,
+                move |context| Ok(allowed.contains(&text_place(context.get(0)?).0)),
+            )?;
+            "AND allowed(rowid)"
+        } else {
+            ""
+        };
+        let sql = format!(
+            "SELECT rowid, bm25(texts) FROM texts WHERE texts MATCH ?1 {filter}
+             ORDER BY rowid DESC LIMIT ?2"
+        );
+        let mut find = self.connection.prepare(&sql)?;
+        let mut rows = find.query(params![to_fts5(search), RANKED as i64 + 1])?;
+        let mut found: HashMap<i64, Found> = HashMap::new();
+        let mut count = 0;
+        while let Some(row) = rows.next()? {
+            count += 1;
+            if count > RANKED {
+                break;
+            }
+            let (session, seq) = text_place(row.get(0)?);
+            let score: f64 = row.get(1)?;
+            let entry = found.entry(session).or_default();
+            entry.count += 1;
+            entry.best = entry.best.min(score);
+            // The best few, kept as they come.
+            let at = entry.hits.partition_point(|(other, _)| *other <= score);
+            if at < HITS {
+                entry.hits.insert(at, (score, Seq(seq)));
+                entry.hits.truncate(HITS);
+            }
+        }
+        Ok((found, count > RANKED))
+    }
+
+    fn session(&self, row: &Row<'_>) -> Result<Option<IndexedSession>, IndexError> {
+        let name: String = row.get(0)?;
+        let id: String = row.get(1)?;
+        let overview: String = row.get(2)?;
+        let files: i64 = row.get(3)?;
+        // A session whose beginning is lost has no id to go by.
+        let Ok(id) = id.parse::<SessionId>() else { return Ok(None) };
+        Ok(Some(IndexedSession {
+            name,
+            id,
+            short: self.short(id)?,
+            overview: overview_of(&overview)?,
+            files: files.unsigned_abs(),
+            hits: Vec::new(),
+            hit_count: 0,
+            touched: Vec::new(),
+        }))
+    }
+
+    /// As much of the short id as no other session shares.
+    fn short(&self, id: SessionId) -> Result<String, IndexError> {
+        let whole = id.short(12);
+        let mut neighbours = self.connection.prepare_cached(
+            "SELECT (SELECT MAX(short) FROM sessions WHERE short < ?1),
+                    (SELECT MIN(short) FROM sessions WHERE short > ?1)",
+        )?;
+        let (before, after): (Option<String>, Option<String>) =
+            neighbours.query_row([&whole], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let shared = |other: &String| {
+            other.bytes().zip(whole.bytes()).take_while(|(one, other)| one == other).count()
+        };
+        let shared = before.iter().chain(after.iter()).map(shared).max().unwrap_or(0);
+        Ok(id.short((shared + 1).max(SessionId::SHORT)))
+    }
+
+    /// The rows of the paths that are meant.
+    fn paths(&self, wanted: &str) -> Result<Vec<i64>, IndexError> {
+        let mut all = self.connection.prepare_cached("SELECT row, path FROM paths")?;
+        let mut rows = all.query([])?;
+        let mut paths = Vec::new();
+        while let Some(row) = rows.next()? {
+            let path = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+            if HistoryQuery::fits_file(wanted, path) {
+                paths.push(row.get(0)?);
+            }
+        }
+        Ok(paths)
+    }
+
+    fn touched(&self, session: &str, paths: &[i64]) -> Result<Vec<Touched>, IndexError> {
+        let mut find = self.connection.prepare_cached(
+            "SELECT p.path, f.op, f.count, f.seq, f.turn, t.agent, f.at
+             FROM sessions s JOIN files f ON f.session = s.row JOIN paths p ON p.row = f.path
+             LEFT JOIN turns t ON t.session = s.row AND t.turn = f.turn
+             WHERE s.name = ?1 AND f.path = ?2",
+        )?;
+        let mut touched = Vec::new();
+        for path in paths {
+            let rows = find.query_map(params![session, path], |row| {
+                Ok(Touched {
+                    path: row.get(0)?,
+                    op: op_of(&row.get::<_, String>(1)?),
+                    count: count(row, 2)?,
+                    seq: Seq(count(row, 3)?),
+                    turn: row.get::<_, Option<i64>>(4)?.map(|turn| TurnNumber(turn.unsigned_abs())),
+                    agent: row.get(5)?,
+                    at: Timestamp::from_millis(row.get(6)?),
+                })
+            })?;
+            touched.extend(rows.collect::<Result<Vec<_>, _>>()?);
+        }
+        touched.sort_by_key(|touched| std::cmp::Reverse(touched.seq));
+        Ok(touched)
+    }
+
+    /// The turn in which an event of a lane stands, where the event does not say so itself.
+    pub fn turn_at(
+        &self,
+        session: &str,
+        lane: &str,
+        seq: Seq,
+        named: Option<TurnNumber>,
+    ) -> Result<Option<Hit>, IndexError> {
+        let place = i64::try_from(seq.0).unwrap_or(i64::MAX);
+        let named = named.map(|turn| i64::try_from(turn.0).unwrap_or(i64::MAX));
+        let mut find = self.connection.prepare_cached(
+            "SELECT turn, agent FROM turns t JOIN sessions s ON s.row = t.session
+             WHERE s.name = ?1 AND CASE WHEN ?4 IS NULL
+                 THEN lane = ?2 AND first <= ?3 AND (last IS NULL OR last >= ?3)
+                 ELSE turn = ?4 END
+             ORDER BY first DESC LIMIT 1",
+        )?;
+        let hit = find.query_row(params![session, lane, place, named], |row| {
+            Ok(Hit { turn: TurnNumber(count(row, 0)?), agent: row.get(1)? })
+        });
+        Ok(hit.optional()?)
+    }
+
+    /// The turns of a session, in order.
+    pub fn turns(&self, session: &str) -> Result<Vec<TurnEntry>, IndexError> {
+        let mut find = self.connection.prepare_cached(
+            "SELECT turn, agent, role, t.status, started, ended, tool_calls, decision, reason
+             FROM turns t JOIN sessions s ON s.row = t.session WHERE s.name = ?1 ORDER BY turn",
+        )?;
+        let turns = find.query_map([session], |row| {
+            let role: String = row.get(2)?;
+            Ok(TurnEntry {
+                turn: TurnNumber(count(row, 0)?),
+                agent: row.get(1)?,
+                role: if role == "arbiter" { TurnRole::Arbiter } else { TurnRole::Agent },
+                status: row.get(3)?,
+                started: Timestamp::from_millis(row.get(4)?),
+                ended: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_millis),
+                tool_calls: count(row, 6)?,
+                decision: row.get(7)?,
+                reason: row.get(8)?,
+            })
+        })?;
+        Ok(turns.collect::<Result<_, _>>()?)
+    }
+}
+
+fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::unsigned_abs)
+}
+
+fn op_of(name: &str) -> FileOp {
+    match name {
+        "read" => FileOp::Read,
+        "delete" => FileOp::Delete,
+        "rename" => FileOp::Rename,
+        _ => FileOp::Write,
+    }
+}
+
+/// The filters of a query as SQL, and what goes in.
+fn filter_of(query: &HistoryQuery, paths: Option<&[i64]>) -> (String, Vec<Value>) {
+    let mut parts: Vec<String> = Vec::new();
+    let mut values = Vec::new();
+    if !query.status.is_empty() {
+        let marks = vec!["?"; query.status.len()].join(", ");
+        parts.push(format!("status IN ({marks})"));
+        values.extend(query.status.iter().map(|s| Value::Text(s.as_str().to_owned())));
+    }
+    if let Some(agent) = &query.agent {
+        parts.push("row IN (SELECT session FROM agents WHERE agent = ?)".to_owned());
+        values.push(Value::Text(agent.clone()));
+    }
+    if let Some(label) = &query.label {
+        let (name, value) = match label.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (label.as_str(), None),
+        };
+        let also = if value.is_some() { " AND value = ?" } else { "" };
+        parts.push(format!("row IN (SELECT session FROM labels WHERE name = ?{also})"));
+        values.push(Value::Text(name.to_owned()));
+        values.extend(value.map(|value| Value::Text(value.to_owned())));
+    }
+    if let Some(since) = query.since {
+        parts.push("updated >= ?".to_owned());
+        values.push(Value::Integer(since.as_millis()));
+    }
+    if let Some(until) = query.until {
+        parts.push("created <= ?".to_owned());
+        values.push(Value::Integer(until.as_millis()));
+    }
+    if let Some(paths) = paths {
+        // Our own numbers, not anybody's text.
+        let list: Vec<String> = paths.iter().map(i64::to_string).collect();
+        parts.push(format!(
+            "row IN (SELECT session FROM files WHERE path IN ({}))",
+            list.join(", ")
+        ));
+    }
+    if parts.is_empty() {
+        return (String::new(), values);
+    }
+    (format!("WHERE {}", parts.join(" AND ")), values)
+}
+
+/// The search in FTS5's language: every word quoted, so that nothing in it is an operator.
+fn to_fts5(search: &Search) -> String {
+    let term = |term: &abide_model::Term| {
+        let star = if term.prefix { " *" } else { "" };
+        format!("\"{}\"{star}", term.words.join(" "))
+    };
+    search.terms().iter().map(term).collect::<Vec<_>>().join(" AND ")
+}

@@ -1,0 +1,92 @@
+//! The tables. A change of anything here, or of what is put into them, is a new [`VERSION`].
+//!
+//! The texts are not kept, only their words: a place that was found is read from the journal. A
+//! text goes by its session's row and its event's seq in one number, so that no table leads from
+//! texts to events, and the newest come last.
+
+/// Tells our files from others': "abid".
+pub(crate) const APPLICATION: i32 = 0x6162_6964;
+/// The version of the tables and of what is in them.
+pub(crate) const VERSION: i32 = 1;
+
+pub(crate) const TABLES: &str = "
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE sessions (
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL,
+    short TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    writing INTEGER NOT NULL,
+    files INTEGER NOT NULL,
+    overview TEXT NOT NULL,
+    place TEXT NOT NULL
+);
+CREATE INDEX sessions_by_update ON sessions (updated, row);
+CREATE INDEX sessions_by_short ON sessions (short);
+CREATE INDEX sessions_in_writing ON sessions (row) WHERE writing;
+CREATE TABLE labels (
+    session INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+CREATE INDEX labels_by_name ON labels (name, value);
+CREATE TABLE agents (
+    session INTEGER NOT NULL,
+    agent TEXT NOT NULL COLLATE NOCASE,
+    PRIMARY KEY (agent, session)
+) WITHOUT ROWID;
+CREATE TABLE turns (
+    session INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    lane TEXT NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER,
+    agent TEXT NOT NULL,
+    role TEXT NOT NULL,
+    status TEXT NOT NULL,
+    started INTEGER NOT NULL,
+    ended INTEGER,
+    tool_calls INTEGER NOT NULL,
+    decision TEXT,
+    reason TEXT,
+    PRIMARY KEY (session, turn)
+) WITHOUT ROWID;
+CREATE TABLE paths (
+    row INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE
+);
+CREATE TABLE files (
+    path INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    op TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    turn INTEGER,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (session, path, op)
+) WITHOUT ROWID;
+CREATE INDEX files_by_path ON files (path, session);
+CREATE VIRTUAL TABLE texts USING fts5 (text, content='', tokenize='ascii');
+";
+
+/// How many bits of a text's number are its seq.
+const SEQ_BITS: u32 = 32;
+
+/// The number of a text: its session's row and its event's seq. `None` where it does not fit.
+pub(crate) fn text_number(row: i64, seq: u64) -> Option<i64> {
+    let seq = i64::try_from(seq).ok().filter(|seq| *seq < 1 << SEQ_BITS)?;
+    (0..1 << (63 - SEQ_BITS)).contains(&row).then_some((row << SEQ_BITS) | seq)
+}
+
+/// The row and the seq of a text's number.
+pub(crate) fn text_place(number: i64) -> (i64, u64) {
+    let seq = number & ((1 << SEQ_BITS) - 1);
+    (number >> SEQ_BITS, seq.unsigned_abs())
+}

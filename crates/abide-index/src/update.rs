@@ -1,0 +1,227 @@
+//! A change of the index: all of it, or none.
+
+use abide_model::{FileOp, TurnRole};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use crate::delta::{FileDelta, TurnDelta};
+use crate::schema::text_number;
+use crate::{Delta, IndexError};
+
+/// A change that is not there until it is committed.
+#[derive(Debug)]
+pub struct Update<'a> {
+    transaction: Transaction<'a>,
+}
+
+impl<'a> Update<'a> {
+    pub(crate) fn begin(connection: &'a mut Connection) -> Result<Self, IndexError> {
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        Ok(Self { transaction })
+    }
+
+    /// Takes in what a stretch of events brings, up to this place of the follower's.
+    pub fn put(&mut self, delta: &Delta, place: &str) -> Result<(), IndexError> {
+        if delta.restart {
+            self.forget(&delta.name)?;
+        }
+        let row = self.row(delta, place)?;
+        self.texts(row, delta)?;
+        for (turn, change) in &delta.turns {
+            self.turn(row, turn.0, change)?;
+        }
+        for ((path, op), change) in &delta.files {
+            self.file(row, path, *op, change)?;
+        }
+        let mut agent = self
+            .transaction
+            .prepare_cached("INSERT OR IGNORE INTO agents (session, agent) VALUES (?1, ?2)")?;
+        for name in &delta.agents {
+            agent.execute(params![row, name])?;
+        }
+        let mut label = self
+            .transaction
+            .prepare_cached("INSERT OR REPLACE INTO labels (session, name, value) VALUES (?1, ?2, ?3)")?;
+        for (name, value) in &delta.overview.fields.labels {
+            label.execute(params![row, name, value])?;
+        }
+        if !delta.files.is_empty() {
+            self.transaction
+                .prepare_cached(
+                    "UPDATE sessions SET files = (SELECT COUNT(DISTINCT path) FROM files
+                     WHERE session = ?1 AND op <> 'read') WHERE row = ?1",
+                )?
+                .execute([row])?;
+        }
+        Ok(())
+    }
+
+    /// Takes a session out. Its texts stay until the index is made anew; nothing leads to them.
+    pub fn forget(&mut self, name: &str) -> Result<(), IndexError> {
+        let row: Option<i64> = self
+            .transaction
+            .prepare_cached("SELECT row FROM sessions WHERE name = ?1")?
+            .query_row([name], |row| row.get(0))
+            .optional()?;
+        if let Some(row) = row {
+            for sql in [
+                "DELETE FROM labels WHERE session = ?1",
+                "DELETE FROM agents WHERE session = ?1",
+                "DELETE FROM turns WHERE session = ?1",
+                "DELETE FROM files WHERE session = ?1",
+                "DELETE FROM sessions WHERE row = ?1",
+            ] {
+                self.transaction.prepare_cached(sql)?.execute([row])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes something for the follower.
+    pub fn note(&mut self, name: &str, value: &str) -> Result<(), IndexError> {
+        self.transaction
+            .prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?
+            .execute([name, value])?;
+        Ok(())
+    }
+
+    /// Makes it so.
+    pub fn commit(self) -> Result<(), IndexError> {
+        Ok(self.transaction.commit()?)
+    }
+
+    /// Writes the session's own row and says which it is.
+    fn row(&self, delta: &Delta, place: &str) -> Result<i64, IndexError> {
+        let overview = &delta.overview;
+        let json = serde_json::to_string(overview)
+            .map_err(|error| IndexError::Unusable { reason: error.to_string() })?;
+        let id = overview.id.map(|id| id.to_string()).unwrap_or_default();
+        let short = overview.id.map(|id| id.short(12)).unwrap_or_default();
+        let mut put = self.transaction.prepare_cached(
+            "INSERT INTO sessions
+                 (name, id, short, status, created, updated, writing, files, overview, place)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)
+             ON CONFLICT (name) DO UPDATE SET
+                 id = ?2, short = ?3, status = ?4, created = ?5, updated = ?6, writing = ?7,
+                 overview = ?8, place = ?9
+             RETURNING row",
+        )?;
+        let row = put.query_row(
+            params![
+                delta.name,
+                id,
+                short,
+                overview.status.as_str(),
+                overview.created.as_millis(),
+                overview.updated.as_millis(),
+                overview.writing,
+                json,
+                place
+            ],
+            |row| row.get(0),
+        )?;
+        Ok(row)
+    }
+
+    fn texts(&self, row: i64, delta: &Delta) -> Result<(), IndexError> {
+        let mut put =
+            self.transaction.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?;
+        for (seq, text) in &delta.texts {
+            if let Some(number) = text_number(row, seq.0) {
+                put.execute(params![number, text])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&self, session: i64, turn: u64, change: &TurnDelta) -> Result<(), IndexError> {
+        let turn = i64::try_from(turn).unwrap_or(i64::MAX);
+        if let Some(started) = &change.started {
+            let role = match started.role {
+                TurnRole::Agent => "agent",
+                TurnRole::Arbiter => "arbiter",
+            };
+            self.transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO turns
+                         (session, turn, lane, first, agent, role, status, started, tool_calls)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, '', ?7, 0)",
+                )?
+                .execute(params![
+                    session,
+                    turn,
+                    started.lane,
+                    number(started.first.0),
+                    started.agent,
+                    role,
+                    started.at.as_millis()
+                ])?;
+        }
+        if let Some((decision, reason)) = &change.decided {
+            self.transaction
+                .prepare_cached(
+                    "UPDATE turns SET decision = ?3, reason = ?4 WHERE session = ?1 AND turn = ?2",
+                )?
+                .execute(params![session, turn, decision, reason])?;
+        }
+        if let Some((seq, at, status)) = &change.finished {
+            self.transaction
+                .prepare_cached(
+                    "UPDATE turns SET last = ?3, ended = ?4, status = ?5
+                     WHERE session = ?1 AND turn = ?2",
+                )?
+                .execute(params![session, turn, number(seq.0), at.as_millis(), status])?;
+        }
+        if change.tool_calls > 0 {
+            self.transaction
+                .prepare_cached(
+                    "UPDATE turns SET tool_calls = tool_calls + ?3
+                     WHERE session = ?1 AND turn = ?2",
+                )?
+                .execute(params![session, turn, number(change.tool_calls)])?;
+        }
+        Ok(())
+    }
+
+    fn file(
+        &self,
+        session: i64,
+        path: &str,
+        op: FileOp,
+        change: &FileDelta,
+    ) -> Result<(), IndexError> {
+        self.transaction
+            .prepare_cached("INSERT OR IGNORE INTO paths (path) VALUES (?1)")?
+            .execute([path])?;
+        self.transaction
+            .prepare_cached(
+                "INSERT INTO files (path, session, op, count, seq, turn, at)
+                 VALUES ((SELECT row FROM paths WHERE path = ?1), ?2, ?3, ?4, ?5, ?6, ?7)
+                 ON CONFLICT DO UPDATE SET
+                     count = count + ?4, seq = ?5, turn = ?6, at = ?7",
+            )?
+            .execute(params![
+                path,
+                session,
+                op_name(op),
+                number(change.count),
+                number(change.seq.0),
+                change.turn.map(|turn| number(turn.0)),
+                change.at.as_millis()
+            ])?;
+        Ok(())
+    }
+}
+
+pub(crate) const fn op_name(op: FileOp) -> &'static str {
+    match op {
+        FileOp::Read => "read",
+        FileOp::Write => "write",
+        FileOp::Delete => "delete",
+        FileOp::Rename => "rename",
+    }
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

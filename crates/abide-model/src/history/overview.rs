@@ -1,0 +1,279 @@
+//! The overview of a session: what a list of sessions shows of it, folded from its events alone,
+//! so that whoever follows a journal keeps it current without the rest of the state.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fact::{Content, KnownBlock, Message};
+use crate::{
+    Block, Event, Fact, Kind, LaneId, Lineage, Seq, SessionFields, SessionId, SessionStatus,
+    Timestamp, TurnNumber, Usage,
+};
+
+/// The most characters of a request or a summary.
+const CLIP: usize = 500;
+
+/// What there is to say about a session in a few lines.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overview {
+    /// The last event.
+    pub seq: Seq,
+    /// Its id, once `session.created` was seen.
+    pub id: Option<SessionId>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When something last happened in it.
+    pub updated: Timestamp,
+    /// Title, workspace, agent and the rest.
+    pub fields: SessionFields,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// Why.
+    pub reason: Option<String>,
+    /// What came of it.
+    pub summary: Option<String>,
+    /// What the user first asked for.
+    pub request: Option<String>,
+    /// Live turns.
+    pub turns: u64,
+    /// The greatest number of a turn.
+    pub last_turn: TurnNumber,
+    /// The turn that is open in each lane; the main one is "".
+    pub open_turns: BTreeMap<String, TurnNumber>,
+    /// Live messages.
+    pub messages: u64,
+    /// Live tool calls.
+    pub tool_calls: u64,
+    /// What was used, rewound turns included.
+    pub usage: Usage,
+    /// A writer has it open, or died with it.
+    pub writing: bool,
+    /// Which events are live.
+    pub lineage: Lineage,
+}
+
+/// What follows from an event that was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// It is in.
+    Done,
+    /// The session went back: the overview must be made anew by [`Overview::of`].
+    Rewound,
+}
+
+impl Overview {
+    /// The overview of these events, rewinds and all. They are gone over twice.
+    pub fn of<I, E>(events: impl Fn() -> I) -> Result<Self, E>
+    where
+        I: Iterator<Item = Result<Event, E>>,
+    {
+        let mut rewinds = Vec::new();
+        let mut end = Seq::ZERO;
+        for event in events() {
+            let event = event?;
+            end = event.seq;
+            rewinds.extend(rewind_of(&event));
+        }
+        let lineage = Lineage::at(end, &rewinds);
+        let mut overview = Self::default();
+        for event in events() {
+            let event = event?;
+            if lineage.contains(event.seq) {
+                overview.apply(&event);
+            } else {
+                overview.apply_dead(&event);
+            }
+        }
+        overview.lineage = lineage;
+        Ok(overview)
+    }
+
+    /// The turn that an event belongs to: the one it names, or else the one open in its lane.
+    #[must_use]
+    pub fn turn_of(&self, event: &Event) -> Option<TurnNumber> {
+        event.turn.or_else(|| self.open_turns.get(lane(event)).copied())
+    }
+
+    /// Applies the next event.
+    pub fn apply(&mut self, event: &Event) -> Applied {
+        self.seq = event.seq;
+        self.updated = self.updated.max(event.at);
+        self.lineage.extend(event.seq);
+        if event.kind == Kind::MESSAGE_ADDED {
+            self.messages += 1;
+            if self.request.is_none() {
+                self.request = request_of(event);
+            }
+            return Applied::Done;
+        }
+        match event.fact() {
+            Ok(Fact::SessionCreated(fact)) => {
+                if self.id.is_none() {
+                    self.id = Some(fact.session);
+                    self.created = event.at;
+                }
+                self.fields.update(fact.fields);
+            }
+            Ok(Fact::SessionUpdated(fact)) => self.fields.update(fact),
+            Ok(Fact::SessionStatus(fact)) => {
+                self.status = fact.status;
+                self.reason = fact.reason.map(clip);
+                self.summary = fact.summary.map(clip).or(self.summary.take());
+            }
+            Ok(Fact::ToolCall(_)) => self.tool_calls += 1,
+            Ok(Fact::TurnStarted(fact)) => {
+                let number = fact.turn.unwrap_or(self.last_turn.next());
+                self.last_turn = self.last_turn.max(number);
+                self.turns += 1;
+                self.open_turns.insert(lane(event).to_owned(), number);
+            }
+            Ok(Fact::TurnFinished(fact)) => {
+                self.usage.add(&fact.usage.unwrap_or_default());
+                let lane = lane(event);
+                let open = self.open_turns.get(lane).copied();
+                if fact.turn.is_none() || fact.turn == open {
+                    self.open_turns.remove(lane);
+                }
+            }
+            Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
+            Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
+            Ok(Fact::WriterOpened(_)) => self.writing = true,
+            Ok(Fact::WriterClosed) => self.writing = false,
+            Ok(Fact::Rewind(_)) if rewind_of(event).is_some() => return Applied::Rewound,
+            _ => {}
+        }
+        Applied::Done
+    }
+
+    /// Applies an event that a rewind took out: only what never reverts.
+    fn apply_dead(&mut self, event: &Event) {
+        self.seq = event.seq;
+        self.updated = self.updated.max(event.at);
+        match event.fact() {
+            Ok(Fact::TurnStarted(fact)) => {
+                let number = fact.turn.unwrap_or(self.last_turn.next());
+                self.last_turn = self.last_turn.max(number);
+            }
+            Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
+            Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
+            Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
+            Ok(Fact::WriterOpened(_)) => self.writing = true,
+            Ok(Fact::WriterClosed) => self.writing = false,
+            _ => {}
+        }
+    }
+}
+
+/// Where a rewind is and where it went back to; `None` when the event is none that can be.
+fn rewind_of(event: &Event) -> Option<(Seq, Seq)> {
+    if event.kind != Kind::SESSION_REWOUND {
+        return None;
+    }
+    match event.fact() {
+        Ok(Fact::Rewind(rewind)) if rewind.to < event.seq && rewind.to > Seq::ZERO => {
+            Some((event.seq, rewind.to))
+        }
+        _ => None,
+    }
+}
+
+fn lane(event: &Event) -> &str {
+    event.lane.as_ref().map(LaneId::as_str).unwrap_or_default()
+}
+
+fn clip(text: String) -> String {
+    if text.len() <= CLIP { text } else { text.chars().take(CLIP).collect() }
+}
+
+/// The text of a user's message.
+fn request_of(event: &Event) -> Option<String> {
+    let data = event.data.as_ref()?;
+    if data.field("role") != Some("\"user\"") {
+        return None;
+    }
+    let message: Message = data.decode().ok()?;
+    let text = match message.content {
+        Content::Text(text) => text,
+        Content::Blocks(blocks) => blocks
+            .into_iter()
+            .filter_map(|block| match block {
+                Block::Known(KnownBlock::Text { text }) => Some(text),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+            .join("\n"),
+        Content::Other(_) => return None,
+    };
+    (!text.trim().is_empty()).then(|| clip(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use crate::{NewEvent, SessionState};
+
+    use super::*;
+
+    fn events(lines: &[&str]) -> Vec<Event> {
+        let event = |(at, line): (usize, &&str)| {
+            let seq = Seq(at as u64 + 1);
+            NewEvent::parse(line).unwrap().into_event(seq, Timestamp::from_millis(at as i64))
+        };
+        lines.iter().enumerate().map(event).collect()
+    }
+
+    /// What the whole state says and the overview says must be the same.
+    #[test]
+    fn it_says_what_the_state_says_rewinds_included() {
+        let events = events(&[
+            r#"{"kind":"session.updated","data":{"title":"one","labels":{"team":"a"}}}"#,
+            r#"{"kind":"writer.opened","data":{"epoch":1}}"#,
+            r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
+            r#"{"kind":"message.added","data":{"role":"user","content":[{"type":"text","text":"do it"}]}}"#,
+            r#"{"kind":"tool.called","data":{"call":"c","name":"bash"}}"#,
+            r#"{"kind":"turn.finished","data":{"status":"ok","usage":{"input_tokens":5}}}"#,
+            r#"{"kind":"turn.started","data":{"agent":"coder"},"lane":"b"}"#,
+            r#"{"kind":"session.updated","data":{"title":"two"}}"#,
+            r#"{"kind":"session.rewound","data":{"to":4}}"#,
+            r#"{"kind":"usage.recorded","data":{"input_tokens":7}}"#,
+            r#"{"kind":"session.rewound","data":{"to":99}}"#,
+            r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
+            r#"{"kind":"session.status","data":{"status":"completed","summary":"done"}}"#,
+            r#"{"kind":"writer.closed","data":{}}"#,
+        ]);
+        let overview =
+            Overview::of(|| events.iter().cloned().map(Ok::<_, Infallible>)).unwrap();
+        let lineage = Lineage::at(Seq(14), &[(Seq(9), Seq(4))]);
+        let mut state = SessionState::default();
+        for event in &events {
+            if lineage.contains(event.seq) {
+                state.apply(event);
+            } else {
+                state.apply_dead(event);
+            }
+        }
+        let core = state.core;
+        assert_eq!(overview.fields, core.fields);
+        assert_eq!(overview.fields.title.as_deref(), Some("one"));
+        assert_eq!(overview.status, core.status);
+        assert_eq!(overview.summary, core.summary);
+        assert_eq!(overview.turns, core.turns.total);
+        assert_eq!(overview.last_turn, core.turns.last);
+        assert_eq!(overview.messages, core.messages.total);
+        assert_eq!(overview.tool_calls, core.calls.tools);
+        assert_eq!(overview.usage, core.usage);
+        assert_eq!(overview.writing, core.writing);
+        assert_eq!(overview.lineage, core.lineage);
+        assert_eq!(overview.request.as_deref(), Some("do it"));
+        assert_eq!(overview.seq, Seq(14));
+        // Event by event it is the same, until the session goes back.
+        let mut step = Overview::default();
+        for event in events.iter().take(8) {
+            assert_eq!(step.apply(event), Applied::Done);
+        }
+        assert_eq!(step.apply(&events[8]), Applied::Rewound);
+    }
+}

@@ -1,0 +1,278 @@
+//! What is searched for: words, beginnings of words and phrases, all of which must be there.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::words::{Word, words};
+
+/// The most terms of a search.
+const MAX_TERMS: usize = 32;
+
+/// Why a text is nothing to search for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SearchError {
+    /// Only punctuation, or nothing.
+    #[error("there is no word in {text:?} to search for")]
+    NoWord {
+        /// As it was given.
+        text: String,
+    },
+    /// Too many words.
+    #[error("a search has at most {MAX_TERMS} terms")]
+    TooLong,
+}
+
+/// Words that stand one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    /// The words, folded; at least one.
+    pub words: Vec<String>,
+    /// The last of them may go on.
+    pub prefix: bool,
+}
+
+/// A search: every term must be in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    terms: Vec<Term>,
+}
+
+/// A part of a text around what was found in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Excerpt {
+    /// The part, on one line, with `…` where something is left out.
+    pub text: String,
+    /// Where in it the found words are: first byte, byte after the last.
+    pub found: Vec<Range<usize>>,
+}
+
+impl Search {
+    /// Reads what a person types: words, `begin*`nings and `"phrases"`. A word with punctuation in
+    /// it (`parse_line`, `src/main.rs`) is a phrase of its parts.
+    pub fn parse(text: &str) -> Result<Self, SearchError> {
+        let mut terms = Vec::new();
+        // Every second part stands between quotes; a last quote that is not closed closes itself.
+        for (index, part) in text.split('"').enumerate() {
+            if index % 2 == 1 {
+                terms.extend(Term::of(part, false));
+            } else {
+                terms.extend(part.split_whitespace().filter_map(|word| {
+                    let open = word.trim_end_matches('*');
+                    Term::of(open, open.len() < word.len())
+                }));
+            }
+        }
+        if terms.is_empty() {
+            return Err(SearchError::NoWord { text: text.chars().take(80).collect() });
+        }
+        if terms.len() > MAX_TERMS {
+            return Err(SearchError::TooLong);
+        }
+        Ok(Self { terms })
+    }
+
+    /// Its terms.
+    #[must_use]
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// Is every term in this text?
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        let words: Vec<Word> = words(text).filter(|word| !word.folded.is_empty()).collect();
+        self.terms.iter().all(|term| (0..words.len()).any(|at| term.is_at(&words, at)))
+    }
+
+    /// About `width` characters of a text around the place where most is found.
+    #[must_use]
+    pub fn excerpt(&self, text: &str, width: usize) -> Excerpt {
+        let all: Vec<Word> = words(text).filter(|word| !word.folded.is_empty()).collect();
+        let mut found: Vec<(usize, Range<usize>)> = Vec::new();
+        for at in 0..all.len() {
+            for (index, term) in self.terms.iter().enumerate() {
+                if let (true, Some(first), Some(last)) =
+                    (term.is_at(&all, at), all.get(at), all.get(at + term.words.len() - 1))
+                {
+                    found.push((index, first.place.start..last.place.end));
+                }
+            }
+        }
+        let start = self.densest(&found, width);
+        cut(text, start, width, &found)
+    }
+
+    /// Where the window of `width` bytes begins that has the most terms in it, the first of those.
+    fn densest(&self, found: &[(usize, Range<usize>)], width: usize) -> usize {
+        let mut best = (0, 0);
+        let mut counts = vec![0_usize; self.terms.len()];
+        let mut last = 0;
+        for (at, (term, place)) in found.iter().enumerate() {
+            while let Some((next, end)) = found.get(last).filter(|(_, end)| end.end <= place.start + width) {
+                let _ = end;
+                if let Some(count) = counts.get_mut(*next) {
+                    *count += 1;
+                }
+                last += 1;
+            }
+            let terms = counts.iter().filter(|count| **count > 0).count();
+            if terms > best.0 {
+                best = (terms, place.start);
+            }
+            if at < last
+                && let Some(count) = counts.get_mut(*term)
+            {
+                *count -= 1;
+            }
+            last = last.max(at + 1);
+        }
+        best.1
+    }
+}
+
+impl Term {
+    fn of(text: &str, prefix: bool) -> Option<Self> {
+        let words: Vec<String> =
+            words(text).map(|word| word.folded).filter(|word| !word.is_empty()).collect();
+        (!words.is_empty()).then_some(Self { words, prefix })
+    }
+
+    /// Does it stand at this word?
+    fn is_at(&self, words: &[Word], at: usize) -> bool {
+        let last = self.words.len() - 1;
+        self.words.iter().enumerate().all(|(index, wanted)| {
+            words.get(at + index).is_some_and(|word| {
+                if index == last && self.prefix {
+                    word.folded.starts_with(wanted.as_str())
+                } else {
+                    word.folded == *wanted
+                }
+            })
+        })
+    }
+}
+
+/// Cuts a part out of a text, on one line.
+fn cut(text: &str, near: usize, width: usize, found: &[(usize, Range<usize>)]) -> Excerpt {
+    // A third of the room goes to what stands before.
+    let before: usize =
+        text.get(..near).unwrap_or_default().chars().rev().take(width / 3).map(char::len_utf8).sum();
+    let mut start = near - before;
+    // Begin with a whole word, where one begins soon.
+    if start > 0
+        && let Some(space) = text.get(start..near).and_then(|part| part.find(char::is_whitespace))
+    {
+        start += space;
+    }
+    let part = text.get(start..).unwrap_or_default();
+    let end = part.char_indices().nth(width).map_or(text.len(), |(at, _)| start + at);
+    let mut places: Vec<Range<usize>> = found
+        .iter()
+        .map(|(_, place)| place.clone())
+        .filter(|place| place.start >= start && place.end <= end)
+        .collect();
+    places.sort_by_key(|place| (place.start, place.end));
+    let mut excerpt = Excerpt::default();
+    if start > 0 {
+        excerpt.text.push('…');
+    }
+    let mut places = places.into_iter().peekable();
+    let mut open: Option<(usize, usize)> = None;
+    let mut spaced = true;
+    for (offset, c) in text.get(start..end).unwrap_or_default().char_indices() {
+        let at = start + offset;
+        while let Some(place) = places.next_if(|place| place.start <= at) {
+            open = match open {
+                Some((first, last)) => Some((first, last.max(place.end))),
+                None => Some((excerpt.text.len(), place.end)),
+            };
+        }
+        if let Some((first, last)) = open
+            && at >= last
+        {
+            excerpt.found.push(first..excerpt.text.len());
+            open = None;
+        }
+        if c.is_whitespace() {
+            if !std::mem::replace(&mut spaced, true) {
+                excerpt.text.push(' ');
+            }
+        } else {
+            spaced = false;
+            excerpt.text.push(c);
+        }
+    }
+    if let Some((first, _)) = open {
+        excerpt.found.push(first..excerpt.text.len());
+    }
+    if end < text.len() {
+        excerpt.text.push('…');
+    }
+    excerpt
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn marked(search: &str, text: &str, width: usize) -> String {
+        let excerpt = Search::parse(search).unwrap().excerpt(text, width);
+        let mut out = String::new();
+        let mut done = 0;
+        for place in excerpt.found {
+            out.push_str(&excerpt.text[done..place.start]);
+            out.push_str(&format!("[{}]", &excerpt.text[place.clone()]));
+            done = place.end;
+        }
+        out + &excerpt.text[done..]
+    }
+
+    #[test]
+    fn words_prefixes_and_phrases_are_found() {
+        let finds = |search: &str, text: &str| Search::parse(search).unwrap().matches(text);
+        assert!(finds("Parser LINE", "the last line of the parser"));
+        assert!(!finds("parser lines", "the last line of the parser"));
+        assert!(finds("pars* li*", "the last line of the parser"));
+        assert!(finds("\"last line\" parser", "the last line of the parser"));
+        assert!(!finds("\"line last\"", "the last line of the parser"));
+        assert!(finds("parse_line", "call parse_line() now") && !finds("parse_line", "line parse"));
+        assert!(finds("本", "日本語") && finds("日本", "日本語") && !finds("本日", "日本語"));
+        assert!(finds("\"unclosed phrase", "an unclosed phrase"));
+        for nothing in ["", "  ", "***", "\"\"", "++ --"] {
+            assert!(matches!(Search::parse(nothing), Err(SearchError::NoWord { .. })), "{nothing}");
+        }
+        assert_eq!(Search::parse(&"a ".repeat(40)), Err(SearchError::TooLong));
+    }
+
+    #[test]
+    fn an_excerpt_shows_what_was_found_where_most_of_it_is() {
+        assert_eq!(marked("line", "the last line", 80), "the last [line]");
+        let long = format!("line {} the parser\n\n  drops the last line {}", "x ".repeat(200), "y ".repeat(200));
+        let shown = marked("parser \"last line\"", &long, 60);
+        assert!(shown.contains("the [parser] drops the [last line] y"), "{shown}");
+        assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
+        assert_eq!(marked("pars* parser", "a parser", 20), "a [parser]");
+    }
+
+    proptest! {
+        #[test]
+        fn an_excerpt_of_anything_holds_together(
+            text in "\\PC{0,300}",
+            search in "[a-c日é\" *]{1,12}",
+            width in 1_usize..100,
+        ) {
+            let Ok(search) = Search::parse(&search) else { return Ok(()) };
+            let excerpt = search.excerpt(&text, width);
+            prop_assert!(excerpt.text.chars().count() <= width + 2);
+            let mut end = 0;
+            for place in &excerpt.found {
+                prop_assert!(place.start >= end && place.end > place.start);
+                prop_assert!(excerpt.text.get(place.clone()).is_some());
+                end = place.end;
+            }
+        }
+    }
+}

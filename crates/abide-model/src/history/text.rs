@@ -1,0 +1,113 @@
+//! The text of an event: what of it can be searched.
+
+use std::borrow::Cow;
+
+use crate::{Event, Kind};
+
+/// The most bytes of one event's words that are searched. What is beyond is in the journal, and
+/// nowhere else.
+pub const TEXT_BYTES: usize = 1 << 20;
+
+/// Names of fields whose strings tell a machine something and a person nothing.
+const BOOKKEEPING: [&str; 12] = [
+    "type",
+    "role",
+    "call",
+    "id",
+    "signature",
+    "tool_call_id",
+    "tool_use_id",
+    "call_id",
+    "media_type",
+    "mime_type",
+    "encrypted_content",
+    "cache_control",
+];
+/// Fields of the session itself that say something about it.
+const OF_A_SESSION: [&str; 3] = ["title", "summary", "reason"];
+/// A string longer than this, without a space in it, is an image or a key, not text.
+const BLOB: usize = 512;
+
+/// The strings of an event that a person may look for, one a line; `None` when it has none. Those
+/// of kinds outside the vocabulary are among them.
+#[must_use]
+pub fn searchable(event: &Event) -> Option<String> {
+    let machinery = [
+        Kind::WRITER_OPENED,
+        Kind::WRITER_CLOSED,
+        Kind::SESSION_REWOUND,
+        Kind::USAGE_RECORDED,
+        Kind::LIMIT_OBSERVED,
+        Kind::MODEL_CONFIGURED,
+        Kind::GIT_OBSERVED,
+        Kind::RESOURCES_SAMPLED,
+        Kind::DEPENDENCIES_RESOLVED,
+        Kind::CHECKPOINT_CREATED,
+        Kind::CONTEXT_RESTORED,
+        Kind::PAYLOAD_ERASED,
+        Kind::TURN_STARTED,
+        Kind::TURN_FINISHED,
+    ];
+    if machinery.contains(&event.kind) {
+        return None;
+    }
+    let of_session = event.kind.as_str().starts_with("session.");
+    let mut text = String::new();
+    event.data.as_ref()?.each_string(|key, raw| {
+        let wanted = if of_session { OF_A_SESSION.contains(&key) } else { !BOOKKEEPING.contains(&key) };
+        if !wanted || text.len() > TEXT_BYTES {
+            return;
+        }
+        let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+        if inner.len() > BLOB && !inner.bytes().any(|byte| byte == b' ' || byte == b'\\') {
+            return;
+        }
+        let string = if inner.contains('\\') {
+            // A lone surrogate is no text; the rest of the string is.
+            serde_json::from_str::<Cow<'_, str>>(raw).unwrap_or(Cow::Borrowed(inner))
+        } else {
+            Cow::Borrowed(inner)
+        };
+        if !string.is_empty() {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&string);
+        }
+    });
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{NewEvent, Seq, Timestamp};
+
+    use super::*;
+
+    fn text(json: &str) -> Option<String> {
+        searchable(&NewEvent::parse(json).unwrap().into_event(Seq(1), Timestamp::from_millis(0)))
+    }
+
+    #[test]
+    fn messages_calls_results_and_titles_are_text_and_machinery_is_not() {
+        let cases = [
+            (r#"{"kind":"message.added","data":{"role":"user","content":"fix \"it\"\nnow"}}"#, Some("fix \"it\"\nnow")),
+            (
+                r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"first"},{"type":"tool_call","call":"c1","name":"bash","arguments":{"command":"ls -l"}}]}}"#,
+                Some("first\nbash\nls -l"),
+            ),
+            (r#"{"kind":"tool.finished","data":{"call":"c1","ok":true,"result":{"stdout":"two files"}}}"#, Some("two files")),
+            (r#"{"kind":"task.created","data":{"task":"P1","title":"Write the parser"}}"#, Some("P1\nWrite the parser")),
+            (r#"{"kind":"x.mine","data":{"deep":[[{"er":"text"}]]}}"#, Some("text")),
+            (r#"{"kind":"turn.finished","data":{"status":"done"}}"#, None),
+            (r#"{"kind":"x.empty","data":{"n":1,"s":""}}"#, None),
+            (r#"{"kind":"session.status","data":{"status":"completed","summary":"all done"}}"#, Some("all done")),
+            (r#"{"kind":"x.odd","data":{"s":"half \ud800 pair"}}"#, Some(r"half \ud800 pair")),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(text(json).as_deref(), expected, "{json}");
+        }
+        let image = format!(r#"{{"kind":"x.image","data":{{"bytes":"{}"}}}}"#, "QUJD".repeat(500));
+        assert_eq!(text(&image), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Words: how text is taken apart to be searched.
+//!
+//! A word is a run of letters and digits, in lower case and without accents. Scripts that are
+//! written without spaces (Han, Kana, Thai …) give one word a character, so that any part of such
+//! a text is found. A word is cut after [`WORD_CHARS`] characters.
+
+use std::ops::Range;
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// The most characters of a word that count.
+pub const WORD_CHARS: usize = 64;
+
+/// A word of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Where it stands.
+    pub place: Range<usize>,
+    /// What it is compared by.
+    pub folded: String,
+}
+
+/// The words of a text, in order.
+pub fn words(text: &str) -> impl Iterator<Item = Word> + '_ {
+    let mut rest = text.char_indices().peekable();
+    std::iter::from_fn(move || {
+        let (start, first) = rest.find(|(_, c)| c.is_alphanumeric())?;
+        let mut end = start + first.len_utf8();
+        let spaced = !is_unspaced(first);
+        while let Some((at, c)) = rest.next_if(|(_, c)| {
+            is_combining_mark(*c) || (spaced && c.is_alphanumeric() && !is_unspaced(*c))
+        }) {
+            end = at + c.len_utf8();
+        }
+        let folded = fold(text.get(start..end).unwrap_or_default());
+        Some(Word { place: start..end, folded })
+    })
+}
+
+/// The words of a text with one space between them, at most `limit` bytes of them: what an index
+/// takes in.
+#[must_use]
+pub fn folded_words(text: &str, limit: usize) -> String {
+    let mut folded = String::with_capacity(text.len().min(limit) + 8);
+    if text.is_ascii() {
+        // Most text is, and for it none of the tables is needed.
+        for word in text.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
+            let word = word.get(..WORD_CHARS).unwrap_or(word);
+            if word.is_empty() {
+                continue;
+            }
+            if folded.len() + word.len() >= limit {
+                break;
+            }
+            if !folded.is_empty() {
+                folded.push(' ');
+            }
+            folded.extend(word.iter().map(|byte| char::from(byte.to_ascii_lowercase())));
+        }
+        return folded;
+    }
+    for word in words(text) {
+        if word.folded.is_empty() {
+            continue;
+        }
+        if folded.len() + word.folded.len() >= limit {
+            break;
+        }
+        if !folded.is_empty() {
+            folded.push(' ');
+        }
+        folded.push_str(&word.folded);
+    }
+    folded
+}
+
+fn fold(word: &str) -> String {
+    if word.is_ascii() {
+        return word.get(..WORD_CHARS).unwrap_or(word).to_ascii_lowercase();
+    }
+    let plain = word.nfkd().filter(|c| !is_combining_mark(*c));
+    // Decomposition may bring in what is no letter: a fraction has a slash.
+    plain.flat_map(char::to_lowercase).filter(|c| c.is_alphanumeric()).take(WORD_CHARS).collect()
+}
+
+/// Is it of a script that puts no spaces between words?
+const fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        '\u{0e00}'..='\u{0eff}'       // Thai, Lao
+        | '\u{1000}'..='\u{109f}'     // Myanmar
+        | '\u{1780}'..='\u{17ff}'     // Khmer
+        | '\u{3005}'..='\u{30ff}'     // iteration mark, Kana
+        | '\u{31f0}'..='\u{31ff}'     // Kana extensions
+        | '\u{3400}'..='\u{4dbf}'     // Han
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{ff66}'..='\u{ff9f}'     // half-width Kana
+        | '\u{20000}'..='\u{3ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn folded(text: &str) -> Vec<String> {
+        words(text).map(|word| word.folded).collect()
+    }
+
+    #[test]
+    fn words_are_letters_and_digits_without_case_and_accents() {
+        assert_eq!(folded("The parse_line(x2) FAILED!"), ["the", "parse", "line", "x2", "failed"]);
+        assert_eq!(folded("Crème BRÛLÉE naïve e\u{301}tude"), ["creme", "brulee", "naive", "etude"]);
+        assert_eq!(folded("日本語 test ไทย"), ["日", "本", "語", "test", "ไ", "ท", "ย"]);
+        assert_eq!(folded("=== --- \0 \u{202e}…"), Vec::<String>::new());
+        assert_eq!(folded(&"x".repeat(1000)), ["x".repeat(WORD_CHARS)]);
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_to_fold_agree(text in "\\PC{0,60}", ascii in "[ -~]{0,200}") {
+            for text in [text, ascii] {
+                let listed: Vec<String> =
+                    words(&text).map(|word| word.folded).filter(|word| !word.is_empty()).collect();
+                prop_assert_eq!(folded_words(&text, usize::MAX), listed.join(" "));
+                for word in words(&text) {
+                    prop_assert!(text.get(word.place).is_some());
+                }
+            }
+        }
+    }
+}
