@@ -17,6 +17,8 @@ pub struct Delta {
     pub(crate) texts: Vec<(Seq, String)>,
     pub(crate) turns: BTreeMap<TurnNumber, TurnDelta>,
     pub(crate) files: BTreeMap<(String, FileOp), FileDelta>,
+    /// From which event on which turn was open in which lane.
+    pub(crate) open_turns: Vec<(String, Seq, Option<TurnNumber>)>,
     pub(crate) agents: BTreeSet<String>,
     bytes: usize,
 }
@@ -26,14 +28,12 @@ pub struct Delta {
 pub(crate) struct TurnDelta {
     pub(crate) started: Option<TurnStarted>,
     pub(crate) decided: Option<(Option<String>, Option<String>)>,
-    pub(crate) finished: Option<(Seq, Timestamp, String)>,
+    pub(crate) finished: Option<(Timestamp, String)>,
     pub(crate) tool_calls: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct TurnStarted {
-    pub(crate) lane: String,
-    pub(crate) first: Seq,
     pub(crate) at: Timestamp,
     pub(crate) agent: String,
     pub(crate) role: TurnRole,
@@ -59,6 +59,7 @@ impl Delta {
             texts: Vec::new(),
             turns: BTreeMap::new(),
             files: BTreeMap::new(),
+            open_turns: Vec::new(),
             agents: BTreeSet::new(),
             bytes: 0,
         }
@@ -91,6 +92,14 @@ impl Delta {
 
     /// Replaces the overview, after a rewind.
     pub fn set_overview(&mut self, overview: Overview) {
+        let after = overview.seq.next();
+        let (old, new) = (&self.overview.open_turns, &overview.open_turns);
+        let lanes: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for lane in lanes {
+            if old.get(lane) != new.get(lane) {
+                self.open_turns.push((lane.clone(), after, new.get(lane).copied()));
+            }
+        }
         self.overview = overview;
     }
 
@@ -106,27 +115,28 @@ impl Delta {
             }
         }
         self.bytes += 16;
-        if event.kind != Kind::MESSAGE_ADDED {
-            self.fact(event, turn);
+        if event.kind == Kind::MESSAGE_ADDED {
+            return self.overview.apply(event);
         }
-        self.overview.apply(event)
+        self.fact(event, turn);
+        let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
+        let before = self.overview.open_turns.get(lane).copied();
+        let applied = self.overview.apply(event);
+        let now = self.overview.open_turns.get(lane).copied();
+        if now != before {
+            self.open_turns.push((lane.to_owned(), event.seq.next(), now));
+        }
+        applied
     }
 
     fn fact(&mut self, event: &Event, turn: Option<TurnNumber>) {
         match event.fact() {
             Ok(Fact::TurnStarted(fact)) => {
                 let number = fact.turn.unwrap_or(self.overview.last_turn.next());
-                let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
                 if !fact.agent.is_empty() {
                     self.agents.insert(fact.agent.clone());
                 }
-                let started = TurnStarted {
-                    lane: lane.to_owned(),
-                    first: event.seq,
-                    at: event.at,
-                    agent: fact.agent,
-                    role: fact.role,
-                };
+                let started = TurnStarted { at: event.at, agent: fact.agent, role: fact.role };
                 self.turns
                     .insert(number, TurnDelta { started: Some(started), ..TurnDelta::default() });
             }
@@ -138,8 +148,7 @@ impl Delta {
             }
             Ok(Fact::TurnFinished(fact)) => {
                 if let Some(turn) = fact.turn.or(turn) {
-                    self.turns.entry(turn).or_default().finished =
-                        Some((event.seq, event.at, fact.status));
+                    self.turns.entry(turn).or_default().finished = Some((event.at, fact.status));
                 }
             }
             Ok(Fact::ToolCall(_)) => {
@@ -152,12 +161,8 @@ impl Delta {
                 for path in paths {
                     self.bytes += path.len() + 64;
                     let entry = self.files.entry((path, fact.op));
-                    let file = entry.or_insert(FileDelta {
-                        count: 0,
-                        seq: event.seq,
-                        turn,
-                        at: event.at,
-                    });
+                    let file =
+                        entry.or_insert(FileDelta { count: 0, seq: event.seq, turn, at: event.at });
                     *file = FileDelta { count: file.count + 1, seq: event.seq, turn, at: event.at };
                 }
             }

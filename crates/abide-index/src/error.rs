@@ -35,9 +35,9 @@ impl From<rusqlite::Error> for IndexError {
             ) => Self::Unwritable(error),
             // What the file holds is not what we have put there. A query of ours is never wrong by
             // itself, so a missing table or a value of another type is damage too.
-            Some(
-                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown,
-            ) => Self::Unusable { reason: error.to_string() },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
+                Self::Unusable { reason: error.to_string() }
+            }
             Some(_) => Self::Sqlite(error),
             None => Self::Unusable { reason: error.to_string() },
         }

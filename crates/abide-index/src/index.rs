@@ -69,7 +69,8 @@ impl Index {
         connection.pragma_update(None, "page_size", 8192)?;
         connection.execute_batch(TABLES)?;
         // Larger pieces are sorted in memory before they are merged on disk.
-        connection.execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?1)", [16 << 20])?;
+        connection
+            .execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?1)", [16 << 20])?;
         connection.pragma_update(None, "application_id", APPLICATION)?;
         connection.pragma_update(None, "user_version", VERSION)?;
         Ok(Self { connection })
@@ -105,8 +106,9 @@ impl Index {
 
     /// How far the session of this name was followed.
     pub fn followed(&self, name: &str) -> Result<Option<Followed>, IndexError> {
-        let mut find =
-            self.connection.prepare_cached("SELECT place, overview FROM sessions WHERE name = ?1")?;
+        let mut find = self
+            .connection
+            .prepare_cached("SELECT place, overview FROM sessions WHERE name = ?1")?;
         let found = find
             .query_row(params![name], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
             .optional()?;
@@ -140,7 +142,8 @@ impl Index {
             "SELECT 'session', s.name, id, short, status, created, updated, writing, files, overview, place FROM sessions s",
             "SELECT 'label', s.name, l.name, value FROM labels l JOIN sessions s ON s.row = l.session",
             "SELECT 'agent', s.name, agent FROM agents a JOIN sessions s ON s.row = a.session",
-            "SELECT 'turn', s.name, turn, lane, first, last, agent, role, t.status, started, ended, tool_calls, decision, reason FROM turns t JOIN sessions s ON s.row = t.session",
+            "SELECT 'turn', s.name, turn, agent, role, t.status, started, ended, tool_calls, decision, reason FROM turns t JOIN sessions s ON s.row = t.session",
+            "SELECT 'open', s.name, lane, first, turn FROM open_turns o JOIN sessions s ON s.row = o.session",
             "SELECT 'file', s.name, p.path, op, count, seq, turn, at FROM files f JOIN sessions s ON s.row = f.session JOIN paths p ON p.row = f.path",
             "SELECT 'word', s.name, v.term, v.doc & 4294967295, v.offset FROM words v JOIN sessions s ON s.row = v.doc >> 32",
         ];

@@ -57,7 +57,7 @@ pub struct Hit {
     /// The turn.
     pub turn: TurnNumber,
     /// Its agent.
-    pub agent: String,
+    pub agent: Option<String>,
 }
 
 /// The most places that are named for a session.
@@ -74,11 +74,10 @@ impl Index {
     /// The sessions that fit.
     pub fn history(&self, query: &HistoryQuery) -> Result<Answer, IndexError> {
         let limit = query.limit.unwrap_or(usize::MAX);
-        let paths = match &query.file {
-            Some(wanted) => Some(self.paths(wanted)?),
-            None => None,
-        };
-        let (filter, values) = filter_of(query, paths.as_deref());
+        if let Some(wanted) = &query.file {
+            self.want_paths(wanted)?;
+        }
+        let (filter, values) = filter_of(query);
         let mut answer = match &query.search {
             None => self.listed(&filter, &values, limit)?,
             Some(search) => {
@@ -87,9 +86,9 @@ impl Index {
                 self.searched(search, allowed, limit)?
             }
         };
-        if let Some(paths) = &paths {
+        if query.file.is_some() {
             for session in &mut answer.sessions {
-                session.touched = self.touched(&session.name, paths)?;
+                session.touched = self.touched(&session.name)?;
             }
         }
         Ok(answer)
@@ -119,7 +118,8 @@ impl Index {
     }
 
     fn rows(&self, filter: &str, values: &[Value]) -> Result<HashSet<i64>, IndexError> {
-        let mut find = self.connection.prepare_cached(&format!("SELECT row FROM sessions {filter}"))?;
+        let mut find =
+            self.connection.prepare_cached(&format!("SELECT row FROM sessions {filter}"))?;
         let rows = find.query_map(params_from_iter(values.iter()), |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -236,47 +236,48 @@ impl Index {
         Ok(id.short((shared + 1).max(SessionId::SHORT)))
     }
 
-    /// The rows of the paths that are meant.
-    fn paths(&self, wanted: &str) -> Result<Vec<i64>, IndexError> {
+    /// Puts the paths that are meant into a table of their own.
+    fn want_paths(&self, wanted: &str) -> Result<(), IndexError> {
+        self.connection.execute_batch(
+            "CREATE TEMP TABLE IF NOT EXISTS wanted (path INTEGER PRIMARY KEY); DELETE FROM wanted",
+        )?;
         let mut all = self.connection.prepare_cached("SELECT row, path FROM paths")?;
+        let mut put = self.connection.prepare_cached("INSERT INTO wanted (path) VALUES (?1)")?;
         let mut rows = all.query([])?;
-        let mut paths = Vec::new();
         while let Some(row) = rows.next()? {
             let path = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
             if HistoryQuery::fits_file(wanted, path) {
-                paths.push(row.get(0)?);
+                put.execute([row.get::<_, i64>(0)?])?;
             }
         }
-        Ok(paths)
+        Ok(())
     }
 
-    fn touched(&self, session: &str, paths: &[i64]) -> Result<Vec<Touched>, IndexError> {
+    /// What a session did to the wanted paths, the last first.
+    fn touched(&self, session: &str) -> Result<Vec<Touched>, IndexError> {
         let mut find = self.connection.prepare_cached(
             "SELECT p.path, f.op, f.count, f.seq, f.turn, t.agent, f.at
              FROM sessions s JOIN files f ON f.session = s.row JOIN paths p ON p.row = f.path
              LEFT JOIN turns t ON t.session = s.row AND t.turn = f.turn
-             WHERE s.name = ?1 AND f.path = ?2",
+             WHERE s.name = ?1 AND f.path IN (SELECT path FROM wanted)
+             ORDER BY f.seq DESC, p.path",
         )?;
-        let mut touched = Vec::new();
-        for path in paths {
-            let rows = find.query_map(params![session, path], |row| {
-                Ok(Touched {
-                    path: row.get(0)?,
-                    op: op_of(&row.get::<_, String>(1)?),
-                    count: count(row, 2)?,
-                    seq: Seq(count(row, 3)?),
-                    turn: row.get::<_, Option<i64>>(4)?.map(|turn| TurnNumber(turn.unsigned_abs())),
-                    agent: row.get(5)?,
-                    at: Timestamp::from_millis(row.get(6)?),
-                })
-            })?;
-            touched.extend(rows.collect::<Result<Vec<_>, _>>()?);
-        }
-        touched.sort_by_key(|touched| std::cmp::Reverse(touched.seq));
-        Ok(touched)
+        let touched = find.query_map([session], |row| {
+            Ok(Touched {
+                path: row.get(0)?,
+                op: op_of(&row.get::<_, String>(1)?),
+                count: count(row, 2)?,
+                seq: Seq(count(row, 3)?),
+                turn: row.get::<_, Option<i64>>(4)?.map(|turn| TurnNumber(turn.unsigned_abs())),
+                agent: row.get(5)?,
+                at: Timestamp::from_millis(row.get(6)?),
+            })
+        })?;
+        Ok(touched.collect::<Result<_, _>>()?)
     }
 
-    /// The turn in which an event of a lane stands, where the event does not say so itself.
+    /// The turn in which an event of a lane stands, and its agent, where the event does not say
+    /// itself which turn it is.
     pub fn turn_at(
         &self,
         session: &str,
@@ -284,19 +285,24 @@ impl Index {
         seq: Seq,
         named: Option<TurnNumber>,
     ) -> Result<Option<Hit>, IndexError> {
-        let place = i64::try_from(seq.0).unwrap_or(i64::MAX);
+        let seq = i64::try_from(seq.0).unwrap_or(i64::MAX);
         let named = named.map(|turn| i64::try_from(turn.0).unwrap_or(i64::MAX));
         let mut find = self.connection.prepare_cached(
-            "SELECT turn, agent FROM turns t JOIN sessions s ON s.row = t.session
-             WHERE s.name = ?1 AND CASE WHEN ?4 IS NULL
-                 THEN lane = ?2 AND first <= ?3 AND (last IS NULL OR last >= ?3)
-                 ELSE turn = ?4 END
-             ORDER BY first DESC LIMIT 1",
+            "SELECT IFNULL(?4, (SELECT turn FROM open_turns
+                                WHERE session = s.row AND lane = ?2 AND first <= ?3
+                                ORDER BY first DESC LIMIT 1)) AS open, agent
+             FROM sessions s LEFT JOIN turns t ON t.session = s.row AND t.turn = open
+             WHERE s.name = ?1",
         )?;
-        let hit = find.query_row(params![session, lane, place, named], |row| {
-            Ok(Hit { turn: TurnNumber(count(row, 0)?), agent: row.get(1)? })
+        let hit = find.query_row(params![session, lane, seq, named], |row| {
+            let turn: Option<i64> = row.get(0)?;
+            let agent: Option<String> = row.get(1)?;
+            Ok(turn.map(|turn| Hit {
+                turn: TurnNumber(turn.unsigned_abs()),
+                agent: agent.filter(|agent| !agent.is_empty()),
+            }))
         });
-        Ok(hit.optional()?)
+        Ok(hit.optional()?.flatten())
     }
 
     /// The turns of a session, in order.
@@ -337,7 +343,7 @@ fn op_of(name: &str) -> FileOp {
 }
 
 /// The filters of a query as SQL, and what goes in.
-fn filter_of(query: &HistoryQuery, paths: Option<&[i64]>) -> (String, Vec<Value>) {
+fn filter_of(query: &HistoryQuery) -> (String, Vec<Value>) {
     let mut parts: Vec<String> = Vec::new();
     let mut values = Vec::new();
     if !query.status.is_empty() {
@@ -367,13 +373,9 @@ fn filter_of(query: &HistoryQuery, paths: Option<&[i64]>) -> (String, Vec<Value>
         parts.push("created <= ?".to_owned());
         values.push(Value::Integer(until.as_millis()));
     }
-    if let Some(paths) = paths {
-        // Our own numbers, not anybody's text.
-        let list: Vec<String> = paths.iter().map(i64::to_string).collect();
-        parts.push(format!(
-            "row IN (SELECT session FROM files WHERE path IN ({}))",
-            list.join(", ")
-        ));
+    if query.file.is_some() {
+        let touched = "row IN (SELECT session FROM files WHERE path IN (SELECT path FROM wanted))";
+        parts.push(touched.to_owned());
     }
     if parts.is_empty() {
         return (String::new(), values);

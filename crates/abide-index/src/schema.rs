@@ -45,9 +45,6 @@ CREATE TABLE agents (
 CREATE TABLE turns (
     session INTEGER NOT NULL,
     turn INTEGER NOT NULL,
-    lane TEXT NOT NULL,
-    first INTEGER NOT NULL,
-    last INTEGER,
     agent TEXT NOT NULL,
     role TEXT NOT NULL,
     status TEXT NOT NULL,
@@ -57,6 +54,13 @@ CREATE TABLE turns (
     decision TEXT,
     reason TEXT,
     PRIMARY KEY (session, turn)
+) WITHOUT ROWID;
+CREATE TABLE open_turns (
+    session INTEGER NOT NULL,
+    lane TEXT NOT NULL,
+    first INTEGER NOT NULL,
+    turn INTEGER,
+    PRIMARY KEY (session, lane, first)
 ) WITHOUT ROWID;
 CREATE TABLE paths (
     row INTEGER PRIMARY KEY,

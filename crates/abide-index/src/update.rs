@@ -15,8 +15,7 @@ pub struct Update<'a> {
 
 impl<'a> Update<'a> {
     pub(crate) fn begin(connection: &'a mut Connection) -> Result<Self, IndexError> {
-        let transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         Ok(Self { transaction })
     }
 
@@ -30,6 +29,13 @@ impl<'a> Update<'a> {
         for (turn, change) in &delta.turns {
             self.turn(row, turn.0, change)?;
         }
+        let mut open = self.transaction.prepare_cached(
+            "INSERT OR REPLACE INTO open_turns (session, lane, first, turn) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        for (lane, first, turn) in &delta.open_turns {
+            let turn = turn.map(|turn| number(turn.0));
+            open.execute(params![row, lane, number(first.0), turn])?;
+        }
         for ((path, op), change) in &delta.files {
             self.file(row, path, *op, change)?;
         }
@@ -39,9 +45,9 @@ impl<'a> Update<'a> {
         for name in &delta.agents {
             agent.execute(params![row, name])?;
         }
-        let mut label = self
-            .transaction
-            .prepare_cached("INSERT OR REPLACE INTO labels (session, name, value) VALUES (?1, ?2, ?3)")?;
+        let mut label = self.transaction.prepare_cached(
+            "INSERT OR REPLACE INTO labels (session, name, value) VALUES (?1, ?2, ?3)",
+        )?;
         for (name, value) in &delta.overview.fields.labels {
             label.execute(params![row, name, value])?;
         }
@@ -68,6 +74,7 @@ impl<'a> Update<'a> {
                 "DELETE FROM labels WHERE session = ?1",
                 "DELETE FROM agents WHERE session = ?1",
                 "DELETE FROM turns WHERE session = ?1",
+                "DELETE FROM open_turns WHERE session = ?1",
                 "DELETE FROM files WHERE session = ?1",
                 "DELETE FROM sessions WHERE row = ?1",
             ] {
@@ -144,18 +151,10 @@ impl<'a> Update<'a> {
             self.transaction
                 .prepare_cached(
                     "INSERT OR REPLACE INTO turns
-                         (session, turn, lane, first, agent, role, status, started, tool_calls)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, '', ?7, 0)",
+                         (session, turn, agent, role, status, started, tool_calls)
+                     VALUES (?1, ?2, ?3, ?4, '', ?5, 0)",
                 )?
-                .execute(params![
-                    session,
-                    turn,
-                    started.lane,
-                    number(started.first.0),
-                    started.agent,
-                    role,
-                    started.at.as_millis()
-                ])?;
+                .execute(params![session, turn, started.agent, role, started.at.as_millis()])?;
         }
         if let Some((decision, reason)) = &change.decided {
             self.transaction
@@ -164,13 +163,13 @@ impl<'a> Update<'a> {
                 )?
                 .execute(params![session, turn, decision, reason])?;
         }
-        if let Some((seq, at, status)) = &change.finished {
+        if let Some((at, status)) = &change.finished {
             self.transaction
                 .prepare_cached(
-                    "UPDATE turns SET last = ?3, ended = ?4, status = ?5
+                    "UPDATE turns SET ended = ?3, status = ?4
                      WHERE session = ?1 AND turn = ?2",
                 )?
-                .execute(params![session, turn, number(seq.0), at.as_millis(), status])?;
+                .execute(params![session, turn, at.as_millis(), status])?;
         }
         if change.tool_calls > 0 {
             self.transaction

@@ -18,6 +18,8 @@ pub struct Environment {
     pub random: Arc<RandomSource>,
     /// This process, as others see it when it holds a session.
     pub holder: WriterHolder,
+    /// This run of the machine: another one after a power cut. None where it is not known.
+    pub boot: Option<String>,
 }
 
 impl fmt::Debug for Environment {
@@ -43,8 +45,14 @@ impl Default for Environment {
                 host,
                 since: system_now(),
             },
+            boot: boot(),
         }
     }
+}
+
+fn boot() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 fn system_now() -> Timestamp {

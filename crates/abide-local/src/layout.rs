@@ -27,6 +27,24 @@ impl StoreLayout {
         self.root.join("keys")
     }
 
+    pub(crate) fn index(&self) -> PathBuf {
+        self.root.join("index.db")
+    }
+
+    pub(crate) fn index_lock(&self) -> PathBuf {
+        self.root.join("index.lock")
+    }
+
+    /// Where sessions that have changed are named.
+    pub(crate) fn changed(&self) -> PathBuf {
+        self.root.join("changed")
+    }
+
+    /// Where those names are while they are followed.
+    pub(crate) fn changed_taken(&self) -> PathBuf {
+        self.root.join("changed.taken")
+    }
+
     pub(crate) fn session(&self, name: &str) -> SessionLayout {
         SessionLayout { dir: self.sessions().join(name) }
     }
@@ -39,6 +57,10 @@ pub(crate) struct SessionLayout {
 }
 
 impl SessionLayout {
+    pub(crate) fn name(&self) -> String {
+        self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     pub(crate) fn journal(&self) -> PathBuf {
         self.dir.join("journal")
     }

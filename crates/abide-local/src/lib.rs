@@ -17,10 +17,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod changed;
 mod check;
 mod config;
 mod environment;
 mod error;
+mod history;
 mod keys;
 mod layout;
 mod place;
@@ -34,6 +36,7 @@ mod writer;
 pub use check::{Checked, Finding, Severity};
 pub use config::{Config, STORE_VERSION};
 pub use environment::Environment;
+pub use history::{Progress, Step};
 pub use place::{Place, find_store, store_for_recording};
 pub use reader::LocalReader;
 pub use store::{LocalStore, Options, Sealing};

@@ -139,7 +139,7 @@ impl LocalReader {
     }
 
     /// The event of a line, its objects put back in.
-    fn event(&self, line: &Line<'_>) -> (Option<Event>, Option<ReadNote>) {
+    pub(crate) fn event(&self, line: &Line<'_>) -> (Option<Event>, Option<ReadNote>) {
         let note = |reason: String| {
             Some(ReadNote::Damage {
                 place: format!("event {} of session {}", line.seq, self.session),
@@ -193,6 +193,38 @@ impl LocalReader {
         }
     }
 
+    /// A page, without waiting for anything but the disk.
+    pub(crate) fn page_now(&self, range: EventRange) -> Result<EventPage, JournalError> {
+        match range.direction {
+            Direction::Forward => self.forward(range.first, range.last, range.limit.max(1)),
+            Direction::Backward => self.backward(range),
+        }
+    }
+
+    /// Every event up to this one.
+    pub(crate) fn events_to(
+        &self,
+        last: Seq,
+    ) -> impl Iterator<Item = Result<Event, JournalError>> + '_ {
+        let mut next = Some(EventRange { last, ..EventRange::ALL });
+        let mut page = Vec::new().into_iter();
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(event) = page.next() {
+                    return Some(Ok(event));
+                }
+                let range = next.take()?;
+                match self.page_now(range) {
+                    Ok(read) => {
+                        next = read.next.map(|first| EventRange { first, ..range });
+                        page = read.events.into_iter();
+                    }
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        })
+    }
+
     pub(crate) fn look(&self) -> Result<recovery::Look, JournalError> {
         let mut snapshots = Snapshots::new(self.storage.clone(), self.state_dir.clone());
         recovery::look(
@@ -223,13 +255,7 @@ pub(crate) fn note_of(found: &Found<'_>) -> Option<ReadNote> {
 
 impl SessionReader for LocalReader {
     fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
-        Box::pin(async move {
-            let page = match range.direction {
-                Direction::Forward => self.forward(range.first, range.last, range.limit.max(1)),
-                Direction::Backward => self.backward(range),
-            };
-            page.map_err(store_error)
-        })
+        Box::pin(async move { self.page_now(range).map_err(store_error) })
     }
 
     fn acknowledged(&self) -> Pending<'_, Seq> {

@@ -10,14 +10,16 @@ use abide_journal::{
     Storage, Watermark, read_full, write_full,
 };
 use abide_model::{
-    Kind, NewEvent, NewSession, Payload, Pending, ReadNote, Recovery, SessionCreated, SessionId,
-    SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store, StoreError,
-    WriterHolder,
+    History, HistoryQuery, Kind, NewEvent, NewSession, Payload, Pending, ReadNote, Recovery,
+    SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
+    SessionWriter, Store, StoreError, WriterHolder,
 };
 
+use crate::changed::ChangedMark;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::error::{storage_error, store_error};
+use crate::history::Progress;
 use crate::keys::{self, Keys};
 use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, short_of, shown};
 use crate::reader::LocalReader;
@@ -47,6 +49,8 @@ pub struct Options {
     pub sealing: Sealing,
     /// A snapshot of the state is taken after so many events, and when a writer closes.
     pub snapshot_every: u64,
+    /// Is told how far the making of an index is.
+    pub progress: Progress,
 }
 
 impl Default for Options {
@@ -56,6 +60,7 @@ impl Default for Options {
             env: Environment::default(),
             sealing: Sealing::default(),
             snapshot_every: 4096,
+            progress: Progress::default(),
         }
     }
 }
@@ -135,11 +140,19 @@ impl LocalStore {
         &self.packs
     }
 
-    fn storage(&self) -> &Arc<dyn Storage> {
+    pub(crate) const fn layout(&self) -> &StoreLayout {
+        &self.layout
+    }
+
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         &self.options.storage
     }
 
-    fn names(&self) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.layout.sessions();
         let mut names = self.storage().list(&dir).map_err(storage_error("list", &dir))?;
         names.retain(|name| short_of(name).is_some());
@@ -161,7 +174,7 @@ impl LocalStore {
 
     /// Whose a session's directory is. Only what is not there counts as never made: whatever else
     /// keeps it from being read is an error.
-    fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
+    pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
         let journal = Journal::new(self.storage().clone(), layout.journal());
         let mark = Watermark::read(&**self.storage(), &layout.watermark())?;
         if let Some(mark) = mark
@@ -189,7 +202,7 @@ impl LocalStore {
     }
 
     /// The directory of a session.
-    fn layout_of(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
+    pub(crate) fn layout_of(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
         let known = |found: &HashMap<_, SessionLayout>| found.get(&id).cloned();
         if let Some(layout) = known(&self.found.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(layout);
@@ -212,7 +225,11 @@ impl LocalStore {
 
     pub(crate) fn reader(&self, id: SessionId) -> Result<LocalReader, StoreError> {
         let layout = self.layout_of(id)?;
-        Ok(LocalReader::new(self.storage().clone(), id, &layout, self.packs.clone()))
+        Ok(self.reader_at(id, &layout))
+    }
+
+    pub(crate) fn reader_at(&self, id: SessionId, layout: &SessionLayout) -> LocalReader {
+        LocalReader::new(self.storage().clone(), id, layout, self.packs.clone())
     }
 
     fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
@@ -383,6 +400,7 @@ impl LocalStore {
             stand: None,
             recovered: None,
             notes: Vec::new(),
+            changed: ChangedMark::new(storage, &self.layout, &layout.dir),
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
             sealer: None,
@@ -508,6 +526,7 @@ impl LocalStore {
             stand: Some(Stand { end: look.end, line: look.line }),
             recovered,
             notes,
+            changed: ChangedMark::new(storage, &self.layout, &layout.dir),
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
             sealer: (self.options.sealing == Sealing::Beside).then(Sealer::default),
@@ -582,6 +601,10 @@ impl Store for LocalStore {
 
     fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
         Box::pin(async move { self.list_now() })
+    }
+
+    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
+        Box::pin(async move { LocalStore::history(self, query) })
     }
 
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {

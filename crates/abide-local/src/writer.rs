@@ -15,6 +15,7 @@ use abide_model::{
     SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
 };
 
+use crate::changed::ChangedMark;
 use crate::environment::Environment;
 use crate::error::store_error;
 use crate::recovery;
@@ -97,6 +98,7 @@ struct Committer {
     snapshots: Snapshots,
     journal_dir: PathBuf,
     stand: Option<Stand>,
+    changed: ChangedMark,
 }
 
 impl Commit for Committer {
@@ -126,7 +128,9 @@ impl Commit for Committer {
             }
         }
         let before = self.appender.end().segment;
+        self.changed.before();
         self.appender.commit(&batch.lines, batch.last, durability)?;
+        self.changed.after();
         let end = self.appender.end();
         if batch.last_line > 0 {
             self.stand = Some(Stand { end, line: end.offset.saturating_sub(batch.last_line) });
@@ -221,6 +225,7 @@ pub(crate) struct Opened {
     pub(crate) object_bytes: usize,
     pub(crate) snapshot_every: u64,
     pub(crate) sealer: Option<Sealer>,
+    pub(crate) changed: ChangedMark,
 }
 
 struct Shared {
@@ -294,6 +299,7 @@ impl LocalWriter {
             journal_dir: opened.journal.dir().to_owned(),
             sealer: opened.sealer,
             stand: opened.stand,
+            changed: opened.changed,
         };
         let queue = CommitQueue::new(staging, committer, end.seq, opened.durable);
         let writer = Self {

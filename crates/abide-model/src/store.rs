@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Epoch, Event, NewEvent, Seq, SessionFields, SessionId, SessionRef, SessionState,
-    Ticket, Timestamp,
+    AppendError, Epoch, Event, History, HistoryQuery, NewEvent, Seq, SessionFields, SessionId,
+    SessionRef, SessionState, Ticket, Timestamp,
 };
 
 /// What a store answers, once it has.
@@ -256,6 +256,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId>;
     /// Every session, newest first.
     fn list(&self) -> Pending<'_, Vec<SessionSummary>>;
+    /// The sessions that fit, with all that was acknowledged before it was asked for.
+    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History>;
     /// Takes a session for writing, waiting so long for another writer to let go.
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>>;
     /// Opens a session for reading.

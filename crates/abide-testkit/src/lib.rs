@@ -4,10 +4,12 @@
 //! Everything is seeded: the same seed gives the same run.
 
 pub mod contract;
+mod history;
 mod memory;
 mod random;
 mod sim;
 
+pub use history::plain_history;
 pub use memory::MemoryStore;
 pub use random::Random;
 pub use sim::{Fault, FaultKind, Lasting, Moment, SimDisk};

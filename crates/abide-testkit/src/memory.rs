@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use abide_model::{
     Acknowledged, Acknowledger, AppendError, Direction, Durability, Epoch, Event, EventPage,
-    EventRange, InputError, Kind, Limits, Lineage, NewEvent, NewSession, OddEvents, Payload,
-    Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
-    SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
-    WriterOpened,
+    EventRange, History, HistoryQuery, InputError, Kind, Limits, Lineage, NewEvent, NewSession,
+    OddEvents, Payload, Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader,
+    SessionRef, SessionState, SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp,
+    WriterHolder, WriterOpened,
 };
 
-use crate::Random;
+use crate::{Random, plain_history};
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -174,6 +174,15 @@ impl Store for MemoryStore {
             let inner = self.lock();
             let summary = |id: &SessionId| SessionSummary { id: *id, short: id.short(6) };
             Ok(inner.sessions.keys().rev().map(summary).collect())
+        })
+    }
+
+    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
+        Box::pin(async move {
+            Once(false).await;
+            let inner = self.lock();
+            let sessions = inner.sessions.iter().map(|(id, kept)| (*id, kept.events.as_slice()));
+            Ok(plain_history(query, sessions))
         })
     }
 

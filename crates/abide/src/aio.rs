@@ -23,8 +23,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abide_model::{
-    Event, EventPage, EventRange, NewEvent, NewSession, SessionId, SessionRef, SessionState,
-    SessionSummary, Ticket,
+    Event, EventPage, EventRange, History, HistoryQuery, NewEvent, NewSession, SessionId,
+    SessionRef, SessionState, SessionSummary, Ticket,
 };
 use blocking::unblock;
 
@@ -62,6 +62,12 @@ impl Store {
     pub async fn open_session(&self, session: SessionRef) -> Result<Session, Error> {
         let store = self.0.clone();
         unblock(move || store.open_session(&session)).await.map(Session::from)
+    }
+
+    /// See [`crate::Store::history`].
+    pub async fn history(&self, query: HistoryQuery) -> Result<History, Error> {
+        let store = self.0.clone();
+        unblock(move || store.history(&query)).await
     }
 
     /// See [`crate::Store::sessions`].

@@ -48,18 +48,19 @@ pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 
 pub use abide_local::{
-    Checked, Environment, Finding, LocalStore, Options, Place, Sealing, Severity,
+    Checked, Environment, Finding, LocalStore, Options, Place, Progress, Sealing, Severity, Step,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
     Acknowledged, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision, Artifact, Block,
     CallId, CallState, Checkpoint, CheckpointState, Compaction, Content, ContextRestored, Core,
-    DependencyResolution, Digest, Direction, Durability, Epoch, Event, EventPage, EventRange, Fact,
-    FileOp, FileState, FileTouch, GitState, InputError, Kind, KnownBlock, LaneId, LaneState,
-    LimitObservation, Limits, Lineage, LogRecord, Manifest, Message, ModelConfiguration, NewEvent,
-    NewSession, ObjectHash, OddEvents, Parent, ParentReason, Payload, ReadNote, Recovery,
-    ResourceSample, Rewind, Seq, SessionFields, SessionId, SessionRef, SessionState, SessionStatus,
+    DependencyResolution, Digest, Direction, Durability, Epoch, Event, EventPage, EventRange,
+    Excerpt, Fact, FileOp, FileState, FileTouch, GitState, History, HistoryEntry, HistoryQuery,
+    InputError, Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits, Lineage, LogRecord,
+    Manifest, Match, Message, ModelConfiguration, NewEvent, NewSession, ObjectHash, OddEvents,
+    Overview, Parent, ParentReason, Payload, ReadNote, Recovery, ResourceSample, Rewind, Search,
+    SearchError, Seq, SessionFields, SessionId, SessionRef, SessionState, SessionStatus,
     SessionSummary, Source, StatusChange, StoreError, TaskChange, TaskCreated, TaskId, TaskState,
-    TaskStatus, TaskStatusChange, Ticket, Timestamp, ToolCall, ToolResult, TurnEnd, TurnNumber,
-    TurnRole, TurnStart, TurnState, Usage, UsageRecord, WriterHolder,
+    TaskStatus, TaskStatusChange, Ticket, Timestamp, ToolCall, ToolResult, Touched, TurnEnd,
+    TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState, Usage, UsageRecord, WriterHolder,
 };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{LocalStore, Options, find_store, store_for_recording};
-use abide_model::{NewSession, SessionId, SessionRef, SessionSummary, Store as StoreTrait};
+use abide_model::{
+    History, HistoryQuery, NewSession, SessionId, SessionRef, SessionSummary, Store as StoreTrait,
+};
 use pollster::block_on;
 
 use crate::{Error, Session, SessionView};
@@ -79,6 +81,11 @@ impl Store {
     pub fn view(&self, session: &SessionRef) -> Result<SessionView, Error> {
         let id = block_on(self.inner.find(session))?;
         Ok(SessionView::new(id, block_on(self.inner.read(id))?))
+    }
+
+    /// The sessions that fit, with what was searched for and where it stands.
+    pub fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
+        Ok(block_on(self.inner.history(query))?)
     }
 
     /// Every session, newest first.

@@ -16,6 +16,7 @@ mod damage;
 mod faults;
 mod fence;
 mod golden;
+mod index;
 mod power;
 mod review;
 mod run;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use abide_local::{Config, Environment, LocalStore, LocalWriter, Options, Sealing, Severity};
+use abide_local::{
+    Config, Environment, LocalStore, LocalWriter, Options, Progress, Sealing, Severity,
+};
 use abide_model::{
     Durability, EventRange, Kind, NewEvent, NewSession, OddEvents, ReadNote, SessionId, SessionRef,
     SessionWriter, Store, StoreError, Timestamp, WriterHolder,
@@ -71,9 +73,11 @@ pub fn options(disk: &SimDisk, seed: u64) -> Options {
                 host: "sim".into(),
                 ..WriterHolder::default()
             },
+            boot: None,
         },
         sealing: Sealing::ByHand,
         snapshot_every: 5,
+        progress: Progress::default(),
     }
 }
 

@@ -244,8 +244,7 @@ mod tests {
             r#"{"kind":"session.status","data":{"status":"completed","summary":"done"}}"#,
             r#"{"kind":"writer.closed","data":{}}"#,
         ]);
-        let overview =
-            Overview::of(|| events.iter().cloned().map(Ok::<_, Infallible>)).unwrap();
+        let overview = Overview::of(|| events.iter().cloned().map(Ok::<_, Infallible>)).unwrap();
         let lineage = Lineage::at(Seq(14), &[(Seq(9), Seq(4))]);
         let mut state = SessionState::default();
         for event in &events {

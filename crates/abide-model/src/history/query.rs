@@ -157,7 +157,9 @@ mod tests {
     fn a_file_is_known_by_its_path_the_end_of_it_or_a_directory_above() {
         let fits = HistoryQuery::fits_file;
         assert!(fits("src/main.rs", "src/main.rs") && fits("main.rs", "src/main.rs"));
-        assert!(fits("src", "src/main.rs") && fits("src/", "src/main.rs") && fits("./src", "./src/a"));
+        assert!(
+            fits("src", "src/main.rs") && fits("src/", "src/main.rs") && fits("./src", "./src/a")
+        );
         assert!(fits("/home/me/project/src/main.rs", "src/main.rs"), "as a shell completes it");
         assert!(!fits("ain.rs", "src/main.rs") && !fits("sr", "src/main.rs") && !fits("", "a"));
     }

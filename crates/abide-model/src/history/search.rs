@@ -109,7 +109,9 @@ impl Search {
         let mut counts = vec![0_usize; self.terms.len()];
         let mut last = 0;
         for (at, (term, place)) in found.iter().enumerate() {
-            while let Some((next, end)) = found.get(last).filter(|(_, end)| end.end <= place.start + width) {
+            while let Some((next, end)) =
+                found.get(last).filter(|(_, end)| end.end <= place.start + width)
+            {
                 let _ = end;
                 if let Some(count) = counts.get_mut(*next) {
                     *count += 1;
@@ -156,8 +158,14 @@ impl Term {
 /// Cuts a part out of a text, on one line.
 fn cut(text: &str, near: usize, width: usize, found: &[(usize, Range<usize>)]) -> Excerpt {
     // A third of the room goes to what stands before.
-    let before: usize =
-        text.get(..near).unwrap_or_default().chars().rev().take(width / 3).map(char::len_utf8).sum();
+    let before: usize = text
+        .get(..near)
+        .unwrap_or_default()
+        .chars()
+        .rev()
+        .take(width / 3)
+        .map(char::len_utf8)
+        .sum();
     let mut start = near - before;
     // Begin with a whole word, where one begins soon.
     if start > 0
@@ -250,7 +258,11 @@ mod tests {
     #[test]
     fn an_excerpt_shows_what_was_found_where_most_of_it_is() {
         assert_eq!(marked("line", "the last line", 80), "the last [line]");
-        let long = format!("line {} the parser\n\n  drops the last line {}", "x ".repeat(200), "y ".repeat(200));
+        let long = format!(
+            "line {} the parser\n\n  drops the last line {}",
+            "x ".repeat(200),
+            "y ".repeat(200)
+        );
         let shown = marked("parser \"last line\"", &long, 60);
         assert!(shown.contains("the [parser] drops the [last line] y"), "{shown}");
         assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");

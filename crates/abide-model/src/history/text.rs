@@ -54,7 +54,8 @@ pub fn searchable(event: &Event) -> Option<String> {
     let of_session = event.kind.as_str().starts_with("session.");
     let mut text = String::new();
     event.data.as_ref()?.each_string(|key, raw| {
-        let wanted = if of_session { OF_A_SESSION.contains(&key) } else { !BOOKKEEPING.contains(&key) };
+        let wanted =
+            if of_session { OF_A_SESSION.contains(&key) } else { !BOOKKEEPING.contains(&key) };
         if !wanted || text.len() > TEXT_BYTES {
             return;
         }
@@ -91,17 +92,29 @@ mod tests {
     #[test]
     fn messages_calls_results_and_titles_are_text_and_machinery_is_not() {
         let cases = [
-            (r#"{"kind":"message.added","data":{"role":"user","content":"fix \"it\"\nnow"}}"#, Some("fix \"it\"\nnow")),
+            (
+                r#"{"kind":"message.added","data":{"role":"user","content":"fix \"it\"\nnow"}}"#,
+                Some("fix \"it\"\nnow"),
+            ),
             (
                 r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"first"},{"type":"tool_call","call":"c1","name":"bash","arguments":{"command":"ls -l"}}]}}"#,
                 Some("first\nbash\nls -l"),
             ),
-            (r#"{"kind":"tool.finished","data":{"call":"c1","ok":true,"result":{"stdout":"two files"}}}"#, Some("two files")),
-            (r#"{"kind":"task.created","data":{"task":"P1","title":"Write the parser"}}"#, Some("P1\nWrite the parser")),
+            (
+                r#"{"kind":"tool.finished","data":{"call":"c1","ok":true,"result":{"stdout":"two files"}}}"#,
+                Some("two files"),
+            ),
+            (
+                r#"{"kind":"task.created","data":{"task":"P1","title":"Write the parser"}}"#,
+                Some("P1\nWrite the parser"),
+            ),
             (r#"{"kind":"x.mine","data":{"deep":[[{"er":"text"}]]}}"#, Some("text")),
             (r#"{"kind":"turn.finished","data":{"status":"done"}}"#, None),
             (r#"{"kind":"x.empty","data":{"n":1,"s":""}}"#, None),
-            (r#"{"kind":"session.status","data":{"status":"completed","summary":"all done"}}"#, Some("all done")),
+            (
+                r#"{"kind":"session.status","data":{"status":"completed","summary":"all done"}}"#,
+                Some("all done"),
+            ),
             (r#"{"kind":"x.odd","data":{"s":"half \ud800 pair"}}"#, Some(r"half \ud800 pair")),
         ];
         for (json, expected) in cases {

@@ -112,7 +112,10 @@ mod tests {
     #[test]
     fn words_are_letters_and_digits_without_case_and_accents() {
         assert_eq!(folded("The parse_line(x2) FAILED!"), ["the", "parse", "line", "x2", "failed"]);
-        assert_eq!(folded("Crème BRÛLÉE naïve e\u{301}tude"), ["creme", "brulee", "naive", "etude"]);
+        assert_eq!(
+            folded("Crème BRÛLÉE naïve e\u{301}tude"),
+            ["creme", "brulee", "naive", "etude"]
+        );
         assert_eq!(folded("日本語 test ไทย"), ["日", "本", "語", "test", "ไ", "ท", "ย"]);
         assert_eq!(folded("=== --- \0 \u{202e}…"), Vec::<String>::new());
         assert_eq!(folded(&"x".repeat(1000)), ["x".repeat(WORD_CHARS)]);

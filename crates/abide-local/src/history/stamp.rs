@@ -1,0 +1,86 @@
+//! The stamp: what `index.db` looked like when we last wrote to it, kept in the file of its lock.
+//!
+//! SQLite has no sums over its pages, so that it would believe what somebody else wrote into them.
+//! Every change of ours goes to SQLite's log first, which has sums, and comes into the file under
+//! our lock, after which its length and time are noted here. A file that looks otherwise was
+//! changed by somebody else and is thrown away.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// What the index's file looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    bytes: u64,
+    seconds: i64,
+    nanoseconds: i64,
+    /// A change of the file had been begun and its end was not noted: whether it is whole must be
+    /// looked at.
+    settling: bool,
+}
+
+/// What a stamp says of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It is as we left it.
+    Same,
+    /// We may have changed it last.
+    Doubtful,
+    /// Somebody else changed it, or it is not there.
+    None,
+}
+
+impl Stamp {
+    /// The file as it is now.
+    pub(super) fn of(index: &Path) -> io::Result<Self> {
+        let file = std::fs::symlink_metadata(index)?;
+        Ok(Self {
+            bytes: file.size(),
+            seconds: file.mtime(),
+            nanoseconds: file.mtime_nsec(),
+            settling: false,
+        })
+    }
+
+    /// Is the file as it was noted?
+    pub(super) fn trust(lock: &Path, index: &Path) -> Trust {
+        let (Some(noted), Ok(now)) = (Self::read(lock), Self::of(index)) else {
+            return Trust::None;
+        };
+        if now == (Self { settling: false, ..noted }) {
+            Trust::Same
+        } else if noted.settling {
+            Trust::Doubtful
+        } else {
+            Trust::None
+        }
+    }
+
+    fn read(lock: &Path) -> Option<Self> {
+        let mut text = String::new();
+        File::open(lock).ok()?.take(1024).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Notes that the file is about to change.
+    pub(super) fn settling(lock: &Path, index: &Path) -> io::Result<()> {
+        Self { settling: true, ..Self::of(index)? }.write(lock)
+    }
+
+    /// Notes how the file is now.
+    pub(super) fn settled(lock: &Path, index: &Path) -> io::Result<()> {
+        Self::of(index)?.write(lock)
+    }
+
+    fn write(self, lock: &Path) -> io::Result<()> {
+        let json = serde_json::to_string(&self)?;
+        let mut file = std::fs::OpenOptions::new().write(true).mode(0o600).open(lock)?;
+        // Padded, and of one length, so that it is written over in place.
+        file.write_all(format!("{json:<159}\n").as_bytes())?;
+        file.sync_data()
+    }
+}

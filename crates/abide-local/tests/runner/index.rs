@@ -1,0 +1,400 @@
+//! The index may be lost, damaged, locked or out of reach: the answers are right all the same, and
+//! the journals are never touched.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_local::{LocalStore, Options};
+use abide_model::{
+    Durability, Event, EventRange, HistoryQuery, NewEvent, NewSession, OddEvents, Overview, Search,
+    SessionId, Store,
+};
+use abide_testkit::{Random, plain_history};
+use pollster::block_on;
+
+struct Fixture {
+    dir: tempfile::TempDir,
+    random: Random,
+}
+
+const WORDS: [&str; 12] = [
+    "parser",
+    "line",
+    "the",
+    "zebra",
+    "résumé",
+    "日本語",
+    "=== RESULT ===",
+    "src/main.rs",
+    "x_y",
+    "panicked",
+    "a\u{202e}b",
+    "\u{0}",
+];
+
+impl Fixture {
+    fn new(seed: u64) -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), random: Random::new(seed) }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join(".abide")
+    }
+
+    fn open(&self) -> LocalStore {
+        LocalStore::init(&self.root(), Options::default()).unwrap()
+    }
+
+    fn text(&mut self) -> String {
+        let words: Vec<&str> = (0..1 + self.random.below(6))
+            .map(|_| WORDS[self.random.below(WORDS.len() as u64) as usize])
+            .collect();
+        serde_json::to_string(&words.join(" ")).unwrap()
+    }
+
+    fn event(&mut self) -> NewEvent {
+        let text = self.text();
+        let json = match self.random.below(11) {
+            0 => r#"{"kind":"turn.started","data":{"agent":"coder"}}"#.to_owned(),
+            1 => r#"{"kind":"turn.finished","data":{"status":"ok","usage":{"input_tokens":3}}}"#
+                .to_owned(),
+            2 => format!(r#"{{"kind":"tool.called","data":{{"call":"c","name":{text}}}}}"#),
+            3 => format!(r#"{{"kind":"tool.finished","data":{{"call":"c","result":{text}}}}}"#),
+            4 => format!(
+                r#"{{"kind":"file.touched","data":{{"path":"src/{}.rs","op":"write"}}}}"#,
+                self.random.below(4)
+            ),
+            5 => format!(r#"{{"kind":"session.updated","data":{{"title":{text}}}}}"#),
+            6 => r#"{"kind":"session.status","data":{"status":"completed"}}"#.to_owned(),
+            7 => {
+                r#"{"kind":"turn.started","data":{"agent":"arbiter","role":"arbiter"},"lane":"b"}"#
+                    .to_owned()
+            }
+            8 => format!(r#"{{"kind":"x.y","data":{{"z":[{text}]}},"turn":1}}"#),
+            _ => format!(r#"{{"kind":"message.added","data":{{"role":"user","content":{text}}}}}"#),
+        };
+        NewEvent::parse(&json).unwrap()
+    }
+
+    /// Sessions come and grow.
+    fn work(&mut self, store: &LocalStore, steps: usize) {
+        for _ in 0..steps {
+            let sessions = block_on(store.list()).unwrap();
+            let id = if sessions.is_empty() || self.random.below(5) == 0 {
+                let text = self.text();
+                block_on(store.create(NewSession::titled(text))).unwrap()
+            } else {
+                sessions[self.random.below(sessions.len() as u64) as usize].id
+            };
+            let writer = block_on(store.write(id, Duration::from_secs(5))).unwrap();
+            for _ in 0..1 + self.random.below(8) {
+                let event = self.event();
+                let _ = writer.append(vec![event], Durability::Buffered, OddEvents::Keep).unwrap();
+            }
+            if self.random.below(6) == 0 {
+                let to = 1 + self.random.below(6);
+                let json = format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#);
+                let rewind = NewEvent::parse(&json).unwrap();
+                let _ = writer.append(vec![rewind], Durability::Buffered, OddEvents::Keep);
+            }
+            // Some writers end without closing, as a crash would.
+            if self.random.below(4) == 0 {
+                block_on(writer.close()).unwrap();
+            }
+        }
+    }
+}
+
+fn events(store: &LocalStore) -> BTreeMap<SessionId, Vec<Event>> {
+    let all = block_on(store.list()).unwrap();
+    all.iter()
+        .map(|session| {
+            let reader = block_on(store.read(session.id)).unwrap();
+            let page = block_on(reader.page(EventRange::ALL.limit(usize::MAX))).unwrap();
+            (session.id, page.events)
+        })
+        .collect()
+}
+
+/// The answers to many questions are those of a look at every event.
+fn assert_right(store: &LocalStore) {
+    let events = events(store);
+    let sessions = || events.iter().map(|(id, events)| (*id, events.as_slice()));
+    let search = |text: &str| Some(Search::parse(text).unwrap());
+    let none = HistoryQuery::default;
+    let mut queries = vec![
+        none(),
+        HistoryQuery { agent: Some("CODER".to_owned()), ..none() },
+        HistoryQuery { file: Some("1.rs".to_owned()), ..none() },
+        HistoryQuery { file: Some("src".to_owned()), search: search("zebra"), ..none() },
+        HistoryQuery { status: vec![abide_model::SessionStatus::Completed], ..none() },
+    ];
+    for text in ["zebra", "resume", "\"the zebra\"", "par* line", "本", "x_y", "result", "main.rs"]
+    {
+        queries.push(HistoryQuery { search: search(text), ..none() });
+    }
+    for query in queries {
+        let expected = plain_history(&query, sessions());
+        let answer = store.history(&query).unwrap();
+        assert_eq!(answer.notes, Vec::<String>::new());
+        let by_id = |history: &abide_model::History| {
+            let mut entries = history.entries.clone();
+            entries.sort_by_key(|entry| entry.id);
+            entries
+        };
+        let (expected_entries, entries) = (by_id(&expected), by_id(&answer));
+        assert_eq!(
+            entries.iter().map(|e| e.id).collect::<Vec<_>>(),
+            expected_entries.iter().map(|e| e.id).collect::<Vec<_>>(),
+            "{query:?}"
+        );
+        for (entry, expected) in entries.iter().zip(&expected_entries) {
+            assert_eq!(entry.overview, expected.overview);
+            assert_eq!(entry.files, expected.files);
+            assert_eq!(entry.match_count, expected.match_count, "{query:?}");
+            let mut touched = expected.touched.clone();
+            touched.sort_by_key(|touched| std::cmp::Reverse(touched.seq));
+            assert_eq!(entry.touched.len(), touched.len());
+            for place in &entry.matches {
+                assert!(expected.matches.contains(place), "{place:?} {:?}", expected.matches);
+            }
+            assert_eq!(entry.matches.is_empty(), expected.matches.is_empty());
+        }
+        if query.search.is_none() {
+            let order: Vec<_> = answer.entries.iter().map(|e| e.overview.updated).collect();
+            assert!(order.is_sorted_by(|a, b| a >= b));
+        }
+    }
+}
+
+/// The bytes of the journals.
+fn journals(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for session in fs::read_dir(root.join("sessions")).unwrap() {
+        for file in fs::read_dir(session.unwrap().path().join("journal")).unwrap() {
+            let path = file.unwrap().path();
+            files.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    files
+}
+
+/// What an index made from nothing has.
+fn rebuilt(root: &Path) -> Vec<String> {
+    fs::remove_file(root.join("index.db")).unwrap();
+    LocalStore::open(root, Options::default()).unwrap().dump_index().unwrap()
+}
+
+#[test]
+fn the_index_answers_as_a_look_at_every_event_does() {
+    for seed in 1..=8 {
+        let mut fixture = Fixture::new(seed);
+        for _ in 0..4 {
+            let store = fixture.open();
+            fixture.work(&store, 8);
+            assert_right(&store);
+        }
+        let dump = fixture.open().dump_index().unwrap();
+        assert!(dump.len() > 20);
+        assert_eq!(dump, rebuilt(&fixture.root()), "seed {seed}");
+    }
+}
+
+#[test]
+fn an_index_that_is_lost_or_damaged_is_made_anew() {
+    let mut fixture = Fixture::new(11);
+    let store = fixture.open();
+    fixture.work(&store, 20);
+    assert_right(&store);
+    let root = fixture.root();
+    let index = root.join("index.db");
+    let whole = store.dump_index().unwrap();
+    let before = journals(&root);
+    let length = fs::metadata(&index).unwrap().len() as usize;
+    let mut damages: Vec<Box<dyn Fn(&mut Random)>> = Vec::new();
+    let at = index.clone();
+    damages.push(Box::new(move |_| fs::remove_file(&at).unwrap()));
+    let at = index.clone();
+    damages.push(Box::new(move |_| fs::write(&at, b"").unwrap()));
+    let at = index.clone();
+    damages.push(Box::new(move |_| fs::write(&at, b"not a database at all").unwrap()));
+    let at = root.join("index.lock");
+    damages.push(Box::new(move |_| fs::remove_file(&at).unwrap()));
+    let at = root.join("index.lock");
+    damages.push(Box::new(move |_| fs::write(&at, b"{}").unwrap()));
+    let at = root.join("index.db-wal");
+    damages.push(Box::new(move |_| fs::write(&at, vec![0xaa; 40_000]).unwrap()));
+    let at = root.join("index.db-shm");
+    damages.push(Box::new(move |_| fs::write(&at, vec![0x55; 32_768]).unwrap()));
+    for _ in 0..60 {
+        let at = index.clone();
+        damages.push(Box::new(move |random| {
+            let mut bytes = fs::read(&at).unwrap();
+            match random.below(3) {
+                0 => bytes.truncate(random.below(length as u64) as usize),
+                1 => {
+                    let start = random.below(bytes.len() as u64) as usize;
+                    let end = (start + 4096).min(bytes.len());
+                    random.fill(&mut bytes[start..end]);
+                }
+                _ => {
+                    let place = random.below(bytes.len() as u64) as usize;
+                    bytes[place] ^= 1 << random.below(8);
+                }
+            }
+            // Timestamps tell a tick of the clock apart, not less.
+            std::thread::sleep(Duration::from_millis(10));
+            fs::write(&at, bytes).unwrap();
+        }));
+    }
+    let mut random = Random::new(5);
+    for (number, damage) in damages.iter().enumerate() {
+        damage(&mut random);
+        let store = LocalStore::open(&root, Options::default()).unwrap();
+        assert_eq!(store.dump_index().unwrap(), whole, "damage {number}");
+    }
+    assert_right(&LocalStore::open(&root, Options::default()).unwrap());
+    assert_eq!(journals(&root), before);
+}
+
+#[test]
+fn an_index_of_another_version_is_made_anew() {
+    let mut fixture = Fixture::new(12);
+    let store = fixture.open();
+    fixture.work(&store, 5);
+    let whole = store.dump_index().unwrap();
+    let index = fixture.root().join("index.db");
+    let mut bytes = fs::read(&index).unwrap();
+    // The user version of an SQLite file is at byte 60.
+    bytes[63] += 1;
+    fs::write(&index, bytes).unwrap();
+    assert_eq!(fixture.open().dump_index().unwrap(), whole);
+}
+
+#[test]
+fn a_session_that_is_taken_away_or_put_back_is_so_in_the_index() {
+    let mut fixture = Fixture::new(13);
+    let store = fixture.open();
+    fixture.work(&store, 12);
+    assert_right(&store);
+    let gone = fs::read_dir(fixture.root().join("sessions")).unwrap().next().unwrap().unwrap();
+    let aside = fixture.dir.path().join("aside");
+    fs::rename(gone.path(), &aside).unwrap();
+    assert_right(&fixture.open());
+    fs::rename(&aside, gone.path()).unwrap();
+    assert_right(&fixture.open());
+}
+
+/// As after a power cut that took buffered events away, and the marks of what had changed.
+#[test]
+fn a_journal_that_lost_its_end_is_read_anew_after_a_boot() {
+    let mut fixture = Fixture::new(14);
+    let store = fixture.open();
+    fixture.work(&store, 10);
+    assert_right(&store);
+    for session in fs::read_dir(fixture.root().join("sessions")).unwrap() {
+        let session = session.unwrap().path();
+        let journal = session.join("journal/00000001.jsonl");
+        let text = fs::read_to_string(&journal).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let kept = lines.len().saturating_sub(2).max(2);
+        fs::write(&journal, lines[..kept].join("\n") + "\n").unwrap();
+        fs::remove_file(session.join("watermark")).unwrap();
+    }
+    let mut options = Options::default();
+    options.env.boot = Some("another boot".to_owned());
+    let store = LocalStore::open(&fixture.root(), options).unwrap();
+    assert_right(&store);
+    assert_eq!(store.dump_index().unwrap(), {
+        fs::remove_file(fixture.root().join("index.db")).unwrap();
+        store.dump_index().unwrap()
+    });
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_answered_from_a_temporary_index() {
+    let mut fixture = Fixture::new(15);
+    let store = fixture.open();
+    fixture.work(&store, 10);
+    let root = fixture.root();
+    let before = journals(&root);
+    // A directory where the index should be cannot be written by anybody, root included.
+    let index = root.join("index.db");
+    fs::create_dir(&index).unwrap();
+    fs::create_dir(root.join("index.db.new")).unwrap();
+    fs::write(root.join("index.db.new/keep"), b"").unwrap();
+    let store = LocalStore::open(&root, Options::default()).unwrap();
+    let history = store.history(&HistoryQuery::default()).unwrap();
+    assert_eq!(history.entries.len(), block_on(store.list()).unwrap().len());
+    assert!(history.notes[0].contains("a temporary one was used"), "{:?}", history.notes);
+    assert_eq!(journals(&root), before);
+}
+
+#[test]
+fn eight_at_once_get_the_right_answers_while_sessions_grow() {
+    let mut fixture = Fixture::new(16);
+    let store = fixture.open();
+    fixture.work(&store, 6);
+    let root = fixture.root();
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for asker in 0..8 {
+            let (root, stop) = (root.clone(), stop.clone());
+            scope.spawn(move || {
+                let mut asked = 0;
+                while asked < 5 || !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let store = LocalStore::open(&root, Options::default()).unwrap();
+                    // A session of its own must be found at once by whoever made it.
+                    let word = format!("word{asker}x{asked}");
+                    let id = block_on(store.create(NewSession::titled(&*word))).unwrap();
+                    let query = HistoryQuery {
+                        search: Some(Search::parse(&word).unwrap()),
+                        ..HistoryQuery::default()
+                    };
+                    let found = store.history(&query).unwrap();
+                    assert_eq!(found.notes, Vec::<String>::new());
+                    assert_eq!(found.entries.iter().map(|e| e.id).collect::<Vec<_>>(), [id]);
+                    asked += 1;
+                }
+            });
+        }
+        let store = fixture.open();
+        fixture.work(&store, 20);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let store = fixture.open();
+    assert_right(&store);
+    assert_eq!(store.dump_index().unwrap(), rebuilt(&root));
+}
+
+#[test]
+fn the_index_is_for_nobody_else_to_read() {
+    let mut fixture = Fixture::new(17);
+    let store = fixture.open();
+    fixture.work(&store, 3);
+    store.update_index().unwrap();
+    for name in ["index.db", "index.lock", "index.db-wal"] {
+        let path = fixture.root().join(name);
+        if let Ok(file) = fs::metadata(&path) {
+            assert_eq!(file.permissions().mode() & 0o777, 0o600, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_overview_of_a_session_is_one_fold_however_it_is_cut() {
+    let mut fixture = Fixture::new(18);
+    let store = fixture.open();
+    fixture.work(&store, 30);
+    for (id, events) in events(&store) {
+        let whole = Overview::of(|| events.iter().cloned().map(Ok::<_, Infallible>)).unwrap();
+        let entry = store.history(&HistoryQuery::default()).unwrap();
+        let entry = entry.entries.into_iter().find(|entry| entry.id == id).unwrap();
+        assert_eq!(entry.overview, whole);
+    }
+}
