@@ -72,10 +72,15 @@ pub(crate) fn append_durably(session: &Session, text: &Text, index: usize) {
 
 /// Appends messages in large batches, and makes them durable at the end.
 pub(crate) fn fill(session: &Session, text: &Text, count: usize) -> Outcome {
-    let mut next = 0;
-    while next < count {
-        let end = count.min(next + BATCH);
-        let durability = if end == count { Durability::Synced } else { Durability::Buffered };
+    fill_from(session, text, 0, count)
+}
+
+/// The same, from another place in the text.
+pub(crate) fn fill_from(session: &Session, text: &Text, first: usize, count: usize) -> Outcome {
+    let (mut next, last) = (first, first + count);
+    while next < last {
+        let end = last.min(next + BATCH);
+        let durability = if end == last { Durability::Synced } else { Durability::Buffered };
         let events: Result<Vec<NewEvent>, _> =
             (next..end).map(|index| message(text, index).try_into()).collect();
         session.append_with(events?, durability, OddEvents::Keep)?.wait()?;

@@ -11,6 +11,7 @@ mod child;
 mod counting;
 mod figure;
 mod fixture;
+mod history;
 mod million;
 mod open;
 mod record;
@@ -61,7 +62,7 @@ enum Child {
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 9] = [
+const GROUPS: [(&str, Measure); 11] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -71,6 +72,8 @@ const GROUPS: [(&str, Measure); 9] = [
     ("read.stream", stream::measure),
     ("verify", verify::measure),
     ("size", size::measure),
+    ("history.search", history::search),
+    ("history.start", history::start),
 ];
 
 fn main() -> Outcome {

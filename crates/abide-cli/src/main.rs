@@ -9,7 +9,10 @@ mod escape;
 mod event_line;
 mod line_reader;
 mod output;
+mod progress;
 mod store;
+mod table;
+mod when;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

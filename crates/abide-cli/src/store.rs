@@ -8,6 +8,7 @@ use abide::{find_store, store_for_recording};
 
 use crate::error::CommandError;
 use crate::output::status;
+use crate::progress;
 
 /// What a command is told by its surroundings rather than by its arguments.
 #[derive(Debug)]
@@ -112,7 +113,8 @@ impl Surroundings {
             None => find_store(&self.current_dir).map(|place| place.store),
         };
         let root = found.ok_or_else(|| abide::Error::NoStore { from: from.clone() })?;
-        Ok(Opened::over(LocalStore::open(&root, Options::default())?))
+        let options = Options { progress: progress::indexing(), ..Options::default() };
+        Ok(Opened::over(LocalStore::open(&root, options)?))
     }
 
     /// The store that is there, or a new one.

@@ -12,6 +12,7 @@
 mod bad_input;
 mod demo;
 mod environment;
+mod history;
 mod kill;
 mod places;
 mod reading;

@@ -70,7 +70,7 @@ impl Index {
         connection.execute_batch(TABLES)?;
         // Larger pieces are sorted in memory before they are merged on disk.
         connection
-            .execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?1)", [16 << 20])?;
+            .execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?1)", [64 << 20])?;
         connection.pragma_update(None, "application_id", APPLICATION)?;
         connection.pragma_update(None, "user_version", VERSION)?;
         Ok(Self { connection })

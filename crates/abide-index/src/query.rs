@@ -15,9 +15,10 @@ use crate::index::overview_of;
 use crate::schema::text_place;
 use crate::{Index, IndexError};
 
-/// So many of the newest places where a search is fulfilled are ranked; older ones are not looked
-/// at. Words that stand nearly everywhere would cost their number otherwise.
-const RANKED: usize = 20_000;
+/// Where not all sessions are asked for, so many of the newest places where a search is fulfilled
+/// are ranked; older ones are not looked at. Words that stand nearly everywhere would cost their
+/// number otherwise.
+const RANKED: usize = 5_000;
 
 /// What the index knows of a question.
 #[derive(Debug, Default)]
@@ -130,9 +131,12 @@ impl Index {
         allowed: Option<HashSet<i64>>,
         limit: usize,
     ) -> Result<Answer, IndexError> {
-        let (found, cut) = self.found(search, allowed)?;
+        let ranked = if limit == usize::MAX { usize::MAX - 1 } else { RANKED };
+        let (found, cut) = self.found(search, allowed, ranked)?;
         let mut ranked: Vec<(i64, Found)> = found.into_iter().collect();
-        ranked.sort_by(|(a_row, a), (b_row, b)| a.best.total_cmp(&b.best).then(b_row.cmp(a_row)));
+        ranked.sort_by(|(a_row, a), (b_row, b)| {
+            a.best.total_cmp(&b.best).then(b.count.cmp(&a.count)).then(b_row.cmp(a_row))
+        });
         let mut answer = Answer { cut, ..Answer::default() };
         let mut find = self
             .connection
@@ -160,6 +164,7 @@ impl Index {
         &self,
         search: &Search,
         allowed: Option<HashSet<i64>>,
+        most: usize,
     ) -> Result<(HashMap<i64, Found>, bool), IndexError> {
         let filter = if let Some(allowed) = allowed {
             let allowed = Arc::new(allowed);
@@ -173,17 +178,22 @@ impl Index {
         } else {
             ""
         };
+        // To weigh the beginning of a word, all that begin so would be gathered a second time. Such
+        // a search is ranked by how often it is fulfilled.
+        let begun = search.terms().iter().any(|term| term.prefix);
+        let rank = if begun { "0.0" } else { "bm25(texts)" };
         let sql = format!(
-            "SELECT rowid, bm25(texts) FROM texts WHERE texts MATCH ?1 {filter}
+            "SELECT rowid, {rank} FROM texts WHERE texts MATCH ?1 {filter}
              ORDER BY rowid DESC LIMIT ?2"
         );
         let mut find = self.connection.prepare(&sql)?;
-        let mut rows = find.query(params![to_fts5(search), RANKED as i64 + 1])?;
+        let mut rows =
+            find.query(params![to_fts5(search), i64::try_from(most).map_or(-1, |most| most + 1)])?;
         let mut found: HashMap<i64, Found> = HashMap::new();
         let mut count = 0;
         while let Some(row) = rows.next()? {
             count += 1;
-            if count > RANKED {
+            if count > most {
                 break;
             }
             let (session, seq) = text_place(row.get(0)?);
@@ -198,7 +208,7 @@ impl Index {
                 entry.hits.truncate(HITS);
             }
         }
-        Ok((found, count > RANKED))
+        Ok((found, count > most))
     }
 
     fn session(&self, row: &Row<'_>) -> Result<Option<IndexedSession>, IndexError> {

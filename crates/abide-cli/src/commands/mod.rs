@@ -5,6 +5,7 @@ mod demo;
 mod demo_agent;
 mod doctor;
 mod export;
+mod history;
 mod init;
 mod new;
 mod record;
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     Init(init::Init),
     New(new::New),
     Record(record::Record),
+    History(history::History),
     Tail(tail::Tail),
     Export(export::Export),
     Doctor(doctor::Doctor),
@@ -34,6 +36,7 @@ impl Command {
             Self::Init(init) => init.run(surroundings),
             Self::New(new) => new.run(surroundings),
             Self::Record(record) => record.run(surroundings),
+            Self::History(history) => history.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),

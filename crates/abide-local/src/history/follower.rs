@@ -120,8 +120,11 @@ fn write_all(
     total: usize,
     progress: &Progress,
 ) -> Result<(), FollowError> {
-    let mut tally =
-        Tally { step: Step { sessions: 0, of: total, events: 0 }, told: Instant::now() };
+    let mut tally = Tally {
+        step: Step { sessions: 0, of: total, events: 0 },
+        told: Instant::now(),
+        telling: false,
+    };
     let mut pieces = pieces.into_iter();
     // Nothing is begun for sessions that have nothing new.
     while let Some(first) = pieces.find(|piece| !tally.count(piece, progress)) {
@@ -147,6 +150,10 @@ fn write_all(
         }
         update.commit()?;
     }
+    if tally.telling {
+        // Whoever was told of the middle is told of the end.
+        progress.tell(Step { sessions: total, ..tally.step });
+    }
     Ok(())
 }
 
@@ -154,6 +161,7 @@ fn write_all(
 struct Tally {
     step: Step,
     told: Instant,
+    telling: bool,
 }
 
 impl Tally {
@@ -164,6 +172,7 @@ impl Tally {
         self.step.events += events;
         if self.told.elapsed() > Duration::from_millis(100) {
             self.told = Instant::now();
+            self.telling = true;
             progress.tell(self.step);
         }
         true

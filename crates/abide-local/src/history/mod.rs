@@ -69,6 +69,8 @@ impl std::fmt::Debug for Progress {
 const WAIT: Duration = Duration::from_secs(60);
 /// A log longer than this is brought into the index's file.
 const LOG_BYTES: u64 = 8 << 20;
+/// So many excerpts are read for an answer, or one for each session of it.
+const EXCERPTS: usize = 24;
 /// Characters of an excerpt.
 const EXCERPT: usize = 160;
 
@@ -144,7 +146,7 @@ impl LocalStore {
             let mut history = History { more: Some(answer.more), ..History::default() };
             if answer.cut {
                 history.notes.push(
-                    "these words stand nearly everywhere; only the newest places were ranked"
+                    "these words stand in very many places, of which the newest were looked at; further words narrow it, and no limit looks at all"
                         .to_owned(),
                 );
             }
@@ -392,10 +394,16 @@ impl LocalStore {
         answer: Answer,
         history: &mut History,
     ) -> Result<(), IndexError> {
+        // The best place of each session, and more where few sessions fit.
+        let mut more = EXCERPTS.saturating_sub(answer.sessions.len());
         for session in answer.sessions {
             let mut matches = Vec::new();
             if let Some(search) = &query.search {
-                for seq in &session.hits {
+                for (rank, seq) in session.hits.iter().enumerate() {
+                    if rank > 0 {
+                        let Some(less) = more.checked_sub(1) else { break };
+                        more = less;
+                    }
                     matches.extend(self.found(index, search, &session, *seq)?);
                 }
             }

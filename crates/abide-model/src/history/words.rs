@@ -42,37 +42,59 @@ pub fn words(text: &str) -> impl Iterator<Item = Word> + '_ {
 /// takes in.
 #[must_use]
 pub fn folded_words(text: &str, limit: usize) -> String {
-    let mut folded = String::with_capacity(text.len().min(limit) + 8);
-    if text.is_ascii() {
-        // Most text is, and for it none of the tables is needed.
-        for word in text.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
-            let word = word.get(..WORD_CHARS).unwrap_or(word);
-            if word.is_empty() {
-                continue;
-            }
-            if folded.len() + word.len() >= limit {
-                break;
-            }
-            if !folded.is_empty() {
-                folded.push(' ');
-            }
-            folded.extend(word.iter().map(|byte| char::from(byte.to_ascii_lowercase())));
-        }
-        return folded;
-    }
-    for word in words(text) {
-        if word.folded.is_empty() {
-            continue;
-        }
-        if folded.len() + word.folded.len() >= limit {
+    let mut out = Folded { bytes: Vec::with_capacity(text.len().min(limit) + 1), limit };
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if out.bytes.len() >= out.limit {
             break;
         }
-        if !folded.is_empty() {
-            folded.push(' ');
+        if byte.is_ascii() && !byte.is_ascii_alphanumeric() {
+            at += 1;
+            continue;
         }
-        folded.push_str(&word.folded);
+        // Up to the next character that is no letter in any script: for most text this is one
+        // word of ASCII, for which none of the tables is needed.
+        let rest = bytes.get(at..).unwrap_or_default();
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
+        let length = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len());
+        let run = rest.get(..length).unwrap_or_default();
+        if run.is_ascii() {
+            out.push(run.get(..WORD_CHARS).unwrap_or(run));
+        } else {
+            for word in words(text.get(at..at + length).unwrap_or_default()) {
+                out.push(word.folded.as_bytes());
+            }
+        }
+        at += length;
     }
-    folded
+    String::from_utf8(out.bytes).unwrap_or_default()
+}
+
+struct Folded {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Folded {
+    /// Takes a word in, in lower case; nothing more once one was too long for the limit.
+    fn push(&mut self, word: &[u8]) {
+        if word.is_empty() {
+            return;
+        }
+        if self.bytes.len().saturating_add(word.len()) >= self.limit {
+            self.limit = 0;
+            return;
+        }
+        if !self.bytes.is_empty() {
+            self.bytes.push(b' ');
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(word);
+        if let Some(word) = self.bytes.get_mut(start..) {
+            word.make_ascii_lowercase();
+        }
+    }
 }
 
 fn fold(word: &str) -> String {

@@ -1,0 +1,347 @@
+//! `abide history`: the sessions of a store, listed, filtered and searched.
+
+use std::collections::BTreeMap;
+
+use abide::{
+    HistoryEntry, HistoryQuery, Match, Search, SessionStatus, Store, Timestamp, Touched, Usage,
+};
+use serde::Serialize;
+
+use crate::error::CommandError;
+use crate::escape;
+use crate::output::{Output, status};
+use crate::store::Surroundings;
+use crate::table::{Cell, Colour, Table};
+use crate::when::{When, ago};
+
+/// List sessions, and find anything ever said in them
+///
+/// Without a search, the sessions in which something happened last come first; with one, those
+/// that fit best, each with the text around what was found and the turn in which it stands.
+/// Filters combine: a session is listed when all of them fit.
+///
+/// A search is made of words, beginnings of words (`pars*`) and phrases ("in quotes"); all of them
+/// must stand in one message, tool call, result or title. A word with punctuation in it, such as
+/// parse_line or src/main.rs, is a phrase of its parts. Case and accents do not matter.
+///
+/// On a terminal this is a table. Elsewhere it is one line a session, with tabs between: short id,
+/// time of the last event, status, agent, turns, tokens, files changed, title. Places that were
+/// found follow on lines that begin with a tab.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide history                                  the latest sessions
+  abide history --search 'parser \"last line\"'    who said that, and where
+  abide history --file src/main.rs               who touched that file
+  abide history --status failed --since 7d --json")]
+pub(crate) struct History {
+    /// At most so many; 0 for all
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// In this state; may be given more than once
+    #[arg(long, value_name = "STATUS", value_parser = status_of)]
+    status: Vec<SessionStatus>,
+    /// In which this was said
+    #[arg(long, value_name = "TEXT", value_parser = Search::parse)]
+    search: Option<Search>,
+    /// Which touched this file: its path, the end of its path, or a directory
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+    /// In which this agent worked
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// With this label: NAME or NAME=VALUE
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    /// In which something happened since: 2026-11-15, 2026-11-15T01:20:00Z, 90m, 3d, 2w, yesterday
+    #[arg(long, value_name = "TIME")]
+    since: Option<When>,
+    /// Which were made until then; a day counts to its end
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
+    /// A JSON array of objects
+    #[arg(long)]
+    json: bool,
+}
+
+fn status_of(text: &str) -> Result<SessionStatus, String> {
+    let names = ["pending", "running", "idle", "interrupted", "completed", "failed"];
+    let parsed = serde_json::from_value(serde_json::Value::String(text.to_lowercase()));
+    parsed.map_err(|_| format!("it is one of: {}", names.join(", ")))
+}
+
+impl History {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let now = jiff::Timestamp::now();
+        let query = HistoryQuery {
+            limit: (self.limit > 0).then_some(self.limit),
+            status: self.status,
+            search: self.search,
+            file: self.file,
+            agent: self.agent,
+            label: self.label,
+            since: self.since.map(|since| since.first(now)),
+            until: self.until.map(|until| until.last(now)),
+        };
+        let found = ask(&opened.store, &query)?;
+        let mut out = Output::stdout();
+        if self.json {
+            let rows: Vec<Row<'_>> = found.entries.iter().map(Row::of).collect();
+            let json = serde_json::to_string_pretty(&rows).unwrap_or_default();
+            json.lines().try_for_each(|line| out.json(line))?;
+        } else if out.is_terminal() {
+            table(&found.entries, now, &mut out)?;
+        } else {
+            plain(&found.entries, &mut out)?;
+        }
+        out.flush()?;
+        found.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
+        if found.entries.is_empty() {
+            status(nothing(&query, &opened.place()));
+        } else if let Some(more @ 1..) = found.more {
+            let plural = if more == 1 { "" } else { "s" };
+            status(format_args!("{more} more session{plural}; `--limit 0` shows all"));
+        }
+        Ok(())
+    }
+}
+
+fn ask(store: &Store, query: &HistoryQuery) -> Result<abide::History, CommandError> {
+    Ok(store.history(query)?)
+}
+
+fn nothing(query: &HistoryQuery, place: &str) -> String {
+    if *query == (HistoryQuery { limit: query.limit, ..HistoryQuery::default() }) {
+        format!("There is no session yet in {place}")
+    } else {
+        format!("No session in {place} fits")
+    }
+}
+
+/// A session as JSON.
+#[derive(Serialize)]
+struct Row<'a> {
+    id: String,
+    short: &'a str,
+    title: Option<&'a str>,
+    status: &'static str,
+    agent: Option<&'a str>,
+    model: Option<&'a str>,
+    created: Timestamp,
+    updated: Timestamp,
+    duration_ms: i64,
+    turns: u64,
+    messages: u64,
+    tool_calls: u64,
+    files: u64,
+    usage: &'a Usage,
+    labels: &'a BTreeMap<String, String>,
+    workspace: Option<&'a str>,
+    request: Option<&'a str>,
+    summary: Option<&'a str>,
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    match_count: Option<u64>,
+    #[serde(skip_serializing_if = "<[Match]>::is_empty")]
+    matches: &'a [Match],
+    #[serde(skip_serializing_if = "<[Touched]>::is_empty")]
+    touched: &'a [Touched],
+}
+
+impl<'a> Row<'a> {
+    fn of(entry: &'a HistoryEntry) -> Self {
+        let overview = &entry.overview;
+        Self {
+            id: entry.id.to_string(),
+            short: &entry.short,
+            title: overview.fields.title.as_deref(),
+            status: overview.status.as_str(),
+            agent: overview.fields.agent.as_deref(),
+            model: overview.fields.model.as_deref(),
+            created: overview.created,
+            updated: overview.updated,
+            duration_ms: overview.updated.as_millis() - overview.created.as_millis(),
+            turns: overview.turns,
+            messages: overview.messages,
+            tool_calls: overview.tool_calls,
+            files: entry.files,
+            usage: &overview.usage,
+            labels: &overview.fields.labels,
+            workspace: overview.fields.workspace.as_deref(),
+            request: overview.request.as_deref(),
+            summary: overview.summary.as_deref(),
+            reason: overview.reason.as_deref(),
+            match_count: (entry.match_count > 0).then_some(entry.match_count),
+            matches: &entry.matches,
+            touched: &entry.touched,
+        }
+    }
+}
+
+/// What to call a session: its title, else the first line of what was asked of it.
+fn title(entry: &HistoryEntry) -> String {
+    let overview = &entry.overview;
+    let request = || overview.request.as_deref().and_then(|text| text.trim().lines().next());
+    let title = overview.fields.title.as_deref().filter(|title| !title.trim().is_empty());
+    escape::text(title.or_else(request).unwrap_or_default()).into_owned()
+}
+
+fn agent(entry: &HistoryEntry) -> String {
+    escape::text(entry.overview.fields.agent.as_deref().unwrap_or_default()).into_owned()
+}
+
+fn tokens(entry: &HistoryEntry) -> u64 {
+    let usage = &entry.overview.usage;
+    usage.input_tokens.saturating_add(usage.output_tokens)
+}
+
+/// Where a place is, for people.
+fn place(place: &Match) -> String {
+    let turn = match (&place.turn, &place.agent) {
+        (Some(turn), Some(agent)) => format!("turn {turn} ({})", escape::text(agent)),
+        (Some(turn), None) => format!("turn {turn}"),
+        (None, _) => format!("event {}", place.seq),
+    };
+    let rewound = if place.live { "" } else { ", rewound" };
+    format!("{turn}{rewound}")
+}
+
+fn touched(file: &Touched) -> String {
+    let op = serde_json::to_value(file.op).unwrap_or_default();
+    let times = if file.count > 1 { format!(" × {}", file.count) } else { String::new() };
+    let turn = file.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
+    let agent = file.agent.as_ref().map(|agent| format!(" ({})", escape::text(agent)));
+    format!(
+        "{} {}{times}{turn}{}",
+        op.as_str().unwrap_or_default(),
+        escape::text(&file.path),
+        agent.unwrap_or_default()
+    )
+}
+
+fn plain(entries: &[HistoryEntry], out: &mut Output) -> Result<(), CommandError> {
+    for entry in entries {
+        let overview = &entry.overview;
+        out.line(format_args!(
+            "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+            entry.short,
+            overview.updated,
+            overview.status.as_str(),
+            agent(entry),
+            overview.turns,
+            tokens(entry),
+            entry.files,
+            title(entry)
+        ))?;
+        for found in &entry.matches {
+            let excerpt = escape::text(&found.excerpt.text);
+            out.line(format_args!("\t@{}\t{}\t{excerpt}", found.seq, place(found)))?;
+        }
+        for file in &entry.touched {
+            out.line(format_args!("\t@{}\t{}", file.seq, touched(file)))?;
+        }
+    }
+    Ok(())
+}
+
+const fn colour(status: SessionStatus) -> Colour {
+    match status {
+        SessionStatus::Running => Colour::Cyan,
+        SessionStatus::Completed => Colour::Green,
+        SessionStatus::Failed => Colour::Red,
+        SessionStatus::Interrupted => Colour::Yellow,
+        SessionStatus::Pending | SessionStatus::Idle => Colour::Plain,
+    }
+}
+
+fn table(
+    entries: &[HistoryEntry],
+    now: jiff::Timestamp,
+    out: &mut Output,
+) -> Result<(), CommandError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let mut table =
+        Table::new(["ID", "UPDATED", "STATUS", "AGENT", "TURNS", "TOKENS", "FILES", "TITLE"])
+            .right([4, 5, 6]);
+    for entry in entries {
+        let overview = &entry.overview;
+        let count = |count: u64| if count == 0 { "-".to_owned() } else { short_number(count) };
+        table.row([
+            Cell::new(entry.short.clone(), Colour::Bold),
+            Cell::plain(ago(overview.updated, now)),
+            Cell::new(overview.status.as_str().to_owned(), colour(overview.status)),
+            Cell::plain(agent(entry)),
+            Cell::plain(count(overview.turns)),
+            Cell::plain(count(tokens(entry))),
+            Cell::plain(count(entry.files)),
+            Cell::plain(title(entry)),
+        ]);
+        for found in &entry.matches {
+            table.note(&format!("{}: ", place(found)), &marked(found));
+        }
+        let left = entry.match_count.saturating_sub(entry.matches.len() as u64);
+        if left > 0 && !entry.matches.is_empty() {
+            table.note("", &[(format!("and in {left} more"), Colour::Dim)]);
+        }
+        for file in &entry.touched {
+            table.note("", &[(touched(file), Colour::Plain)]);
+        }
+    }
+    table.lines().into_iter().try_for_each(|line| out.line(line))
+}
+
+/// An excerpt in parts, what was found in a colour of its own.
+fn marked(found: &Match) -> Vec<(String, Colour)> {
+    let mut parts = Vec::new();
+    let text = &found.excerpt.text;
+    let mut done = 0;
+    let part = |range: std::ops::Range<usize>| {
+        escape::text(text.get(range).unwrap_or_default()).into_owned()
+    };
+    for place in &found.excerpt.found {
+        parts.push((part(done..place.start), Colour::Plain));
+        parts.push((part(place.clone()), Colour::Found));
+        done = place.end;
+    }
+    parts.push((part(done..text.len()), Colour::Plain));
+    parts
+}
+
+/// A count in four characters or so: 950, 1.2k, 12k, 3.4M.
+fn short_number(count: u64) -> String {
+    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+    for (size, unit) in units {
+        if count >= size {
+            let (whole, tenth) = (count / size, count % size * 10 / size);
+            return if whole >= 10 || tenth == 0 {
+                format!("{whole}{unit}")
+            } else {
+                format!("{whole}.{tenth}{unit}")
+            };
+        }
+    }
+    count.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_short() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1k"),
+            (1234, "1.2k"),
+            (56_789, "56k"),
+            (3_450_000, "3.4M"),
+        ];
+        for (count, shown) in cases {
+            assert_eq!(short_number(count), shown);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A table on a terminal: columns as wide as what is in them, the last one cut to fit.
+
+use std::fmt::Write;
+
+use unicode_width::UnicodeWidthChar;
+
+/// How a text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+    /// What was searched for.
+    Found,
+}
+
+impl Colour {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Red => "31",
+            Self::Green => "32",
+            Self::Yellow => "33",
+            Self::Cyan => "36",
+            Self::Found => "1;33",
+        }
+    }
+}
+
+/// A text in a column.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    colour: Colour,
+}
+
+impl Cell {
+    pub(crate) const fn new(text: String, colour: Colour) -> Self {
+        Self { text, colour }
+    }
+
+    pub(crate) const fn plain(text: String) -> Self {
+        Self::new(text, Colour::Plain)
+    }
+}
+
+enum Line<const N: usize> {
+    Row([Cell; N]),
+    Note(Vec<(String, Colour)>),
+}
+
+/// Rows, with notes below them.
+pub(crate) struct Table<const N: usize> {
+    heading: [&'static str; N],
+    right: Vec<usize>,
+    lines: Vec<Line<N>>,
+    width: usize,
+    coloured: bool,
+}
+
+/// No column but the last is wider than this.
+const WIDEST: usize = 24;
+
+impl<const N: usize> Table<N> {
+    /// For the terminal at stdout.
+    pub(crate) fn new(heading: [&'static str; N]) -> Self {
+        let width = rustix::termios::tcgetwinsize(std::io::stdout())
+            .ok()
+            .map(|size| usize::from(size.ws_col))
+            .filter(|width| *width >= 40);
+        let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self::of_width(heading, width.unwrap_or(120), coloured)
+    }
+
+    fn of_width(heading: [&'static str; N], width: usize, coloured: bool) -> Self {
+        Self { heading, right: Vec::new(), lines: Vec::new(), width, coloured }
+    }
+
+    /// These columns are numbers.
+    pub(crate) fn right(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+        self.right.extend(columns);
+        self
+    }
+
+    pub(crate) fn row(&mut self, cells: [Cell; N]) {
+        self.lines.push(Line::Row(cells));
+    }
+
+    /// A line below the last row.
+    pub(crate) fn note(&mut self, label: &str, parts: &[(String, Colour)]) {
+        let mut note = vec![(format!("    {label}"), Colour::Dim)];
+        note.extend(parts.iter().cloned());
+        self.lines.push(Line::Note(note));
+    }
+
+    /// The lines, cut to the width of the terminal.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut widths: [usize; N] = self.heading.map(width);
+        for line in &self.lines {
+            if let Line::Row(cells) = line {
+                for (widest, cell) in widths.iter_mut().zip(cells) {
+                    *widest = (*widest).max(width(&cell.text)).min(WIDEST);
+                }
+            }
+        }
+        let heading = self.heading.map(|text| Cell::new(text.to_owned(), Colour::Dim));
+        let mut lines = vec![self.shown_row(&heading, &widths)];
+        for line in &self.lines {
+            lines.push(match line {
+                Line::Row(cells) => self.shown_row(cells, &widths),
+                Line::Note(parts) => self.shown_parts(parts),
+            });
+        }
+        lines
+    }
+
+    fn shown_row(&self, cells: &[Cell; N], widths: &[usize; N]) -> String {
+        let mut parts = Vec::with_capacity(2 * N);
+        for (column, (cell, wanted)) in cells.iter().zip(widths).enumerate() {
+            if column + 1 == N {
+                parts.push((cell.text.clone(), cell.colour));
+                break;
+            }
+            let text = cut(&cell.text, *wanted);
+            let room = " ".repeat(wanted.saturating_sub(width(&text)));
+            if self.right.contains(&column) {
+                parts.push((room, Colour::Plain));
+                parts.push((text, cell.colour));
+                parts.push(("  ".to_owned(), Colour::Plain));
+            } else {
+                parts.push((text, cell.colour));
+                parts.push((format!("{room}  "), Colour::Plain));
+            }
+        }
+        self.shown_parts(&parts)
+    }
+
+    fn shown_parts(&self, parts: &[(String, Colour)]) -> String {
+        let mut left = self.width;
+        let mut line = String::new();
+        for (text, colour) in parts {
+            let text = cut(text, left);
+            left -= width(&text);
+            if text.is_empty() {
+                continue;
+            }
+            let code = colour.code();
+            // Writing to a string does not fail.
+            let _ = if self.coloured && !code.is_empty() {
+                write!(line, "\x1b[{code}m{text}\x1b[0m")
+            } else {
+                write!(line, "{text}")
+            };
+        }
+        line.trim_end().to_owned()
+    }
+}
+
+fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// As much of a text as fits, with `…` where something is left out.
+fn cut(text: &str, most: usize) -> String {
+    if width(text) <= most {
+        return text.to_owned();
+    }
+    let mut room = most.saturating_sub(1);
+    let mut kept = String::new();
+    for c in text.chars() {
+        let wide = c.width().unwrap_or(0);
+        if wide > room {
+            break;
+        }
+        room -= wide;
+        kept.push(c);
+    }
+    if most > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_fit_what_is_in_them_and_the_last_is_cut() {
+        let mut table = Table::of_width(["ID", "N", "TITLE"], 30, false).right([1]);
+        let plain = |text: &str| Cell::plain(text.to_owned());
+        table.row([plain("日本"), plain("7"), plain("a title that is far too long")]);
+        table.note("turn 1: ", &[("some text that is too long as well".to_owned(), Colour::Found)]);
+        table.row([plain("b"), plain("123"), plain("short")]);
+        assert_eq!(
+            table.lines(),
+            [
+                "ID      N  TITLE",
+                "日本    7  a title that is fa…",
+                "    turn 1: some text that is…",
+                "b     123  short",
+            ]
+        );
+        table.coloured = true;
+        assert!(table.lines()[2].contains("\x1b[1;33msome text that is…\x1b[0m"));
+    }
+}

@@ -1,0 +1,210 @@
+//! `abide history`: listed, filtered, searched, and right whatever happens to the index.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use abide::{LocalStore, Options};
+use serde_json::Value;
+
+use crate::environment::TestEnvironment;
+
+const FIRST: [&str; 7] = [
+    r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
+    r#"{"kind":"message.added","data":{"role":"user","content":"The parser drops the last line"}}"#,
+    r#"{"kind":"tool.called","data":{"call":"c1","name":"edit","arguments":{"path":"src/parse.rs"}}}"#,
+    r#"{"kind":"file.touched","data":{"path":"src/parse.rs","op":"write"}}"#,
+    r#"{"kind":"tool.finished","data":{"call":"c1","ok":true,"result":"two lines changed"}}"#,
+    r#"{"kind":"turn.finished","data":{"status":"ok","usage":{"input_tokens":1200,"output_tokens":34}}}"#,
+    r#"{"kind":"session.status","data":{"status":"completed","summary":"fixed"}}"#,
+];
+const SECOND: [&str; 1] =
+    [r#"{"kind":"message.added","data":{"role":"user","content":"Write a haiku about zebras"}}"#];
+
+fn recorded() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.record(&["--key", "a", "--title", "Fix the parser"], &FIRST).success();
+    env.record(&["--key", "b"], &SECOND).success();
+    env
+}
+
+fn rows(env: &TestEnvironment, args: &[&str]) -> Vec<Value> {
+    let done = env.run(&[&["history", "--json"], args].concat()).success();
+    serde_json::from_str(done.stdout()).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+fn titles(env: &TestEnvironment, args: &[&str]) -> Vec<String> {
+    rows(env, args)
+        .iter()
+        .map(|row| row["title"].as_str().or(row["request"].as_str()).unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn json_is_an_array_of_objects() {
+    let env = recorded();
+    let rows = rows(&env, &[]);
+    assert_eq!(rows.len(), 2);
+    let row = &rows[1];
+    for field in ["id", "short", "title", "status", "agent", "created", "updated", "turns"] {
+        assert!(row.get(field).is_some(), "{field}");
+    }
+    assert_eq!(row["title"], "Fix the parser");
+    assert_eq!(row["status"], "completed");
+    assert_eq!(row["turns"], 1);
+    assert_eq!(row["tool_calls"], 1);
+    assert_eq!(row["files"], 1);
+    assert_eq!(row["usage"]["input_tokens"], 1200);
+    assert_eq!(row["request"], "The parser drops the last line");
+    assert_eq!(row["summary"], "fixed");
+    assert!(row["id"].as_str().unwrap().len() == 36);
+    // What it calls a session, the other commands know.
+    env.run(&["tail", row["short"].as_str().unwrap()]).success();
+}
+
+#[test]
+fn filters_combine() {
+    let env = recorded();
+    let (fix, haiku) = ("Fix the parser", "Write a haiku about zebras");
+    assert_eq!(titles(&env, &[]), [haiku, fix]);
+    assert_eq!(titles(&env, &["--limit", "1"]), [haiku]);
+    assert_eq!(titles(&env, &["--limit", "0"]), [haiku, fix]);
+    assert_eq!(titles(&env, &["--status", "completed"]), [fix]);
+    assert_eq!(titles(&env, &["--status", "completed", "--status", "pending"]), [haiku, fix]);
+    assert_eq!(titles(&env, &["--agent", "coder"]), [fix]);
+    assert_eq!(titles(&env, &["--file", "parse.rs", "--search", "lines"]), [fix]);
+    assert_eq!(titles(&env, &["--file", "parse.rs", "--search", "zebras"]), [""; 0]);
+    assert_eq!(titles(&env, &["--since", "1h"]), [haiku, fix]);
+    assert_eq!(titles(&env, &["--since", "2100-01-01"]), [""; 0]);
+    assert_eq!(titles(&env, &["--until", "yesterday"]), [""; 0]);
+    assert_eq!(titles(&env, &["--until", "today"]), [haiku, fix]);
+    let none = env.run(&["history", "--agent", "nobody"]).success();
+    assert_eq!(none.stdout(), "");
+    assert!(none.stderr.ends_with("fits\n"), "{none:?}");
+}
+
+#[test]
+fn a_search_shows_the_text_and_the_turn() {
+    let env = recorded();
+    let found = rows(&env, &["--search", "\"last line\" pars*"]);
+    assert_eq!(found.len(), 1);
+    let place = &found[0]["matches"][0];
+    assert_eq!(place["turn"], 1);
+    assert_eq!(place["agent"], "coder");
+    assert_eq!(place["kind"], "message.added");
+    assert_eq!(place["excerpt"]["text"], "The parser drops the last line");
+    assert_eq!(place["excerpt"]["found"][0]["start"], 4);
+    let plain = env.run(&["history", "--search", "lines"]).success();
+    let lines: Vec<&str> = plain.stdout().lines().collect();
+    assert_eq!(lines.len(), 2, "{plain:?}");
+    let cells: Vec<&str> = lines[0].split('\t').collect();
+    assert_eq!(cells[2..], ["completed", "", "1", "1234", "1", "Fix the parser"]);
+    assert_eq!(lines[1], "\t@7\tturn 1 (coder)\ttwo lines changed");
+    let touched = env.run(&["history", "--file", "src"]).success();
+    assert!(
+        touched.stdout().ends_with("\t@6\twrite src/parse.rs, turn 1 (coder)\n"),
+        "{touched:?}"
+    );
+}
+
+#[test]
+fn what_is_typed_wrong_is_told() {
+    let env = recorded();
+    for (args, told) in [
+        (["--status", "done"], "it is one of: pending, running"),
+        (["--since", "soon"], "a time is 2026-11-15"),
+        (["--search", "++"], "there is no word in \"++\""),
+        (["--limit", "-1"], "unexpected argument"),
+    ] {
+        let done = env.run(&[&["history"], &args[..]].concat()).failure(2);
+        assert!(done.stderr.contains(told), "{done:?}");
+    }
+    let elsewhere = TestEnvironment::new();
+    let none = elsewhere.run(&["history"]).failure(1);
+    assert!(none.stderr.contains("there is no abide store"), "{none:?}");
+    elsewhere.run(&["init"]).success();
+    let empty = elsewhere.run(&["history"]).success();
+    assert!(empty.stderr.contains("There is no session yet"), "{empty:?}");
+    assert_eq!(elsewhere.run(&["history", "--json"]).success().stdout(), "[]\n");
+}
+
+#[test]
+fn hostile_text_is_searched_and_escaped() {
+    let env = TestEnvironment::new();
+    let hostile = r#"{"kind":"message.added","data":{"role":"user","content":"\u001b[31mzebra\u0000 === RESULT === \u202e OR AND NEAR(\" *"}}"#;
+    env.record(&["--title", "\u{1b}]0;x\u{7}title"], &[hostile]).success();
+    for search in ["zebra", "\"=== RESULT ===\"", "OR", "NEAR(", "zebra*", "' OR 1=1 --"] {
+        let done = env.run(&["history", "--search", search]);
+        let text = String::from_utf8(done.out.clone()).unwrap();
+        assert!(
+            done.code == 0 && !text.contains(['\u{1b}', '\0', '\u{202e}']),
+            "{search} {done:?}"
+        );
+    }
+    assert_eq!(rows(&env, &["--search", "near"]).len(), 1);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_answered_all_the_same() {
+    let env = recorded();
+    let store = env.project().join(".abide");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o500)).unwrap();
+    let root = rustix::process::geteuid().is_root();
+    let done = env.run(&["history", "--search", "zebras"]).success();
+    assert_eq!(done.stdout().lines().count(), 2);
+    // Root writes where it likes.
+    assert!(root || done.stderr.contains("a temporary one was used"), "{done:?}");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::create_dir(store.join("index.db.new")).unwrap();
+    fs::write(store.join("index.db.new/x"), b"").unwrap();
+    let _ = fs::remove_file(store.join("index.db"));
+    let done = env.run(&["history", "--search", "zebras"]).success();
+    assert_eq!(done.stdout().lines().count(), 2);
+    assert!(done.stderr.contains("a temporary one was used"), "{done:?}");
+}
+
+/// A process is killed while it brings the index up to date, again and again.
+#[test]
+fn an_index_whose_makers_are_killed_is_what_a_rebuild_gives() {
+    let full = std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full");
+    let kills = if full { 200 } else { 12 };
+    let env = TestEnvironment::new();
+    let text = "the parser drops the last line of every file it is given ".repeat(20);
+    let message =
+        format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#);
+    let mut random = 7_u64;
+    let mut killed = 0;
+    let mut round = 0;
+    while killed < kills {
+        round += 1;
+        assert!(round < 20 * kills, "it is always done before it is killed");
+        for session in 0..3 {
+            let turn = r#"{"kind":"turn.started","data":{"agent":"coder"}}"#;
+            let mut lines = vec![turn];
+            lines.extend(std::iter::repeat_n(message.as_str(), 120));
+            let key = format!("s{}", (round + session) % 7);
+            env.record(&["--key", &key], &lines).success();
+        }
+        // Now and then it is made from nothing.
+        if round % 10 == 0 {
+            let _ = fs::remove_file(env.project().join(".abide/index.db"));
+        }
+        let mut child =
+            env.command(&["history"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        std::thread::sleep(Duration::from_micros(500 + random % 25_000));
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        killed += i32::from(status.code().is_none());
+    }
+    let root = env.project().join(".abide");
+    let dump = || LocalStore::open(&root, Options::default()).unwrap().dump_index().unwrap();
+    let kept = dump();
+    fs::remove_file(root.join("index.db")).unwrap();
+    assert_eq!(kept, dump());
+    assert!(kept.len() > 10_000);
+    println!("{killed} killed of {round}");
+}
