@@ -3,7 +3,7 @@
 use abide::{Block, Content, Event, Fact, KnownBlock};
 use jiff::tz::TimeZone;
 
-use crate::escape;
+use abide_transcript::escape;
 
 /// No more of a text than this is looked at for an excerpt.
 const LOOK: usize = 2000;

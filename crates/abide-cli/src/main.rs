@@ -5,7 +5,6 @@
 
 mod commands;
 mod error;
-mod escape;
 mod event_line;
 mod line_reader;
 mod output;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use crate::error::CommandError;
-use crate::escape;
+use abide_transcript::escape;
 
 /// Takes the data of a command.
 pub(crate) struct Output {

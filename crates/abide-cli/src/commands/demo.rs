@@ -18,7 +18,7 @@ use abide::{
 
 use crate::commands::demo_agent::FATAL_CALL;
 use crate::error::{CommandError, at};
-use crate::escape;
+use abide_transcript::escape;
 use crate::event_line::excerpt;
 use crate::output::Output;
 

@@ -4,7 +4,7 @@ use abide::{Finding, SessionId, Severity};
 use serde::Serialize;
 
 use crate::error::{CommandError, at, on_one_line};
-use crate::escape;
+use abide_transcript::escape;
 use crate::output::{Output, status};
 use crate::store::{Opened, Surroundings};
 

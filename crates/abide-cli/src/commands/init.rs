@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use abide::{LocalStore, ObjectHash, Options};
 
 use crate::error::{CommandError, at};
-use crate::escape;
+use abide_transcript::escape;
 use crate::output::Output;
 use crate::store::{NAME, Surroundings};
 

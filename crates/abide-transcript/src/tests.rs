@@ -1,0 +1,4 @@
+//! Whole transcripts: what is written is read back, whatever was recorded.
+
+mod generate;
+mod transcript;
