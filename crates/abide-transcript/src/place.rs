@@ -48,6 +48,15 @@ impl Places {
         self.next_of(event, event.fact().ok().as_ref())
     }
 
+    /// Passes over an event that a rewind took out of the lineage: its turn's number stays used.
+    pub fn pass(&mut self, event: &Event) {
+        if event.kind == Kind::TURN_STARTED
+            && let Ok(Fact::TurnStarted(start)) = event.fact()
+        {
+            self.last = self.last.max(start.turn.or(event.turn).unwrap_or(self.last.next()));
+        }
+    }
+
     /// The place of the next event, whose data was read already.
     pub(crate) fn next_of(&mut self, event: &Event, fact: Option<&Fact>) -> Place {
         let named = match fact {

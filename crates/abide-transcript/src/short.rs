@@ -65,6 +65,12 @@ pub(crate) fn name(text: &str) -> String {
     if plain { text.to_owned() } else { format!("\"{}\"", visible_start(text, 80)) }
 }
 
+/// With a capital letter in front.
+pub(crate) fn capital(word: &str) -> String {
+    let mut rest = word.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 /// `1 file`, `2 files`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })

@@ -354,7 +354,7 @@ fn label(
 ) -> String {
     let what = match fact {
         Some(Fact::Message(message)) => {
-            let role = capital(&message.role);
+            let role = short::capital(&short::name(&message.role));
             match pointer.rsplit('/').next().unwrap_or_default() {
                 "content" | "text" => role,
                 "thinking" => format!("{role}, thinking"),
@@ -366,7 +366,7 @@ fn label(
             let name = called.map_or_else(|| "Call".to_owned(), |call| short::name(&call.name));
             format!("{name} {}", path(pointer))
         }
-        Some(Fact::SessionStatus(_)) => capital(&path(pointer)),
+        Some(Fact::SessionStatus(_)) => short::capital(&path(pointer)),
         _ => format!("{} {}", event.kind, path(pointer)),
     };
     match &event.lane {
@@ -378,14 +378,4 @@ fn label(
 fn path(pointer: &str) -> String {
     let path = pointer.trim_start_matches('/').replace('/', ".");
     if path.is_empty() { "text".to_owned() } else { short::name(&path) }
-}
-
-/// With a capital letter in front.
-fn capital(name: &str) -> String {
-    let name = short::name(name);
-    let mut rest = name.chars();
-    match rest.next() {
-        Some(first) => first.to_uppercase().chain(rest).collect(),
-        None => name,
-    }
 }
