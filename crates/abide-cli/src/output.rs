@@ -49,6 +49,13 @@ impl Output {
     }
 }
 
+/// How many characters a line of the terminal at stdout has; none where there is no terminal, or
+/// where it is too narrow to care.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width >= 40)
+}
+
 /// Says how it goes, on stderr.
 pub(crate) fn status(text: impl Display) {
     say("", &text);

@@ -86,7 +86,7 @@ impl Rendering for Html {
         let around = around(item);
         match &item.what {
             What::TurnStarted { number, agent, role } => {
-                let arbiter = if *role == TurnRole::Arbiter {
+                let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
                     " <span class=\"soft\">arbiter</span>"
                 } else {
                     ""

@@ -88,7 +88,11 @@ impl Rendering for Markdown {
         }
         match &item.what {
             What::TurnStarted { number, agent, role } => {
-                let arbiter = if *role == TurnRole::Arbiter { " (arbiter)" } else { "" };
+                let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
+                    " (arbiter)"
+                } else {
+                    ""
+                };
                 let _ = writeln!(out, "\n### Turn {number}: {}{arbiter}{rewound}", inline(agent));
             }
             What::Decided { choice, reason } => {

@@ -169,7 +169,7 @@ impl Outline {
                     CallOutline {
                         call: short::start(&call.call.0, NAME),
                         name: short::start(&call.name, NAME),
-                        target: short::start(&target(call.arguments.as_deref()), NAME),
+                        target: short::start(&target(call.arguments.as_deref()).text, NAME),
                         at: event.at,
                         turn: place.turn,
                         shown: false,

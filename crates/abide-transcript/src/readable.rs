@@ -1,5 +1,7 @@
 //! Recorded JSON as readable text.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
 /// JSON that is shorter stays on one line.
@@ -25,6 +27,24 @@ pub(crate) fn text(json: &RawValue) -> String {
         return texts.join("\n");
     }
     if raw == "null" { String::new() } else { indented(raw) }
+}
+
+/// Arguments as text, one under the other, without the one that is told elsewhere; none where
+/// that is all.
+pub(crate) fn fields(json: &RawValue, told: Option<&str>) -> Option<String> {
+    let inner = serde_json::from_str::<String>(json.get()).ok();
+    let raw = inner.as_deref().unwrap_or(json.get());
+    let Ok(fields) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(raw) else {
+        return (told.is_none() && inner.is_none()).then(|| text(json));
+    };
+    let mut out = String::new();
+    for (name, value) in fields.iter().filter(|(name, _)| Some(name.as_str()) != told) {
+        let value = text(value);
+        let value = value.strip_suffix('\n').unwrap_or(&value);
+        let between = if value.contains('\n') { "\n" } else { " " };
+        out.push_str(&format!("{name}:{between}{value}\n"));
+    }
+    (!out.is_empty()).then_some(out)
 }
 
 /// JSON with line breaks and indentation, its tokens as they are. Numbers of any size, doubled
@@ -85,6 +105,16 @@ pub(crate) fn indented(raw: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_stand_one_under_the_other() {
+        let of = |json: &str, told| fields(&RawValue::from_string(json.to_owned()).unwrap(), told);
+        let edit = r#"{"path":"a.rs","old":"x\ny","new":"z","n":1e999}"#;
+        assert_eq!(of(edit, Some("path")).unwrap(), "n: 1e999\nnew: z\nold:\nx\ny\n");
+        assert_eq!(of(r#"{"path":"a.rs"}"#, Some("path")), None);
+        assert_eq!(of("{}", None), None);
+        assert_eq!(of("[1,2]", None).unwrap(), "[1,2]");
+    }
 
     #[test]
     fn json_is_read_as_what_it_says() {

@@ -9,7 +9,7 @@ pub(crate) fn duration(millis: i64) -> String {
     let millis = millis.max(0);
     let seconds = millis / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, _) if millis < 10_000 && millis % 1000 != 0 => {
+        (0, 0, _) if millis < 10_000 && millis % 1000 >= 100 => {
             format!("{}.{}s", seconds, millis % 1000 / 100)
         }
         (0, 0, seconds) => format!("{seconds}s"),
@@ -98,6 +98,7 @@ mod tests {
         let cases = [
             (-5, "0s"),
             (0, "0s"),
+            (42, "0s"),
             (420, "0.4s"),
             (5000, "5s"),
             (59_999, "59s"),

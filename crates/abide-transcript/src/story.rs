@@ -9,7 +9,6 @@ use std::collections::{BTreeSet, VecDeque};
 use abide_model::{
     Block, Content, Event, Fact, KnownBlock, Lineage, Message, TaskStatus, ToolCall, TurnNumber,
 };
-use serde_json::value::RawValue;
 
 use crate::item::{Call, Item, Outcome, Part, What};
 use crate::note::note;
@@ -276,13 +275,12 @@ impl Story {
 
 fn call(fact: &ToolCall) -> Call {
     let target = target(fact.arguments.as_deref());
-    let said = |json: &RawValue| json.get().len() <= target.len() + 32 || json.get() == target;
-    let arguments = fact.arguments.as_deref().filter(|json| !said(json));
+    let arguments = fact.arguments.as_deref().filter(|json| json.get() != target.text);
     Call {
         call: fact.call.0.clone(),
         name: fact.name.clone(),
-        arguments: arguments.map(readable::text),
-        target,
+        arguments: arguments.and_then(|json| readable::fields(json, target.field.as_deref())),
+        target: target.text,
         observed: fact.observed,
         outcome: Outcome::Unknown,
     }

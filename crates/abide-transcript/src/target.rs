@@ -24,32 +24,41 @@ const NAMES: [&str; 14] = [
 /// Arguments longer than this are not read for it.
 const LOOK: usize = 64 << 10;
 
-/// The target of a call with these arguments; empty where there is none.
-pub(crate) fn target(arguments: Option<&RawValue>) -> String {
-    let Some(arguments) = arguments.map(RawValue::get) else {
-        return String::new();
+/// What a call was about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Empty where nothing says it.
+    pub(crate) text: String,
+    /// The argument that says it; none where all of them do.
+    pub(crate) field: Option<String>,
+}
+
+/// The target of a call with these arguments.
+pub(crate) fn target(arguments: Option<&RawValue>) -> Target {
+    let Some(arguments) = arguments.map(RawValue::get).filter(|json| json.len() <= LOOK) else {
+        return Target::default();
     };
-    if arguments.len() > LOOK {
-        return String::new();
-    }
+    let whole = |text| Target { text, field: None };
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
-        return arguments.to_owned();
+        return whole(arguments.to_owned());
     };
     // Some agents record the arguments as the JSON text that the model gave.
     let value = match &value {
         Value::String(text) => serde_json::from_str(text).unwrap_or(value),
         _ => value,
     };
-    match &value {
-        Value::Object(fields) => {
-            let named = NAMES.iter().find_map(|name| fields.get(*name));
-            match named.or_else(|| fields.values().next().filter(|_| fields.len() == 1)) {
-                Some(value) => plain(value),
-                None if fields.is_empty() => String::new(),
-                None => arguments.to_owned(),
-            }
-        }
-        other => plain(other),
+    let Value::Object(fields) = &value else {
+        return whole(plain(&value));
+    };
+    let named = NAMES.iter().copied().find(|name| fields.contains_key(*name));
+    let only = || fields.keys().next().filter(|_| fields.len() == 1).map(String::as_str);
+    match named.or_else(only) {
+        Some(name) => Target {
+            text: fields.get(name).map(plain).unwrap_or_default(),
+            field: Some(name.to_owned()),
+        },
+        None if fields.is_empty() => Target::default(),
+        None => whole(arguments.to_owned()),
     }
 }
 
@@ -70,12 +79,12 @@ mod tests {
 
     #[test]
     fn a_call_is_about_its_command_its_path_or_what_it_has() {
-        let of = |json: &str| target(Some(&RawValue::from_string(json.to_owned()).unwrap()));
+        let of = |json: &str| target(Some(&RawValue::from_string(json.to_owned()).unwrap())).text;
         assert_eq!(of(r#"{"timeout":5,"command":["cargo","test"]}"#), "cargo test");
         assert_eq!(of(r#"{"content":"…","path":"src/x.rs"}"#), "src/x.rs");
         assert_eq!(of(r#""{\"command\":\"ls\"}""#), "ls");
         assert_eq!(of(r#"{"n":1}"#), "1");
         assert_eq!(of(r#"{"a":1,"b":2}"#), r#"{"a":1,"b":2}"#);
-        assert_eq!(of("{}") + &target(None), "");
+        assert_eq!(of("{}") + &target(None).text, "");
     }
 }

@@ -127,6 +127,7 @@ impl Text {
                 (
                     sign,
                     millis
+                        .filter(|millis| *millis >= 100)
                         .map(|millis| format!("  {}", short::duration(millis)))
                         .unwrap_or_default(),
                 )
@@ -171,7 +172,8 @@ impl Text {
         for line in &lines {
             let mut visible = String::new();
             visible::write(&mut visible, line);
-            let _ = writeln!(out, "    {}", self.paint(Look::Faint, &visible));
+            let line = format!("    {}", self.paint(Look::Faint, &visible));
+            let _ = writeln!(out, "{}", line.trim_end());
         }
         let all = text.split('\n').count();
         let more = if all > lines.len() {
@@ -262,7 +264,11 @@ impl Rendering for Text {
         let mut blank_behind = false;
         match &item.what {
             What::TurnStarted { number, agent, role } => {
-                let arbiter = if *role == TurnRole::Arbiter { " (arbiter)" } else { "" };
+                let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
+                    " (arbiter)"
+                } else {
+                    ""
+                };
                 let agent = escape::text(&short::start(agent, 80)).into_owned();
                 self.heading(
                     &mut out,

@@ -8,6 +8,7 @@ mod export;
 mod init;
 mod new;
 mod record;
+mod show;
 mod tail;
 
 use crate::error::CommandError;
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     Init(init::Init),
     New(new::New),
     Record(record::Record),
+    Show(show::Show),
     Tail(tail::Tail),
     Export(export::Export),
     Doctor(doctor::Doctor),
@@ -34,6 +36,7 @@ impl Command {
             Self::Init(init) => init.run(surroundings),
             Self::New(new) => new.run(surroundings),
             Self::Record(record) => record.run(surroundings),
+            Self::Show(show) => show.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),

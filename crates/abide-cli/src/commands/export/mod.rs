@@ -1,18 +1,20 @@
-//! `abide export`: a whole session as JSON.
+//! `abide export`: a whole session, for programs or for people.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+mod json;
+mod page;
+mod target;
 
-use abide::{EventRange, ReadNote, SessionFields, SessionId, SessionRef, SessionView, Timestamp};
-use serde::Serialize;
-use tempfile::NamedTempFile;
+use std::path::PathBuf;
 
-use crate::error::{CommandError, at};
+use abide::{ReadNote, SessionRef, SessionView};
+use abide_transcript::{Html, Markdown};
+
+use self::target::Target;
+use crate::error::CommandError;
 use crate::output::{Output, status, warning};
 use crate::store::{SessionArg, Surroundings};
 
-/// Write a whole session as JSON: every event in order, its data as it was recorded
+/// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
 /// Where something is damaged, all that can be read is written, a warning says what is lost, and
 /// the exit code is 1.
@@ -20,11 +22,13 @@ use crate::store::{SessionArg, Surroundings};
 #[command(after_help = "\
 Examples:
   abide export | jq 'select(.kind == \"message.added\") | .data'
-  abide export abc123 --format json -o session.json")]
+  abide export abc123 --format json -o session.json
+  abide export --format html -o session.html
+  abide export --format markdown | less")]
 pub(crate) struct Export {
     #[command(flatten)]
     session: SessionArg,
-    /// One event a line, or one document
+    /// In which form
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
     /// Write to this file, which appears when it is whole [default: stdout]
@@ -38,16 +42,24 @@ enum Format {
     Json,
     /// {"seq":…,"at":…,"kind":…,"data":{…}}, one a line
     Jsonl,
+    /// Text that reads well and from which every event can be read back
+    Transcript,
+    /// Markdown; what a rewind took back is left out, as in html
+    Markdown,
+    /// One page that needs nothing else, without scripts
+    Html,
 }
 
-/// The session of a document.
-#[derive(Serialize)]
-struct About {
-    id: SessionId,
-    created: Timestamp,
-    status: &'static str,
-    #[serde(flatten)]
-    fields: SessionFields,
+impl Format {
+    fn write(self, view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
+        match self {
+            Self::Json => json::document(view, to),
+            Self::Jsonl => json::lines(view, to),
+            Self::Transcript => page::transcript(view, to),
+            Self::Markdown => page::rendered(view, Markdown::new(), to),
+            Self::Html => page::rendered(view, Html::new(), to),
+        }
+    }
 }
 
 impl Export {
@@ -55,21 +67,12 @@ impl Export {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
-        let notes = match &self.output {
-            None => {
-                let mut target = Target::Stdout(Output::stdout());
-                let notes = write(&view, self.format, &mut target)?;
-                target.finish()?;
-                notes
-            }
-            Some(path) => {
-                let path = surroundings.absolute(path);
-                let mut target = Target::file(path)?;
-                let notes = write(&view, self.format, &mut target)?;
-                target.finish()?;
-                notes
-            }
+        let mut target = match &self.output {
+            None => Target::Stdout(Output::stdout()),
+            Some(path) => Target::file(surroundings.absolute(path))?,
         };
+        let notes = self.format.write(&view, &mut target)?;
+        target.finish()?;
         let mut damaged = false;
         for note in &notes {
             match note {
@@ -87,77 +90,5 @@ impl Export {
             .with_hint("`abide doctor` says what is lost"));
         }
         Ok(())
-    }
-}
-
-fn write(
-    view: &SessionView,
-    format: Format,
-    target: &mut Target,
-) -> Result<Vec<ReadNote>, CommandError> {
-    if format == Format::Json {
-        let core = view.state()?.core;
-        let about = About {
-            id: view.id(),
-            created: core.created,
-            status: core.status.as_str(),
-            fields: core.fields,
-        };
-        let about = serde_json::to_string(&about).unwrap_or_default();
-        target.line(&format!("{{\"session\":{about},\"events\":["))?;
-    }
-    let mut events = view.events(EventRange::ALL);
-    let mut next = events.next().transpose()?;
-    while let Some(event) = next {
-        next = events.next().transpose()?;
-        let mut line = event.to_json();
-        if format == Format::Json && next.is_some() {
-            line.push(',');
-        }
-        target.line(&line)?;
-    }
-    if format == Format::Json {
-        target.line("]}")?;
-    }
-    Ok(events.notes().to_vec())
-}
-
-/// Where the export goes.
-enum Target {
-    Stdout(Output),
-    File { path: PathBuf, file: BufWriter<NamedTempFile> },
-}
-
-impl Target {
-    /// A file that is not there until [`Target::finish`].
-    fn file(path: PathBuf) -> Result<Self, CommandError> {
-        let dir = path.parent().unwrap_or(Path::new("/"));
-        let file = NamedTempFile::new_in(dir).map_err(at("create a file in", dir))?;
-        Ok(Self::File { path, file: BufWriter::new(file) })
-    }
-
-    fn line(&mut self, line: &str) -> Result<(), CommandError> {
-        match self {
-            Self::Stdout(out) => out.json(line),
-            Self::File { path, file } => file
-                .write_all(line.as_bytes())
-                .and_then(|()| file.write_all(b"\n"))
-                .map_err(at("write", path.as_path())),
-        }
-    }
-
-    fn finish(self) -> Result<(), CommandError> {
-        match self {
-            Self::Stdout(mut out) => out.flush(),
-            Self::File { path, file } => {
-                let file = file
-                    .into_inner()
-                    .map_err(|error| at("write", path.as_path())(error.into_error()))?;
-                let sync = |file: &File| file.sync_all();
-                sync(file.as_file()).map_err(at("sync", path.as_path()))?;
-                file.persist(&path).map_err(|error| at("create", path.as_path())(error.error))?;
-                Ok(())
-            }
-        }
     }
 }
