@@ -26,13 +26,14 @@ const STYLE: &str = include_str!("html.css");
 
 /// Renders a page.
 #[derive(Debug, Default)]
-pub struct Html {}
+#[non_exhaustive]
+pub struct Html;
 
 impl Html {
     /// A page that begins.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self
     }
 }
 
@@ -292,7 +293,9 @@ fn call(out: &mut String, call: &Call, rewound: &str, around: &str) {
         let _ = write!(head, " <code>{}</code>", escaped(&short::start(&call.target, 300)));
     }
     let took = match &call.outcome {
-        Outcome::Ended { millis: Some(millis), .. } => short::duration(*millis),
+        Outcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
+            short::duration(*millis)
+        }
         Outcome::Ended { .. } => String::new(),
         Outcome::Unknown => "outcome unknown".to_owned(),
     };

@@ -50,7 +50,7 @@ impl Rendering for Markdown {
         rows.push(("Extent", summary.counts().join(", ")));
         let _ = writeln!(out, "| | |\n| --- | --- |");
         for (name, value) in rows {
-            let _ = writeln!(out, "| {name} | {} |", cell(&value));
+            let _ = writeln!(out, "| {name} | {} |", inline(&value));
         }
         if let Some(text) = &summary.summary {
             let _ = writeln!(out, "\n{}", said(text));
@@ -183,7 +183,9 @@ fn call_line(call: &Call) -> String {
     let target = short::start(&call.target, 200);
     let target = if target.is_empty() { String::new() } else { format!(" {}", code(&target)) };
     let took = match &call.outcome {
-        Outcome::Ended { millis: Some(millis), .. } => format!(" ({})", short::duration(*millis)),
+        Outcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
+            format!(" ({})", short::duration(*millis))
+        }
         Outcome::Ended { .. } => String::new(),
         Outcome::Unknown => " (outcome unknown)".to_owned(),
     };
@@ -252,18 +254,12 @@ fn code(text: &str) -> String {
 fn inline(text: &str) -> String {
     let mut out = String::new();
     for c in short::visible_start(text, 400).chars() {
-        if c.is_ascii_punctuation()
-            && !matches!(c, ',' | '.' | ':' | '/' | '-' | '(' | ')' | '\'' | '"' | '?' | '%')
-        {
+        if "\\`*_{}[]<>#+!|~&".contains(c) {
             out.push('\\');
         }
         out.push(c);
     }
     out
-}
-
-fn cell(text: &str) -> String {
-    inline(text)
 }
 
 /// What somebody said, as the Markdown that it mostly is, with nothing in it that acts.

@@ -166,3 +166,33 @@ fn end_line(bytes: &[u8]) -> Option<(usize, usize)> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outline::Outline;
+
+    /// A transcript of one chunk with these lines in it and a right sum.
+    fn transcript(lines: &str, last: u64) -> String {
+        let mut text = format!("=== TASK ===\n{FORMAT}\n{lines}");
+        chunk::close(&mut text, Seq(last), &Outline::default(), &ChunkSum::default());
+        text
+    }
+
+    #[test]
+    fn a_right_sum_does_not_make_it_right() {
+        let one = "@1 1970-01-01T00:00:00.000Z a {}\n";
+        let two = "@2 1970-01-01T00:00:00.000Z a {}\n";
+        let reason = |lines: &str, last| {
+            parse(transcript(lines, last).as_bytes()).map_err(|error| error.reason)
+        };
+        assert_eq!(reason(&format!("{one}{two}"), 2).unwrap().len(), 2);
+        assert_eq!(reason(&format!("{two}{one}"), 1), Err(ParseReason::OutOfOrder));
+        assert_eq!(reason(&format!("{one}{one}"), 1), Err(ParseReason::OutOfOrder));
+        assert_eq!(reason(one, 2), Err(ParseReason::OutOfOrder));
+        assert_eq!(reason("@1 nonsense\n", 1), Err(ParseReason::NotAnEvent));
+        assert_eq!(reason(&format!("{one}x:\n    left over\n"), 1), Err(ParseReason::NotAnEvent));
+        let error = parse(transcript("a line\n@1 nonsense\n", 1).as_bytes()).unwrap_err();
+        assert_eq!(error.offset, 47);
+    }
+}

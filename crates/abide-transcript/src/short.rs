@@ -4,6 +4,9 @@ use abide_model::Timestamp;
 
 use crate::visible;
 
+/// A call that took fewer milliseconds took no time.
+pub(crate) const WORTH_TELLING: i64 = 100;
+
 /// `1h 30m`, `1m 30s`, `5s`, `0.4s`.
 pub(crate) fn duration(millis: i64) -> String {
     let millis = millis.max(0);

@@ -127,7 +127,7 @@ impl Text {
                 (
                     sign,
                     millis
-                        .filter(|millis| *millis >= 100)
+                        .filter(|millis| *millis >= short::WORTH_TELLING)
                         .map(|millis| format!("  {}", short::duration(millis)))
                         .unwrap_or_default(),
                 )

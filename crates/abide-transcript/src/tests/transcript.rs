@@ -135,6 +135,48 @@ fn a_session_reads_like_a_story() {
 }
 
 #[test]
+fn a_turn_over_several_chunks_counts_all_its_calls() {
+    let call = r#"{"kind":"tool.called","data":{"call":"c","name":"bash"}}"#;
+    let text = write(&session(&[
+        r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
+        call,
+        r#"{"kind":"session.status","data":{"status":"idle"}}"#,
+        call,
+        r#"{"kind":"turn.finished","data":{}}"#,
+    ]));
+    assert!(text.contains("--- Turn 1: coder ---\nStatus: going on\nTool Calls: 1\n"), "{text}");
+    assert!(text.contains("Status: finished\nDuration: 6s\nTool Calls: 2\n"), "{text}");
+}
+
+#[test]
+fn parallel_turns_keep_the_order_of_the_journal() {
+    let events = session(&[
+        r#"{"kind":"turn.started","lane":"a","data":{"agent":"one"}}"#,
+        r#"{"kind":"turn.started","lane":"b","data":{"agent":"two"}}"#,
+        r#"{"kind":"message.added","lane":"a","data":{"role":"assistant","content":"A"}}"#,
+        r#"{"kind":"message.added","lane":"b","data":{"role":"assistant","content":"B"}}"#,
+        r#"{"kind":"message.added","lane":"a","data":{"role":"assistant","content":"C"}}"#,
+        r#"{"kind":"turn.finished","lane":"a","data":{}}"#,
+        r#"{"kind":"turn.finished","lane":"b","data":{}}"#,
+    ]);
+    let text = write(&events);
+    assert_eq!(parse(text.as_bytes()).unwrap(), events);
+    let headings: Vec<_> = text.lines().filter(|line| line.starts_with("--- ")).collect();
+    assert_eq!(
+        headings,
+        [
+            "--- Turn 1: one ---",
+            "--- Turn 2: two ---",
+            "--- Turn 1: one ---",
+            "--- Turn 2: two (continued) ---",
+            "--- Turn 1: one (continued) ---",
+            "--- Turn 2: two ---",
+        ]
+    );
+    assert!(text.contains("Assistant (lane b):\n    B\n"), "{text}");
+}
+
+#[test]
 fn a_writer_takes_each_event_once() {
     let events = session(&[r#"{"kind":"x.a","data":{}}"#; 3]);
     let mut writer = TranscriptWriter::new();
