@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use abide::StoreError;
 
-use crate::escape;
+use abide_transcript::escape;
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]

@@ -1,9 +1,11 @@
 //! An event as one readable line: when, where in the session, what.
 
 use abide::{Block, Content, Event, Fact, KnownBlock};
+use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
-use crate::escape;
+use crate::clock::day_and_time;
+use crate::output::terminal_width;
 
 /// No more of a text than this is looked at for an excerpt.
 const LOOK: usize = 2000;
@@ -23,26 +25,12 @@ impl EventLines {
 
     /// For the terminal at stdout and the user's time zone.
     pub(crate) fn for_terminal() -> Self {
-        let width = rustix::termios::tcgetwinsize(std::io::stdout())
-            .ok()
-            .map(|size| usize::from(size.ws_col))
-            .filter(|width| *width >= 40);
-        Self::new(TimeZone::system(), width.unwrap_or(120))
+        Self::new(TimeZone::system(), terminal_width().unwrap_or(120))
     }
 
     /// The line of an event, harmless to a terminal.
     pub(crate) fn line(&self, event: &Event) -> String {
-        let at = jiff::Timestamp::from_millisecond(event.at.as_millis()).unwrap_or_default();
-        let at = at.to_zoned(self.zone.clone());
-        let time = format!(
-            "{}-{:02}-{:02} {:02}:{:02}:{:02}",
-            at.year(),
-            at.month(),
-            at.day(),
-            at.hour(),
-            at.minute(),
-            at.second()
-        );
+        let time = day_and_time(&self.zone, event.at);
         let head = format!("{time} {:>5}  {:<16} ", event.seq, event.kind);
         cut(&format!("{head}{}", excerpt(event)), self.width)
     }

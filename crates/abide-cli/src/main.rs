@@ -3,12 +3,13 @@
 //! Reads the command line and the environment, runs one command, and turns its end into an exit
 //! code: 0 done, 1 failed, 2 usage, 3 broken pipe, 4 cancelled, 255 a bug.
 
+mod clock;
 mod commands;
 mod error;
-mod escape;
 mod event_line;
 mod line_reader;
 mod output;
+mod pager;
 mod progress;
 mod store;
 mod table;
@@ -43,6 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   abide demo                     see a session survive a kill -9
   echo '{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"hello\"}}' | abide record
+  abide show                     the session as a story
   abide tail                     what was recorded last
   abide doctor                   is everything as it was recorded?";
 
@@ -65,6 +67,8 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
             .filter(|dir| dir.is_absolute())
             .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share")))
             .map(|data| data.join("abide")),
+        pager: set("PAGER").map(|pager| pager.to_string_lossy().into_owned()),
+        colours: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
     };
     arguments.command.run(&surroundings)
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use crate::error::CommandError;
-use crate::escape;
+use abide_transcript::escape;
 
 /// Takes the data of a command.
 pub(crate) struct Output {
@@ -47,6 +47,13 @@ impl Output {
     pub(crate) fn flush(&mut self) -> Result<(), CommandError> {
         Ok(self.out.flush()?)
     }
+}
+
+/// How many characters a line of the terminal at stdout has; none where there is no terminal, or
+/// where it is too narrow to care.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width >= 40)
 }
 
 /// Says how it goes, on stderr.

@@ -21,6 +21,10 @@ pub(crate) struct Surroundings {
     pub(crate) session: Option<String>,
     /// Where the user's own stores go.
     pub(crate) user_stores: Option<PathBuf>,
+    /// `PAGER`.
+    pub(crate) pager: Option<String>,
+    /// May a terminal be given colours?
+    pub(crate) colours: bool,
 }
 
 /// Which session a command is about.

@@ -18,9 +18,9 @@ use abide::{
 
 use crate::commands::demo_agent::FATAL_CALL;
 use crate::error::{CommandError, at};
-use crate::escape;
 use crate::event_line::excerpt;
 use crate::output::Output;
+use abide_transcript::escape;
 
 /// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, and the resumption
 ///

@@ -4,9 +4,9 @@ use abide::{Finding, SessionId, Severity};
 use serde::Serialize;
 
 use crate::error::{CommandError, at, on_one_line};
-use crate::escape;
 use crate::output::{Output, status};
 use crate::store::{Opened, Surroundings};
+use abide_transcript::escape;
 
 /// Check sessions: every line, every sum, every link of the chain, every object
 ///

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use abide::{
     HistoryEntry, HistoryQuery, Match, Search, SessionStatus, Store, Timestamp, Touched, Usage,
 };
+use abide_transcript::escape;
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::escape;
 use crate::output::{Output, status};
 use crate::store::Surroundings;
 use crate::table::{Cell, Colour, Table};

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use abide::{LocalStore, ObjectHash, Options};
 
 use crate::error::{CommandError, at};
-use crate::escape;
 use crate::output::Output;
 use crate::store::{NAME, Surroundings};
+use abide_transcript::escape;
 
 /// Make a store for this project
 ///

@@ -9,6 +9,7 @@ mod history;
 mod init;
 mod new;
 mod record;
+mod show;
 mod tail;
 
 use crate::error::CommandError;
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     New(new::New),
     Record(record::Record),
     History(history::History),
+    Show(show::Show),
     Tail(tail::Tail),
     Export(export::Export),
     Doctor(doctor::Doctor),
@@ -37,6 +39,7 @@ impl Command {
             Self::New(new) => new.run(surroundings),
             Self::Record(record) => record.run(surroundings),
             Self::History(history) => history.run(surroundings),
+            Self::Show(show) => show.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),

@@ -1,6 +1,7 @@
 //! Messages: a role and content blocks.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::CallId;
@@ -15,7 +16,7 @@ pub struct Message {
 }
 
 /// Plain text, or blocks.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Content {
     /// Text alone.
@@ -27,7 +28,7 @@ pub enum Content {
 }
 
 /// A part of a message. What is not known here is kept as it is.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Block {
     /// A block of a known type.
@@ -37,7 +38,7 @@ pub enum Block {
 }
 
 /// The blocks this version understands.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum KnownBlock {
     /// Text.
@@ -50,7 +51,7 @@ pub enum KnownBlock {
         /// The thought.
         thinking: String,
         /// The provider's signature over it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
     /// The model asks for a tool.
@@ -67,15 +68,75 @@ pub enum KnownBlock {
         /// Which call.
         call: CallId,
         /// Whether it went well.
-        #[serde(default = "yes")]
         ok: bool,
         /// What it gave.
         content: Box<RawValue>,
     },
 }
 
-const fn yes() -> bool {
-    true
+// Raw JSON comes out of serde's derived code only where nothing is tried or looked at twice. So
+// what these types are is told from the raw JSON.
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let read = match raw.get().as_bytes().first() {
+            Some(b'"') => serde_json::from_str(raw.get()).map(Self::Text),
+            Some(b'[') => serde_json::from_str(raw.get()).map(Self::Blocks),
+            _ => return Ok(Self::Other(raw)),
+        };
+        Ok(read.unwrap_or(Self::Other(raw)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Block {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(serde_json::from_str(raw.get()).map_or(Self::Other(raw), Self::Known))
+    }
+}
+
+impl<'de> Deserialize<'de> for KnownBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// The fields of all of them.
+        #[derive(Deserialize)]
+        struct Fields {
+            r#type: String,
+            text: Option<String>,
+            thinking: Option<String>,
+            signature: Option<String>,
+            call: Option<CallId>,
+            name: Option<String>,
+            arguments: Option<Box<RawValue>>,
+            ok: Option<bool>,
+            content: Option<Box<RawValue>>,
+        }
+        fn need<T, E: Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
+            field.ok_or_else(|| E::missing_field(name))
+        }
+        let fields = Fields::deserialize(deserializer)?;
+        Ok(match fields.r#type.as_str() {
+            "text" => Self::Text { text: need(fields.text, "text")? },
+            "thinking" => Self::Thinking {
+                thinking: need(fields.thinking, "thinking")?,
+                signature: fields.signature,
+            },
+            "tool_call" => Self::ToolCall {
+                call: need(fields.call, "call")?,
+                name: need(fields.name, "name")?,
+                arguments: need(fields.arguments, "arguments")?,
+            },
+            "tool_result" => Self::ToolResult {
+                call: need(fields.call, "call")?,
+                ok: fields.ok.unwrap_or(true),
+                content: need(fields.content, "content")?,
+            },
+            other => {
+                let known = &["text", "thinking", "tool_call", "tool_result"];
+                return Err(D::Error::unknown_variant(other, known));
+            }
+        })
+    }
 }
 
 impl Message {
@@ -95,5 +156,39 @@ impl Message {
     #[must_use]
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::text("assistant", text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sort_of_content_is_read_and_written_as_it_was() {
+        let contents = [
+            r#""text""#,
+            r#"[{"type":"text","text":"a"},{"type":"thinking","thinking":"b","signature":"c"}]"#,
+            r#"[{"type":"tool_call","call":"c","name":"n","arguments":{"a":1e999,"a":1}}]"#,
+            r#"[{"type":"tool_result","call":"c","ok":false,"content":[ 1 ]}]"#,
+            r#"[{"type":"image","data":"…"},{"type":"text"},5,"x"]"#,
+            r#"{"parts":[]}"#,
+            r#""\ud800""#,
+            "null",
+        ];
+        for content in contents {
+            let json = format!(r#"{{"role":"user","content":{content}}}"#);
+            let message: Message = serde_json::from_str(&json).unwrap();
+            assert_eq!(serde_json::to_string(&message).unwrap(), json);
+        }
+        let blocks = |json: &str| match serde_json::from_str(json).unwrap() {
+            Content::Blocks(blocks) => blocks,
+            other => panic!("{other:?}"),
+        };
+        let call = blocks(contents[2]);
+        assert!(matches!(&call[0], Block::Known(KnownBlock::ToolCall { name, .. }) if name == "n"));
+        let result = blocks(r#"[{"type":"tool_result","call":"c","content":""}]"#);
+        assert!(matches!(&result[0], Block::Known(KnownBlock::ToolResult { ok: true, .. })));
+        let odd = blocks(contents[4]);
+        assert!(odd.iter().all(|block| matches!(block, Block::Other(_))) && odd.len() == 4);
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Would a terminal act on it, or show something else than what is there?
-const fn is_harmful(c: char) -> bool {
+pub(crate) const fn is_harmful(c: char) -> bool {
     matches!(
         c,
         '\0'..='\u{1f}'
@@ -24,7 +24,8 @@ const fn is_harmful(c: char) -> bool {
 }
 
 /// Text for a terminal, on one line.
-pub(crate) fn text(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn text(text: &str) -> Cow<'_, str> {
     if !text.contains(is_harmful) {
         return Cow::Borrowed(text);
     }
@@ -40,7 +41,8 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
 }
 
 /// Text for a terminal, its line breaks and tabs kept.
-pub(crate) fn lines(lines: &str) -> String {
+#[must_use]
+pub fn lines(lines: &str) -> String {
     let kept =
         lines.split('\n').map(|line| line.split('\t').map(text).collect::<Vec<_>>().join("\t"));
     kept.collect::<Vec<_>>().join("\n")
@@ -49,7 +51,8 @@ pub(crate) fn lines(lines: &str) -> String {
 /// JSON for a terminal: the same JSON, with what is harmful written as `\u` escapes.
 ///
 /// In JSON the characters in question stand only inside strings, white space apart.
-pub(crate) fn json(json: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn json(json: &str) -> Cow<'_, str> {
     let harmful = |c: char| is_harmful(c) && !matches!(c, '\t' | '\n');
     if !json.contains(harmful) {
         return Cow::Borrowed(json);

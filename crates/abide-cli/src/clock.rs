@@ -1,0 +1,19 @@
+//! Times as people read them: in their own time zone.
+
+use abide::Timestamp;
+use jiff::tz::TimeZone;
+
+/// `2026-11-15 02:20:00` in this zone.
+pub(crate) fn day_and_time(zone: &TimeZone, at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
+    let at = at.to_zoned(zone.clone());
+    format!(
+        "{}-{:02}-{:02} {:02}:{:02}:{:02}",
+        at.year(),
+        at.month(),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second()
+    )
+}

@@ -1,0 +1,51 @@
+//! A session as JSON: its events as they were recorded.
+
+use abide::{EventRange, ReadNote, SessionFields, SessionId, SessionView, Timestamp};
+use serde::Serialize;
+
+use super::target::Target;
+use crate::error::CommandError;
+
+/// The session of a document.
+#[derive(Serialize)]
+struct About {
+    id: SessionId,
+    created: Timestamp,
+    status: &'static str,
+    #[serde(flatten)]
+    fields: SessionFields,
+}
+
+/// One event a line.
+pub(super) fn lines(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
+    let mut events = view.events(EventRange::ALL);
+    for event in &mut events {
+        to.json(&event?.to_json())?;
+    }
+    Ok(events.notes().to_vec())
+}
+
+/// One document.
+pub(super) fn document(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
+    let core = view.state()?.core;
+    let about = About {
+        id: view.id(),
+        created: core.created,
+        status: core.status.as_str(),
+        fields: core.fields,
+    };
+    let about = serde_json::to_string(&about).unwrap_or_default();
+    to.json(&format!("{{\"session\":{about},\"events\":["))?;
+    let mut events = view.events(EventRange::ALL);
+    let mut next = events.next().transpose()?;
+    while let Some(event) = next {
+        next = events.next().transpose()?;
+        let mut line = event.to_json();
+        if next.is_some() {
+            line.push(',');
+        }
+        to.json(&line)?;
+    }
+    to.json("]}")?;
+    Ok(events.notes().to_vec())
+}

@@ -1,0 +1,53 @@
+//! A session to be read by people: the transcript, Markdown, a page.
+
+use abide::{EventRange, ReadNote, SessionView};
+use abide_transcript::{Rendering, Story, Summary, TranscriptWriter};
+
+use super::target::Target;
+use crate::error::CommandError;
+
+/// Every event, in the form of `transcript.task`.
+pub(super) fn transcript(
+    view: &SessionView,
+    to: &mut Target,
+) -> Result<Vec<ReadNote>, CommandError> {
+    let mut events = view.events(EventRange::ALL);
+    let mut writer = TranscriptWriter::new();
+    for event in &mut events {
+        writer.push(&event?);
+        if let Some(chunks) = writer.take_ready() {
+            to.text(&chunks)?;
+        }
+    }
+    to.text(&writer.finish())?;
+    Ok(events.notes().to_vec())
+}
+
+/// The story of what is live, in a rendering.
+pub(super) fn rendered(
+    view: &SessionView,
+    mut rendering: impl Rendering,
+    to: &mut Target,
+) -> Result<Vec<ReadNote>, CommandError> {
+    let state = view.state()?;
+    to.text(&rendering.begin(&Summary::of(&state)))?;
+    let mut story = Story::new();
+    let mut events = view.events(EventRange::ALL);
+    for event in &mut events {
+        let event = event?;
+        if event.seq <= state.core.seq && !state.core.lineage.contains(event.seq) {
+            story.pass(&event);
+            continue;
+        }
+        story.push(&event);
+        while let Some(item) = story.next_item() {
+            to.text(&rendering.item(&item))?;
+        }
+    }
+    story.finish();
+    while let Some(item) = story.next_item() {
+        to.text(&rendering.item(&item))?;
+    }
+    to.text(&rendering.end())?;
+    Ok(events.notes().to_vec())
+}

@@ -1,0 +1,217 @@
+//! `abide show`: a session as a story, or one turn or task of it.
+
+use abide::{Event, EventRange, Seq, SessionRef, SessionState, TaskId, TurnNumber};
+use abide_transcript::{Places, Rendering, Story, Style, Summary, Text};
+use jiff::tz::TimeZone;
+
+use crate::clock::day_and_time;
+use crate::error::CommandError;
+use crate::output::{Output, terminal_width, warning};
+use crate::pager::Paged;
+use crate::store::{SessionArg, Surroundings};
+
+/// Show a session as a story: what was said, which tools ran and how that ended
+///
+/// On a terminal it is coloured and goes through $PAGER (default: less). Long outputs of tools are
+/// cut; `abide export` has all of everything.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide show                  the latest session
+  abide show abc123 --turn 3
+  abide show --task P1.M1.T2 --json | jq .kind")]
+pub(crate) struct Show {
+    #[command(flatten)]
+    session: SessionArg,
+    /// Only this turn
+    #[arg(long, value_name = "N")]
+    turn: Option<u64>,
+    /// Only what belongs to this task, and not to its parts
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// With what rewinds have taken back, which is marked
+    #[arg(long)]
+    all: bool,
+    /// The events as JSON lines, as they were recorded
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let state = view.state()?;
+        let selection = Selection::of(&self, &state)?;
+        let mut events = view.events(EventRange::from(selection.first));
+        let shown = if self.json {
+            selection.json(&mut events, &state)?
+        } else {
+            let whole = self.turn.is_none() && self.task.is_none();
+            let summary = whole.then(|| Summary::of(&state));
+            selection.story(&mut events, &state, summary.as_ref(), surroundings)?
+        };
+        events.notes().iter().for_each(warning);
+        if shown { Ok(()) } else { Err(selection.nothing(&state)) }
+    }
+}
+
+/// Which events are shown.
+struct Selection {
+    /// No event before this one belongs to it.
+    first: Seq,
+    places: Places,
+    turn: Option<TurnNumber>,
+    task: Option<TaskId>,
+    all: bool,
+}
+
+impl Selection {
+    fn of(show: &Show, state: &SessionState) -> Result<Self, CommandError> {
+        let mut selection = Self {
+            first: Seq::FIRST,
+            places: Places::default(),
+            turn: show.turn.map(TurnNumber),
+            task: show.task.as_deref().map(TaskId::from),
+            all: show.all,
+        };
+        if let Some(turn) = selection.turn {
+            match state.turns.get(&turn.to_string()) {
+                Some(known) => {
+                    selection.first = known.first;
+                    selection.places = Places::after(TurnNumber(turn.0.saturating_sub(1)));
+                }
+                // With --all it may be one that a rewind took back.
+                None if show.all => {}
+                None => return Err(selection.nothing(state)),
+            }
+        }
+        Ok(selection)
+    }
+
+    /// Is it left out because a rewind took it back?
+    fn is_passed_over(&self, event: &Event, state: &SessionState) -> bool {
+        // What was recorded since the state was read is live.
+        !self.all && event.seq <= state.core.seq && !state.core.lineage.contains(event.seq)
+    }
+
+    fn takes(&self, turn: Option<TurnNumber>, task: Option<&TaskId>) -> bool {
+        (self.turn.is_none() || turn == self.turn)
+            && (self.task.is_none() || task == self.task.as_ref())
+    }
+
+    /// Writes events; says whether there were any.
+    fn json(&self, events: &mut abide::Events, state: &SessionState) -> Result<bool, CommandError> {
+        let mut out = Output::stdout();
+        let mut places = self.places.clone();
+        let mut shown = false;
+        for event in events {
+            let event = event?;
+            if self.is_passed_over(&event, state) {
+                places.pass(&event);
+                continue;
+            }
+            let place = places.next(&event);
+            if self.takes(place.turn, place.task.as_ref()) {
+                shown = true;
+                out.json(&event.to_json())?;
+            }
+        }
+        out.flush()?;
+        Ok(shown)
+    }
+
+    /// Writes the story of events; says whether there was one.
+    fn story(
+        &self,
+        events: &mut abide::Events,
+        state: &SessionState,
+        summary: Option<&Summary>,
+        surroundings: &Surroundings,
+    ) -> Result<bool, CommandError> {
+        let width = terminal_width();
+        let coloured = width.is_some() && surroundings.colours && Output::stdout().is_terminal();
+        let style = if coloured { Style::Coloured } else { Style::Plain };
+        let zone = TimeZone::system();
+        let clock = Box::new(move |at| day_and_time(&zone, at));
+        let mut text = Text::new(style, width.unwrap_or(100), clock);
+        let mut story = Story::new().at(self.places.clone());
+        if self.all {
+            story = story.with_lineage(state.core.lineage.clone());
+        }
+        // The pager starts with the first text, so that an error has the terminal to itself.
+        let mut out: Option<Paged> = None;
+        let mut write = |text: &str| {
+            let out = out.get_or_insert_with(|| Paged::start(surroundings.pager.as_deref()));
+            out.write(text)
+        };
+        let mut wanted = match summary {
+            Some(summary) => write(&text.begin(summary))?,
+            None => true,
+        };
+        let mut more = |story: &mut Story| -> Result<bool, CommandError> {
+            while let Some(item) = story.next_item() {
+                if self.takes(item.place.turn, item.place.task.as_ref())
+                    && !write(&text.item(&item))?
+                {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        for event in events {
+            let event = event?;
+            if self.is_passed_over(&event, state) {
+                story.pass(&event);
+            } else {
+                story.push(&event);
+            }
+            wanted = wanted && more(&mut story)?;
+            if !wanted {
+                break;
+            }
+        }
+        story.finish();
+        if wanted {
+            more(&mut story)?;
+        }
+        let shown = out.is_some();
+        out.map_or(Ok(()), Paged::finish)?;
+        Ok(shown)
+    }
+
+    /// There is nothing of what was asked for.
+    fn nothing(&self, state: &SessionState) -> CommandError {
+        match (self.turn, &self.task) {
+            (Some(turn), Some(task)) => {
+                CommandError::failed(format!("turn {turn} has nothing of task {task}"))
+            }
+            (Some(turn), None) => {
+                let last = state.core.turns.last;
+                let hint = if last.0 == 0 {
+                    "this session has no turns".to_owned()
+                } else if turn <= last && !self.all {
+                    "a rewind took it back, or it never was; `--all` shows what was taken back"
+                        .to_owned()
+                } else {
+                    format!("the last turn of this session is {last}")
+                };
+                CommandError::failed(format!("there is no turn {turn}")).with_hint(hint)
+            }
+            (None, Some(task)) => {
+                let known = state.tasks.iter().filter(|(_, task)| task.known).map(|(id, _)| id);
+                let known: Vec<_> = known.take(8).collect();
+                let hint = match state.core.tasks.total {
+                    0 => "this session has no tasks".to_owned(),
+                    total if total > 8 => {
+                        format!("there are {total} tasks, among them {}", known.join(", "))
+                    }
+                    _ => format!("the tasks are {}", known.join(", ")),
+                };
+                CommandError::failed(format!("there is no task {task}")).with_hint(hint)
+            }
+            (None, None) => CommandError::failed("there is nothing to show"),
+        }
+    }
+}

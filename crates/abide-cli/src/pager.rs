@@ -1,0 +1,75 @@
+//! Long text on a terminal: through the user's pager where there is one.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::error::CommandError;
+use crate::output::Output;
+
+/// Takes text for a person to read. What is written is harmless to a terminal already.
+pub(crate) enum Paged {
+    /// Straight to stdout.
+    Plain(Output),
+    /// To a pager, until the user leaves it.
+    Pager { child: Child, input: Option<ChildStdin> },
+}
+
+impl Paged {
+    /// To the pager named, else `less`; straight to stdout where that is no terminal or where
+    /// the pager cannot be started.
+    pub(crate) fn start(pager: Option<&str>) -> Self {
+        let out = Output::stdout();
+        if !out.is_terminal() {
+            return Self::Plain(out);
+        }
+        let mut words = pager.unwrap_or("less").split_whitespace();
+        let Some(program) = words.next().filter(|program| *program != "cat") else {
+            return Self::Plain(out);
+        };
+        let arguments: Vec<_> = words.collect();
+        let mut command = Command::new(program);
+        command.args(&arguments).stdin(Stdio::piped());
+        if arguments.is_empty() && Path::new(program).ends_with("less") {
+            // Colours pass, and what fits on the screen is not paged.
+            command.arg("-FRX");
+        }
+        match command.spawn() {
+            Ok(mut child) => {
+                let input = child.stdin.take();
+                Self::Pager { child, input }
+            }
+            Err(_) => Self::Plain(out),
+        }
+    }
+
+    /// Writes text. False: nobody wants more.
+    pub(crate) fn write(&mut self, text: &str) -> Result<bool, CommandError> {
+        match self {
+            Self::Plain(out) => out.bytes(text.as_bytes()).map(|()| true),
+            Self::Pager { input, .. } => {
+                let Some(pipe) = input else { return Ok(false) };
+                match pipe.write_all(text.as_bytes()) {
+                    Ok(()) => Ok(true),
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                        *input = None;
+                        Ok(false)
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Everything is written; waits until the user has read it.
+    pub(crate) fn finish(self) -> Result<(), CommandError> {
+        match self {
+            Self::Plain(mut out) => out.flush(),
+            Self::Pager { mut child, input } => {
+                drop(input);
+                child.wait()?;
+                Ok(())
+            }
+        }
+    }
+}

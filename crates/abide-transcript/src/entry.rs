@@ -1,0 +1,296 @@
+//! An event as it stands in a transcript: its texts, indented, and its stamp.
+//!
+//! ```text
+//! User:
+//!     The parser drops the last line.
+//! @3 2026-11-15T01:20:00.123Z message.added {"role":"user","content":<text>}
+//! ```
+//!
+//! The stamp is the event without its texts: in the place of each stands a mark that says how the
+//! text becomes a JSON string again, byte for byte. Marks and runs of indented lines are in the
+//! same order. `<` does not occur in JSON outside of strings, so that a mark is never in doubt.
+
+use std::fmt::Write;
+
+use abide_model::{Event, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber};
+
+use crate::dialect::Dialect;
+use crate::visible;
+
+/// What stands before each line of a text.
+pub(crate) const INDENT: &str = "    ";
+/// A string of more bytes is a text of its own; so is one of several lines.
+const LONG: usize = 100;
+/// What stands in place of data that was erased.
+const ERASED: &str = "erased";
+
+/// An event, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) texts: Vec<Text>,
+    /// One line, without its line feed.
+    pub(crate) stamp: String,
+}
+
+/// A string that is shown by itself.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// Where it stands in the data.
+    pub(crate) pointer: String,
+    /// Indented lines, each with its line feed.
+    pub(crate) lines: String,
+}
+
+impl Entry {
+    pub(crate) fn of(event: &Event) -> Self {
+        let mut stamp = format!("@{} {} {} ", event.seq, event.at, event.kind);
+        if let Some(turn) = event.turn {
+            // Writing to a string does not fail.
+            let _ = write!(stamp, "turn={turn} ");
+        }
+        let named = [
+            ("task", event.task.as_ref().map(TaskId::as_str)),
+            ("lane", event.lane.as_ref().map(LaneId::as_str)),
+            ("key", event.key.as_deref()),
+        ];
+        for (name, value) in named {
+            if let Some(value) = value {
+                let _ = write!(stamp, "{name}=");
+                Dialect::Text.write(value, &mut stamp);
+                stamp.push(' ');
+            }
+        }
+        if let Some(occurred) = event.occurred {
+            let _ = write!(stamp, "occurred={occurred} ");
+        }
+        let texts = match &event.data {
+            Some(data) => take_texts(&event.kind, data, &mut stamp),
+            None => {
+                stamp.push_str(ERASED);
+                Vec::new()
+            }
+        };
+        let mut visible = String::with_capacity(stamp.len());
+        visible::write(&mut visible, &stamp);
+        Self { texts, stamp: visible }
+    }
+}
+
+/// Writes the data with marks in the places of its texts, and gives the texts.
+fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<Text> {
+    let (rest, leaves) = data.clone().take_leaves(0);
+    let rest = rest.as_str();
+    let mut texts = Vec::new();
+    let mut done = 0;
+    for leaf in leaves {
+        stamp.push_str(rest.get(done..leaf.offset).unwrap_or_default());
+        done = leaf.offset + 2;
+        let Some(raw) = abide_model::Leaf::to_json(leaf.encoding, &leaf.bytes) else {
+            continue;
+        };
+        // A text needs as many bytes as it has, so that a short one is not looked into.
+        if raw.len() <= LONG && !raw.contains("\\n") && !is_said(kind, &leaf.pointer) {
+            stamp.push_str(&raw);
+            continue;
+        }
+        let (dialect, text) = Dialect::of(&raw);
+        stamp.push_str(dialect.mark());
+        texts.push(Text { pointer: leaf.pointer, lines: indented(dialect, &text) });
+    }
+    stamp.push_str(rest.get(done..).unwrap_or_default());
+    texts
+}
+
+/// Is it what somebody said, and shown as a text however short?
+fn is_said(kind: &Kind, pointer: &str) -> bool {
+    if *kind == Kind::MESSAGE_ADDED {
+        return pointer == "/content"
+            || pointer.ends_with("/text")
+            || pointer.ends_with("/thinking");
+    }
+    (*kind == Kind::SESSION_STATUS && pointer == "/summary")
+        || (*kind == Kind::LOG_RECORDED && pointer == "/text")
+}
+
+fn indented(dialect: Dialect, text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8 + 8);
+    let mut push = |line: &str| {
+        out.push_str(INDENT);
+        visible::write(&mut out, line);
+        out.push('\n');
+    };
+    if dialect == Dialect::Json {
+        // The lines are put together without anything between them.
+        text.split_inclusive("\\n").for_each(&mut push);
+    } else {
+        text.split('\n').for_each(&mut push);
+    }
+    out
+}
+
+/// The event of a stamp and the runs of lines before it; `None` when they are none.
+pub(crate) fn read(stamp: &str, texts: &[Vec<&str>]) -> Option<Event> {
+    let stamp = visible::read(stamp);
+    let (seq, rest) = stamp.strip_prefix('@')?.split_once(' ')?;
+    let (at, rest) = rest.split_once(' ')?;
+    let (kind, mut rest) = rest.split_once(' ')?;
+    let mut event = Event {
+        seq: Seq(seq.parse().ok()?),
+        at: Timestamp::from_ascii(at.as_bytes())?,
+        occurred: None,
+        kind: Kind::new(kind)?,
+        turn: None,
+        task: None,
+        lane: None,
+        key: None,
+        data: None,
+    };
+    if let Some((turn, behind)) = field(rest, "turn=") {
+        event.turn = Some(TurnNumber(turn.parse().ok()?));
+        rest = behind;
+    }
+    if let Some((task, behind)) = string_field(rest, "task=") {
+        event.task = Some(TaskId(task));
+        rest = behind;
+    }
+    if let Some((lane, behind)) = string_field(rest, "lane=") {
+        event.lane = Some(LaneId(lane));
+        rest = behind;
+    }
+    if let Some((key, behind)) = string_field(rest, "key=") {
+        event.key = Some(key);
+        rest = behind;
+    }
+    if let Some((occurred, behind)) = field(rest, "occurred=") {
+        event.occurred = Some(Timestamp::from_ascii(occurred.as_bytes())?);
+        rest = behind;
+    }
+    if rest == ERASED {
+        return texts.is_empty().then_some(event);
+    }
+    let data = put_texts(rest, texts)?;
+    let payload = Payload::new(&data, &Limits::default()).ok()?;
+    event.data = Some(payload).filter(|payload| payload.as_str() == data);
+    event.data.is_some().then_some(event)
+}
+
+/// A field without spaces in it, and what is behind it.
+fn field<'a>(rest: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
+    rest.strip_prefix(name)?.split_once(' ')
+}
+
+/// A field that is a JSON string, and what is behind it.
+fn string_field<'a>(rest: &'a str, name: &str) -> Option<(String, &'a str)> {
+    let json = rest.strip_prefix(name)?;
+    let end = string_end(json.as_bytes(), 0);
+    let value = serde_json::from_str(json.get(..end)?).ok()?;
+    Some((value, json.get(end..)?.strip_prefix(' ')?))
+}
+
+/// The data again, with a text in the place of each mark.
+fn put_texts(marked: &str, texts: &[Vec<&str>]) -> Option<String> {
+    let bytes = marked.as_bytes();
+    let mut texts = texts.iter();
+    let mut data = String::with_capacity(marked.len());
+    let (mut done, mut at) = (0, 0);
+    while let Some(found) = memchr::memchr2(b'"', b'<', bytes.get(at..)?) {
+        at += found;
+        if bytes.get(at) == Some(&b'"') {
+            at = string_end(bytes, at);
+            continue;
+        }
+        data.push_str(marked.get(done..at)?);
+        let dialect = Dialect::of_mark(marked.get(at..)?)?;
+        at += dialect.mark().len();
+        done = at;
+        let lines = texts.next()?.iter().map(|line| visible::read(line));
+        let between = if dialect == Dialect::Json { "" } else { "\n" };
+        let text = lines.collect::<Vec<_>>().join(between);
+        dialect.write(&text, &mut data);
+    }
+    data.push_str(marked.get(done..)?);
+    texts.next().is_none().then_some(data)
+}
+
+/// The byte after the closing quote of the string that opens at `start`, or the end.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(rest) = bytes.get(at..) {
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,
+            Some(found) => at += found + 2,
+            None => break,
+        }
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::NewEvent;
+
+    use super::*;
+
+    fn event(json: &str) -> Event {
+        NewEvent::parse(json).unwrap().into_event(Seq(3), Timestamp::from_millis(0))
+    }
+
+    fn back(entry: &Entry) -> Option<Event> {
+        let texts: Vec<Vec<&str>> = entry
+            .texts
+            .iter()
+            .map(|text| text.lines.lines().map(|line| line.strip_prefix(INDENT).unwrap()).collect())
+            .collect();
+        read(&entry.stamp, &texts)
+    }
+
+    #[test]
+    fn a_message_is_its_text_and_a_stamp() {
+        let event = event(
+            r#"{"kind":"message.added","task":"T 1","key":"\u001b","data":{"role":"user","content":"=== RESULT ===\n@5 \\u{1b}\n"}}"#,
+        );
+        let entry = Entry::of(&event);
+        assert_eq!(entry.texts[0].lines, "    === RESULT ===\n    @5 \\u{5c}u{1b}\n    \n");
+        assert_eq!(
+            entry.stamp,
+            r#"@3 1970-01-01T00:00:00.000Z message.added task="T 1" key="\u001b" {"role":"user","content":<text>}"#
+        );
+        assert_eq!(back(&entry), Some(event));
+    }
+
+    #[test]
+    fn what_no_text_can_say_comes_back_too() {
+        for data in [
+            r#"{"a":"\ud800 and so on\nand so on","a":1e999,"":"","b":"<text>"}"#,
+            r#"{"a":"\u000ab\/","b":[],"c":"\\n\\\n","d" : "x" }"#,
+        ] {
+            let event = event(&format!(r#"{{"kind":"x.y","lane":"=","data":{data}}}"#));
+            let entry = Entry::of(&event);
+            assert_eq!(back(&entry), Some(event), "{entry:?}");
+        }
+        let erased = Event { data: None, ..event(r#"{"kind":"a","data":{}}"#) };
+        assert_eq!(back(&Entry::of(&erased)), Some(erased));
+    }
+
+    #[test]
+    fn what_is_no_entry_is_refused() {
+        let good = "@3 1970-01-01T00:00:00.000Z a {}";
+        assert!(read(good, &[]).is_some());
+        for bad in [
+            "@3 1970-01-01T00:00:00.000Z a {",
+            "@3 1970-01-01T00:00:00.000Z a []",
+            "@3 1970-01-01T00:00:00.000Z A {}",
+            "@x 1970-01-01T00:00:00.000Z a {}",
+            "@3 1970-01-01 a {}",
+            "@3 1970-01-01T00:00:00.000Z a turn= {}",
+            "@3 1970-01-01T00:00:00.000Z a key=\" {}",
+            "@3 1970-01-01T00:00:00.000Z a {\"b\":<text>}",
+            "@3 1970-01-01T00:00:00.000Z a {\"b\":<what>}",
+            "@",
+        ] {
+            assert!(read(bad, &[]).is_none(), "{bad}");
+        }
+        assert!(read(good, &[vec!["x"]]).is_none());
+        assert!(read("@3 1970-01-01T00:00:00.000Z a erased", &[vec!["x"]]).is_none());
+    }
+}

@@ -1,0 +1,489 @@
+//! A session as one HTML page: no script, no outside resource, nothing recorded that acts.
+//!
+//! Whatever was recorded goes through [`escaped`], without exception; markup is ours alone. The
+//! page's own policy forbids scripts and requests, should that ever fail.
+
+use std::fmt::Write;
+
+use abide_model::{SessionId, Timestamp, TurnRole};
+
+use crate::item::{Call, Item, Outcome, Part, Weight, What};
+use crate::markdown::done_to;
+use crate::note::usage;
+use crate::rendering::{Rendering, clip};
+use crate::short;
+use crate::story::task_status;
+use crate::summary::Summary;
+use crate::visible;
+
+/// No more of a text than this is on the page.
+const TEXT: usize = 256 << 10;
+/// An output of no more lines is open from the start when its call failed.
+const SHORT_LINES: usize = 12;
+
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+const STYLE: &str = include_str!("html.css");
+
+/// Renders a page.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Html;
+
+impl Html {
+    /// A page that begins.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Rendering for Html {
+    fn begin(&mut self, summary: &Summary) -> String {
+        let mut out = String::new();
+        let title = line(&summary.heading());
+        // Writing to a string does not fail.
+        let _ = write!(
+            out,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"referrer\" content=\"no-referrer\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n"
+        );
+        let id =
+            summary.id.map(|id| format!(" {}", id.short(SessionId::SHORT))).unwrap_or_default();
+        let status = summary.status.as_str();
+        let _ = writeln!(out, "<p class=\"eyebrow\">Session{id}</p>\n<h1>{title}</h1>");
+        let _ = writeln!(
+            out,
+            "<p><span class=\"badge {status}\">{status}</span> <span class=\"soft\">{}</span></p>",
+            escaped(&summary.counts().join(" · "))
+        );
+        let mut rows: Vec<(&str, String)> = Vec::new();
+        rows.extend(summary.reason.iter().map(|reason| ("Reason", short::start(reason, 400))));
+        rows.extend(summary.fields.iter().cloned());
+        rows.push(("Created", format!("{} UTC", short::day_and_time(summary.created))));
+        rows.push(("Duration", short::between(summary.created, summary.last)));
+        rows.extend(summary.id.map(|id| ("Id", id.to_string())));
+        out.push_str("<dl>\n");
+        for (name, value) in rows {
+            let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", line(&value));
+        }
+        out.push_str("</dl>\n");
+        if let Some(text) = &summary.summary {
+            prose(&mut out, text);
+        }
+        out.push_str("</header>\n");
+        turns(&mut out, summary);
+        tasks(&mut out, summary);
+        files(&mut out, summary);
+        out.push_str("<main>\n<h2>What happened</h2>\n");
+        out
+    }
+
+    fn item(&mut self, item: &Item) -> String {
+        let mut out = String::new();
+        let rewound = if item.rewound { " rewound" } else { "" };
+        let around = around(item);
+        match &item.what {
+            What::TurnStarted { number, agent, role } => {
+                let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
+                    " <span class=\"soft\">arbiter</span>"
+                } else {
+                    ""
+                };
+                let _ = writeln!(
+                    out,
+                    "<h2 class=\"turn{rewound}\" id=\"turn-{number}\"><span class=\"number\">Turn {number}</span> {}{arbiter}{around}{}</h2>",
+                    line(agent),
+                    time(item.at)
+                );
+            }
+            What::Decided { choice, reason } => {
+                let reason = reason.as_deref().map(|why| format!(" because: {}", full(why)));
+                let reason = reason.unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "<p class=\"note{rewound}\"><b>Decided: {}</b>{reason}</p>",
+                    full(choice)
+                );
+            }
+            What::TurnFinished { number, status, millis, usage: used } => {
+                let turn = number.map(|number| format!("Turn {number} ")).unwrap_or_default();
+                let mut words =
+                    vec![if status.is_empty() { "finished".to_owned() } else { full(status) }];
+                words.extend(millis.map(short::duration));
+                words.extend(used.as_ref().map(usage));
+                let _ = writeln!(out, "<p class=\"note{rewound}\">{turn}{}</p>", words.join(" · "));
+            }
+            What::Message { role, parts } => {
+                let user = if role == "user" { " user" } else { "" };
+                let role = line(&short::capital(role));
+                let _ = writeln!(
+                    out,
+                    "<article class=\"message{user}{rewound}\" id=\"event-{}\"><header><b>{role}</b>{around}{}</header>",
+                    item.seq,
+                    time(item.at)
+                );
+                for part in parts {
+                    message_part(&mut out, part);
+                }
+                out.push_str("</article>\n");
+            }
+            What::Call(what) => call(&mut out, what, rewound, &around),
+            What::LateResult { call, outcome } => {
+                let (class, sign) = outcome_class(outcome);
+                let head = format!(
+                    "<span class=\"sign\">{sign}</span> result of <code>{}</code>{around}",
+                    line(call)
+                );
+                folded(
+                    &mut out,
+                    &format!("call {class}{rewound}"),
+                    &head,
+                    &[result(outcome)],
+                    false,
+                );
+            }
+            What::Status { status, reason, summary } => {
+                let status = status.as_str();
+                let _ = writeln!(
+                    out,
+                    "<section class=\"status{rewound}\"><header><span class=\"badge {status}\">{status}</span> {}</header>",
+                    time(item.at)
+                );
+                for text in reason.iter().chain(summary) {
+                    prose(&mut out, text);
+                }
+                out.push_str("</section>\n");
+            }
+            What::Task { task, change, text } => {
+                let text = text.as_deref().unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "<p class=\"note{rewound}\"><b>Task {} {change}</b> {}{around}</p>",
+                    line(&task.0),
+                    full(text)
+                );
+            }
+            What::File { op, path, to } => {
+                let to = to
+                    .as_ref()
+                    .map(|to| format!(" to <code>{}</code>", full(to)))
+                    .unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "<p class=\"note{rewound}\">File <code>{}</code>{to} {}{around}</p>",
+                    full(path),
+                    done_to(*op)
+                );
+            }
+            What::Note { label, text, weight } => {
+                let minor = if *weight == Weight::Minor { " minor" } else { "" };
+                let head = format!("<b>{}</b>", line(label));
+                if text.len() > 300 || text.trim_end().contains('\n') {
+                    folded(
+                        &mut out,
+                        &format!("note{minor}{rewound}"),
+                        &format!("{head}{around}"),
+                        &[text],
+                        false,
+                    );
+                } else {
+                    let _ = writeln!(
+                        out,
+                        "<p class=\"note{minor}{rewound}\">{head} {}{around}</p>",
+                        full(text)
+                    );
+                }
+            }
+        }
+        out
+    }
+
+    fn end(&mut self) -> String {
+        "</main>\n<footer>Times are in UTC. Recorded by abide.</footer>\n</body>\n</html>\n"
+            .to_owned()
+    }
+}
+
+fn turns(out: &mut String, summary: &Summary) {
+    if summary.turns.is_empty() {
+        return;
+    }
+    out.push_str("<nav>\n<h2>Turns</h2>\n<table>\n<tr><th>#</th><th>Agent</th><th>Began</th><th>Status</th></tr>\n");
+    for turn in &summary.turns {
+        let number = turn.number;
+        let status = match turn.status.as_deref() {
+            None => "going on".to_owned(),
+            Some("") => "finished".to_owned(),
+            Some(status) => line(status),
+        };
+        let _ = writeln!(
+            out,
+            "<tr><td><a href=\"#turn-{number}\">{number}</a></td><td><a href=\"#turn-{number}\">{}</a></td><td>{}</td><td>{status}</td></tr>",
+            line(&turn.agent),
+            time(turn.started)
+        );
+    }
+    out.push_str("</table>\n</nav>\n");
+}
+
+fn tasks(out: &mut String, summary: &Summary) {
+    if summary.tasks.is_empty() {
+        return;
+    }
+    out.push_str("<section>\n<h2>Tasks</h2>\n<ul class=\"list\">\n");
+    for task in &summary.tasks {
+        let status = task_status(task.status);
+        let class = match status {
+            "complete" => "completed",
+            "failed" | "blocked" => "failed",
+            _ => "",
+        };
+        let _ = writeln!(
+            out,
+            "<li style=\"padding-left:{}em\"><code>{}</code> {} <span class=\"badge {class}\">{status}</span></li>",
+            task.depth.min(12) * 2,
+            line(&task.task.0),
+            line(&task.title)
+        );
+    }
+    out.push_str("</ul>\n</section>\n");
+}
+
+fn files(out: &mut String, summary: &Summary) {
+    if summary.files.is_empty() {
+        return;
+    }
+    out.push_str("<section>\n<h2>Files modified</h2>\n<ul class=\"list\">\n");
+    for (op, path) in &summary.files {
+        let _ = writeln!(
+            out,
+            "<li><code>{}</code> <span class=\"soft\">{}</span></li>",
+            line(path),
+            done_to(*op)
+        );
+    }
+    out.push_str("</ul>\n</section>\n");
+}
+
+fn message_part(out: &mut String, part: &Part) {
+    match part {
+        Part::Text(text) => prose(out, text),
+        Part::Thinking(text) => {
+            let (text, more) = clip(text, TEXT);
+            let _ = writeln!(out, "<p class=\"thinking\">{}{}</p>", escaped(text), left_out(more));
+        }
+        Part::Asked(what) => call(out, what, "", ""),
+        Part::Result { call, outcome } => {
+            let (class, sign) = outcome_class(outcome);
+            let head =
+                format!("<span class=\"sign\">{sign}</span> result of <code>{}</code>", line(call));
+            folded(out, &format!("call {class}"), &head, &[result(outcome)], false);
+        }
+        Part::Other(json) => folded(out, "note", "another sort of content", &[json], false),
+    }
+}
+
+fn call(out: &mut String, call: &Call, rewound: &str, around: &str) {
+    let (class, sign) = outcome_class(&call.outcome);
+    let mut head = format!("<span class=\"sign\">{sign}</span> <b>{}</b>", line(&call.name));
+    if !call.target.is_empty() {
+        let _ = write!(head, " <code>{}</code>", escaped(&short::start(&call.target, 300)));
+    }
+    let took = match &call.outcome {
+        Outcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
+            short::duration(*millis)
+        }
+        Outcome::Ended { .. } => String::new(),
+        Outcome::Unknown => "outcome unknown".to_owned(),
+    };
+    let observed = if call.observed { " observed" } else { "" };
+    let _ = write!(head, "<span class=\"took\">{took}{observed}</span>{around}");
+    let given = result(&call.outcome);
+    let failed = matches!(call.outcome, Outcome::Ended { ok: false, .. });
+    let open = failed && given.lines().nth(SHORT_LINES).is_none();
+    let texts = [call.arguments.as_deref().unwrap_or_default(), given];
+    folded(out, &format!("call {class}{rewound}"), &head, &texts, open);
+}
+
+const fn outcome_class(outcome: &Outcome) -> (&'static str, &'static str) {
+    match outcome {
+        Outcome::Unknown => ("unknown", "?"),
+        Outcome::Ended { ok: true, .. } => ("ok", "✓"),
+        Outcome::Ended { ok: false, .. } => ("bad", "✗"),
+    }
+}
+
+fn result(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Ended { text, .. } => text,
+        Outcome::Unknown => "",
+    }
+}
+
+/// A line that opens to texts; a mere line where there are none. `head` is markup already.
+fn folded(out: &mut String, class: &str, head: &str, texts: &[&str], open: bool) {
+    let mut texts = texts.iter().filter(|text| !text.is_empty()).peekable();
+    if texts.peek().is_none() {
+        let _ = writeln!(out, "<p class=\"{class}\">{head}</p>");
+        return;
+    }
+    let open = if open { " open" } else { "" };
+    let _ = write!(out, "<details class=\"{class}\"{open}><summary>{head}</summary>");
+    for text in texts {
+        let (shown, more) = clip(text, TEXT);
+        let _ =
+            write!(out, "<pre>{}{}</pre>", escaped(shown.trim_end_matches('\n')), left_out(more));
+    }
+    out.push_str("</details>\n");
+}
+
+fn left_out(bytes: usize) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes => format!("\n… {}", short::count(bytes as u64, "more byte")),
+    }
+}
+
+/// What somebody said: blocks of code, paragraphs, and in them code and strong words.
+fn prose(out: &mut String, text: &str) {
+    let (text, more) = clip(text, TEXT);
+    out.push_str("<div class=\"prose\">");
+    let mut fence: Option<&str> = None;
+    let mut gathered: Vec<&str> = Vec::new();
+    for line in text.split('\n') {
+        let marks = line.trim_start();
+        let mark = ["```", "~~~"].into_iter().find(|mark| marks.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(mark)) => {
+                paragraph(out, &gathered);
+                gathered.clear();
+                fence = Some(mark);
+            }
+            (Some(open), Some(mark)) if open == mark => {
+                block(out, &gathered);
+                gathered.clear();
+                fence = None;
+            }
+            (None, _) if marks.is_empty() || is_heading(marks) => {
+                paragraph(out, &gathered);
+                gathered.clear();
+                let heading = marks.trim_start_matches('#');
+                if !heading.trim().is_empty() {
+                    let _ = write!(out, "<p class=\"head\">{}</p>", escaped(heading.trim()));
+                }
+            }
+            _ => gathered.push(line),
+        }
+    }
+    if fence.is_some() {
+        block(out, &gathered)
+    } else {
+        paragraph(out, &gathered)
+    }
+    let _ = writeln!(out, "{}</div>", left_out(more));
+}
+
+fn is_heading(line: &str) -> bool {
+    let text = line.trim_start_matches('#');
+    text.starts_with(' ') && (1..=6).contains(&(line.len() - text.len()))
+}
+
+fn block(out: &mut String, lines: &[&str]) {
+    let _ = write!(out, "<pre><code>{}</code></pre>", escaped(&lines.join("\n")));
+}
+
+fn paragraph(out: &mut String, lines: &[&str]) {
+    if lines.is_empty() {
+        return;
+    }
+    out.push_str("<p>");
+    for (at, line) in lines.iter().enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        // Between backticks is code; an odd one at the end is a backtick.
+        let parts: Vec<_> = line.split('`').collect();
+        let last = parts.len() - 1;
+        for (at, part) in parts.iter().enumerate() {
+            if at % 2 == 1 && at < last {
+                let _ = write!(out, "<code>{}</code>", escaped(part));
+            } else {
+                if at % 2 == 1 {
+                    out.push('`');
+                }
+                strong(out, part);
+            }
+        }
+    }
+    out.push_str("</p>");
+}
+
+fn strong(out: &mut String, text: &str) {
+    let parts: Vec<_> = text.split("**").collect();
+    let last = parts.len() - 1;
+    for (at, part) in parts.iter().enumerate() {
+        if at % 2 == 1 && at < last {
+            let _ = write!(out, "<strong>{}</strong>", escaped(part));
+        } else {
+            if at % 2 == 1 {
+                out.push_str("**");
+            }
+            out.push_str(&escaped(part));
+        }
+    }
+}
+
+/// The lane and the task of an item.
+fn around(item: &Item) -> String {
+    let mut out = String::new();
+    if let Some(lane) = &item.lane {
+        let _ = write!(out, " <span class=\"soft\">lane {}</span>", line(&lane.0));
+    }
+    if let Some(task) = &item.place.task
+        && !matches!(item.what, What::Task { .. })
+    {
+        let _ = write!(out, " <span class=\"soft\">task {}</span>", line(&task.0));
+    }
+    out
+}
+
+fn time(at: Timestamp) -> String {
+    let full = at.to_string();
+    format!(" <time datetime=\"{full}\" title=\"{full}\">{}</time>", short::clock(at))
+}
+
+/// The start of a recorded text, on one line, as markup that shows it.
+fn line(text: &str) -> String {
+    escaped(&short::start(text, 200))
+}
+
+/// A recorded text on one line, however long, as markup that shows it.
+fn full(text: &str) -> String {
+    escaped(&short::start(text, 4000))
+}
+
+/// Recorded text as markup that shows it, in an element or in an attribute with double quotes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        let mut shown = String::new();
+        visible::write(&mut shown, line);
+        for c in shown.chars() {
+            match c {
+                '&' => out.push_str("&amp;"),
+                '<' => out.push_str("&lt;"),
+                '>' => out.push_str("&gt;"),
+                '"' => out.push_str("&quot;"),
+                '\'' => out.push_str("&#39;"),
+                c => out.push(c),
+            }
+        }
+    }
+    out
+}

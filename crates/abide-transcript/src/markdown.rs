@@ -1,0 +1,383 @@
+//! A session as Markdown, GitHub's flavour.
+//!
+//! Messages are mostly Markdown themselves and stay readable as such. But nothing in them acts:
+//! no raw HTML, no image, no link but to plain addresses, and no heading that could be taken for
+//! one of ours. Everything else recorded stands in code.
+
+use std::fmt::Write;
+
+use abide_model::{FileOp, SessionId, TurnRole};
+
+use crate::item::{Call, Item, Outcome, Part, Weight, What};
+use crate::note::usage;
+use crate::rendering::{Rendering, clip};
+use crate::short;
+use crate::story::task_status;
+use crate::summary::Summary;
+use crate::visible;
+
+/// No more of a tool's output than this is shown.
+const OUTPUT: usize = 64 << 10;
+
+/// Renders Markdown.
+#[derive(Debug, Default)]
+pub struct Markdown {
+    lane: Option<String>,
+}
+
+impl Markdown {
+    /// A rendering that begins.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Rendering for Markdown {
+    fn begin(&mut self, summary: &Summary) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "# {}\n", inline(&summary.heading()));
+        let mut rows = Vec::new();
+        if let Some(id) = summary.id {
+            rows.push(("Session", format!("{id} ({})", id.short(SessionId::SHORT))));
+        }
+        rows.push(("Status", summary.status.as_str().to_owned()));
+        rows.extend(summary.reason.iter().map(|reason| ("Reason", short::start(reason, 400))));
+        rows.extend(summary.fields.iter().cloned());
+        rows.push(("Created", format!("{} UTC", short::day_and_time(summary.created))));
+        rows.push(("Duration", short::between(summary.created, summary.last)));
+        rows.push(("Extent", summary.counts().join(", ")));
+        let _ = writeln!(out, "| | |\n| --- | --- |");
+        for (name, value) in rows {
+            let _ = writeln!(out, "| {name} | {} |", inline(&value));
+        }
+        if let Some(text) = &summary.summary {
+            let _ = writeln!(out, "\n{}", said(text));
+        }
+        if !summary.tasks.is_empty() {
+            let _ = writeln!(out, "\n## Tasks\n");
+            for task in &summary.tasks {
+                let done = if task.status.is_done() { 'x' } else { ' ' };
+                let indent = "  ".repeat(task.depth.min(8));
+                let (id, title) = (inline(&task.task.0), inline(&task.title));
+                let status = task_status(task.status);
+                let _ = writeln!(out, "{indent}- [{done}] {id} {title} ({status})");
+            }
+        }
+        if !summary.files.is_empty() {
+            let _ = writeln!(out, "\n## Files modified\n");
+            for (op, path) in &summary.files {
+                let _ = writeln!(out, "- {} {}", code(path), done_to(*op));
+            }
+        }
+        let _ = writeln!(out, "\n## What happened");
+        out
+    }
+
+    fn item(&mut self, item: &Item) -> String {
+        let mut out = String::new();
+        let rewound = if item.rewound { " (taken back by a rewind)" } else { "" };
+        let lane = item.lane.as_ref().map(|lane| lane.0.clone());
+        if lane != self.lane {
+            let _ = match &lane {
+                Some(lane) => writeln!(out, "\n*Lane {}*", inline(lane)),
+                None => writeln!(out, "\n*Main lane*"),
+            };
+            self.lane = lane;
+        }
+        match &item.what {
+            What::TurnStarted { number, agent, role } => {
+                let arbiter = if *role == TurnRole::Arbiter && agent != "arbiter" {
+                    " (arbiter)"
+                } else {
+                    ""
+                };
+                let _ = writeln!(out, "\n### Turn {number}: {}{arbiter}{rewound}", inline(agent));
+            }
+            What::Decided { choice, reason } => {
+                let why =
+                    reason.as_ref().map(|why| format!(": {}", inline(why))).unwrap_or_default();
+                let _ = writeln!(out, "\n**Decided** {}{why}{rewound}", inline(choice));
+            }
+            What::TurnFinished { number, status, millis, usage: used } => {
+                let turn = number.map(|number| format!("Turn {number} ")).unwrap_or_default();
+                let mut words =
+                    vec![if status.is_empty() { "finished".to_owned() } else { inline(status) }];
+                words.extend(millis.map(short::duration));
+                words.extend(used.as_ref().map(usage));
+                let _ = writeln!(out, "\n*{turn}{}{rewound}*", words.join(", "));
+            }
+            What::Message { role, parts } => {
+                let _ = writeln!(out, "\n**{}**{rewound}", inline(&short::capital(role)));
+                for part in parts {
+                    message_part(&mut out, part);
+                }
+            }
+            What::Call(call) => {
+                let _ = writeln!(out, "\n{}{rewound}", call_line(call));
+                call_body(&mut out, call);
+            }
+            What::LateResult { call, outcome } => {
+                let _ = writeln!(out, "\n{} result of {}{rewound}", sign(outcome), code(call));
+                output(&mut out, outcome);
+            }
+            What::Status { status, reason, summary } => {
+                let why =
+                    reason.as_ref().map(|why| format!(": {}", inline(why))).unwrap_or_default();
+                let _ = writeln!(out, "\n**Session {}**{why}{rewound}", status.as_str());
+                if let Some(summary) = summary {
+                    let _ = writeln!(out, "\n{}", said(summary));
+                }
+            }
+            What::Task { task, change, text } => {
+                let text = text.as_ref().filter(|text| !text.is_empty());
+                let text = text.map(|text| format!(": {}", inline(text))).unwrap_or_default();
+                let _ = writeln!(out, "\nTask {} {change}{text}{rewound}", code(&task.0));
+            }
+            What::File { op, path, to } => {
+                let to = to.as_ref().map(|to| format!(" to {}", code(to))).unwrap_or_default();
+                let _ = writeln!(out, "\nFile {} {}{to}{rewound}", code(path), done_to(*op));
+            }
+            What::Note { weight: Weight::Minor, .. } => {}
+            What::Note { label, text, .. } => {
+                let label = inline(label);
+                if text.len() > 200 || text.contains('\n') {
+                    let _ = writeln!(out, "\n{label}{rewound}");
+                    fenced(&mut out, text);
+                } else {
+                    let _ = writeln!(out, "\n{label}: {}{rewound}", inline(text));
+                }
+            }
+        }
+        out
+    }
+
+    fn end(&mut self) -> String {
+        String::new()
+    }
+}
+
+fn message_part(out: &mut String, part: &Part) {
+    match part {
+        Part::Text(text) => {
+            let _ = writeln!(out, "\n{}", said(text));
+        }
+        Part::Thinking(text) => {
+            let _ = writeln!(out, "\n*Thinking*");
+            fenced(out, text);
+        }
+        Part::Asked(call) => {
+            let _ = writeln!(out, "\n{}", call_line(call));
+            call_body(out, call);
+        }
+        Part::Result { call, outcome } => {
+            let _ = writeln!(out, "\n{} result of {}", sign(outcome), code(call));
+            output(out, outcome);
+        }
+        Part::Other(json) => fenced(out, json),
+    }
+}
+
+fn call_line(call: &Call) -> String {
+    let target = short::start(&call.target, 200);
+    let target = if target.is_empty() { String::new() } else { format!(" {}", code(&target)) };
+    let took = match &call.outcome {
+        Outcome::Ended { millis: Some(millis), .. } if *millis >= short::WORTH_TELLING => {
+            format!(" ({})", short::duration(*millis))
+        }
+        Outcome::Ended { .. } => String::new(),
+        Outcome::Unknown => " (outcome unknown)".to_owned(),
+    };
+    let observed = if call.observed { ", observed" } else { "" };
+    format!("{} **{}**{target}{took}{observed}", sign(&call.outcome), inline(&call.name))
+}
+
+fn call_body(out: &mut String, call: &Call) {
+    if let Some(arguments) = &call.arguments {
+        fenced(out, arguments);
+    }
+    output(out, &call.outcome);
+}
+
+fn output(out: &mut String, outcome: &Outcome) {
+    if let Outcome::Ended { text, .. } = outcome
+        && !text.is_empty()
+    {
+        fenced(out, text);
+    }
+}
+
+const fn sign(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Unknown => "◌",
+        Outcome::Ended { ok: true, .. } => "✓",
+        Outcome::Ended { ok: false, .. } => "✗",
+    }
+}
+
+pub(crate) const fn done_to(op: FileOp) -> &'static str {
+    match op {
+        FileOp::Read => "read",
+        FileOp::Write => "written",
+        FileOp::Delete => "deleted",
+        FileOp::Rename => "renamed",
+    }
+}
+
+/// A block of code that nothing in the text can end.
+fn fenced(out: &mut String, text: &str) {
+    let (text, left_out) = clip(text, OUTPUT);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat((longest + 1).max(3));
+    let _ = writeln!(out, "\n{fence}text");
+    for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+        visible::write(out, line);
+        out.push('\n');
+    }
+    let _ = writeln!(out, "{fence}");
+    if left_out > 0 {
+        let _ = writeln!(out, "\n*{} not shown*", short::count(left_out as u64, "byte"));
+    }
+}
+
+/// A short piece of code on one line.
+fn code(text: &str) -> String {
+    let text = short::visible_start(text, 400);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let ticks = "`".repeat(longest + 1);
+    let space = if longest > 0 || text.is_empty() { " " } else { "" };
+    format!("{ticks}{space}{text}{space}{ticks}")
+}
+
+/// Text on one line, none of which is Markdown.
+fn inline(text: &str) -> String {
+    let mut out = String::new();
+    for c in short::visible_start(text, 400).chars() {
+        if "\\`*_{}[]<>#+!|~&".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// What somebody said, as the Markdown that it mostly is, with nothing in it that acts.
+fn said(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    // The fence that is open: its character and length. Only one without indentation counts: it
+    // stands in no list or quotation whose end would end it too.
+    let mut fence: Option<(char, usize)> = None;
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        let mut shown = String::new();
+        visible::write(&mut shown, line);
+        if let Some((tick, length)) = fence {
+            let rest = shown.trim_start_matches(' ');
+            let closes = shown.len() - rest.len() < 4
+                && rest.trim_end().chars().all(|c| c == tick)
+                && rest.trim_end().len() >= length;
+            fence = fence.filter(|_| !closes);
+            out.push_str(&shown);
+        } else if let Some(opened) = opening(&shown) {
+            fence = Some(opened);
+            out.push_str(&shown);
+        } else {
+            harmless(&mut out, &shown);
+        }
+    }
+    if let Some((tick, length)) = fence {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(tick, length));
+    }
+    out
+}
+
+/// The fence that a line opens.
+fn opening(line: &str) -> Option<(char, usize)> {
+    let tick = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let rest = line.trim_start_matches(tick);
+    let length = line.len() - rest.len();
+    (length >= 3 && !(tick == '`' && rest.contains('`'))).then_some((tick, length))
+}
+
+/// A line of Markdown without HTML, images, headings and doubtful links.
+fn harmless(out: &mut String, line: &str) {
+    let rest = line.trim_start();
+    let indent = line.len() - rest.len();
+    out.push_str(line.get(..indent).unwrap_or_default());
+    // A heading of either sort, a rule, or the definition of a link.
+    let ruler = |mark: char| !rest.is_empty() && rest.chars().all(|c| c == mark || c == ' ');
+    if rest.starts_with('#')
+        || ruler('=')
+        || ruler('-')
+        || (rest.starts_with('[') && rest.contains("]:"))
+    {
+        out.push('\\');
+    }
+    let mut chars = rest.char_indices();
+    while let Some((at, c)) = chars.next() {
+        let behind = rest.get(at + c.len_utf8()..).unwrap_or_default();
+        match c {
+            '<' => out.push_str("\\<"),
+            '!' if behind.starts_with('[') => {
+                out.push_str("!\\[");
+                chars.next();
+            }
+            ']' if behind.starts_with('(') && !is_plain_address(behind) => out.push_str("\\]"),
+            // A link by reference, of which the definition may be anywhere.
+            ']' if behind.starts_with('[') => out.push_str("\\]"),
+            c => out.push(c),
+        }
+    }
+}
+
+/// Is `(…)` an address that does nothing but lead somewhere?
+fn is_plain_address(link: &str) -> bool {
+    let Some((address, _)) = link.trim_start_matches('(').split_once(')') else {
+        return false;
+    };
+    let web = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+    let rest = web.unwrap_or(address);
+    let allowed = |c: char| {
+        c.is_ascii_alphanumeric() || "-._~/#?=%+,@".contains(c) || (web.is_some() && c == ':')
+    };
+    !rest.is_empty() && rest.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_stays_and_what_acts_does_not() {
+        assert_eq!(
+            said("A *b* `c` [d](https://e.f/g?h=1) <i>"),
+            "A *b* `c` [d](https://e.f/g?h=1) \\<i>"
+        );
+        assert_eq!(
+            said("# A\n## B\nC\n===\nD\n---\n- e"),
+            "\\# A\n\\## B\nC\n\\===\nD\n\\---\n- e"
+        );
+        assert_eq!(said("![x](https://e.f/p.png)"), "!\\[x](https://e.f/p.png)");
+        assert_eq!(said("[x](javascript:alert(1))"), "[x\\](javascript:alert(1))");
+        assert_eq!(said("[x](java&#115;cript:alert)"), "[x\\](java&#115;cript:alert)");
+        assert_eq!(said("[x][y]\n[y]: javascript:z"), "[x\\][y]\n\\[y]: javascript:z");
+    }
+
+    #[test]
+    fn a_fence_is_left_alone_and_always_closed() {
+        assert_eq!(said("```html\n<b>\n```\n<b>"), "```html\n<b>\n```\n\\<b>");
+        assert_eq!(said("~~~\n<b>\n```"), "~~~\n<b>\n```\n~~~");
+        // In a list the fence ends with the list.
+        assert_eq!(said("- a\n  ```\n<b>"), "- a\n  ```\n\\<b>");
+        assert_eq!(said("``` a`b\n<b>"), "``` a`b\n\\<b>");
+        assert_eq!(said("````\n```\n<b>\n````"), "````\n```\n<b>\n````");
+        let mut out = String::new();
+        fenced(&mut out, "a\n````\nb\u{1b}\n");
+        assert_eq!(out, "\n`````text\na\n````\nb\\u{1b}\n`````\n");
+        assert_eq!(code("a`b"), "`` a`b ``");
+    }
+}

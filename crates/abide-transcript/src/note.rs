@@ -1,0 +1,124 @@
+//! What is told in a line: everything that is neither said nor done by a tool.
+
+use abide_model::{Event, Fact, Usage};
+
+use crate::item::Weight;
+use crate::short;
+
+/// Label, text and weight of an event.
+pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight) {
+    let (label, text, weight) = match fact {
+        Some(Fact::SessionCreated(created)) => {
+            ("Session created", created.fields.title.unwrap_or_default(), Weight::Minor)
+        }
+        Some(Fact::WriterOpened(writer)) => ("Writer opened", writer.by, Weight::Minor),
+        Some(Fact::WriterClosed) => ("Writer closed", String::new(), Weight::Minor),
+        Some(Fact::Rewind(rewind)) => {
+            let files = if rewind.files { ", files too" } else { "" };
+            ("Rewound", format!("to event {}{files}", rewind.to), Weight::Normal)
+        }
+        Some(Fact::ApiCall(call)) => {
+            ("Model called", call.model.unwrap_or_default(), Weight::Minor)
+        }
+        Some(Fact::ApiResult(result)) => match result.error {
+            Some(error) => ("Model failed", error, Weight::Normal),
+            None => {
+                let used = result.usage.as_ref().map(usage).unwrap_or_default();
+                ("Model answered", used, Weight::Minor)
+            }
+        },
+        Some(Fact::Artifact(artifact)) => {
+            let ok = if artifact.ok { "ok" } else { "failed" };
+            ("Artifact", format!("{} {}: {ok}", artifact.kind, artifact.name), Weight::Normal)
+        }
+        Some(Fact::Checkpoint(checkpoint)) => {
+            let number = checkpoint.number.map(|number| number.to_string());
+            let words = [number, checkpoint.label, Some(checkpoint.trigger)];
+            let words: Vec<_> =
+                words.into_iter().flatten().filter(|word| !word.is_empty()).collect();
+            ("Checkpoint", words.join(", "), Weight::Normal)
+        }
+        Some(Fact::Compaction(compaction)) => {
+            let (first, last) = (compaction.first, compaction.last);
+            let text = format!("events {first} to {last}\n{}", compaction.summary);
+            ("Context compacted", text, Weight::Normal)
+        }
+        Some(Fact::ContextRestored(restored)) => {
+            ("Context restored", format!("as before event {}", restored.compaction), Weight::Normal)
+        }
+        Some(Fact::Usage(record)) => ("Used", usage(&record.usage), Weight::Minor),
+        Some(Fact::Limit(limit)) => {
+            let left = limit.remaining.map(|left| format!(": {left} left")).unwrap_or_default();
+            ("Limit", format!("{}{left}", limit.name), Weight::Minor)
+        }
+        Some(Fact::Model(model)) => ("Model", model.model, Weight::Normal),
+        Some(Fact::Git(git)) => {
+            let words = [git.branch, git.head, git.error];
+            ("Git", words.into_iter().flatten().collect::<Vec<_>>().join(" "), Weight::Minor)
+        }
+        Some(Fact::Resources(sample)) => {
+            let text = format!(
+                "{}, {} MB",
+                short::count(sample.processes, "process"),
+                sample.rss_bytes >> 20
+            );
+            ("Resources", text.replace("processs", "processes"), Weight::Minor)
+        }
+        Some(Fact::Dependencies(found)) => {
+            let count = u64::try_from(found.packages.len()).unwrap_or(u64::MAX);
+            (
+                "Dependencies",
+                format!("{} by {}", short::count(count, "package"), found.manager),
+                Weight::Minor,
+            )
+        }
+        Some(Fact::Log(log)) => {
+            let weight = if matches!(log.level.as_str(), "trace" | "debug") {
+                Weight::Minor
+            } else {
+                Weight::Normal
+            };
+            return (format!("Log {}", log.level).trim_end().to_owned(), log.text, weight);
+        }
+        Some(Fact::Recovery(recovery)) => {
+            let lost = recovery
+                .lost
+                .iter()
+                .map(|(first, last)| format!("events {first} to {last} are lost"));
+            let cut = (recovery.cut_bytes > 0).then(|| {
+                format!(
+                    "{} of an unacknowledged write cut off",
+                    short::count(recovery.cut_bytes, "byte")
+                )
+            });
+            let words: Vec<_> = lost.chain(cut).chain(recovery.note).collect();
+            ("Recovery", words.join("; "), Weight::Normal)
+        }
+        Some(Fact::Erasure(erasure)) => {
+            let why = erasure.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            ("Erased", format!("the data of event {}{why}", erasure.seq), Weight::Normal)
+        }
+        Some(Fact::Erased) => {
+            return (event.kind.to_string(), "(erased)".to_owned(), Weight::Normal);
+        }
+        _ => {
+            let data = event.data.as_ref().map_or("", |data| data.as_str());
+            return (event.kind.to_string(), data.to_owned(), Weight::Normal);
+        }
+    };
+    (label.to_owned(), text, weight)
+}
+
+/// `1,200 tokens in, 34 out, $0.12`.
+pub(crate) fn usage(usage: &Usage) -> String {
+    let (sent, got) = (short::thousands(usage.input_tokens), short::thousands(usage.output_tokens));
+    let mut text = format!("{sent} tokens in, {got} out");
+    if usage.cost_micros > 0 {
+        text.push_str(&format!(
+            ", ${}.{:02}",
+            usage.cost_micros / 1_000_000,
+            usage.cost_micros / 10_000 % 100
+        ));
+    }
+    text
+}

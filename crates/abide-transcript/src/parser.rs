@@ -1,0 +1,198 @@
+//! Reads a transcript: the events it was made from, chunk by chunk.
+//!
+//! Nothing is taken from a chunk whose sum is wrong, and nothing from behind it. The work grows
+//! with the bytes and no faster, whatever they are.
+
+use abide_model::{Event, Seq};
+
+use crate::chunk::{self, ChunkSum, END, FORMAT};
+use crate::entry::{self, INDENT};
+
+/// Why bytes are no transcript, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset} of the transcript: {reason}")]
+pub struct ParseError {
+    /// The byte at which the chunk or line in question begins.
+    pub offset: u64,
+    /// What is wrong there.
+    pub reason: ParseReason,
+}
+
+/// What is wrong with a transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseReason {
+    /// It does not begin as one.
+    #[error("this is not a transcript, or one of a version that is not known here")]
+    NotATranscript,
+    /// It ends in the middle of a chunk.
+    #[error("the last chunk is not whole")]
+    Unfinished,
+    /// The bytes are not those that were written.
+    #[error("the chunk is not as it was written")]
+    Altered,
+    /// A line, or the texts before it, are no event.
+    #[error("this is not an event")]
+    NotAnEvent,
+    /// An event comes before the one before it.
+    #[error("the event is out of order")]
+    OutOfOrder,
+}
+
+/// The chunks of a transcript, each as its events. Ends after the first error.
+#[derive(Debug)]
+pub struct Chunks<'a> {
+    bytes: &'a [u8],
+    /// Where the next chunk begins.
+    at: usize,
+    sum: ChunkSum,
+    last: Seq,
+    failed: bool,
+}
+
+impl<'a> Chunks<'a> {
+    /// Of a whole transcript.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, sum: ChunkSum::default(), last: Seq::ZERO, failed: false }
+    }
+
+    fn error(offset: usize, reason: ParseReason) -> ParseError {
+        ParseError { offset: u64::try_from(offset).unwrap_or(u64::MAX), reason }
+    }
+
+    fn read(&mut self) -> Result<Option<Vec<Event>>, ParseError> {
+        let start = self.at;
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let here = |reason| Self::error(start, reason);
+        if start == 0 && !begins(rest) {
+            let short = rest.len() < 4096 && memchr::memchr_iter(b'\n', rest).nth(1).is_none();
+            let reason = if short { ParseReason::Unfinished } else { ParseReason::NotATranscript };
+            return Err(here(reason));
+        }
+        let (end_start, end_stop) = end_line(rest).ok_or(here(ParseReason::Unfinished))?;
+        let altered = here(ParseReason::Altered);
+        let chunk = rest.get(..end_stop).ok_or_else(|| altered.clone())?;
+        let text = std::str::from_utf8(chunk).map_err(|_| altered.clone())?;
+        let line = text.get(end_start..).and_then(|line| line.strip_suffix('\n'));
+        let end = line.and_then(|line| chunk::check(chunk, line, &self.sum)).ok_or(altered)?;
+        let events = self.events(text.get(..end_start).unwrap_or_default())?;
+        if self.last != end.last {
+            return Err(Self::error(start + end_start, ParseReason::OutOfOrder));
+        }
+        self.sum = end.sum;
+        self.at = start + end_stop;
+        Ok(Some(events))
+    }
+
+    fn events(&mut self, text: &str) -> Result<Vec<Event>, ParseError> {
+        let mut events = Vec::new();
+        let mut texts: Vec<Vec<&str>> = Vec::new();
+        let mut in_text = false;
+        let mut offset = self.at;
+        for line in text.split_inclusive('\n') {
+            let here = offset;
+            offset += line.len();
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            if let Some(line) = line.strip_prefix(INDENT) {
+                match texts.last_mut().filter(|_| in_text) {
+                    Some(run) => run.push(line),
+                    None => texts.push(vec![line]),
+                }
+                in_text = true;
+                continue;
+            }
+            in_text = false;
+            if line.starts_with('@') {
+                let event = entry::read(line, &texts)
+                    .ok_or_else(|| Self::error(here, ParseReason::NotAnEvent))?;
+                if event.seq <= self.last {
+                    return Err(Self::error(here, ParseReason::OutOfOrder));
+                }
+                self.last = event.seq;
+                texts.clear();
+                events.push(event);
+            }
+        }
+        if texts.is_empty() {
+            Ok(events)
+        } else {
+            Err(Self::error(offset, ParseReason::NotAnEvent))
+        }
+    }
+}
+
+impl Iterator for Chunks<'_> {
+    type Item = Result<Vec<Event>, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let read = self.read();
+        self.failed = read.is_err();
+        read.transpose()
+    }
+}
+
+/// Every event of a transcript.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Event>, ParseError> {
+    let mut events = Vec::new();
+    for chunk in Chunks::new(bytes) {
+        events.append(&mut chunk?);
+    }
+    Ok(events)
+}
+
+/// Does a transcript of this version begin so?
+fn begins(bytes: &[u8]) -> bool {
+    let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
+    lines.next().is_some_and(|line| line.starts_with(b"=== TASK"))
+        && lines.next() == Some(FORMAT.as_bytes())
+        && lines.next().is_some()
+}
+
+/// Where the first end line is, its line feed included.
+fn end_line(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut start = 0;
+    for stop in memchr::memchr_iter(b'\n', bytes) {
+        if bytes.get(start..)?.starts_with(END.as_bytes()) {
+            return Some((start, stop + 1));
+        }
+        start = stop + 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outline::Outline;
+
+    /// A transcript of one chunk with these lines in it and a right sum.
+    fn transcript(lines: &str, last: u64) -> String {
+        let mut text = format!("=== TASK ===\n{FORMAT}\n{lines}");
+        chunk::close(&mut text, Seq(last), &Outline::default(), &ChunkSum::default());
+        text
+    }
+
+    #[test]
+    fn a_right_sum_does_not_make_it_right() {
+        let one = "@1 1970-01-01T00:00:00.000Z a {}\n";
+        let two = "@2 1970-01-01T00:00:00.000Z a {}\n";
+        let reason = |lines: &str, last| {
+            parse(transcript(lines, last).as_bytes()).map_err(|error| error.reason)
+        };
+        assert_eq!(reason(&format!("{one}{two}"), 2).unwrap().len(), 2);
+        assert_eq!(reason(&format!("{two}{one}"), 1), Err(ParseReason::OutOfOrder));
+        assert_eq!(reason(&format!("{one}{one}"), 1), Err(ParseReason::OutOfOrder));
+        assert_eq!(reason(one, 2), Err(ParseReason::OutOfOrder));
+        assert_eq!(reason("@1 nonsense\n", 1), Err(ParseReason::NotAnEvent));
+        assert_eq!(reason(&format!("{one}x:\n    left over\n"), 1), Err(ParseReason::NotAnEvent));
+        let error = parse(transcript("a line\n@1 nonsense\n", 1).as_bytes()).unwrap_err();
+        assert_eq!(error.offset, 47);
+    }
+}

@@ -1,0 +1,134 @@
+//! Short forms for people: durations, clock times, names, and the start of a text.
+
+use abide_model::Timestamp;
+
+use crate::visible;
+
+/// A call that took fewer milliseconds took no time.
+pub(crate) const WORTH_TELLING: i64 = 100;
+
+/// `1h 30m`, `1m 30s`, `5s`, `0.4s`.
+pub(crate) fn duration(millis: i64) -> String {
+    let millis = millis.max(0);
+    let seconds = millis / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, _) if millis < 10_000 && millis % 1000 >= 100 => {
+            format!("{}.{}s", seconds, millis % 1000 / 100)
+        }
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, 0) => format!("{minutes}m"),
+        (0, minutes, seconds) => format!("{minutes}m {seconds}s"),
+        (hours, 0, _) => format!("{hours}h"),
+        (hours, minutes, _) => format!("{hours}h {minutes}m"),
+    }
+}
+
+/// From one time to another, in words.
+pub(crate) fn between(from: Timestamp, to: Timestamp) -> String {
+    duration(to.as_millis().saturating_sub(from.as_millis()))
+}
+
+/// The time of day, in UTC: `14:03:22`.
+pub(crate) fn clock(at: Timestamp) -> String {
+    at.to_string().get(11..19).unwrap_or_default().to_owned()
+}
+
+/// The day and time to the second, in UTC: `2026-11-15 14:03:22`.
+pub(crate) fn day_and_time(at: Timestamp) -> String {
+    at.to_string().get(..19).unwrap_or_default().replacen('T', " ", 1)
+}
+
+/// The start of a text on one line: at most so many characters, white space run together.
+pub(crate) fn start(text: &str, most: usize) -> String {
+    // What is far behind the start is never looked at.
+    let near: String = text.chars().take(most.saturating_mul(4)).collect();
+    let words: Vec<_> = near.split_whitespace().collect();
+    let line = words.join(" ");
+    let cut = near.len() < text.len() && line.chars().count() < most;
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None if cut => format!("{line}…"),
+        None => line,
+    }
+}
+
+/// The start of a text on one line, with what is hidden made visible.
+pub(crate) fn visible_start(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    visible::write(&mut out, &start(text, most));
+    out
+}
+
+/// A recorded name for a place where it could be taken for a heading: in quotes unless plain.
+pub(crate) fn name(text: &str) -> String {
+    let plain = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.len() <= 80
+        && text.chars().all(|c| c.is_alphanumeric() || "._-:/ +@#".contains(c))
+        && !text.ends_with(' ');
+    if plain { text.to_owned() } else { format!("\"{}\"", visible_start(text, 80)) }
+}
+
+/// With a capital letter in front.
+pub(crate) fn capital(word: &str) -> String {
+    let mut rest = word.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A number with its thousands apart: `12,345`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + 6);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let cases = [
+            (-5, "0s"),
+            (0, "0s"),
+            (42, "0s"),
+            (420, "0.4s"),
+            (5000, "5s"),
+            (59_999, "59s"),
+            (90_000, "1m 30s"),
+            (120_000, "2m"),
+            (5_400_000, "1h 30m"),
+            (7_200_000, "2h"),
+        ];
+        for (millis, words) in cases {
+            assert_eq!(duration(millis), words);
+        }
+    }
+
+    #[test]
+    fn names_that_could_be_headings_are_quoted() {
+        assert_eq!(name("coder-2"), "coder-2");
+        assert_eq!(name("=== RESULT ==="), "\"=== RESULT ===\"");
+        assert_eq!(name("@5\nx"), "\"@5 x\"");
+        assert_eq!(name(""), "\"\"");
+        assert_eq!(name("a\u{202e}"), "\"a\\u{202e}\"");
+    }
+
+    #[test]
+    fn the_start_of_a_text_is_one_line() {
+        assert_eq!(start("a\n\n b", 9), "a b");
+        assert_eq!(start(&"x".repeat(1 << 20), 3), "xxx…");
+        assert_eq!(start(&" ".repeat(1 << 20), 3), "…");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+    }
+}

@@ -1,0 +1,300 @@
+//! The story of a session: events in, items out, in the order of the journal.
+//!
+//! A call is told with its outcome. So it waits for that, and what comes after it waits too, but
+//! never long: at the end of its turn, or when much is waiting, it is told without. What a model
+//! asked for and what ran join by the call's id, and each is told once.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use abide_model::{
+    Block, Content, Event, Fact, KnownBlock, Lineage, Message, TaskStatus, ToolCall, TurnNumber,
+};
+
+use crate::item::{Call, Item, Outcome, Part, What};
+use crate::note::note;
+use crate::place::Places;
+use crate::readable;
+use crate::target::target;
+
+/// No more items and bytes than this wait for an outcome.
+const WAITING: usize = 256;
+const WAITING_BYTES: usize = 8 << 20;
+/// So many ids of calls and beginnings of turns are kept in mind.
+const REMEMBERED: usize = 4096;
+
+/// Makes items of events.
+#[derive(Debug, Default)]
+pub struct Story {
+    lineage: Option<Lineage>,
+    places: Places,
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    /// When turns began.
+    turns: VecDeque<(TurnNumber, i64)>,
+    /// Calls that ran.
+    ran: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    item: Item,
+    bytes: usize,
+    until: Until,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Until {
+    /// It can be told.
+    Now,
+    /// The call has a result.
+    Result,
+    /// What it asks for has run.
+    Run,
+}
+
+impl Story {
+    /// Of a session from its beginning.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With these places, for a story that begins in the middle.
+    #[must_use]
+    pub fn at(mut self, places: Places) -> Self {
+        self.places = places;
+        self
+    }
+
+    /// Marks what is not in this lineage.
+    #[must_use]
+    pub fn with_lineage(mut self, lineage: Lineage) -> Self {
+        self.lineage = Some(lineage);
+        self
+    }
+
+    /// Takes the next event in.
+    pub fn push(&mut self, event: &Event) {
+        let fact = event.fact().ok();
+        let place = self.places.next_of(event, fact.as_ref());
+        let rewound = self.lineage.as_ref().is_some_and(|lineage| !lineage.contains(event.seq));
+        let item = |what| Item {
+            seq: event.seq,
+            at: event.at,
+            place: place.clone(),
+            lane: event.lane.clone(),
+            rewound,
+            what,
+        };
+        let bytes = event.data.as_ref().map_or(0, |data| data.as_str().len());
+        let what = match fact {
+            Some(Fact::Message(message)) => {
+                self.release(|item| {
+                    item.lane == event.lane && matches!(item.what, What::Message { .. })
+                });
+                self.message(message)
+            }
+            Some(Fact::ToolCall(fact)) => {
+                self.take_asked(&fact.call.0);
+                What::Call(call(&fact))
+            }
+            Some(Fact::ToolResult(result)) => {
+                let text = result.result.as_deref().map(readable::text).unwrap_or_default();
+                let outcome = |millis| Outcome::Ended { ok: result.ok, text, millis };
+                self.remember(&result.call.0);
+                if let Some(at) = self.open_call(&result.call.0) {
+                    if let Some(waiting) = self.waiting.get_mut(at) {
+                        waiting.until = Until::Now;
+                        let millis = event.at.as_millis() - waiting.item.at.as_millis();
+                        waiting.bytes += bytes;
+                        self.bytes += bytes;
+                        if let What::Call(call) = &mut waiting.item.what {
+                            call.outcome = outcome(Some(millis));
+                        }
+                    }
+                    return;
+                }
+                What::LateResult { call: result.call.0, outcome: outcome(None) }
+            }
+            Some(Fact::TurnStarted(start)) => {
+                let number = place.turn.unwrap_or_default();
+                if self.turns.len() >= REMEMBERED {
+                    self.turns.pop_front();
+                }
+                self.turns.push_back((number, event.at.as_millis()));
+                What::TurnStarted { number, agent: start.agent, role: start.role }
+            }
+            Some(Fact::TurnFinished(end)) => {
+                self.release(|item| item.place.turn == place.turn);
+                let began = self.turns.iter().rev().find(|(turn, _)| Some(*turn) == place.turn);
+                What::TurnFinished {
+                    number: place.turn,
+                    status: end.status,
+                    millis: began.map(|(_, began)| event.at.as_millis() - began),
+                    usage: end.usage,
+                }
+            }
+            Some(Fact::TurnDecided(decision)) => What::Decided {
+                choice: decision.selected.or(decision.decision).unwrap_or_default(),
+                reason: decision.reason,
+            },
+            Some(Fact::SessionStatus(change)) => What::Status {
+                status: change.status,
+                reason: change.reason,
+                summary: change.summary,
+            },
+            Some(Fact::TaskCreated(task)) => {
+                What::Task { task: task.task, change: "created".to_owned(), text: Some(task.title) }
+            }
+            Some(Fact::TaskChanged(change)) => {
+                What::Task { task: change.task, change: "changed".to_owned(), text: change.title }
+            }
+            Some(Fact::TaskStatus(change)) => What::Task {
+                task: change.task,
+                change: task_status(change.status).to_owned(),
+                text: change.reason,
+            },
+            Some(Fact::FileTouched(touch)) => {
+                What::File { op: touch.op, path: touch.path, to: touch.to }
+            }
+            fact => {
+                let (label, text, weight) = note(event, fact);
+                What::Note { label, text, weight }
+            }
+        };
+        let until = match &what {
+            What::Call(_) => Until::Result,
+            What::Message { parts, .. }
+                if parts.iter().any(|part| matches!(part, Part::Asked(_))) =>
+            {
+                Until::Run
+            }
+            What::Message { parts, .. } if parts.is_empty() => return,
+            _ => Until::Now,
+        };
+        self.bytes += bytes;
+        self.waiting.push_back(Waiting { item: item(what), bytes, until });
+    }
+
+    /// Passes over an event that a rewind took out of the lineage.
+    pub fn pass(&mut self, event: &Event) {
+        self.places.pass(event);
+    }
+
+    /// The next item that can be told.
+    pub fn next_item(&mut self) -> Option<Item> {
+        loop {
+            let full = self.waiting.len() > WAITING || self.bytes > WAITING_BYTES;
+            if self.waiting.front()?.until != Until::Now && !full {
+                return None;
+            }
+            let waiting = self.waiting.pop_front()?;
+            self.bytes = self.bytes.saturating_sub(waiting.bytes);
+            // Everything it asked for has been told as it ran.
+            let empty =
+                matches!(&waiting.item.what, What::Message { parts, .. } if parts.is_empty());
+            if !empty {
+                return Some(waiting.item);
+            }
+        }
+    }
+
+    /// No more events come: everything can be told.
+    pub fn finish(&mut self) {
+        self.release(|_| true);
+    }
+
+    fn release(&mut self, which: impl Fn(&Item) -> bool) {
+        for waiting in &mut self.waiting {
+            if which(&waiting.item) {
+                waiting.until = Until::Now;
+            }
+        }
+    }
+
+    fn open_call(&self, id: &str) -> Option<usize> {
+        self.waiting.iter().position(|waiting| {
+            matches!(&waiting.item.what, What::Call(call)
+                if call.call == id && call.outcome == Outcome::Unknown)
+        })
+    }
+
+    /// What was asked for runs now, and is told then.
+    fn take_asked(&mut self, id: &str) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.until == Until::Run) {
+            if let What::Message { parts, .. } = &mut waiting.item.what {
+                parts.retain(|part| !matches!(part, Part::Asked(call) if call.call == id));
+                if !parts.iter().any(|part| matches!(part, Part::Asked(_))) {
+                    waiting.until = Until::Now;
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, call: &str) {
+        if self.ran.len() >= REMEMBERED {
+            self.ran.pop_first();
+        }
+        self.ran.insert(call.to_owned());
+    }
+
+    fn message(&self, message: Message) -> What {
+        let parts = match message.content {
+            Content::Text(text) => vec![Part::Text(text)],
+            Content::Blocks(blocks) => {
+                blocks.into_iter().filter_map(|block| self.part(block)).collect()
+            }
+            Content::Other(json) => vec![Part::Other(readable::indented(json.get()))],
+        };
+        What::Message { role: message.role, parts }
+    }
+
+    fn part(&self, block: Block) -> Option<Part> {
+        Some(match block {
+            Block::Known(KnownBlock::Text { text }) => Part::Text(text),
+            Block::Known(KnownBlock::Thinking { thinking, .. }) => Part::Thinking(thinking),
+            Block::Known(KnownBlock::ToolCall { call: id, name, arguments }) => {
+                Part::Asked(call(&ToolCall {
+                    call: id,
+                    name,
+                    arguments: Some(arguments),
+                    observed: false,
+                }))
+            }
+            Block::Known(KnownBlock::ToolResult { call, ok, content }) => {
+                if self.ran.contains(&call.0) {
+                    return None;
+                }
+                let text = readable::text(&content);
+                Part::Result { call: call.0, outcome: Outcome::Ended { ok, text, millis: None } }
+            }
+            Block::Other(json) => Part::Other(readable::indented(json.get())),
+        })
+    }
+}
+
+fn call(fact: &ToolCall) -> Call {
+    let target = target(fact.arguments.as_deref());
+    let arguments = fact.arguments.as_deref().filter(|json| json.get() != target.text);
+    Call {
+        call: fact.call.0.clone(),
+        name: fact.name.clone(),
+        arguments: arguments.and_then(|json| readable::fields(json, target.field.as_deref())),
+        target: target.text,
+        observed: fact.observed,
+        outcome: Outcome::Unknown,
+    }
+}
+
+pub(crate) const fn task_status(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Planned => "planned",
+        TaskStatus::Researching => "researching",
+        TaskStatus::Implementing => "implementing",
+        TaskStatus::Retrying => "retrying",
+        TaskStatus::Complete => "complete",
+        TaskStatus::Failed => "failed",
+        TaskStatus::Blocked => "blocked",
+        TaskStatus::Obsolete => "obsolete",
+    }
+}

@@ -1,0 +1,195 @@
+//! A session in short, as it stands at the top of a rendering.
+
+use abide_model::{
+    FileOp, SessionId, SessionState, SessionStatus, TaskId, TaskStatus, Timestamp, TurnNumber,
+    Usage,
+};
+
+/// The most turns, tasks and files that are listed.
+const LISTED: usize = 2000;
+
+/// What a session is and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Its id.
+    pub id: Option<SessionId>,
+    /// What people call it.
+    pub title: Option<String>,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// Why.
+    pub reason: Option<String>,
+    /// What came of it.
+    pub summary: Option<String>,
+    /// Which agent works in it, with which model, and where.
+    pub fields: Vec<(&'static str, String)>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When something last happened.
+    pub last: Timestamp,
+    /// Messages, calls, and calls that failed.
+    pub messages: u64,
+    /// Tool calls.
+    pub calls: u64,
+    /// Those that ended badly.
+    pub failed: u64,
+    /// What it used.
+    pub usage: Usage,
+    /// Its turns.
+    pub turns: Vec<TurnSummary>,
+    /// Its tasks, parts behind what they are a part of.
+    pub tasks: Vec<TaskSummary>,
+    /// Files it changed, by path.
+    pub files: Vec<(FileOp, String)>,
+    /// How many turns, tasks and files there are beyond those listed.
+    pub unlisted: u64,
+}
+
+/// A turn in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnSummary {
+    /// Its number.
+    pub number: TurnNumber,
+    /// Which agent.
+    pub agent: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// How it ended; none while it goes on.
+    pub status: Option<String>,
+}
+
+/// A task in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskSummary {
+    /// Its id.
+    pub task: TaskId,
+    /// Its title.
+    pub title: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// How deep in the tree it is.
+    pub depth: usize,
+}
+
+impl Summary {
+    /// Of a session in this state, whose pages are all there.
+    #[must_use]
+    pub fn of(state: &SessionState) -> Self {
+        let core = &state.core;
+        let fields = &core.fields;
+        let named = [
+            ("Agent", fields.agent.clone()),
+            ("Model", core.model.as_ref().map(|(model, _)| model.clone()).or(fields.model.clone())),
+            ("Project", fields.project.clone()),
+            ("Workspace", fields.workspace.clone()),
+            ("Key", fields.key.clone()),
+        ];
+        let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let labels = fields.labels.iter().map(|(name, value)| ("Label", format!("{name}={value}")));
+        let mut turns: Vec<_> = state
+            .turns
+            .iter()
+            .filter_map(|(number, turn)| {
+                Some(TurnSummary {
+                    number: TurnNumber(number.parse().ok()?),
+                    agent: turn.agent.clone(),
+                    started: turn.started,
+                    status: turn.last.map(|_| turn.status.clone()),
+                })
+            })
+            .collect();
+        turns.sort_by_key(|turn| turn.number);
+        let changed = state.files.iter().filter(|(_, file)| file.op != FileOp::Read);
+        let mut files: Vec<_> = changed.map(|(path, file)| (file.op, path.to_owned())).collect();
+        let mut tasks = tasks(state);
+        let mut unlisted = 0;
+        let mut cut = |len: usize| {
+            unlisted += u64::try_from(len.saturating_sub(LISTED)).unwrap_or(u64::MAX);
+        };
+        cut(turns.len());
+        cut(files.len());
+        cut(tasks.len());
+        turns.truncate(LISTED);
+        files.truncate(LISTED);
+        tasks.truncate(LISTED);
+        Self {
+            id: core.id,
+            title: fields.title.clone(),
+            status: core.status,
+            reason: core.reason.clone(),
+            summary: core.summary.clone(),
+            fields: named.chain(labels).collect(),
+            created: core.created,
+            last: core.at,
+            messages: core.messages.total,
+            calls: core.calls.tools,
+            failed: core.calls.failed,
+            usage: core.usage.clone(),
+            turns,
+            tasks,
+            files,
+            unlisted,
+        }
+    }
+
+    /// The title, or what stands for one.
+    pub(crate) fn heading(&self) -> String {
+        let short = |id: SessionId| format!("Session {}", id.short(SessionId::SHORT));
+        let title = self.title.clone().filter(|title| !title.trim().is_empty());
+        title.or_else(|| self.id.map(short)).unwrap_or_else(|| "A session".to_owned())
+    }
+
+    /// `3 turns`, `12 messages`, `4 calls (1 failed)`, tokens: what there is.
+    pub(crate) fn counts(&self) -> Vec<String> {
+        use crate::short::count;
+        let turns = u64::try_from(self.turns.len()).unwrap_or(u64::MAX);
+        let mut counts = Vec::new();
+        if turns > 0 {
+            counts.push(count(turns, "turn"));
+        }
+        counts.push(count(self.messages, "message"));
+        if self.calls > 0 {
+            let failed = match self.failed {
+                0 => String::new(),
+                failed => format!(" ({failed} failed)"),
+            };
+            counts.push(format!("{}{failed}", count(self.calls, "call")));
+        }
+        if self.usage != Usage::default() {
+            counts.push(crate::note::usage(&self.usage));
+        }
+        counts
+    }
+}
+
+/// The tasks in the order of the tree: each behind its parent, otherwise as they were created.
+fn tasks(state: &SessionState) -> Vec<TaskSummary> {
+    use std::collections::BTreeMap;
+    let mut children: BTreeMap<Option<&str>, Vec<(u64, &str)>> = BTreeMap::new();
+    for (id, task) in state.tasks.iter().filter(|(_, task)| task.known) {
+        let parent = task.parent.as_ref().map(TaskId::as_str);
+        let parent = parent.filter(|parent| state.tasks.get(parent).is_some_and(|task| task.known));
+        children.entry(parent).or_default().push((task.order, id));
+    }
+    for parts in children.values_mut() {
+        parts.sort_unstable_by(|one, other| other.cmp(one));
+    }
+    let mut listed = Vec::new();
+    let mut open: Vec<(usize, &str)> = Vec::new();
+    let roots = children.remove(&None).unwrap_or_default();
+    open.extend(roots.into_iter().map(|(_, id)| (0, id)));
+    while let Some((depth, id)) = open.pop() {
+        if let Some(task) = state.tasks.get(id) {
+            listed.push(TaskSummary {
+                task: TaskId(id.to_owned()),
+                title: task.title.clone(),
+                status: task.status,
+                depth,
+            });
+        }
+        // Each list is taken once, so that a circle of parents ends.
+        let parts = children.remove(&Some(id)).unwrap_or_default();
+        open.extend(parts.into_iter().map(|(_, id)| (depth + 1, id)));
+    }
+    listed
+}

@@ -1,0 +1,90 @@
+//! What a call was about, in a few words: the command, the path, the address.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The names under which tools take what they are about, best first.
+const NAMES: [&str; 14] = [
+    "command",
+    "cmd",
+    "file_path",
+    "filePath",
+    "path",
+    "filename",
+    "file",
+    "notebook_path",
+    "url",
+    "pattern",
+    "query",
+    "prompt",
+    "description",
+    "name",
+];
+
+/// Arguments longer than this are not read for it.
+const LOOK: usize = 64 << 10;
+
+/// What a call was about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Empty where nothing says it.
+    pub(crate) text: String,
+    /// The argument that says it; none where all of them do.
+    pub(crate) field: Option<String>,
+}
+
+/// The target of a call with these arguments.
+pub(crate) fn target(arguments: Option<&RawValue>) -> Target {
+    let Some(arguments) = arguments.map(RawValue::get).filter(|json| json.len() <= LOOK) else {
+        return Target::default();
+    };
+    let whole = |text| Target { text, field: None };
+    let Ok(value) = serde_json::from_str::<Value>(arguments) else {
+        return whole(arguments.to_owned());
+    };
+    // Some agents record the arguments as the JSON text that the model gave.
+    let value = match &value {
+        Value::String(text) => serde_json::from_str(text).unwrap_or(value),
+        _ => value,
+    };
+    let Value::Object(fields) = &value else {
+        return whole(plain(&value));
+    };
+    let named = NAMES.iter().copied().find(|name| fields.contains_key(*name));
+    let only = || fields.keys().next().filter(|_| fields.len() == 1).map(String::as_str);
+    match named.or_else(only) {
+        Some(name) => Target {
+            text: fields.get(name).map(plain).unwrap_or_default(),
+            field: Some(name.to_owned()),
+        },
+        None if fields.is_empty() => Target::default(),
+        None => whole(arguments.to_owned()),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(words) if words.iter().all(Value::is_string) => {
+            words.iter().map(plain).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_about_its_command_its_path_or_what_it_has() {
+        let of = |json: &str| target(Some(&RawValue::from_string(json.to_owned()).unwrap())).text;
+        assert_eq!(of(r#"{"timeout":5,"command":["cargo","test"]}"#), "cargo test");
+        assert_eq!(of(r#"{"content":"…","path":"src/x.rs"}"#), "src/x.rs");
+        assert_eq!(of(r#""{\"command\":\"ls\"}""#), "ls");
+        assert_eq!(of(r#"{"n":1}"#), "1");
+        assert_eq!(of(r#"{"a":1,"b":2}"#), r#"{"a":1,"b":2}"#);
+        assert_eq!(of("{}") + &target(None).text, "");
+    }
+}

@@ -1,0 +1,5 @@
+//! Whole transcripts: what is written is read back, whatever was recorded.
+
+mod generate;
+mod story;
+mod transcript;

@@ -1,0 +1,381 @@
+//! Writes a transcript: events in, chunks of text out, each to be appended to the file.
+//!
+//! A chunk is a run of events as they stand in the journal. It ends when a turn begins or ends,
+//! when the session's status changes, when the writer lets the session go, and when it is large:
+//! so that what stands in a heading is known when it is written. Where chunks end depends on the
+//! events alone, never on when they are asked for.
+
+use std::fmt::Write;
+
+use abide_model::{Event, Fact, Kind, Seq, SessionId, Timestamp, TurnNumber, TurnRole};
+
+use crate::chunk::{self, ChunkSum, FORMAT};
+use crate::entry::Entry;
+use crate::outline::{Applied, CallOutline, Outline, Role, Section, TurnOutline};
+use crate::resume::ResumePoint;
+use crate::short;
+
+/// A chunk is ended when it has so many events or bytes.
+const EVENTS: usize = 1000;
+const BYTES: usize = 1 << 20;
+
+/// Makes the text of a transcript.
+///
+/// ```
+/// use abide_model::{NewEvent, Seq, Timestamp};
+/// use abide_transcript::{TranscriptWriter, parse};
+///
+/// let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
+/// let event = NewEvent::parse(hello)?.into_event(Seq(1), Timestamp::from_millis(0));
+/// let mut writer = TranscriptWriter::new();
+/// writer.push(&event);
+/// let text = writer.finish();
+/// assert!(text.contains("=== REQUEST ===\nUser:\n    hello\n"));
+/// assert_eq!(parse(text.as_bytes())?, [event]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct TranscriptWriter {
+    last: Seq,
+    sum: ChunkSum,
+    outline: Outline,
+    /// The chunk that is being made.
+    pending: Vec<Pending>,
+    pending_bytes: usize,
+    log: Vec<String>,
+    /// Chunks that are whole.
+    ready: String,
+}
+
+/// An event of a chunk that is being made.
+#[derive(Debug)]
+struct Pending {
+    turn: Option<TurnNumber>,
+    role: Role,
+    /// The lines of a heading that this event gives.
+    facts: Vec<String>,
+    text: String,
+    at: Timestamp,
+}
+
+impl TranscriptWriter {
+    /// A writer of a new transcript.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A writer that goes on where a transcript ends.
+    #[must_use]
+    pub fn resume(point: ResumePoint) -> Self {
+        Self { last: point.last, sum: point.sum, outline: point.outline, ..Self::default() }
+    }
+
+    /// The last event that was taken in.
+    #[must_use]
+    pub const fn last(&self) -> Seq {
+        self.last
+    }
+
+    /// Takes the next event in. One that is in the transcript already is passed over.
+    pub fn push(&mut self, event: &Event) {
+        if event.seq <= self.last {
+            return;
+        }
+        let fact = event.fact().ok();
+        let fact = fact.as_ref();
+        if matches!(fact, Some(Fact::TurnStarted(_))) {
+            self.end_chunk();
+        }
+        self.last = event.seq;
+        let Applied { place, role, finished } = self.outline.apply(event, fact);
+        let entry = Entry::of(event);
+        let mut text = String::new();
+        for part in &entry.texts {
+            let called = finished.as_ref().map(|(call, _)| call);
+            let _ = writeln!(text, "{}:", label(event, fact, &part.pointer, called));
+            text.push_str(&part.lines);
+        }
+        text.push_str(&entry.stamp);
+        text.push('\n');
+        if !entry.texts.is_empty() {
+            text.push('\n');
+        }
+        if let Some((call, ok)) = finished {
+            self.log.push(log_line(&call, if ok { "ok" } else { "failed" }));
+        }
+        self.pending_bytes += text.len();
+        let facts = heading_facts(event, fact, &self.outline);
+        self.pending.push(Pending { turn: place.turn, role, facts, text, at: event.at });
+        let ends = [Kind::TURN_FINISHED, Kind::SESSION_STATUS, Kind::WRITER_CLOSED];
+        if ends.contains(&event.kind) || self.pending.len() >= EVENTS || self.pending_bytes >= BYTES
+        {
+            self.end_chunk();
+        }
+    }
+
+    /// The chunks that are whole: to be appended to the file.
+    pub fn take_ready(&mut self) -> Option<String> {
+        (!self.ready.is_empty()).then(|| std::mem::take(&mut self.ready))
+    }
+
+    /// Everything that was not taken yet; the chunk that is being made ends here.
+    #[must_use]
+    pub fn finish(mut self) -> String {
+        self.end_chunk();
+        self.ready
+    }
+
+    fn end_chunk(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut out = String::with_capacity(self.pending_bytes + 512);
+        if self.sum == ChunkSum::default() {
+            self.task_heading(&mut out);
+        } else {
+            out.push('\n');
+        }
+        let mut turn: Option<TurnNumber> = None;
+        let mut seen: Vec<TurnNumber> = Vec::new();
+        let mut after_stamp = false;
+        for pending in std::mem::take(&mut self.pending) {
+            let section = next_section(self.outline.section, pending.role);
+            if section != self.outline.section || pending.role == Role::Result {
+                if section == Section::Result {
+                    self.write_log(&mut out);
+                }
+                self.outline.section = section;
+                self.outline.in_turn = false;
+                (turn, after_stamp) = (None, false);
+                heading(&mut out, section);
+                if section == Section::Result {
+                    self.result_heading(&mut out, &pending);
+                }
+            }
+            let outside = pending.turn.is_none() && pending.role != Role::Housekeeping;
+            if pending.turn.is_some() && pending.turn != turn || outside && self.outline.in_turn {
+                let again = pending.turn.is_some_and(|turn| seen.contains(&turn));
+                seen.extend(pending.turn);
+                turn = pending.turn;
+                self.outline.in_turn = turn.is_some();
+                self.turn_heading(&mut out, turn, again);
+                after_stamp = false;
+            }
+            if after_stamp && !pending.text.starts_with('@') {
+                separate(&mut out);
+            }
+            out.push_str(&pending.text);
+            after_stamp = true;
+        }
+        self.write_log(&mut out);
+        self.outline.end_chunk();
+        self.sum = chunk::close(&mut out, self.last, &self.outline, &self.sum);
+        self.pending_bytes = 0;
+        self.ready.push_str(&out);
+    }
+
+    fn task_heading(&self, out: &mut String) {
+        let facts = self.pending.first().map_or(&[][..], |first| &first.facts);
+        let mut facts = facts.iter();
+        let _ = match facts.next() {
+            Some(short) => writeln!(out, "=== TASK {short} ==="),
+            None => writeln!(out, "=== TASK ==="),
+        };
+        let _ = writeln!(out, "{FORMAT}");
+        for fact in facts {
+            let _ = writeln!(out, "{fact}");
+        }
+        out.push('\n');
+    }
+
+    fn result_heading(&self, out: &mut String, pending: &Pending) {
+        for fact in &pending.facts {
+            let _ = writeln!(out, "{fact}");
+        }
+        if let Some(created) = self.outline.created {
+            let _ = writeln!(out, "Duration: {}", short::between(created, pending.at));
+        }
+        let files = &self.outline.files;
+        if !files.is_empty() || self.outline.other_files {
+            let mut files: Vec<_> =
+                files.iter().map(|file| short::visible_start(file, 200)).collect();
+            if self.outline.other_files {
+                files.push("and others".to_owned());
+            }
+            let _ = writeln!(out, "Files Modified: {}", files.join(", "));
+        }
+    }
+
+    fn turn_heading(&self, out: &mut String, number: Option<TurnNumber>, again: bool) {
+        separate(out);
+        let Some(number) = number else {
+            let _ = writeln!(out, "--- Outside of turns ---");
+            return;
+        };
+        let turn = self.outline.turns.iter().find(|turn| turn.number == number);
+        let agent = turn.map_or_else(|| "unknown".to_owned(), |turn| short::name(&turn.agent));
+        if again {
+            let _ = writeln!(out, "--- Turn {number}: {agent} (continued) ---");
+            return;
+        }
+        let _ = writeln!(out, "--- Turn {number}: {agent} ---");
+        if let Some(turn) = turn {
+            turn_facts(out, turn);
+        }
+        let _ = writeln!(out, "[Content]");
+    }
+
+    fn write_log(&mut self, out: &mut String) {
+        let open = self.outline.calls.iter().filter(|call| !call.shown);
+        self.log.extend(open.map(|call| log_line(call, "no result yet")));
+        self.outline.calls.iter_mut().for_each(|call| call.shown = true);
+        if self.log.is_empty() {
+            return;
+        }
+        separate(out);
+        let _ = writeln!(out, "[Tool Log]");
+        for line in self.log.drain(..) {
+            let _ = writeln!(out, "{line}");
+        }
+        out.push('\n');
+    }
+}
+
+const fn next_section(section: Section, role: Role) -> Section {
+    match (section, role) {
+        (_, Role::Result) => Section::Result,
+        (Section::Task, Role::Request) => Section::Request,
+        (_, Role::Work) | (Section::Result, Role::Request) => Section::Execution,
+        (section, _) => section,
+    }
+}
+
+fn heading(out: &mut String, section: Section) {
+    separate(out);
+    let _ = match section {
+        Section::Task => writeln!(out, "=== TASK ==="),
+        Section::Request => writeln!(out, "=== REQUEST ==="),
+        Section::Execution => writeln!(out, "=== EXECUTION ==="),
+        Section::Result => writeln!(out, "=== RESULT ==="),
+    };
+}
+
+/// A blank line, unless there is one.
+fn separate(out: &mut String) {
+    if !(out.is_empty() || out == "\n" || out.ends_with("\n\n")) {
+        out.push('\n');
+    }
+}
+
+fn turn_facts(out: &mut String, turn: &TurnOutline) {
+    if let Some(lane) = &turn.lane {
+        let _ = writeln!(out, "Lane: {}", short::name(lane));
+    }
+    for (name, value) in &turn.decided {
+        let _ = writeln!(out, "{name}: {}", short::visible_start(value, 200));
+    }
+    match &turn.ended {
+        Some((status, at, usage)) => {
+            let status = if status.is_empty() { "finished" } else { status };
+            if turn.role == TurnRole::Agent || turn.decided.is_empty() {
+                let _ = writeln!(out, "Status: {}", short::visible_start(status, 200));
+            }
+            let _ = writeln!(out, "Duration: {}", short::between(turn.started, *at));
+            if let Some(usage) = usage {
+                let (sent, got) = (usage.input_tokens, usage.output_tokens);
+                let (sent, got) = (short::thousands(sent), short::thousands(got));
+                let _ = writeln!(out, "Tokens: {sent} in, {got} out");
+            }
+        }
+        None => {
+            let _ = writeln!(out, "Status: going on");
+        }
+    }
+    if turn.role == TurnRole::Agent {
+        let _ = writeln!(out, "Tool Calls: {}", turn.calls);
+    }
+}
+
+fn log_line(call: &CallOutline, outcome: &str) -> String {
+    let mut line = format!("{} {}", short::clock(call.at), short::name(&call.name));
+    if !call.target.is_empty() {
+        line.push(' ');
+        line.push_str(&short::visible_start(&call.target, 120));
+    }
+    line.push_str(" -> ");
+    line.push_str(outcome);
+    line
+}
+
+/// What an event gives to a heading: of the session as it was made, or of its end.
+fn heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<String> {
+    let mut facts = Vec::new();
+    match fact {
+        Some(Fact::SessionCreated(created)) => {
+            facts.push(created.session.short(SessionId::SHORT));
+            facts.push(format!("Id: {}", created.session));
+            facts.push(format!("Created: {}", outline.created.unwrap_or(event.at)));
+            let fields = &created.fields;
+            let named = [
+                ("Title", &fields.title),
+                ("Agent", &fields.agent),
+                ("Model", &fields.model),
+                ("Project", &fields.project),
+                ("Workspace", &fields.workspace),
+                ("Key", &fields.key),
+            ];
+            for (name, value) in named {
+                if let Some(value) = value {
+                    facts.push(format!("{name}: {}", short::visible_start(value, 200)));
+                }
+            }
+            if let Some(parent) = &fields.parent {
+                facts.push(format!("Parent: {} at @{}", parent.session, parent.seq));
+            }
+        }
+        Some(Fact::SessionStatus(change)) => {
+            facts.push(format!("Status: {}", change.status.as_str()));
+            if let Some(reason) = &change.reason {
+                facts.push(format!("Reason: {}", short::visible_start(reason, 200)));
+            }
+        }
+        _ => {}
+    }
+    facts
+}
+
+/// What stands over a text, without its colon.
+fn label(
+    event: &Event,
+    fact: Option<&Fact>,
+    pointer: &str,
+    called: Option<&CallOutline>,
+) -> String {
+    let what = match fact {
+        Some(Fact::Message(message)) => {
+            let role = short::capital(&short::name(&message.role));
+            match pointer.rsplit('/').next().unwrap_or_default() {
+                "content" | "text" => role,
+                "thinking" => format!("{role}, thinking"),
+                _ => format!("{role}, {}", path(pointer)),
+            }
+        }
+        Some(Fact::ToolCall(call)) => format!("{} {}", short::name(&call.name), path(pointer)),
+        Some(Fact::ToolResult(_)) => {
+            let name = called.map_or_else(|| "Call".to_owned(), |call| short::name(&call.name));
+            format!("{name} {}", path(pointer))
+        }
+        Some(Fact::SessionStatus(_)) => short::capital(&path(pointer)),
+        _ => format!("{} {}", event.kind, path(pointer)),
+    };
+    match &event.lane {
+        Some(lane) => format!("{what} (lane {})", short::name(&lane.0)),
+        None => what,
+    }
+}
+
+fn path(pointer: &str) -> String {
+    let path = pointer.trim_start_matches('/').replace('/', ".");
+    if path.is_empty() { "text".to_owned() } else { short::name(&path) }
+}
