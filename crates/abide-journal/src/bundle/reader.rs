@@ -21,12 +21,7 @@ pub enum BundleRecord<'a> {
         bytes: &'a [u8],
     },
     /// A line of the journal.
-    Line {
-        /// As it stands, without its line break.
-        raw: &'a [u8],
-        /// Taken apart.
-        line: Line<'a>,
-    },
+    Line(Line<'a>),
 }
 
 /// Reads a bundle. What it gives is checked as far as it was read; that the bundle is whole is
@@ -113,7 +108,7 @@ impl<R: Read> BundleReader<R> {
             Begins::Line => {
                 self.pass();
                 let line = self.check.line(&self.buffer).map_err(fault)?;
-                Ok(Some(BundleRecord::Line { raw: &self.buffer, line }))
+                Ok(Some(BundleRecord::Line(line)))
             }
             Begins::Object(ObjectWire { object: hash, size }) => {
                 self.check.announce(hash, size).map_err(fault)?;

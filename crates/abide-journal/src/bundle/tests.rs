@@ -114,9 +114,9 @@ fn read(bytes: &[u8]) -> Result<Content, BundleError> {
                 assert_eq!(ObjectHash::of(bytes), hash);
                 objects.push(bytes.to_vec());
             }
-            BundleRecord::Line { raw, line } => {
+            BundleRecord::Line(line) => {
                 assert_eq!(line.seq.0, content.lines.len() as u64 + 1);
-                content.lines.push(raw.to_vec());
+                content.lines.push(line.bytes().to_vec());
                 content.objects.push(std::mem::take(&mut objects));
             }
         }
