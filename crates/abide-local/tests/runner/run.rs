@@ -77,7 +77,8 @@ pub fn options(disk: &SimDisk, seed: u64) -> Options {
     }
 }
 
-fn small(store: LocalStore) -> LocalStore {
+/// With segments and objects so small that few events make several.
+pub fn small(store: LocalStore) -> LocalStore {
     let mut config = Config::default();
     config.journal.segment_bytes = 1500;
     config.journal.object_bytes = 300;
