@@ -88,10 +88,9 @@ impl LocalStore {
     /// session is here and grows, another writer is waited for so long.
     pub fn import_bundle<R: Read>(
         &self,
-        input: R,
+        mut bundle: BundleReader<R>,
         wait: Duration,
     ) -> Result<Imported, ImportError> {
-        let mut bundle = BundleReader::open(input)?;
         let id = bundle.header().session;
         if !self.is_made(id)? {
             let stage = self.stage(id, beginning(id), wait)?;
@@ -123,8 +122,10 @@ impl LocalStore {
     }
 
     /// Reads a bundle to its end and says what an import would do. Writes nothing.
-    pub fn check_bundle<R: Read>(&self, input: R) -> Result<Imported, ImportError> {
-        let mut bundle = BundleReader::open(input)?;
+    pub fn check_bundle<R: Read>(
+        &self,
+        mut bundle: BundleReader<R>,
+    ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
         if self.is_made(id)? {
             let compared = self.compare(&mut bundle, id, &mut |_| Ok(()))?;

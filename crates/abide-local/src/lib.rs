@@ -34,6 +34,7 @@ mod stage;
 mod store;
 mod writer;
 
+pub use abide_journal::{BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader};
 pub use check::{Checked, Finding, Severity};
 pub use config::{Config, STORE_VERSION};
 pub use environment::Environment;

@@ -172,6 +172,18 @@ impl LocalStore {
             .collect())
     }
 
+    /// Directories of sessions that were begun and never came to hold an event.
+    pub fn unmade_sessions(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let mut unmade = Vec::new();
+        for name in self.names()? {
+            let layout = self.layout.session(&name);
+            if matches!(self.identify(&layout), Ok(Identity::Empty)) {
+                unmade.push(layout.dir);
+            }
+        }
+        Ok(unmade)
+    }
+
     /// Whose a session's directory is. Only what is not there counts as never made: whatever else
     /// keeps it from being read is an error.
     pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {

@@ -133,6 +133,12 @@ impl<R: Read> BundleReader<R> {
         }
     }
 
+    /// Reads all that is left, for who wants to know whether the whole holds together.
+    pub fn read_to_end(mut self) -> Result<BundleHeader, BundleError> {
+        while self.next()?.is_some() {}
+        Ok(self.header)
+    }
+
     /// Reads up to the next line break, which is passed and not kept.
     fn read_line(&mut self) -> Result<(), BundleError> {
         self.buffer.clear();
