@@ -8,6 +8,7 @@ use abide::{EventRange, ReadNote, SessionFields, SessionId, SessionRef, SessionV
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
+use super::export_bundle;
 use crate::error::{CommandError, at};
 use crate::output::{Output, status, warning};
 use crate::store::{SessionArg, Surroundings};
@@ -15,12 +16,13 @@ use crate::store::{SessionArg, Surroundings};
 /// Write a whole session as JSON: every event in order, its data as it was recorded
 ///
 /// Where something is damaged, all that can be read is written, a warning says what is lost, and
-/// the exit code is 1.
+/// the exit code is 1. A bundle is refused then: it holds a whole session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide export | jq 'select(.kind == \"message.added\") | .data'
-  abide export abc123 --format json -o session.json")]
+  abide export abc123 --format json -o session.json
+  abide export abc123 --format bundle -o session.abide")]
 pub(crate) struct Export {
     #[command(flatten)]
     session: SessionArg,
@@ -38,6 +40,8 @@ enum Format {
     Json,
     /// {"seq":…,"at":…,"kind":…,"data":{…}}, one a line
     Jsonl,
+    /// One file with the session and all its objects, for `abide import`
+    Bundle,
 }
 
 /// The session of a document.
@@ -54,6 +58,10 @@ impl Export {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
+        if self.format == Format::Bundle {
+            let path = self.output.map(|path| surroundings.absolute(&path));
+            return export_bundle::run(&opened, id, path);
+        }
         let view = opened.store.view(&SessionRef::Id(id))?;
         let notes = match &self.output {
             None => {

@@ -5,6 +5,8 @@ mod demo;
 mod demo_agent;
 mod doctor;
 mod export;
+mod export_bundle;
+mod import;
 mod init;
 mod new;
 mod record;
@@ -21,6 +23,7 @@ pub(crate) enum Command {
     Record(record::Record),
     Tail(tail::Tail),
     Export(export::Export),
+    Import(import::Import),
     Doctor(doctor::Doctor),
     Demo(demo::Demo),
     #[command(hide = true)]
@@ -36,6 +39,7 @@ impl Command {
             Self::Record(record) => record.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Export(export) => export.run(surroundings),
+            Self::Import(import) => import.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),
