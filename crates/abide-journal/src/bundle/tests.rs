@@ -212,6 +212,8 @@ fn every_flipped_bit_is_refused_or_changes_nothing() {
                 Err(_) => refused += 1,
                 Ok(content) => {
                     assert_eq!(content, maker.content, "byte {at} bit {bit}");
+                    let reader = BundleReader::open(&*flipped).unwrap();
+                    assert_eq!(*reader.header(), maker.header(), "byte {at} bit {bit}");
                     same += 1;
                 }
             }

@@ -146,7 +146,11 @@ fn hostile() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: size::cases(24, 400), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: size::cases(24, 400),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_bundle_gives_back_the_session_it_was_made_of(

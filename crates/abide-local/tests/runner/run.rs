@@ -243,7 +243,8 @@ pub fn read(store: &LocalStore, id: SessionId) -> Result<Read, StoreError> {
         read.events += page.events.len() as u64;
         read.notes.extend(page.notes);
         for event in page.events.into_iter().filter(|event| event.kind.as_str() == "x.sim") {
-            read.data.push(event.data.unwrap().as_str().to_owned());
+            let erased = || "erased".to_owned();
+            read.data.push(event.data.map_or_else(erased, |data| data.as_str().to_owned()));
         }
         match page.next {
             Some(next) => range.first = next,
