@@ -10,7 +10,7 @@ use super::{
 };
 use crate::Line;
 
-const LEVEL: i32 = 6;
+const LEVEL: i32 = 3;
 
 /// Writes a bundle. It is one only after [`BundleWriter::finish`].
 ///
