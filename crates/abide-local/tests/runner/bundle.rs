@@ -538,6 +538,34 @@ fn every_operation_of_an_import_may_fail() {
     size::report("operations of an import failed", tried, 4_500);
 }
 
+/// The session of an import that failed at the very end can be seen and not be durable yet. Who then
+/// says that it is here makes it so.
+#[test]
+fn already_here_is_said_of_what_is_durable() {
+    let case = cases().remove(0);
+    let (disk, store) = prepared(&case);
+    disk.set_faults(Vec::new(), 0);
+    import(&store, &case.bundle).unwrap();
+    let operations = disk.operations();
+    let mut seen = 0;
+    for at in 0..operations {
+        for seed in 0..size::of(6, 40) {
+            let (disk, store) = prepared(&case);
+            let fault = Fault { at, kind: FaultKind::Io, lasting: Lasting::Once };
+            disk.set_faults(vec![fault], at);
+            if import(&store, &case.bundle).is_ok() || !exists(&store, case.id) {
+                break;
+            }
+            assert_eq!(import(&store, &case.bundle).unwrap(), ImportOutcome::Same);
+            seen += 1;
+            drop(store);
+            disk.power_cut(seed);
+            after_crash(&disk, &case, true, 8).unwrap_or_else(|error| panic!("{at}: {error}"));
+        }
+    }
+    assert!(seen > 5, "{seen}");
+}
+
 #[test]
 fn a_run_with_every_step_travels() {
     let mut run = Run::new(4);
