@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::StoreError;
+use abide::{BundleError, ExportError, ImportError, StoreError};
 
 use abide_transcript::escape;
 
@@ -44,6 +44,15 @@ pub(crate) struct PathError {
     pub(crate) source: io::Error,
 }
 
+/// An error with what was worked on.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+struct OnError {
+    what: String,
+    #[source]
+    source: Box<dyn StdError + Send + Sync>,
+}
+
 /// Says on what an I/O error happened: `.map_err(at("read", path))`.
 pub(crate) fn at(
     action: &'static str,
@@ -56,6 +65,17 @@ impl CommandError {
     /// A failure in words.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::Failed(Failure { error: message.into().into(), hints: Vec::new() })
+    }
+
+    /// What was worked on, before what went wrong with it.
+    pub(crate) fn on(self, what: impl Into<String>) -> Self {
+        match self {
+            Self::Failed(Failure { error, hints }) => {
+                let error = Box::new(OnError { what: what.into(), source: error });
+                Self::Failed(Failure { error, hints })
+            }
+            other => other,
+        }
     }
 
     /// With advice.
@@ -156,7 +176,9 @@ fn hint(error: &abide::Error) -> Option<String> {
             "`abide init` makes a store here, and so does the first `abide record`; `--store DIR` names one elsewhere"
                 .to_owned(),
         ),
-        abide::Error::Store(error) => match error {
+        abide::Error::Store(error)
+        | abide::Error::Export(ExportError::Store(error))
+        | abide::Error::Import(ImportError::Store(error)) => match error {
             // Whoever looked for it says what there is.
             StoreError::NoSession { .. } => None,
             StoreError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
@@ -174,8 +196,38 @@ fn hint(error: &abide::Error) -> Option<String> {
             StoreError::Append(error) => cause_hint(error),
         },
         abide::Error::Append(error) => cause_hint(error),
+        abide::Error::Export(ExportError::Damaged { .. }) => Some(
+            "`abide export --format jsonl` writes all that can be read; `abide doctor` says what is lost"
+                .to_owned(),
+        ),
+        abide::Error::Export(ExportError::Changed { .. }) => {
+            Some("run the same command again".to_owned())
+        }
+        abide::Error::Export(error @ ExportError::Bundle { .. }) => cause_hint(error),
+        abide::Error::Import(error) => import_hint(error),
         abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
     }
+}
+
+fn import_hint(error: &ImportError) -> Option<String> {
+    let hint = match error {
+        ImportError::Bundle(BundleError::Empty | BundleError::NotABundle { .. }) => {
+            "`abide export --format bundle -o FILE` makes a bundle"
+        }
+        ImportError::Bundle(BundleError::NewerVersion { .. }) => {
+            "update abide; nothing was changed"
+        }
+        ImportError::Bundle(BundleError::Read(_)) => return None,
+        ImportError::Bundle(_) => "nothing was changed; copy the file again, or make it anew",
+        ImportError::Diverged { .. } => {
+            "nothing was changed; `--store DIR` takes it into another store, beside this one"
+        }
+        ImportError::KeyTaken { .. } => {
+            "nothing was changed; a key leads to one session: `--store DIR` takes it into another store"
+        }
+        ImportError::Store(_) => return None,
+    };
+    Some(hint.to_owned())
 }
 
 /// The advice for the first cause that has one.

@@ -112,13 +112,18 @@ impl Surroundings {
     /// The store that is there.
     pub(crate) fn open(&self) -> Result<Opened, CommandError> {
         let from = self.store.as_ref().unwrap_or(&self.current_dir);
+        self.find()?.ok_or_else(|| abide::Error::NoStore { from: from.clone() }.into())
+    }
+
+    /// The store that is there, if one is.
+    pub(crate) fn find(&self) -> Result<Option<Opened>, CommandError> {
         let found = match &self.store {
             Some(named) => self.named(named),
             None => find_store(&self.current_dir).map(|place| place.store),
         };
-        let root = found.ok_or_else(|| abide::Error::NoStore { from: from.clone() })?;
         let options = Options { progress: progress::indexing(), ..Options::default() };
-        Ok(Opened::over(LocalStore::open(&root, options)?))
+        let opened = found.map(|root| LocalStore::open(&root, options).map(Opened::over));
+        Ok(opened.transpose()?)
     }
 
     /// The store that is there, or a new one.

@@ -10,6 +10,7 @@
 )]
 
 mod bad_input;
+mod bundle;
 mod demo;
 mod environment;
 mod history;

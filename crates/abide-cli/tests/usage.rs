@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use crate::environment::{HELLO, TestEnvironment};
 
-const COMMANDS: [&str; 8] =
-    ["init", "new", "record", "tail", "export", "doctor", "demo", "completions"];
+const COMMANDS: [&str; 9] =
+    ["init", "new", "record", "tail", "export", "import", "doctor", "demo", "completions"];
 
 #[test]
 fn every_command_explains_itself_with_an_example() {

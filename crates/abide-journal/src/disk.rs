@@ -63,7 +63,11 @@ impl Storage for Disk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        if fs::symlink_metadata(path)?.is_dir() {
+            fs::remove_dir(path)
+        } else {
+            fs::remove_file(path)
+        }
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

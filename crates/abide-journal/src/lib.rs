@@ -4,11 +4,13 @@
 //! on a simulated disk. [`Line`] is one event as it is written. A [`Segment`] is a file of
 //! lines, plain or sealed. [`scan`](Scan) tells good lines from damage and damage from a torn
 //! tail. [`Appender`] writes, syncs and rotates; [`CommitQueue`] lets the first that waits
-//! commit for all. [`Packs`] hold objects.
+//! commit for all. [`Packs`] hold objects. A bundle ([`BundleWriter`], [`BundleReader`]) is a whole
+//! session in one file.
 //!
 //! Nothing here knows a runtime, prints, or panics on what a disk holds.
 
 mod appender;
+mod bundle;
 mod disk;
 mod error;
 mod header;
@@ -26,6 +28,10 @@ mod sum;
 mod watermark;
 
 pub use appender::{AppendTo, Appender, Position};
+pub use bundle::{
+    BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleReader,
+    BundleRecord, BundleWriter,
+};
 pub use disk::Disk;
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};

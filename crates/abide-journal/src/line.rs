@@ -148,6 +148,7 @@ pub struct Line<'a> {
     pub seq: Seq,
     /// See [`LineHead::lag`].
     pub lag: u64,
+    raw: &'a [u8],
     head: &'a [u8],
     body_bytes: &'a [u8],
     body: Body<'a>,
@@ -218,6 +219,7 @@ impl<'a> Line<'a> {
         Some(Self {
             seq: Seq(seq),
             lag,
+            raw: bytes,
             head,
             body_bytes,
             body,
@@ -225,6 +227,12 @@ impl<'a> Line<'a> {
             prev: Link(prev.try_into().ok()?),
             sum: Sum::from_ascii(own.strip_prefix(b".")?)?,
         })
+    }
+
+    /// As it stands, without its line break.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.raw
     }
 
     /// What it says.

@@ -38,9 +38,10 @@ pub trait Storage: Debug + Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes a directory; its parent must exist. One that exists is left as it is.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Renames a file, over another where there is one.
+    /// Renames a file, over another where there is one; or a directory with all that is in it, over
+    /// an empty one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
+    /// Removes a file, or a directory that is empty.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use abide_journal::{Found, Start};
 use abide_model::{Anomaly, Event, Kind, ObjectHash, SessionId, SessionState, StoreError};
 
-use crate::error::store_error;
+use crate::error::{storage_error, store_error};
 use crate::layout::shown;
 use crate::reader::note_of;
 use crate::store::LocalStore;
@@ -165,15 +166,37 @@ impl LocalStore {
     /// Checks the objects, and what else there is beside the sessions.
     pub fn check_objects(&self) -> Result<Vec<Finding>, StoreError> {
         let damaged = self.packs().verify().map_err(store_error)?;
-        Ok(damaged
-            .into_iter()
-            .map(|(path, offset, message)| Finding {
-                severity: Severity::Warning,
-                rule: "pack-damage",
-                place: format!("{} at byte {offset}", shown(&path)),
-                message,
-            })
-            .collect())
+        let damaged = damaged.into_iter().map(|(path, offset, message)| Finding {
+            severity: Severity::Warning,
+            rule: "pack-damage",
+            place: format!("{} at byte {offset}", shown(&path)),
+            message,
+        });
+        let unfinished = self.unfinished_imports()?.into_iter().map(|path| Finding {
+            severity: Severity::Warning,
+            rule: "unfinished-import",
+            place: shown(&path),
+            message: "an import that runs, or was cut short; the same import again takes it away"
+                .to_owned(),
+        });
+        let unmade = self.unmade_sessions()?.into_iter().map(|path| Finding {
+            severity: Severity::Warning,
+            rule: "unfinished-session",
+            place: shown(&path),
+            message: "a session that was begun and never made; nothing was recorded in it"
+                .to_owned(),
+        });
+        Ok(damaged.chain(unfinished).chain(unmade).collect())
+    }
+
+    fn unfinished_imports(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let dir = self.imports_dir();
+        let names = match self.storage().list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(storage_error("list", &dir))?,
+        };
+        let staged = names.iter().filter(|name| !name.ends_with(".lock"));
+        Ok(staged.map(|name| dir.join(name)).collect())
     }
 }
 

@@ -62,6 +62,14 @@ impl Keys {
         self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
     }
 
+    /// A session is about to have a key without a file: until [`Keys::set_complete`], the sessions
+    /// are asked for theirs. Durable.
+    pub(crate) fn set_incomplete(&self) -> Result<(), StoreError> {
+        let path = self.dir.join(COMPLETE);
+        self.storage.remove(&path).map_err(storage_error("remove", &path))?;
+        self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
+    }
+
     /// Has this key a file, whatever it says?
     pub(crate) fn has_file(&self, key: &str) -> Result<bool, StoreError> {
         let path = self.path(key);

@@ -45,6 +45,10 @@ impl StoreLayout {
         self.root.join("changed.taken")
     }
 
+    pub(crate) fn imports(&self) -> PathBuf {
+        self.root.join("imports")
+    }
+
     pub(crate) fn session(&self, name: &str) -> SessionLayout {
         SessionLayout { dir: self.sessions().join(name) }
     }

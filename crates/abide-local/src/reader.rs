@@ -62,7 +62,7 @@ impl LocalReader {
     }
 
     /// The last event that can be read.
-    fn last(&self) -> Result<Seq, JournalError> {
+    pub(crate) fn last(&self) -> Result<Seq, JournalError> {
         let mut last = Seq::ZERO;
         let start = self.journal.seek(Seq(u64::MAX))?;
         self.journal.walk(start, self.mark()?, &mut |found| {

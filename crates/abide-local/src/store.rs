@@ -148,6 +148,19 @@ impl LocalStore {
         &self.options
     }
 
+    pub(crate) fn sessions_dir(&self) -> PathBuf {
+        self.layout.sessions()
+    }
+
+    /// Where imports that are under way put what they read.
+    pub(crate) fn imports_dir(&self) -> PathBuf {
+        self.layout.imports()
+    }
+
+    pub(crate) const fn sealing(&self) -> Sealing {
+        self.options.sealing
+    }
+
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         &self.options.storage
     }
@@ -170,6 +183,18 @@ impl LocalStore {
             .filter(|name| short_of(name).is_none())
             .map(|name| dir.join(name))
             .collect())
+    }
+
+    /// Directories of sessions that were begun and never came to hold an event.
+    pub fn unmade_sessions(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let mut unmade = Vec::new();
+        for name in self.names()? {
+            let layout = self.layout.session(&name);
+            if matches!(self.identify(&layout), Ok(Identity::Empty)) {
+                unmade.push(layout.dir);
+            }
+        }
+        Ok(unmade)
     }
 
     /// Whose a session's directory is. Only what is not there counts as never made: whatever else
@@ -223,7 +248,8 @@ impl LocalStore {
         Err(StoreError::NoSession { reference: id.to_string() })
     }
 
-    pub(crate) fn reader(&self, id: SessionId) -> Result<LocalReader, StoreError> {
+    /// The reader of a session, for who wants more than the trait has: its journal.
+    pub fn reader(&self, id: SessionId) -> Result<LocalReader, StoreError> {
         let layout = self.layout_of(id)?;
         Ok(self.reader_at(id, &layout))
     }
@@ -232,7 +258,7 @@ impl LocalStore {
         LocalReader::new(self.storage().clone(), id, layout, self.packs.clone())
     }
 
-    fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
+    pub(crate) fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
         let none = || StoreError::NoSession { reference: reference.to_string() };
         match reference {
             SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
@@ -318,24 +344,8 @@ impl LocalStore {
             let id = self.new_id();
             return self.create_at(id, session).map(|()| id);
         };
-        let keys = Keys::lock(self.storage(), self.layout.keys())?;
-        if !keys.complete() {
-            for name in self.names()? {
-                let layout = self.layout.session(&name);
-                if let Identity::Known(id) = self.identify(&layout).map_err(store_error)?
-                    && let Some(key) = self.key_of(id)?
-                {
-                    keys.put(&key, id)?;
-                }
-            }
-            keys.set_complete()?;
-        }
-        let known = match keys.get(&key)? {
-            // A file that does not say whose it is: the sessions are asked.
-            None if keys.has_file(&key)? => self.search_key(&key)?,
-            known => known,
-        };
-        let id = match known {
+        let keys = self.all_keys()?;
+        let id = match self.key_holder(&keys, &key)? {
             Some(id) if self.is_made(id)? => return Ok(id),
             // The key was given and the session never made: a crash between the two.
             Some(id) => id,
@@ -348,8 +358,38 @@ impl LocalStore {
         self.create_at(id, session).map(|()| id)
     }
 
+    /// The keys, with a file for each session's.
+    pub(crate) fn all_keys(&self) -> Result<Keys, StoreError> {
+        let keys = Keys::lock(self.storage(), self.layout.keys())?;
+        if !keys.complete() {
+            for name in self.names()? {
+                let layout = self.layout.session(&name);
+                if let Identity::Known(id) = self.identify(&layout).map_err(store_error)?
+                    && let Some(key) = self.key_of(id)?
+                {
+                    keys.put(&key, id)?;
+                }
+            }
+            keys.set_complete()?;
+        }
+        Ok(keys)
+    }
+
+    /// The session that a key was given to, made or not.
+    pub(crate) fn key_holder(
+        &self,
+        keys: &Keys,
+        key: &str,
+    ) -> Result<Option<SessionId>, StoreError> {
+        match keys.get(key)? {
+            // A file that does not say whose it is: the sessions are asked.
+            None if keys.has_file(key)? => self.search_key(key),
+            known => Ok(known),
+        }
+    }
+
     /// Was this session ever made? An error to find out is an error, never a "no".
-    fn is_made(&self, id: SessionId) -> Result<bool, StoreError> {
+    pub(crate) fn is_made(&self, id: SessionId) -> Result<bool, StoreError> {
         match self.layout_of(id) {
             Ok(_) => Ok(true),
             Err(StoreError::NoSession { .. }) => Ok(false),
@@ -415,7 +455,7 @@ impl LocalStore {
         writer.begin(NewEvent::new(Kind::SESSION_CREATED, data))
     }
 
-    fn append_to(&self, session: SessionId, layout: &SessionLayout) -> AppendTo {
+    pub(crate) fn append_to(&self, session: SessionId, layout: &SessionLayout) -> AppendTo {
         AppendTo {
             storage: self.storage().clone(),
             dir: layout.journal(),
@@ -427,7 +467,7 @@ impl LocalStore {
 
     /// The directory that a new session gets: of two whose names would be the same, the second
     /// has a longer short id.
-    fn free_layout(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
+    pub(crate) fn free_layout(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
             if self.identify(&layout).map_err(store_error)? == Identity::Empty {
@@ -440,24 +480,32 @@ impl LocalStore {
         })
     }
 
-    fn lock_session(
+    pub(crate) fn lock_session(
         &self,
         session: SessionId,
         layout: &SessionLayout,
         wait: Duration,
     ) -> Result<Box<dyn Lock>, StoreError> {
-        let path = layout.lock();
+        self.lock_at(session, &layout.lock(), wait)
+    }
+
+    pub(crate) fn lock_at(
+        &self,
+        session: SessionId,
+        path: &Path,
+        wait: Duration,
+    ) -> Result<Box<dyn Lock>, StoreError> {
         let until = Instant::now().checked_add(wait);
         let mut pause = Duration::from_millis(1);
         loop {
-            let lock = self.storage().lock(&path, LockMode::Exclusive);
-            if let Some(lock) = lock.map_err(storage_error("lock", &path))? {
-                self.name_holder(&path);
+            let lock = self.storage().lock(path, LockMode::Exclusive);
+            if let Some(lock) = lock.map_err(storage_error("lock", path))? {
+                self.name_holder(path);
                 return Ok(lock);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(StoreError::Held { session, holder: self.holder_of(&path) });
+                return Err(StoreError::Held { session, holder: self.holder_of(path) });
             }
             std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
             pause = (pause * 2).min(Duration::from_millis(20));

@@ -305,7 +305,18 @@ fn apply_name(names: &mut BTreeMap<PathBuf, Node>, op: &NameOp) {
             names.insert(path.clone(), *node);
         }
         NameOp::Rename { from, to, node } => {
-            names.remove(from);
+            // A directory takes along what is in it, and replaces one that is empty.
+            let inside: Vec<PathBuf> =
+                names.keys().filter(|path| path.starts_with(from)).cloned().collect();
+            names.retain(|path, _| !path.starts_with(to) || path.starts_with(from));
+            for path in inside {
+                if let (Some(moved), Ok(rest)) = (names.remove(&path), path.strip_prefix(from)) {
+                    names.insert(
+                        if rest == Path::new("") { to.clone() } else { to.join(rest) },
+                        moved,
+                    );
+                }
+            }
             names.insert(to.clone(), *node);
         }
         NameOp::Remove { path } => {
@@ -408,6 +419,10 @@ impl Machine {
     fn has_dir(&self, path: &Path) -> bool {
         self.world.names.get(path) == Some(&Node::Dir)
     }
+
+    fn has_inside(&self, path: &Path) -> bool {
+        self.world.names.keys().any(|name| name.parent() == Some(path))
+    }
 }
 
 impl Storage for SimDisk {
@@ -460,19 +475,26 @@ impl Storage for SimDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut machine = self.machine();
         machine.plain(Sort::Name)?;
-        let node = machine.world.names.remove(from).ok_or_else(|| Machine::not_found(from))?;
-        machine.world.names.insert(to.to_owned(), node);
-        machine.world.pending_names.push(NameOp::Rename {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            node,
-        });
+        let names = &machine.world.names;
+        let node = names.get(from).copied().ok_or_else(|| Machine::not_found(from))?;
+        if !to.parent().is_some_and(|parent| machine.has_dir(parent)) {
+            return Err(Machine::not_found(to));
+        }
+        if node == Node::Dir && machine.has_inside(to) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        let op = NameOp::Rename { from: from.to_owned(), to: to.to_owned(), node };
+        apply_name(&mut machine.world.names, &op);
+        machine.world.pending_names.push(op);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut machine = self.machine();
         machine.plain(Sort::Name)?;
+        if machine.has_inside(path) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
         machine.world.names.remove(path).ok_or_else(|| Machine::not_found(path))?;
         machine.world.pending_names.push(NameOp::Remove { path: path.to_owned() });
         Ok(())

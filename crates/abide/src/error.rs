@@ -1,5 +1,6 @@
 //! What can go wrong, in one type.
 
+use abide_local::{BundleError, ExportError, ImportError};
 use abide_model::{AppendError, InputError, StoreError};
 
 /// What can go wrong.
@@ -20,9 +21,21 @@ pub enum Error {
     /// An event was not one.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// A session was not put into a bundle.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// A bundle was not taken in.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// The current directory is not known.
     #[error("cannot tell the current directory")]
     CurrentDir(#[from] std::io::Error),
+}
+
+impl From<BundleError> for Error {
+    fn from(error: BundleError) -> Self {
+        Self::Import(error.into())
+    }
 }
 
 impl From<std::convert::Infallible> for Error {

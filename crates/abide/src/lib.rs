@@ -48,7 +48,9 @@ pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 
 pub use abide_local::{
-    Checked, Environment, Finding, LocalStore, Options, Place, Progress, Sealing, Severity, Step,
+    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Checked, Environment,
+    ExportError, Finding, ImportError, ImportOutcome, Imported, LocalStore, Options, Place,
+    Progress, Sealing, Severity, Step,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{

@@ -85,6 +85,7 @@ fn check_all(opened: &Opened) -> Result<Report, CommandError> {
         report.check(opened, session.id);
     }
     let foreign = opened.local.foreign_files()?;
+    let unmade = opened.local.unmade_sessions()?;
     // A session whose journal does not even tell its id is in no list.
     let dir = opened.local.root().join("sessions");
     for entry in std::fs::read_dir(&dir).map_err(at("list", &dir))? {
@@ -92,7 +93,7 @@ fn check_all(opened: &Opened) -> Result<Report, CommandError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let short = name.rsplit('-').next().unwrap_or_default();
         let known = sessions.iter().any(|session| session.id.short(12).starts_with(short));
-        if !known && !foreign.contains(&path) {
+        if !known && !foreign.contains(&path) && !unmade.contains(&path) {
             report.findings.push(FoundIn {
                 severity: "error",
                 rule: "session-unreadable",

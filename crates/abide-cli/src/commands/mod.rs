@@ -6,6 +6,7 @@ mod demo_agent;
 mod doctor;
 mod export;
 mod history;
+mod import;
 mod init;
 mod new;
 mod record;
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Show(show::Show),
     Tail(tail::Tail),
     Export(export::Export),
+    Import(import::Import),
     Doctor(doctor::Doctor),
     Demo(demo::Demo),
     #[command(hide = true)]
@@ -42,6 +44,7 @@ impl Command {
             Self::Show(show) => show.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Export(export) => export.run(surroundings),
+            Self::Import(import) => import.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),

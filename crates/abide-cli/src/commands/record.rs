@@ -348,7 +348,7 @@ impl Refusal {
 }
 
 /// A time to wait: `2s`, `500ms`, `1m`; a bare number is in seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();
     let scale = match unit {

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options};
+use abide_journal::{BundleReader, BundleRecord};
+use abide_local::{ImportOutcome, LocalStore, Options};
 use abide_model::{
     Durability, EventRange, NewEvent, NewSession, OddEvents, SessionRef, SessionWriter, Store,
 };
@@ -108,4 +109,43 @@ fn the_bytes_of_every_version_are_read() {
     let id = block_on(store.find(&SessionRef::Latest)).unwrap();
     let checked = store.check_session(id).unwrap();
     assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+}
+
+/// What is in a bundle, record by record: compression may change with the library.
+fn records(bundle: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let header = bundle.split(|byte| *byte == b'\n').next().unwrap().to_vec();
+    let mut reader = BundleReader::open(bundle).unwrap();
+    let mut records = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        records.push(match record {
+            BundleRecord::Object { hash, bytes } => [&hash.0[..], bytes].concat(),
+            BundleRecord::Line(line) => line.bytes().to_vec(),
+        });
+    }
+    (header, records)
+}
+
+#[test]
+fn the_same_session_gives_the_same_bundle() {
+    let (disk, root) = write();
+    let store = LocalStore::open(&root, options(&disk, 43)).unwrap();
+    let id = block_on(store.find(&SessionRef::Latest)).unwrap();
+    let mut bundle = Vec::new();
+    store.export_bundle(id, &mut bundle).unwrap();
+    let golden = dir().join("session.abide");
+    if std::env::var("ABIDE_GOLDEN").is_ok_and(|what| what == "write") {
+        fs::write(&golden, &bundle).unwrap();
+    }
+    assert!(records(&bundle) == records(&fs::read(golden).unwrap()));
+}
+
+#[test]
+fn the_bundle_of_every_version_is_read() {
+    let bundle = fs::read(dir().join("session.abide")).unwrap();
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = LocalStore::init(&store_path(), options(&disk, 44)).unwrap();
+    let bundle = BundleReader::open(&*bundle).unwrap();
+    let imported = store.import_bundle(bundle, Duration::ZERO).unwrap();
+    assert_eq!(imported.outcome, ImportOutcome::Made);
+    assert_eq!(export(&store), fs::read_to_string(dir().join("export.jsonl")).unwrap());
 }

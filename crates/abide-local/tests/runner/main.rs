@@ -11,6 +11,7 @@
     clippy::print_stdout
 )]
 
+mod bundle;
 mod contract;
 mod damage;
 mod faults;

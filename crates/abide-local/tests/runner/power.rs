@@ -14,7 +14,7 @@ use crate::run::{
 use crate::size;
 
 /// Tries `seeds` power cuts at each moment, on both processors.
-fn cut_everywhere(
+pub fn cut_everywhere(
     moments: &[Moment],
     seeds: u64,
     check: &(dyn Fn(&SimDisk, &Moment, u64) -> Result<(), String> + Sync),

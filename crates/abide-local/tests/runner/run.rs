@@ -81,7 +81,8 @@ pub fn options(disk: &SimDisk, seed: u64) -> Options {
     }
 }
 
-fn small(store: LocalStore) -> LocalStore {
+/// With segments and objects so small that few events make several.
+pub fn small(store: LocalStore) -> LocalStore {
     let mut config = Config::default();
     config.journal.segment_bytes = 1500;
     config.journal.object_bytes = 300;
@@ -246,7 +247,8 @@ pub fn read(store: &LocalStore, id: SessionId) -> Result<Read, StoreError> {
         read.events += page.events.len() as u64;
         read.notes.extend(page.notes);
         for event in page.events.into_iter().filter(|event| event.kind.as_str() == "x.sim") {
-            read.data.push(event.data.unwrap().as_str().to_owned());
+            let erased = || "erased".to_owned();
+            read.data.push(event.data.map_or_else(erased, |data| data.as_str().to_owned()));
         }
         match page.next {
             Some(next) => range.first = next,

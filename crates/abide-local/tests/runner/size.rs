@@ -10,6 +10,11 @@ pub fn of(small: u64, large: u64) -> u64 {
     if full() { large } else { small }
 }
 
+/// [`of`] for the cases of a property.
+pub fn cases(small: u32, large: u32) -> u32 {
+    if full() { large } else { small }
+}
+
 /// Where the seeds start: `ABIDE_SEED` gives a long run new ones each time.
 pub fn seed() -> u64 {
     std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)

@@ -1,12 +1,13 @@
 //! `abide export`: a whole session, for programs or for people.
 
+mod bundle;
 mod json;
 mod page;
 mod target;
 
 use std::path::PathBuf;
 
-use abide::{ReadNote, SessionRef, SessionView};
+use abide::{ReadNote, SessionRef};
 use abide_transcript::{Html, Markdown};
 
 use self::target::Target;
@@ -17,14 +18,15 @@ use crate::store::{SessionArg, Surroundings};
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
 /// Where something is damaged, all that can be read is written, a warning says what is lost, and
-/// the exit code is 1.
+/// the exit code is 1. A bundle is refused then: it holds a whole session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide export | jq 'select(.kind == \"message.added\") | .data'
   abide export abc123 --format json -o session.json
   abide export --format html -o session.html
-  abide export --format markdown | less")]
+  abide export --format markdown | less
+  abide export abc123 --format bundle -o session.abide")]
 pub(crate) struct Export {
     #[command(flatten)]
     session: SessionArg,
@@ -48,30 +50,29 @@ enum Format {
     Markdown,
     /// One page that needs nothing else, without scripts
     Html,
-}
-
-impl Format {
-    fn write(self, view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
-        match self {
-            Self::Json => json::document(view, to),
-            Self::Jsonl => json::lines(view, to),
-            Self::Transcript => page::transcript(view, to),
-            Self::Markdown => page::rendered(view, Markdown::new(), to),
-            Self::Html => page::rendered(view, Html::new(), to),
-        }
-    }
+    /// One file with the session and all its objects, for `abide import`
+    Bundle,
 }
 
 impl Export {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
-        let view = opened.store.view(&SessionRef::Id(id))?;
-        let mut target = match &self.output {
-            None => Target::Stdout(Output::stdout()),
-            Some(path) => Target::file(surroundings.absolute(path))?,
+        let path = self.output.map(|path| surroundings.absolute(&path));
+        let write = match self.format {
+            Format::Bundle => return bundle::run(&opened, id, path),
+            Format::Json => json::document,
+            Format::Jsonl => json::lines,
+            Format::Transcript => page::transcript,
+            Format::Markdown => |view: &_, to: &mut _| page::rendered(view, Markdown::new(), to),
+            Format::Html => |view: &_, to: &mut _| page::rendered(view, Html::new(), to),
         };
-        let notes = self.format.write(&view, &mut target)?;
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let mut target = match path {
+            None => Target::Stdout(Output::stdout()),
+            Some(path) => Target::file(path)?,
+        };
+        let notes = write(&view, &mut target)?;
         target.finish()?;
         let mut damaged = false;
         for note in &notes {

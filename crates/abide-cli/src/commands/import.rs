@@ -1,0 +1,183 @@
+//! `abide import`: takes sessions in that were exported as bundles.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide::{BundleReader, DEFAULT_WAIT, ImportOutcome, Imported, SessionId};
+use serde::Serialize;
+
+use super::record::duration;
+use crate::error::{CommandError, at};
+use crate::output::{Output, warning};
+use crate::store::{Opened, Surroundings};
+
+/// Take sessions in that were exported with `abide export --format bundle`
+///
+/// Everything is checked before any of it can be seen: every line, every sum, the chain, every
+/// object. A session keeps its id. One that is here already and shorter gets what is new; one that
+/// has gone another way is refused, and so is one whose key another session here has.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide import session.abide
+  abide import --dry-run *.abide
+  ssh build abide export --format bundle abc123 | abide import -")]
+pub(crate) struct Import {
+    /// The bundles; `-` is stdin
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Check everything and say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// How long to wait for a writer of a session that is here (`2s`, `500ms`, `0`)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+    /// Print one JSON object for each bundle
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of a bundle, for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    file: &'a str,
+    session: SessionId,
+    short: &'a str,
+    outcome: &'static str,
+    events: u64,
+    objects: u64,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    here: Option<u64>,
+    dry_run: bool,
+}
+
+impl Import {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        let mut failed = 0;
+        for file in &self.files {
+            let done = self.one(file, surroundings, &mut out);
+            out.flush()?;
+            match done {
+                Err(error @ CommandError::Failed(_)) if self.files.len() > 1 => {
+                    error.report();
+                    failed += 1;
+                }
+                done => done?,
+            }
+        }
+        if failed > 0 {
+            return Err(CommandError::failed(format!(
+                "{failed} of {} bundles were not imported",
+                self.files.len()
+            )));
+        }
+        Ok(())
+    }
+
+    fn one(
+        &self,
+        file: &Path,
+        surroundings: &Surroundings,
+        out: &mut Output,
+    ) -> Result<(), CommandError> {
+        let name = file.display().to_string();
+        let path = surroundings.absolute(file);
+        let input: Box<dyn Read> = if name == "-" {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(File::open(&path).map_err(at("open", file))?)
+        };
+        let on =
+            |error: abide::Error| CommandError::from(error).on(format!("cannot import {name}"));
+        // Read before a store is made for it.
+        let bundle = BundleReader::open(input).map_err(|error| on(error.into()))?;
+        let (opened, imported) = if self.dry_run {
+            match surroundings.find()? {
+                Some(opened) => {
+                    let checked = opened.local.check_bundle(bundle);
+                    (Some(opened), checked.map_err(|error| on(error.into()))?)
+                }
+                None => {
+                    let bundle = bundle.read_to_end().map_err(|error| on(error.into()))?;
+                    let outcome = ImportOutcome::Made;
+                    (None, Imported { bundle, outcome, notes: Vec::new() })
+                }
+            }
+        } else {
+            let opened = surroundings.open_or_init()?;
+            let wait = self.wait.unwrap_or(DEFAULT_WAIT);
+            let imported = opened.local.import_bundle(bundle, wait);
+            (Some(opened), imported.map_err(|error| on(error.into()))?)
+        };
+        imported.notes.iter().for_each(warning);
+        let id = imported.bundle.session;
+        let short = match &opened {
+            Some(opened) => short_id(opened, id)?,
+            None => id.short(SessionId::SHORT),
+        };
+        if self.json {
+            return out.json(&self.report(&name, &short, &imported));
+        }
+        out.line(self.sentence(&short, &imported))
+    }
+
+    fn report(&self, file: &str, short: &str, imported: &Imported) -> String {
+        let (outcome, from, here) = match imported.outcome {
+            ImportOutcome::Made => ("imported", None, None),
+            ImportOutcome::Forwarded { from } => ("forwarded", Some(from.0), None),
+            ImportOutcome::Same => ("already_here", None, None),
+            ImportOutcome::Behind { here } => ("already_further", None, Some(here.0)),
+        };
+        let report = Report {
+            file,
+            session: imported.bundle.session,
+            short,
+            outcome,
+            events: imported.bundle.events,
+            objects: imported.bundle.objects,
+            bytes: imported.bundle.bytes,
+            from,
+            here,
+            dry_run: self.dry_run,
+        };
+        serde_json::to_string(&report).unwrap_or_default()
+    }
+
+    fn sentence(&self, short: &str, imported: &Imported) -> String {
+        let bundle = &imported.bundle;
+        let session = format!("session {short} ({})", bundle.session);
+        let content =
+            format!("{}, {}", counted(bundle.events, "event"), counted(bundle.objects, "object"));
+        match (imported.outcome, self.dry_run) {
+            (ImportOutcome::Made, false) => format!("Imported {session}: {content}"),
+            (ImportOutcome::Made, true) => format!("Would import {session}: {content}"),
+            (ImportOutcome::Forwarded { from }, dry_run) => {
+                let verb = if dry_run { "Would forward" } else { "Forwarded" };
+                format!("{verb} {session} from event {from} to {}: {content}", bundle.events)
+            }
+            (ImportOutcome::Same, _) => format!("Already here: {session}: {content}"),
+            (ImportOutcome::Behind { here }, _) => {
+                format!(
+                    "Already here, and further: {session}: event {here} here, {content} in the bundle"
+                )
+            }
+        }
+    }
+}
+
+/// As long as it must be to be the only one.
+fn short_id(opened: &Opened, id: SessionId) -> Result<String, CommandError> {
+    let sessions = opened.store.sessions()?;
+    let found = sessions.into_iter().find(|session| session.id == id);
+    Ok(found.map_or_else(|| id.short(SessionId::SHORT), |session| session.short))
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,299 @@
+//! Reading a bundle, record by record. Nothing in it is trusted, its lengths least of all.
+
+use std::io::{self, BufRead, Read};
+
+use abide_model::ObjectHash;
+
+use super::{
+    BundleCheck, BundleError, BundleFault, BundleHeader, EndWire, MAGIC, MAX_HEADER, MAX_RECORD,
+    ObjectWire, WINDOW_LOG,
+};
+use crate::{Line, MAX_LINE};
+
+/// A record of a bundle, checked.
+#[derive(Debug)]
+pub enum BundleRecord<'a> {
+    /// An object. The next line names it.
+    Object {
+        /// Its name.
+        hash: ObjectHash,
+        /// Its bytes.
+        bytes: &'a [u8],
+    },
+    /// A line of the journal.
+    Line(Line<'a>),
+}
+
+/// Reads a bundle. What it gives is checked as far as it was read; that the bundle is whole is
+/// known when [`BundleReader::next`] has given `None`.
+pub struct BundleReader<R: Read> {
+    input: io::BufReader<zstd::stream::read::Decoder<'static, Counted<R>>>,
+    header: BundleHeader,
+    check: BundleCheck,
+    hasher: blake3::Hasher,
+    /// Where the next record starts in the unpacked bytes.
+    offset: u64,
+    buffer: Vec<u8>,
+    done: bool,
+}
+
+impl<R: Read> std::fmt::Debug for BundleReader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BundleReader").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+/// What a line that was read begins.
+enum Begins {
+    Line,
+    Object(ObjectWire),
+    End(EndWire),
+}
+
+impl<R: Read> BundleReader<R> {
+    /// Reads the first line.
+    pub fn open(input: R) -> Result<Self, BundleError> {
+        let mut input = Counted::new(input);
+        let mut line = Vec::new();
+        let ended = read_line(&mut input, &mut line, MAX_HEADER).map_err(BundleError::Read)?;
+        let reason = |reason: &str| BundleError::NotABundle { reason: reason.to_owned() };
+        if line.is_empty() && ended != LineEnd::Break {
+            return Err(BundleError::Empty);
+        }
+        if !line.starts_with(MAGIC) {
+            return Err(if MAGIC.starts_with(&line) && ended == LineEnd::Eof {
+                BundleError::Truncated { offset: line.len() as u64 }
+            } else {
+                reason("its first line is another")
+            });
+        }
+        match ended {
+            LineEnd::Break => {}
+            LineEnd::Eof => return Err(BundleError::Truncated { offset: line.len() as u64 }),
+            LineEnd::Limit => return Err(reason("its first line does not end")),
+        }
+        let header = BundleHeader::read(&line)?;
+        let check = BundleCheck::begin(header.clone())
+            .map_err(|fault| BundleError::Fault { offset: 0, fault })?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&line);
+        hasher.update(b"\n");
+        let offset = line.len() as u64 + 1;
+        let decoder = || -> io::Result<_> {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?.single_frame();
+            decoder.window_log_max(WINDOW_LOG)?;
+            Ok(decoder)
+        };
+        let input = io::BufReader::with_capacity(READ, decoder().map_err(BundleError::Read)?);
+        Ok(Self { input, header, check, hasher, offset, buffer: Vec::new(), done: false })
+    }
+
+    /// What the first line says. The title and the time are for people; the rest is held to.
+    #[must_use]
+    pub const fn header(&self) -> &BundleHeader {
+        &self.header
+    }
+
+    /// The next record; `None` when everything was read and the whole holds together.
+    // Not an iterator: what it gives is borrowed from the reader.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<BundleRecord<'_>>, BundleError> {
+        if self.done {
+            return Ok(None);
+        }
+        let at = self.offset;
+        let fault = |fault| BundleError::Fault { offset: at, fault };
+        self.read_line()?;
+        match begins(&self.buffer).map_err(fault)? {
+            Begins::Line => {
+                self.pass();
+                let line = self.check.line(&self.buffer).map_err(fault)?;
+                Ok(Some(BundleRecord::Line(line)))
+            }
+            Begins::Object(ObjectWire { object: hash, size }) => {
+                self.check.announce(hash, size).map_err(fault)?;
+                self.pass();
+                self.read_object(size)?;
+                self.check.object(hash, &self.buffer).map_err(fault)?;
+                Ok(Some(BundleRecord::Object { hash, bytes: &self.buffer }))
+            }
+            Begins::End(EndWire { end }) => {
+                self.check.finish().map_err(fault)?;
+                let (last, _) = self.check.last();
+                let counts = (last.0, self.check.objects(), self.check.bytes());
+                let hash = ObjectHash(*self.hasher.finalize().as_bytes());
+                if (end.events, end.objects, end.bytes) != counts || end.hash != hash {
+                    return Err(fault(BundleFault::Hash));
+                }
+                self.offset += self.buffer.len() as u64 + 1;
+                self.read_end()?;
+                self.done = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Reads all that is left, for who wants to know whether the whole holds together.
+    pub fn read_to_end(mut self) -> Result<BundleHeader, BundleError> {
+        while self.next()?.is_some() {}
+        Ok(self.header)
+    }
+
+    /// Reads up to the next line break, which is passed and not kept.
+    fn read_line(&mut self) -> Result<(), BundleError> {
+        self.buffer.clear();
+        let ended = read_line(&mut self.input, &mut self.buffer, MAX_LINE);
+        match ended.map_err(|error| self.read_error(error))? {
+            LineEnd::Break => Ok(()),
+            LineEnd::Eof => Err(BundleError::Truncated { offset: self.file_offset() }),
+            LineEnd::Limit => Err(BundleError::Fault {
+                offset: self.offset,
+                fault: BundleFault::TooLong { what: "a line", limit: MAX_LINE as u64 },
+            }),
+        }
+    }
+
+    /// Reads an object and the line break behind it.
+    fn read_object(&mut self, size: u64) -> Result<(), BundleError> {
+        self.buffer.clear();
+        // Room is made as bytes come, not as they are announced.
+        let read = (&mut self.input).take(size).read_to_end(&mut self.buffer);
+        let read = read.map_err(|error| self.read_error(error))? as u64;
+        let mut end = [0];
+        if read < size {
+            return Err(BundleError::Truncated { offset: self.file_offset() });
+        }
+        self.input.read_exact(&mut end).map_err(|error| self.read_error(error))?;
+        if end != *b"\n" {
+            let fault = BundleFault::Record;
+            return Err(BundleError::Fault { offset: self.offset + size, fault });
+        }
+        self.pass();
+        Ok(())
+    }
+
+    /// The bytes in the buffer belong to the whole.
+    fn pass(&mut self) {
+        self.hasher.update(&self.buffer);
+        self.hasher.update(b"\n");
+        self.offset += self.buffer.len() as u64 + 1;
+    }
+
+    /// Behind the end record the frame ends, and behind the frame the file.
+    fn read_end(&mut self) -> Result<(), BundleError> {
+        let behind = BundleError::Fault { offset: self.offset, fault: BundleFault::BehindTheEnd };
+        let mut one = [0];
+        match self.input.read(&mut one).map_err(|error| self.read_error(error))? {
+            0 => {}
+            _ => return Err(behind),
+        }
+        let left = self.input.get_mut().get_mut().fill_buf().map(<[u8]>::is_empty);
+        match left.map_err(BundleError::Read)? {
+            true => Ok(()),
+            false => Err(behind),
+        }
+    }
+
+    fn file_offset(&self) -> u64 {
+        self.input.get_ref().get_ref().taken
+    }
+
+    /// An error of the decoder, or of what it reads from.
+    fn read_error(&self, error: io::Error) -> BundleError {
+        let offset = self.file_offset();
+        if self.input.get_ref().get_ref().failed {
+            return BundleError::Read(error);
+        }
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => BundleError::Truncated { offset },
+            _ => BundleError::Damaged { offset, reason: error.to_string() },
+        }
+    }
+}
+
+fn begins(line: &[u8]) -> Result<Begins, BundleFault> {
+    if line.starts_with(b"{\"seq\":") {
+        return Ok(Begins::Line);
+    }
+    let record = Some(line).filter(|line| line.len() <= MAX_RECORD);
+    let record = record.ok_or(BundleFault::Record)?;
+    if record.starts_with(b"{\"object\":") {
+        return serde_json::from_slice(record).map(Begins::Object).map_err(|_| BundleFault::Record);
+    }
+    if record.starts_with(b"{\"end\":") {
+        return serde_json::from_slice(record).map(Begins::End).map_err(|_| BundleFault::Record);
+    }
+    Err(BundleFault::Record)
+}
+
+/// How much is read at a time.
+const READ: usize = 64 << 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnd {
+    /// At a line break, which was passed.
+    Break,
+    /// At the end of the input.
+    Eof,
+    /// The line is longer than it may be.
+    Limit,
+}
+
+/// Reads a line of at most `limit` bytes behind what is in `line`.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<LineEnd> {
+    loop {
+        let read = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read.is_empty() {
+            return Ok(LineEnd::Eof);
+        }
+        let found = memchr::memchr(b'\n', read);
+        let part = read.get(..found.unwrap_or(read.len())).unwrap_or_default();
+        if line.len() + part.len() > limit {
+            return Ok(LineEnd::Limit);
+        }
+        line.extend_from_slice(part);
+        let used = part.len() + usize::from(found.is_some());
+        input.consume(used);
+        if found.is_some() {
+            return Ok(LineEnd::Break);
+        }
+    }
+}
+
+/// Counts what is taken from the input, and remembers whether it failed.
+struct Counted<R> {
+    inner: io::BufReader<R>,
+    taken: u64,
+    failed: bool,
+}
+
+impl<R: Read> Counted<R> {
+    fn new(inner: R) -> Self {
+        Self { inner: io::BufReader::with_capacity(READ, inner), taken: 0, failed: false }
+    }
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buf)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl<R: Read> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let Self { inner, failed, .. } = self;
+        inner.fill_buf().inspect_err(|error| {
+            *failed = error.kind() != io::ErrorKind::Interrupted;
+        })
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.taken += amount as u64;
+        self.inner.consume(amount);
+    }
+}

@@ -1,0 +1,182 @@
+//! Making a bundle of a session: its lines as they stand, and every object they name. Reads only.
+//!
+//! The journal is walked twice: once to see that it is whole and what there is, since the first
+//! line of a bundle says so, and once to write it.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use abide_journal::{
+    BundleError, BundleHeader, BundleWriter, Found, JournalError, Line, Start, Sum,
+};
+use abide_model::{Fact, Kind, ObjectHash, Seq, SessionId, StoreError};
+
+use crate::error::store_error;
+use crate::layout::shown;
+use crate::reader::LocalReader;
+use crate::store::LocalStore;
+
+/// Why a session was not put into a bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// A part of the session cannot be read, and a bundle holds a whole one.
+    #[error("session {session} is damaged, and a bundle holds whole sessions only: {reason}")]
+    Damaged {
+        /// Which session.
+        session: SessionId,
+        /// What cannot be read.
+        reason: String,
+    },
+    /// Its end was there and was gone again: a write that failed.
+    #[error("session {session} changed while it was read")]
+    Changed {
+        /// Which session.
+        session: SessionId,
+    },
+    /// The bundle could not be written.
+    #[error("cannot write the bundle of session {session}")]
+    Bundle {
+        /// Which session.
+        session: SessionId,
+        /// Why.
+        #[source]
+        source: BundleError,
+    },
+    /// The store could not read the session.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a first walk over the journal found.
+struct Survey {
+    title: Option<String>,
+    last: (Seq, Sum),
+    bytes: u64,
+    objects: HashMap<ObjectHash, u64>,
+}
+
+impl LocalStore {
+    /// Writes a bundle of a session: everything that can be read, the end of an unclosed writer's
+    /// work included. A session of which an event or an object is lost is refused. What is
+    /// written is a bundle only when this has returned `Ok`.
+    pub fn export_bundle<W: Write>(
+        &self,
+        session: SessionId,
+        out: W,
+    ) -> Result<BundleHeader, ExportError> {
+        let reader = self.reader(session)?;
+        let survey = survey(session, &reader)?;
+        let header = BundleHeader {
+            session,
+            created: session.created(),
+            title: survey.title,
+            events: survey.last.0.0,
+            objects: survey.objects.len() as u64,
+            bytes: survey.bytes + survey.objects.values().sum::<u64>(),
+        };
+        let bad = |source| match source {
+            BundleError::Fault { fault, .. } => {
+                ExportError::Damaged { session, reason: fault.to_string() }
+            }
+            source => ExportError::Bundle { session, source },
+        };
+        let mut writer = BundleWriter::begin(out, header.clone()).map_err(bad)?;
+        let mut write = |line: &Line<'_>| -> Result<(), ExportError> {
+            for named in line.objects() {
+                if !writer.has(named.hash) {
+                    let bytes = self.packs().read(named.hash).map_err(store_error)?;
+                    let bytes = bytes.ok_or_else(|| ExportError::Damaged {
+                        session,
+                        reason: format!(
+                            "object {} of event {} is missing or damaged",
+                            named.hash, line.seq
+                        ),
+                    })?;
+                    writer.object(named.hash, &bytes).map_err(bad)?;
+                }
+            }
+            writer.line(line.bytes()).map_err(bad).map(|_| ())
+        };
+        let mut written = Ok(());
+        let mut end = (Seq::ZERO, Sum::genesis(session));
+        each_line(&reader, &mut |found| {
+            let Found::Event { line, .. } = found else { return ControlFlow::Continue(()) };
+            if line.seq > survey.last.0 {
+                return ControlFlow::Break(());
+            }
+            end = (line.seq, line.sum);
+            written = write(&line);
+            if written.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        written?;
+        if end != survey.last {
+            return Err(ExportError::Changed { session });
+        }
+        writer.finish().map_err(bad)?.flush().map_err(|error| bad(BundleError::Write(error)))?;
+        Ok(header)
+    }
+}
+
+fn each_line(
+    reader: &LocalReader,
+    visit: &mut dyn FnMut(Found<'_>) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let mut walk = || -> Result<(), JournalError> {
+        reader.journal().walk(Start::beginning(), reader.mark()?, visit)
+    };
+    walk().map_err(store_error)
+}
+
+fn survey(session: SessionId, reader: &LocalReader) -> Result<Survey, ExportError> {
+    let mut survey = Survey {
+        title: None,
+        last: (Seq::ZERO, Sum::genesis(session)),
+        bytes: 0,
+        objects: HashMap::new(),
+    };
+    let mut lost = None;
+    each_line(reader, &mut |found| {
+        match found {
+            Found::Event { line, .. } => {
+                let follows = line.seq == survey.last.0.next() && line.prev == survey.last.1.link();
+                if !follows {
+                    lost = Some(format!("event {} does not follow from those before", line.seq));
+                    return ControlFlow::Break(());
+                }
+                survey.take(&line);
+            }
+            // Damage that costs no event, a header's, costs the bundle nothing either.
+            Found::Damage(damage) => {
+                if damage.lost.is_some() {
+                    let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
+                    lost = Some(format!("{place}: {}", damage.reason));
+                    return ControlFlow::Break(());
+                }
+            }
+            Found::Torn { .. } => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    match lost {
+        Some(reason) => Err(ExportError::Damaged { session, reason }),
+        None => Ok(survey),
+    }
+}
+
+impl Survey {
+    fn take(&mut self, line: &Line<'_>) {
+        self.last = (line.seq, line.sum);
+        self.bytes += line.bytes().len() as u64;
+        self.objects.extend(line.objects().into_iter().map(|named| (named.hash, named.size)));
+        let kind = line.head().map(|head| head.kind);
+        if kind.is_some_and(|kind| [Kind::SESSION_CREATED, Kind::SESSION_UPDATED].contains(&kind)) {
+            let title = match line.event().map(|event| event.fact()) {
+                Some(Ok(Fact::SessionCreated(created))) => created.fields.title,
+                Some(Ok(Fact::SessionUpdated(fields))) => fields.title,
+                _ => None,
+            };
+            self.title = title.or_else(|| self.title.take());
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Taking a bundle in.
+//!
+//! Everything is read and checked before any of it can be seen. A session that is new here appears
+//! with the rename of one directory; one that is here and shorter grows by whole segments, each
+//! durable before the next. So a crash leaves no session or all of it, and of a session that was
+//! here a beginning of what it would have become, never less than it was.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use abide_journal::{
+    Appender, BundleError, BundleHeader, BundleReader, BundleRecord, Found, Identity, Journal,
+    Line, Lock, Mark, Position, SegmentForm, SegmentName, Start, Sum, Watermark,
+};
+use abide_model::{Durability, Fact, ReadNote, Seq, SessionId, SessionRef, StoreError};
+
+use crate::error::{storage_error, store_error};
+use crate::keys::Keys;
+use crate::layout::{SessionLayout, shown};
+use crate::reader::note_of;
+use crate::recovery;
+use crate::sealer::seal_all;
+use crate::snapshot::Snapshots;
+use crate::stage::{Stage, clear};
+use crate::store::{LocalStore, Sealing};
+
+/// Why a bundle was not taken in. The sessions here are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// It is not a bundle, or not a whole one.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The session here and the one in the bundle have gone different ways.
+    #[error("session {session} has diverged: event {seq} here is another than in the bundle")]
+    Diverged {
+        /// Which session.
+        session: SessionId,
+        /// The first event that differs.
+        seq: Seq,
+    },
+    /// Another session here has the client's key, and a key leads to one session.
+    #[error("session {session} here has the key {key:?} of the session in the bundle")]
+    KeyTaken {
+        /// The key.
+        key: String,
+        /// Who has it.
+        session: SessionId,
+    },
+    /// The store could not take it in.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What became of a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportOutcome {
+    /// The session was not here.
+    Made,
+    /// The session was here up to this event, and has now what came after it.
+    Forwarded {
+        /// The last event that was here.
+        from: Seq,
+    },
+    /// The session is here as it is in the bundle.
+    Same,
+    /// The session is here and has more events than in the bundle.
+    Behind {
+        /// The last event here.
+        here: Seq,
+    },
+}
+
+/// A bundle that was read to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// What it holds.
+    pub bundle: BundleHeader,
+    /// What became of it.
+    pub outcome: ImportOutcome,
+    /// What was found, and perhaps mended, in the session that was here.
+    pub notes: Vec<ReadNote>,
+}
+
+impl LocalStore {
+    /// Takes the session of a bundle in. When it returns `Ok`, what it says is durable. Where the
+    /// session is here and grows, another writer is waited for so long.
+    pub fn import_bundle<R: Read>(
+        &self,
+        mut bundle: BundleReader<R>,
+        wait: Duration,
+    ) -> Result<Imported, ImportError> {
+        let id = bundle.header().session;
+        if !self.is_made(id)? {
+            let stage = self.stage(id, beginning(id), wait)?;
+            // Another import may have been first.
+            if !self.is_made(id)? {
+                return self.import_new(bundle, stage);
+            }
+        }
+        let layout = self.layout_of(id)?;
+        let (here, durable) = self.reach(id)?;
+        let events = Seq(bundle.header().events);
+        if events > here {
+            let lock = self.lock_session(id, &layout, wait)?;
+            return self.forward(bundle, &layout, lock, wait);
+        }
+        let compared = self.compare(&mut bundle, id, &mut |_| Ok(()))?;
+        let outcome = rest(&mut bundle, &compared)?;
+        if matches!(outcome, ImportOutcome::Forwarded { .. }) {
+            return Err(changed(&layout).into());
+        }
+        // It may be here since a moment ago, from an import whose last sync failed.
+        if events == here
+            && durable < here
+            && let Ok(lock) = self.lock_session(id, &layout, Duration::ZERO)
+        {
+            self.settle(id, &layout, lock)?;
+        }
+        Ok(Imported { bundle: bundle.header().clone(), outcome, notes: compared.notes })
+    }
+
+    /// Reads a bundle to its end and says what an import would do. Writes nothing.
+    pub fn check_bundle<R: Read>(
+        &self,
+        mut bundle: BundleReader<R>,
+    ) -> Result<Imported, ImportError> {
+        let id = bundle.header().session;
+        if self.is_made(id)? {
+            let compared = self.compare(&mut bundle, id, &mut |_| Ok(()))?;
+            let outcome = rest(&mut bundle, &compared)?;
+            return Ok(Imported {
+                bundle: bundle.header().clone(),
+                outcome,
+                notes: compared.notes,
+            });
+        }
+        while let Some(record) = bundle.next()? {
+            if let BundleRecord::Line(line) = record {
+                self.check_key(&line, id)?;
+            }
+        }
+        let bundle = bundle.header().clone();
+        Ok(Imported { bundle, outcome: ImportOutcome::Made, notes: Vec::new() })
+    }
+
+    fn import_new<R: Read>(
+        &self,
+        mut bundle: BundleReader<R>,
+        mut stage: Stage,
+    ) -> Result<Imported, ImportError> {
+        let id = bundle.header().session;
+        let mut key = None;
+        while let Some(record) = bundle.next()? {
+            match record {
+                BundleRecord::Object { bytes, .. } => stage.object(bytes)?,
+                BundleRecord::Line(line) => {
+                    key = key.or(self.check_key(&line, id)?);
+                    stage.line(&line)?;
+                }
+            }
+        }
+        let end = stage.finish()?;
+        self.publish(id, key.as_deref(), &stage, end)?;
+        let bundle = bundle.header().clone();
+        Ok(Imported { bundle, outcome: ImportOutcome::Made, notes: Vec::new() })
+    }
+
+    /// Lets a session that is staged, whole and durable be seen.
+    fn publish(
+        &self,
+        id: SessionId,
+        key: Option<&str>,
+        stage: &Stage,
+        end: Position,
+    ) -> Result<(), ImportError> {
+        let storage = self.storage();
+        let layout = self.free_layout(id)?;
+        for dir in [layout.dir.clone(), layout.state()] {
+            storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
+        }
+        let _lock = self.lock_session(id, &layout, Duration::from_secs(2))?;
+        if self.identify(&layout).map_err(store_error)? != Identity::Empty {
+            return Err(StoreError::Damaged {
+                place: shown(&layout.dir),
+                reason: "it holds events already".to_owned(),
+            }
+            .into());
+        }
+        // What a crash left of a session that was begun and never made.
+        clear(&**storage, &layout.journal())?;
+        for dir in [layout.dir.clone(), self.sessions_dir()] {
+            storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+        }
+        let keys = key.map(|key| self.take_key(key, id)).transpose()?;
+        // From here on it is a session.
+        storage
+            .rename(stage.dir(), &layout.journal())
+            .map_err(storage_error("rename", stage.dir()))?;
+        storage.sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))?;
+        self.mark(&layout, end)?;
+        if let (Some(keys), Some(key)) = (keys, key) {
+            keys.put(key, id)?;
+            keys.set_complete()?;
+        }
+        self.seal_beside(&layout);
+        Ok(())
+    }
+
+    /// Takes on what comes behind the end of a session that is here.
+    fn forward<R: Read>(
+        &self,
+        mut bundle: BundleReader<R>,
+        layout: &SessionLayout,
+        lock: Box<dyn Lock>,
+        wait: Duration,
+    ) -> Result<Imported, ImportError> {
+        let storage = self.storage();
+        let id = bundle.header().session;
+        let end = self.next_segment(id, layout)?;
+        let mut stage = self.stage(id, end, wait)?;
+        // An object of an event that is here may be damaged here: the bundle has it.
+        let mut heal = |bytes: &[u8]| -> Result<(), StoreError> {
+            let hash = abide_model::ObjectHash::of(bytes);
+            match self.packs().read(hash).map_err(store_error)? {
+                Some(_) => Ok(()),
+                None => stage.object(bytes),
+            }
+        };
+        let compared = self.compare(&mut bundle, id, &mut heal)?;
+        if let Some(outcome) = compared.outcome {
+            // It grew before the lock was taken, and the bundle has nothing new any more.
+            let bundle = bundle.header().clone();
+            return Ok(Imported { bundle, outcome, notes: compared.notes });
+        }
+        if compared.last != (end.seq, end.sum) {
+            return Err(changed(layout).into());
+        }
+        while let Some(record) = bundle.next()? {
+            match record {
+                BundleRecord::Object { bytes, .. } => stage.object(bytes)?,
+                BundleRecord::Line(line) => stage.line(&line)?,
+            }
+        }
+        let end = stage.finish()?;
+        // A segment says that everything before it is durable, so that is made true first.
+        let _appender = self.settle(id, layout, lock)?;
+        let journal = layout.journal();
+        for number in stage.segments() {
+            let name = SegmentName { number: *number, form: SegmentForm::Plain }.file_name();
+            let from = stage.dir().join(&name);
+            storage.rename(&from, &journal.join(&name)).map_err(storage_error("rename", &from))?;
+            storage.sync_dir(&journal).map_err(storage_error("sync", &journal))?;
+        }
+        self.mark(layout, end)?;
+        self.seal_beside(layout);
+        let outcome = match compared.last.0 {
+            from if from == end.seq => ImportOutcome::Same,
+            from => ImportOutcome::Forwarded { from },
+        };
+        Ok(Imported { bundle: bundle.header().clone(), outcome, notes: compared.notes })
+    }
+
+    /// Reads a bundle along with the session that is here, up to the end of either.
+    fn compare<R: Read>(
+        &self,
+        bundle: &mut BundleReader<R>,
+        id: SessionId,
+        object: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<Compared, ImportError> {
+        let reader = self.reader(id)?;
+        let mark = reader.mark().map_err(store_error)?;
+        let mut compared =
+            Compared { last: (Seq::ZERO, Sum::genesis(id)), outcome: None, notes: Vec::new() };
+        let mut failed = None;
+        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| match self
+            .compare_one(bundle, id, &found, &mut compared, object)
+        {
+            Ok(flow) => flow,
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        });
+        walked.map_err(store_error)?;
+        failed.map_or(Ok(compared), Err)
+    }
+
+    fn compare_one<R: Read>(
+        &self,
+        bundle: &mut BundleReader<R>,
+        id: SessionId,
+        found: &Found<'_>,
+        compared: &mut Compared,
+        object: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<ControlFlow<()>, ImportError> {
+        compared.notes.extend(note_of(found));
+        let line = match found {
+            Found::Event { line, .. } => line,
+            Found::Damage(damage) if damage.lost.is_some() => {
+                return Err(StoreError::Damaged {
+                    place: format!("{} at byte {}", shown(&damage.path), damage.offset),
+                    reason: damage.reason.to_string(),
+                }
+                .into());
+            }
+            Found::Damage(_) | Found::Torn { .. } => return Ok(ControlFlow::Continue(())),
+        };
+        match next_line(bundle, object)? {
+            Some(theirs) if theirs == (line.seq, line.sum) => {
+                compared.last = theirs;
+                Ok(ControlFlow::Continue(()))
+            }
+            Some((seq, _)) => Err(ImportError::Diverged { session: id, seq }),
+            None => {
+                let (here, _) = self.reach(id)?;
+                compared.outcome = Some(ImportOutcome::Behind { here });
+                Ok(ControlFlow::Break(()))
+            }
+        }
+    }
+
+    /// How far the session here goes, and how far that is known to be durable.
+    fn reach(&self, id: SessionId) -> Result<(Seq, Seq), StoreError> {
+        let reader = self.reader(id)?;
+        let mark = reader.mark().map_err(store_error)?.map_or(Seq::ZERO, |mark| mark.seq);
+        Ok((reader.last().map_err(store_error)?, mark))
+    }
+
+    /// The end of a session that is here, with the number of the last segment that stays.
+    fn next_segment(&self, id: SessionId, layout: &SessionLayout) -> Result<Position, StoreError> {
+        let look = self.look(id, layout)?;
+        let last = look.segments.last().map_or(0, |name| name.number);
+        // A segment that came to hold nothing is removed when the end is mended.
+        let removed = look.torn.is_some_and(|(torn, offset, _)| torn == last && offset == 0);
+        let segment = if removed && last > 1 { last - 1 } else { last };
+        Ok(Position { segment, ..look.end })
+    }
+
+    fn look(&self, id: SessionId, layout: &SessionLayout) -> Result<recovery::Look, StoreError> {
+        let storage = self.storage();
+        let journal = Journal::new(storage.clone(), layout.journal());
+        let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
+        let mut snapshots = Snapshots::new(storage.clone(), layout.state());
+        recovery::look(&journal, &mut snapshots, id, mark, storage, &layout.state())
+            .map_err(store_error)
+    }
+
+    /// Mends the end of a session and makes all of it durable, as a writer does before it goes on.
+    /// The lock is held until what this gives is dropped.
+    fn settle(
+        &self,
+        id: SessionId,
+        layout: &SessionLayout,
+        lock: Box<dyn Lock>,
+    ) -> Result<Held, StoreError> {
+        let storage = self.storage();
+        let mut look = self.look(id, layout)?;
+        let names = vec![layout.journal(), layout.dir.clone(), self.sessions_dir()];
+        if look.segments.last().is_some_and(|last| last.form == SegmentForm::Sealed) {
+            // It was made durable before it was sealed.
+            for dir in names {
+                storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+            }
+            return Ok(Held { _lock: Some(lock), _appender: None });
+        }
+        let journal = Journal::new(storage.clone(), layout.journal());
+        let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
+        let mended =
+            recovery::mend(&**storage, &journal, id, &mut look, mark).map_err(store_error)?;
+        let new_names = if mended.new_name { names } else { Vec::new() };
+        let to = self.append_to(id, layout);
+        let mut appender =
+            Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
+        let last = (look.end.seq, look.end.sum);
+        appender.commit(&[], last, Durability::Synced).map_err(store_error)?;
+        Ok(Held { _lock: None, _appender: Some(appender) })
+    }
+
+    /// Says how far the session is acknowledged.
+    fn mark(&self, layout: &SessionLayout, end: Position) -> Result<(), StoreError> {
+        let Position { segment, offset, seq, sum } = end;
+        let watermark = Watermark::open(&**self.storage(), &layout.watermark());
+        watermark.map_err(store_error)?.write(Mark { seq, sum, segment, offset });
+        Ok(())
+    }
+
+    /// Compresses what is no longer written. A segment that cannot be sealed stays plain.
+    fn seal_beside(&self, layout: &SessionLayout) {
+        if self.sealing() == Sealing::Beside {
+            let _ = seal_all(self.storage(), &layout.journal(), &|| false);
+        }
+    }
+
+    fn stage(&self, id: SessionId, end: Position, wait: Duration) -> Result<Stage, StoreError> {
+        let storage = self.storage();
+        let imports: PathBuf = self.imports_dir();
+        storage.make_dir(&imports).map_err(storage_error("create", &imports))?;
+        let lock_path = imports.join(format!("{id}.lock"));
+        let lock = self.lock_at(id, &lock_path, wait)?;
+        let dir = imports.join(id.to_string());
+        let limit = self.config().journal.segment_bytes;
+        let packs = self.packs().clone();
+        Stage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, end)
+    }
+
+    /// The key that the first line gives the session, if nobody else has it.
+    fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<Option<String>, ImportError> {
+        if line.seq != Seq::FIRST {
+            return Ok(None);
+        }
+        let key = match line.event().map(|event| event.fact()) {
+            Some(Ok(Fact::SessionCreated(created))) => created.fields.key,
+            _ => None,
+        };
+        let Some(key) = key else { return Ok(None) };
+        match self.find_now(&SessionRef::Key(key.clone())) {
+            Ok(session) if session != id => Err(ImportError::KeyTaken { key, session }),
+            Ok(_) | Err(StoreError::NoSession { .. }) => Ok(Some(key)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gets ready for a session that has this key: until it is put, the keys are not complete, so
+    /// that after a crash the sessions are asked for theirs.
+    fn take_key(&self, key: &str, id: SessionId) -> Result<Keys, ImportError> {
+        let keys = self.all_keys()?;
+        if let Some(session) = self.key_holder(&keys, key)?
+            && session != id
+            && self.is_made(session)?
+        {
+            return Err(ImportError::KeyTaken { key: key.to_owned(), session });
+        }
+        keys.set_incomplete()?;
+        Ok(keys)
+    }
+}
+
+/// What a look at a bundle beside the session that is here found.
+struct Compared {
+    /// The last event that both have.
+    last: (Seq, Sum),
+    /// Known already where the bundle ended first.
+    outcome: Option<ImportOutcome>,
+    notes: Vec<ReadNote>,
+}
+
+/// Keeps a session locked.
+struct Held {
+    _lock: Option<Box<dyn Lock>>,
+    _appender: Option<Appender>,
+}
+
+/// Reads a bundle to its end behind what was compared, taking nothing in.
+fn rest<R: Read>(
+    bundle: &mut BundleReader<R>,
+    compared: &Compared,
+) -> Result<ImportOutcome, ImportError> {
+    let from = compared.last.0;
+    let mut outcome = compared.outcome.unwrap_or(ImportOutcome::Same);
+    while next_line(bundle, &mut |_| Ok(()))?.is_some() {
+        outcome = ImportOutcome::Forwarded { from };
+    }
+    Ok(outcome)
+}
+
+/// The end of the session here is not where it was found to be.
+fn changed(layout: &SessionLayout) -> StoreError {
+    StoreError::Damaged {
+        place: shown(&layout.dir),
+        reason: "its end changed while it was read".to_owned(),
+    }
+}
+
+/// Before the first event of a session.
+fn beginning(id: SessionId) -> Position {
+    Position { segment: 0, offset: 0, seq: Seq::ZERO, sum: Sum::genesis(id) }
+}
+
+/// The next line of a bundle, and its objects to whom they concern.
+fn next_line<R: Read>(
+    bundle: &mut BundleReader<R>,
+    object: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+) -> Result<Option<(Seq, Sum)>, ImportError> {
+    loop {
+        match bundle.next()? {
+            Some(BundleRecord::Object { bytes, .. }) => object(bytes)?,
+            Some(BundleRecord::Line(line)) => return Ok(Some((line.seq, line.sum))),
+            None => return Ok(None),
+        }
+    }
+}

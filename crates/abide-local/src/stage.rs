@@ -1,0 +1,174 @@
+//! Where an import puts what it reads until all of it is known to be good: lines into segments
+//! beside the sessions, objects into packs, where nothing names them yet.
+//!
+//! Nothing here is seen as a session. What is left when it is dropped is removed; what a crash
+//! leaves is removed by the next import of the same session.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide_journal::{
+    Access, JournalError, Line, Lock, PackWriter, Packs, Position, SegmentForm, SegmentHeader,
+    SegmentName, Storage, StorageFile, write_full,
+};
+use abide_model::{Seq, SessionId, StoreError};
+
+use crate::error::{storage_error, store_error};
+
+/// How much is written at a time.
+const WRITE: usize = 256 << 10;
+
+/// Lines and objects on their way into a store.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    storage: Arc<dyn Storage>,
+    session: SessionId,
+    dir: PathBuf,
+    lock_path: PathBuf,
+    packs: Arc<Packs>,
+    pack_writer: Option<PackWriter>,
+    /// A segment is left when it has this many bytes.
+    limit: u64,
+    /// The segment that is written.
+    file: Option<(PathBuf, Arc<dyn StorageFile>)>,
+    buffer: Vec<u8>,
+    end: Position,
+    segments: Vec<u64>,
+    /// Last, so that it is let go last.
+    _lock: Box<dyn Lock>,
+}
+
+impl Stage {
+    /// A place for what comes behind `end`, in new segments. `lock` is held on `lock_path`.
+    pub(crate) fn begin(
+        storage: Arc<dyn Storage>,
+        session: SessionId,
+        dir: PathBuf,
+        (lock_path, lock): (PathBuf, Box<dyn Lock>),
+        packs: Arc<Packs>,
+        limit: u64,
+        end: Position,
+    ) -> Result<Self, StoreError> {
+        storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
+        clear(&*storage, &dir)?;
+        Ok(Self {
+            storage,
+            session,
+            dir,
+            lock_path,
+            packs,
+            pack_writer: None,
+            limit,
+            file: None,
+            buffer: Vec::new(),
+            end,
+            segments: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// The directory that the segments are in.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The segments that were begun, in order.
+    pub(crate) fn segments(&self) -> &[u64] {
+        &self.segments
+    }
+
+    /// Puts an object.
+    pub(crate) fn object(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut put = || -> Result<(), JournalError> {
+            let writer = match &mut self.pack_writer {
+                Some(writer) => writer,
+                none => none.insert(PackWriter::open(self.packs.clone())?),
+            };
+            writer.put(bytes).map(|_| ())
+        };
+        put().map_err(store_error)
+    }
+
+    /// Writes a line behind the one before.
+    pub(crate) fn line(&mut self, line: &Line<'_>) -> Result<(), StoreError> {
+        if self.file.is_none() || self.end.offset >= self.limit {
+            self.next_segment(line.seq)?;
+        }
+        let raw = line.bytes();
+        self.buffer.extend_from_slice(raw);
+        self.buffer.push(b'\n');
+        self.end = Position {
+            offset: self.end.offset + raw.len() as u64 + 1,
+            seq: line.seq,
+            sum: line.sum,
+            ..self.end
+        };
+        if self.buffer.len() >= WRITE { self.write() } else { Ok(()) }
+    }
+
+    /// Makes all of it durable where it is. Says where the journal will end.
+    pub(crate) fn finish(&mut self) -> Result<Position, StoreError> {
+        if let Some(packs) = &mut self.pack_writer {
+            packs.sync().map_err(store_error)?;
+        }
+        self.leave_segment()?;
+        self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))?;
+        Ok(self.end)
+    }
+
+    fn next_segment(&mut self, first: Seq) -> Result<(), StoreError> {
+        self.leave_segment()?;
+        let number = self.end.segment + 1;
+        let path = self.dir.join(SegmentName { number, form: SegmentForm::Plain }.file_name());
+        let file =
+            self.storage.open(&path, Access::CreateNew).map_err(storage_error("create", &path))?;
+        let header =
+            SegmentHeader { session: self.session, segment: number, first, prev: self.end.sum };
+        self.buffer.extend_from_slice(&header.write());
+        self.end = Position { segment: number, offset: self.buffer.len() as u64, ..self.end };
+        self.segments.push(number);
+        self.file = Some((path, file));
+        Ok(())
+    }
+
+    fn leave_segment(&mut self) -> Result<(), StoreError> {
+        self.write()?;
+        match self.file.take() {
+            Some((path, file)) => file.sync().map_err(storage_error("sync", &path)),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self) -> Result<(), StoreError> {
+        let Some((path, file)) = &self.file else { return Ok(()) };
+        let at = self.end.offset - self.buffer.len() as u64;
+        write_full(&**file, &self.buffer, at).map_err(storage_error("write", path))?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What was taken over is not here any more. Where it cannot be removed, the next import of
+        // the session does.
+        self.file = None;
+        if clear(&*self.storage, &self.dir).is_ok() {
+            let _ = self.storage.remove(&self.dir);
+        }
+        let _ = self.storage.remove(&self.lock_path);
+    }
+}
+
+/// Removes the files of a directory that may not be there.
+pub(crate) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
+    let names = match storage.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(storage_error("list", dir))?,
+    };
+    for name in names {
+        let path = dir.join(name);
+        storage.remove(&path).map_err(storage_error("remove", &path))?;
+    }
+    Ok(())
+}
