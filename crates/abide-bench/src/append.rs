@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide::{Options, Sealing, Session};
+use abide::{Options, Session, Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -26,7 +26,7 @@ pub(crate) fn one(bench: &Bench) -> Outcome {
     let (mut cpu, mut raw_cpu) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds {
         let dir = bench.fresh()?;
-        let session = Place::of(dir.path(), Sealing::Beside)?.session()?;
+        let session = Place::of(dir.path(), Upkeep::Beside)?.session()?;
         let mut file = RawFile::create(&dir.path().join("raw"))?;
         for index in 0..WARM_UP {
             append_durably(&session, text, index);
@@ -89,7 +89,7 @@ pub(crate) fn sessions(bench: &Bench) -> Outcome {
         Figure::new("append.sessions64", "appends/s", Better::Higher, Target::RatioAtLeast(1.0));
     for round in 0..bench.rounds {
         let dir = bench.fresh()?;
-        let place = Place::of(dir.path(), Sealing::Beside)?;
+        let place = Place::of(dir.path(), Upkeep::Beside)?;
         let mut sessions = (0..THREADS).map(|_| place.session()).collect::<Outcome<Vec<_>>>()?;
         let mut files = (0..THREADS)
             .map(|number| RawFile::create(&dir.path().join(format!("raw-{number}"))))
@@ -135,7 +135,7 @@ pub(crate) fn shared(bench: &Bench) -> Outcome {
     };
     for round in 0..bench.rounds {
         let dir = bench.fresh()?;
-        let session = Place::of(dir.path(), Sealing::Beside)?.session()?;
+        let session = Place::of(dir.path(), Upkeep::Beside)?.session()?;
         let mut file = RawFile::create(&dir.path().join("raw"))?;
         append_durably(&session, text, 0);
         file.append();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use abide::{EventRange, Sealing, SessionId, SessionRef};
+use abide::{EventRange, SessionId, SessionRef, Upkeep};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,7 @@ pub(crate) fn run(task: &Task) -> Outcome {
 fn read(task: &Task, answer: &mut Answer) -> Outcome {
     let id = task.session.ok_or("which session?")?;
     let start = Instant::now();
-    let place = Place::of(&task.dir, Sealing::Beside)?;
+    let place = Place::of(&task.dir, Upkeep::Beside)?;
     // Held until the clock is stopped, as who opens for writing does.
     let session = (task.what == What::OpenWrite).then(|| place.open(id)).transpose()?;
     let view = match &session {
@@ -130,7 +130,7 @@ fn fill(task: &Task, answer: &mut Answer) -> Outcome {
     let text = Text::load();
     let before = process_number("io", "wchar:")?;
     let start = Instant::now();
-    let session = Place::of(&task.dir, Sealing::ByHand)?.session()?;
+    let session = Place::of(&task.dir, Upkeep::ByHand)?.session()?;
     for index in 0..task.count {
         append_durably(&session, &text, index);
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{
-    Durability, LocalStore, Message, NewEvent, NewSession, OddEvents, Options, Sealing, Session,
-    SessionId, SessionRef, Store,
+    Durability, LocalStore, Message, NewEvent, NewSession, OddEvents, Options, Session, SessionId,
+    SessionRef, Store, Upkeep,
 };
 use tempfile::TempDir;
 
@@ -27,8 +27,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// The store of a project in `dir`, where the command line finds it too.
-    pub(crate) fn of(dir: &Path, sealing: Sealing) -> Outcome<Self> {
-        Self::with(dir, Options { sealing, ..Options::default() })
+    pub(crate) fn of(dir: &Path, upkeep: Upkeep) -> Outcome<Self> {
+        Self::with(dir, Options { upkeep, ..Options::default() })
     }
 
     pub(crate) fn with(dir: &Path, options: Options) -> Outcome<Self> {
@@ -101,7 +101,7 @@ impl Long {
     pub(crate) fn build(bench: &Bench) -> Outcome<Self> {
         let events = bench.scale.of(1_000_000);
         let dir = bench.fresh()?;
-        let place = Place::of(dir.path(), Sealing::Beside)?;
+        let place = Place::of(dir.path(), Upkeep::Beside)?;
         let id = place.filled(bench.text(), events)?;
         place.seal(id)?;
         Ok(Self { dir, id, events })

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use abide::{
-    EventRange, HistoryQuery, LocalStore, Message, NewSession, Options, Sealing, Search, SessionId,
-    SessionRef, Store,
+    EventRange, HistoryQuery, LocalStore, Message, NewSession, Options, Search, SessionId,
+    SessionRef, Store, Upkeep,
 };
 use abide_index::{Delta, Index};
 use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
@@ -24,7 +24,7 @@ use crate::fixture::{Place, fill_from};
 /// A million messages in a thousand sessions: the index made, caught up and searched.
 pub(crate) fn search(bench: &Bench) -> Outcome {
     let dir = bench.fresh()?;
-    let place = Place::of(dir.path(), Sealing::ByHand)?;
+    let place = Place::of(dir.path(), Upkeep::ByHand)?;
     let sessions = bench.scale.of(1000);
     let each = 1000;
     let text = bench.text();
@@ -196,11 +196,8 @@ pub(crate) fn start(bench: &Bench) -> Outcome {
         let root = dir.path().join(".abide");
         {
             // Only how the sessions came about is hurried; what is measured is not.
-            let options = Options {
-                storage: Arc::new(Hasty),
-                sealing: Sealing::ByHand,
-                ..Options::default()
-            };
+            let options =
+                Options { storage: Arc::new(Hasty), upkeep: Upkeep::ByHand, ..Options::default() };
             let store = Store::over(Arc::new(LocalStore::init(&root, options)?));
             for number in 0..sessions {
                 let session = store.create(NewSession::titled(format!("Session {number}")))?;

@@ -1,6 +1,6 @@
 //! What an append costs in a session of a million events, against one of a thousand.
 
-use abide::Sealing;
+use abide::Upkeep;
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -22,10 +22,10 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
     let (mut cpu, mut short_cpu) = (Vec::new(), Vec::new());
     for round in 0..bench.rounds {
         let dir = bench.fresh()?;
-        let place = Place::of(dir.path(), Sealing::Beside)?;
+        let place = Place::of(dir.path(), Upkeep::Beside)?;
         let short_id = place.filled(text, SHORT)?;
         let sessions =
-            [place.open(short_id)?, Place::of(long.dir.path(), Sealing::Beside)?.open(long.id)?];
+            [place.open(short_id)?, Place::of(long.dir.path(), Upkeep::Beside)?.open(long.id)?];
         for session in &sessions {
             append_durably(session, text, 0);
         }

@@ -1,6 +1,6 @@
 //! Opening a long session and reading its end.
 
-use abide::Sealing;
+use abide::Upkeep;
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -15,7 +15,7 @@ const EACH: usize = 5;
 pub(crate) fn measure(bench: &Bench) -> Outcome {
     let count = bench.scale.of(100_000);
     let dir = bench.fresh()?;
-    let place = Place::of(dir.path(), Sealing::Beside)?;
+    let place = Place::of(dir.path(), Upkeep::Beside)?;
     let id = place.filled(bench.text(), count)?;
     place.seal(id)?;
     for (name, what) in [("write", What::OpenWrite), ("view", What::OpenView)] {

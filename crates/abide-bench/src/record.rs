@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use abide::{Sealing, SessionId};
+use abide::{SessionId, Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -33,7 +33,7 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
     let mut growth =
         Figure::new(format!("{NAME}.growth"), "ms", Better::Lower, Target::RatioAtMost(1.1));
     let dir = long.dir.path();
-    let place = Place::of(dir, Sealing::Beside)?;
+    let place = Place::of(dir, Upkeep::Beside)?;
     for _ in 0..bench.rounds {
         let short_id = place.filled(bench.text(), SHORT)?;
         let fresh = bench.fresh()?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use abide::Sealing;
+use abide::Upkeep;
 
 use crate::Outcome;
 use crate::bench::{Bench, bytes_below};
@@ -40,7 +40,7 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
 
     let was = segments(&store.join("sessions"))?;
     let was_plain: u64 = lengths(&was)?;
-    let count = Place::of(dir.path(), Sealing::ByHand)?.seal(id)?;
+    let count = Place::of(dir.path(), Upkeep::ByHand)?.seal(id)?;
     let after = kept(&store)?;
     let still_plain: u64 = lengths(&was)?;
     let mut sealed = figure("sealed", 0.35);

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
-use abide::{EventRange, Sealing, SessionId, SessionRef};
+use abide::{EventRange, SessionId, SessionRef, Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -28,7 +28,7 @@ print((time.perf_counter() - start) * 1000)
 pub(crate) fn measure(bench: &Bench) -> Outcome {
     let count = bench.scale.of(50_000);
     let dir = bench.fresh()?;
-    let place = Place::of(dir.path(), Sealing::ByHand)?;
+    let place = Place::of(dir.path(), Upkeep::ByHand)?;
     let id = place.filled(bench.text(), count)?;
     let exported = dir.path().join("exported.jsonl");
     export(&place, id, &exported)?;

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use abide::{Sealing, SessionId};
+use abide::{SessionId, Upkeep};
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -13,7 +13,7 @@ use crate::fixture::Place;
 
 pub(crate) fn measure(bench: &Bench) -> Outcome {
     let dir = bench.fresh()?;
-    let place = Place::of(dir.path(), Sealing::ByHand)?;
+    let place = Place::of(dir.path(), Upkeep::ByHand)?;
     let id = place.filled(bench.text(), bench.scale.of(100_000))?;
     let segments = segments(&dir.path().join(".abide/sessions"))?;
     // Hashed first, as they stand before any is sealed.
@@ -42,7 +42,7 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
 
 /// Megabytes of lines checked in a second, and how many bytes of lines there were.
 fn check(dir: &Path, id: SessionId) -> Outcome<(f64, u64)> {
-    let place = Place::of(dir, Sealing::ByHand)?;
+    let place = Place::of(dir, Upkeep::ByHand)?;
     let start = Instant::now();
     let checked = place.local.check_session(id)?;
     let elapsed = start.elapsed();

@@ -16,6 +16,7 @@ use abide_journal::{
 };
 use abide_model::{Durability, Fact, ReadNote, Seq, SessionId, SessionRef, StoreError};
 
+use crate::changed::ChangedMark;
 use crate::error::{storage_error, store_error};
 use crate::keys::Keys;
 use crate::layout::{SessionLayout, shown};
@@ -24,7 +25,7 @@ use crate::recovery;
 use crate::sealer::seal_all;
 use crate::snapshot::Snapshots;
 use crate::stage::{Stage, clear};
-use crate::store::{LocalStore, Sealing};
+use crate::store::{LocalStore, Upkeep};
 
 /// Why a bundle was not taken in. The sessions here are as they were.
 #[derive(Debug, thiserror::Error)]
@@ -247,6 +248,8 @@ impl LocalStore {
         // A segment says that everything before it is durable, so that is made true first.
         let _appender = self.settle(id, layout, lock)?;
         let journal = layout.journal();
+        let mut mark = ChangedMark::new(storage, self.layout(), &layout.dir);
+        mark.before();
         for number in stage.segments() {
             let name = SegmentName { number: *number, form: SegmentForm::Plain }.file_name();
             let from = stage.dir().join(&name);
@@ -254,6 +257,7 @@ impl LocalStore {
             storage.sync_dir(&journal).map_err(storage_error("sync", &journal))?;
         }
         self.mark(layout, end)?;
+        mark.after();
         self.seal_beside(layout);
         let outcome = match compared.last.0 {
             from if from == end.seq => ImportOutcome::Same,
@@ -388,7 +392,7 @@ impl LocalStore {
 
     /// Compresses what is no longer written. A segment that cannot be sealed stays plain.
     fn seal_beside(&self, layout: &SessionLayout) {
-        if self.sealing() == Sealing::Beside {
+        if self.upkeep() == Upkeep::Beside {
             let _ = seal_all(self.storage(), &layout.journal(), &|| false);
         }
     }

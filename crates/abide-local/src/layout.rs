@@ -77,6 +77,10 @@ impl SessionLayout {
         self.dir.join("watermark")
     }
 
+    pub(crate) fn transcript(&self) -> PathBuf {
+        self.dir.join("transcript.task")
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.dir.join("lock")
     }

@@ -34,6 +34,7 @@ mod sealer;
 mod snapshot;
 mod stage;
 mod store;
+mod transcript;
 mod writer;
 
 pub use abide_journal::{BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader};
@@ -45,5 +46,5 @@ pub use history::{Progress, Step};
 pub use import::{ImportError, ImportOutcome, Imported};
 pub use place::{Place, find_store, store_for_recording};
 pub use reader::LocalReader;
-pub use store::{LocalStore, Options, Sealing};
+pub use store::{LocalStore, Options, Upkeep};
 pub use writer::LocalWriter;

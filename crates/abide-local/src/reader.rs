@@ -201,12 +201,12 @@ impl LocalReader {
         }
     }
 
-    /// Every event up to this one.
-    pub(crate) fn events_to(
+    /// The events of a range, forward.
+    pub(crate) fn events(
         &self,
-        last: Seq,
+        range: EventRange,
     ) -> impl Iterator<Item = Result<Event, JournalError>> + '_ {
-        let mut next = Some(EventRange { last, ..EventRange::ALL });
+        let mut next = (range.first <= range.last).then_some(range);
         let mut page = Vec::new().into_iter();
         std::iter::from_fn(move || {
             loop {

@@ -26,12 +26,13 @@ use crate::reader::LocalReader;
 use crate::recovery;
 use crate::sealer::{Sealed, Sealer, seal_all};
 use crate::snapshot::{Pages, Snapshots, Stand};
+use crate::transcript::{Desk, Scribe, Until};
 use crate::writer::{LocalWriter, Opened};
 
-/// When segments that are no longer written are sealed.
+/// When what is derived is looked after: segments sealed, the transcript written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sealing {
-    /// By the writer, beside its work, when it has begun the next one.
+pub enum Upkeep {
+    /// By the writer, beside its work.
     #[default]
     Beside,
     /// Only when asked for.
@@ -45,8 +46,8 @@ pub struct Options {
     pub storage: Arc<dyn Storage>,
     /// Clock, randomness and identity.
     pub env: Environment,
-    /// When segments are sealed.
-    pub sealing: Sealing,
+    /// When what is derived is looked after.
+    pub upkeep: Upkeep,
     /// A snapshot of the state is taken after so many events, and when a writer closes.
     pub snapshot_every: u64,
     /// Is told how far the making of an index is.
@@ -58,7 +59,7 @@ impl Default for Options {
         Self {
             storage: Arc::new(Disk),
             env: Environment::default(),
-            sealing: Sealing::default(),
+            upkeep: Upkeep::default(),
             snapshot_every: 4096,
             progress: Progress::default(),
         }
@@ -157,8 +158,8 @@ impl LocalStore {
         self.layout.imports()
     }
 
-    pub(crate) const fn sealing(&self) -> Sealing {
-        self.options.sealing
+    pub(crate) const fn upkeep(&self) -> Upkeep {
+        self.options.upkeep
     }
 
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
@@ -441,6 +442,7 @@ impl LocalStore {
             recovered: None,
             notes: Vec::new(),
             changed: ChangedMark::new(storage, &self.layout, &layout.dir),
+            scribe: None,
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
             sealer: None,
@@ -575,10 +577,30 @@ impl LocalStore {
             recovered,
             notes,
             changed: ChangedMark::new(storage, &self.layout, &layout.dir),
+            scribe: self.scribe(session, &layout),
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
-            sealer: (self.options.sealing == Sealing::Beside).then(Sealer::default),
+            sealer: (self.options.upkeep == Upkeep::Beside).then(Sealer::default),
         })
+    }
+
+    fn scribe(&self, session: SessionId, layout: &SessionLayout) -> Option<Scribe> {
+        let desk = self.desk(session, layout);
+        (self.options.upkeep == Upkeep::Beside).then(|| Scribe::new(desk))
+    }
+
+    fn desk(&self, session: SessionId, layout: &SessionLayout) -> Desk {
+        let (storage, packs) = (self.storage().clone(), self.packs.clone());
+        Desk { storage, session, layout: layout.clone(), packs }
+    }
+
+    /// Brings the transcript of a session up to date, unless another process is at it.
+    pub fn update_transcript(&self, session: SessionId) -> Result<(), StoreError> {
+        let layout = self.layout_of(session)?;
+        match self.desk(session, &layout).transcript() {
+            Some(mut transcript) => transcript.update(Until::End).map_err(store_error),
+            None => Ok(()),
+        }
     }
 
     /// Seals every segment of a session that is no longer written. Says how many.

@@ -21,6 +21,7 @@ use crate::error::store_error;
 use crate::recovery;
 use crate::sealer::Sealer;
 use crate::snapshot::{Pages, Snapshots, Stand, Taken};
+use crate::transcript::Scribe;
 
 /// So few pages are brought in at once, and none is looked for from then on.
 const FEW_PAGES: usize = 32;
@@ -72,6 +73,8 @@ struct Staging {
     last_line: u64,
     /// Something in `lines` names an object.
     objects: bool,
+    /// A part of the transcript ends in `lines`.
+    ends_part: bool,
     since_snapshot: u64,
     snapshot_every: u64,
     /// Written before the first event, so that a writer that writes nothing leaves no trace.
@@ -86,12 +89,16 @@ struct Batch {
     last_line: u64,
     objects: bool,
     snapshot: Option<Taken>,
+    /// A part of the transcript ends in it.
+    ends_part: bool,
 }
 
 /// Writes batches: objects first, then lines, then what is derived.
 struct Committer {
-    /// First, so that it is dropped first: it must have ended before the lock is let go.
+    /// These two first, so that they are dropped first: they must have ended before the lock is
+    /// let go.
     sealer: Option<Sealer>,
+    scribe: Option<Scribe>,
     storage: Arc<dyn Storage>,
     appender: Appender,
     packs: Arc<Mutex<Option<PackWriter>>>,
@@ -117,6 +124,7 @@ impl Commit for Committer {
             last_line: staging.last_line,
             objects: std::mem::take(&mut staging.objects),
             snapshot,
+            ends_part: std::mem::take(&mut staging.ends_part),
         }
     }
 
@@ -131,6 +139,9 @@ impl Commit for Committer {
         self.changed.before();
         self.appender.commit(&batch.lines, batch.last, durability)?;
         self.changed.after();
+        if let Some(scribe) = &mut self.scribe {
+            scribe.committed(batch.ends_part);
+        }
         let end = self.appender.end();
         if batch.last_line > 0 {
             self.stand = Some(Stand { end, line: end.offset.saturating_sub(batch.last_line) });
@@ -173,6 +184,7 @@ impl Staging {
         self.last_line = (self.lines.len() - start) as u64;
         self.seq = seq;
         self.objects |= body.has_objects();
+        self.ends_part |= Scribe::is_due(&event.kind);
         self.since_snapshot += 1;
         Ok(Acknowledged { seq, anomaly, repeated: false })
     }
@@ -226,6 +238,7 @@ pub(crate) struct Opened {
     pub(crate) snapshot_every: u64,
     pub(crate) sealer: Option<Sealer>,
     pub(crate) changed: ChangedMark,
+    pub(crate) scribe: Option<Scribe>,
 }
 
 struct Shared {
@@ -286,6 +299,7 @@ impl LocalWriter {
             at: opened.at,
             last_line: 0,
             objects: false,
+            ends_part: false,
             since_snapshot: 0,
             snapshot_every: opened.snapshot_every,
             opening,
@@ -300,6 +314,7 @@ impl LocalWriter {
             sealer: opened.sealer,
             stand: opened.stand,
             changed: opened.changed,
+            scribe: opened.scribe,
         };
         let queue = CommitQueue::new(staging, committer, end.seq, opened.durable);
         let writer = Self {

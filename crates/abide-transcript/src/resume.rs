@@ -1,6 +1,6 @@
 //! Where a transcript ends: found from its last bytes alone.
 
-use abide_model::Seq;
+use abide_model::{Seq, Timestamp};
 
 use crate::chunk::{self, ChunkSum, END};
 use crate::outline::Outline;
@@ -13,6 +13,9 @@ pub struct ResumePoint {
     pub offset: u64,
     /// The last event in them.
     pub last: Seq,
+    /// When that was: should the journal have another event of that number, the transcript is to
+    /// be written anew.
+    pub at: Timestamp,
     pub(crate) sum: ChunkSum,
     pub(crate) outline: Outline,
 }
@@ -41,7 +44,8 @@ impl ResumePoint {
         let line = std::str::from_utf8(tail.get(end_start..end_stop)?).ok()?;
         let end = chunk::check(tail.get(chunk_start..end_stop)?, line.strip_suffix('\n')?, &sum)?;
         let offset = start.checked_add(u64::try_from(end_stop).ok()?)?;
-        Some(Self { offset, last: end.last, sum: end.sum, outline: end.outline })
+        let at = last_time(tail.get(chunk_start..end_start)?)?;
+        Some(Self { offset, last: end.last, at, sum: end.sum, outline: end.outline })
     }
 }
 
@@ -57,4 +61,11 @@ fn last_end(bytes: &[u8]) -> Option<(usize, usize)> {
         stop = start;
     }
     None
+}
+
+/// The time of the last event in a chunk.
+fn last_time(chunk: &[u8]) -> Option<Timestamp> {
+    let stamp = chunk.split(|byte| *byte == b'\n').rev().find(|line| line.starts_with(b"@"))?;
+    let time = stamp.splitn(3, |byte| *byte == b' ').nth(1)?;
+    Timestamp::from_ascii(time)
 }

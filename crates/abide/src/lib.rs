@@ -50,7 +50,7 @@ pub use store::{DEFAULT_WAIT, Store};
 pub use abide_local::{
     BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Checked, Environment,
     ExportError, Finding, ImportError, ImportOutcome, Imported, LocalStore, Options, Place,
-    Progress, Sealing, Severity, Step,
+    Progress, Severity, Step, Upkeep,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{

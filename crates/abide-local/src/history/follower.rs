@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use abide_index::{Delta, Followed, Index, IndexError};
 use abide_journal::{Found, JournalError, SegmentForm, SegmentName, Start, Sum};
-use abide_model::{Applied, Overview};
+use abide_model::{Applied, EventRange, Overview};
 use serde::{Deserialize, Serialize};
 
 use super::{Progress, Step};
@@ -220,7 +220,8 @@ fn read(
         };
         events += 1;
         if delta.take_in(&event) == Applied::Rewound {
-            match Overview::of(|| reader.events_to(event.seq)) {
+            match Overview::of(|| reader.events(EventRange { last: event.seq, ..EventRange::ALL }))
+            {
                 Ok(overview) => delta.set_overview(overview),
                 Err(error) => {
                     rewound = Err(error);

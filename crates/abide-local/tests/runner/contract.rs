@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use abide_local::{LocalStore, Options, Sealing};
+use abide_local::{LocalStore, Options, Upkeep};
 use abide_model::Store;
 use abide_testkit::SimDisk;
 use abide_testkit::contract::{PARTS, Subject};
@@ -21,7 +21,7 @@ struct Simulated(SimDisk);
 impl Subject for Simulated {
     fn open(&self) -> Arc<dyn Store> {
         let storage = Arc::new(self.0.clone());
-        let options = Options { storage, sealing: Sealing::ByHand, ..Options::default() };
+        let options = Options { storage, upkeep: Upkeep::ByHand, ..Options::default() };
         Arc::new(LocalStore::init(&PathBuf::from("/sim/.abide"), options).unwrap())
     }
 }

@@ -22,3 +22,4 @@ mod power;
 mod review;
 mod run;
 mod size;
+mod transcript;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use abide_local::{
-    Config, Environment, LocalStore, LocalWriter, Options, Progress, Sealing, Severity,
+    Config, Environment, LocalStore, LocalWriter, Options, Progress, Severity, Upkeep,
 };
 use abide_model::{
     Durability, EventRange, Kind, NewEvent, NewSession, OddEvents, ReadNote, SessionId, SessionRef,
@@ -75,7 +75,7 @@ pub fn options(disk: &SimDisk, seed: u64) -> Options {
             },
             boot: None,
         },
-        sealing: Sealing::ByHand,
+        upkeep: Upkeep::ByHand,
         snapshot_every: 5,
         progress: Progress::default(),
     }

@@ -1,0 +1,204 @@
+//! `transcript.task`: the session for human eyes, appended as turns end.
+//!
+//! It is derived: whoever brings it up to date finds from its last lines how far it goes, cuts off
+//! what is not whole, and goes on from there; where that cannot be found it is written anew. While
+//! the writer goes on, only what is acknowledged comes into it. One process at a time writes it, and
+//! nobody waits for that.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use abide_journal::{
+    Access, JournalError, Lock, LockMode, Packs, Storage, StorageFile, read_full, write_full,
+};
+use abide_model::{EventRange, Kind, Seq, SessionId};
+use abide_transcript::{ResumePoint, TranscriptWriter};
+
+use crate::layout::SessionLayout;
+use crate::reader::LocalReader;
+
+/// So much of the end is looked at first; each further look takes sixteen times as much.
+const TAIL: u64 = 64 << 10;
+
+/// The transcript of a session, open to be brought up to date.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    reader: LocalReader,
+    path: PathBuf,
+    file: Arc<dyn StorageFile>,
+    _lock: Box<dyn Lock>,
+    writer: TranscriptWriter,
+    /// Where the next chunk goes.
+    end: u64,
+}
+
+impl Transcript {
+    /// Opens it; `None` when somebody else is writing it.
+    pub(crate) fn open(
+        storage: &Arc<dyn Storage>,
+        layout: &SessionLayout,
+        reader: LocalReader,
+    ) -> io::Result<Option<Self>> {
+        let path = layout.transcript();
+        let Some(lock) = storage.lock(&path, LockMode::Exclusive)? else { return Ok(None) };
+        let file = storage.open(&path, Access::Create)?;
+        let point = resume_point(&*file)?;
+        let point = point.filter(|point| is_of(&reader, point));
+        let end = point.as_ref().map_or(0, |point| point.offset);
+        let writer = point.map_or_else(TranscriptWriter::new, TranscriptWriter::resume);
+        if file.len()? > end {
+            file.truncate(end)?;
+        }
+        Ok(Some(Self { reader, path, file, _lock: lock, writer, end }))
+    }
+
+    /// Appends what the journal has more, up to there.
+    pub(crate) fn update(&mut self, until: Until) -> Result<(), JournalError> {
+        let last = match until {
+            Until::Acknowledged => self.reader.mark()?.map_or(Seq::ZERO, |mark| mark.seq),
+            Until::End => Seq(u64::MAX),
+        };
+        let range = EventRange { last, ..EventRange::from(self.writer.last().next()) };
+        for event in self.reader.events(range) {
+            self.writer.push(&event?);
+            if let Some(text) = self.writer.take_ready() {
+                write_full(&*self.file, text.as_bytes(), self.end)
+                    .map_err(JournalError::io("write", &self.path))?;
+                self.end += text.len() as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How far a transcript is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// To what is on stable storage.
+    Acknowledged,
+    /// To what can be read: nobody is writing any more.
+    End,
+}
+
+/// Is the last event of the transcript the journal's? After a power cut the journal may have lost
+/// what was not synced, and have gone on otherwise.
+fn is_of(reader: &LocalReader, point: &ResumePoint) -> bool {
+    let range = EventRange { last: point.last, ..EventRange::from(point.last) };
+    reader.page_now(range).is_ok_and(|page| page.events.iter().any(|event| event.at == point.at))
+}
+
+fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {
+    let length = file.len()?;
+    let mut tail = TAIL;
+    while length > 0 {
+        let start = length.saturating_sub(tail);
+        let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(usize::MAX)];
+        let read = read_full(file, &mut bytes, start)?;
+        let found = ResumePoint::find(bytes.get(..read).unwrap_or_default(), start);
+        if found.is_some() || start == 0 {
+            return Ok(found);
+        }
+        tail = tail.saturating_mul(16);
+    }
+    Ok(None)
+}
+
+/// What the scribe needs to know of its session.
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) session: SessionId,
+    pub(crate) layout: SessionLayout,
+    pub(crate) packs: Arc<Packs>,
+}
+
+impl Desk {
+    /// Opens the transcript. What goes wrong with it is nobody's concern: it is written later.
+    pub(crate) fn transcript(&self) -> Option<Transcript> {
+        let reader =
+            LocalReader::new(self.storage.clone(), self.session, &self.layout, self.packs.clone());
+        Transcript::open(&self.storage, &self.layout, reader).ok().flatten()
+    }
+}
+
+/// Writes the transcript beside a session's writer.
+#[derive(Debug)]
+pub(crate) struct Scribe {
+    desk: Desk,
+    shared: Arc<Shared>,
+    running: Option<JoinHandle<()>>,
+    /// Something was committed that the transcript does not have.
+    behind: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    work: AtomicBool,
+}
+
+impl Scribe {
+    pub(crate) fn new(desk: Desk) -> Self {
+        Self { desk, shared: Arc::default(), running: None, behind: false }
+    }
+
+    /// Does a batch with this kind in it end a part of the transcript?
+    pub(crate) fn is_due(kind: &Kind) -> bool {
+        [Kind::TURN_FINISHED, Kind::SESSION_STATUS].contains(kind)
+    }
+
+    /// Something was committed; `due`: among it the end of a part.
+    pub(crate) fn committed(&mut self, due: bool) {
+        self.behind = true;
+        if !due {
+            return;
+        }
+        self.shared.work.store(true, Ordering::Release);
+        match &self.running {
+            Some(running) => running.thread().unpark(),
+            None => {
+                let (desk, shared) = (self.desk.clone(), self.shared.clone());
+                let work = move || follow(&desk, &shared);
+                let thread = std::thread::Builder::new().name("abide-scribe".to_owned());
+                self.running = thread.spawn(work).ok();
+            }
+        }
+    }
+}
+
+/// Until the writer ends, and then once more.
+fn follow(desk: &Desk, shared: &Shared) {
+    let Some(mut transcript) = desk.transcript() else { return };
+    loop {
+        let stop = shared.stop.load(Ordering::Acquire);
+        if shared.work.swap(false, Ordering::AcqRel) || stop {
+            let until = if stop { Until::End } else { Until::Acknowledged };
+            if transcript.update(until).is_err() || stop {
+                return;
+            }
+        } else {
+            std::thread::park();
+        }
+    }
+}
+
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        match self.running.take() {
+            Some(running) => {
+                self.shared.stop.store(true, Ordering::Release);
+                running.thread().unpark();
+                let _ = running.join();
+            }
+            None if self.behind => {
+                if let Some(mut transcript) = self.desk.transcript() {
+                    let _ = transcript.update(Until::End);
+                }
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `transcript.task` is there as turns end, and again when it is lost.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_local::{LocalStore, Options};
+use abide_model::{
+    Durability, Event, EventRange, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store,
+};
+use abide_testkit::Random;
+use abide_transcript::parse;
+use pollster::block_on;
+
+struct Fixture {
+    dir: tempfile::TempDir,
+    store: LocalStore,
+    id: SessionId,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+        let id = block_on(store.create(NewSession::titled("a session"))).unwrap();
+        Self { dir, store, id }
+    }
+
+    fn path(&self) -> PathBuf {
+        let sessions = fs::read_dir(self.dir.path().join(".abide/sessions")).unwrap();
+        sessions.map(|entry| entry.unwrap().path()).next().unwrap().join("transcript.task")
+    }
+
+    fn written(&self) -> Vec<Event> {
+        parse(&fs::read(self.path()).unwrap_or_default()).unwrap()
+    }
+
+    fn recorded(&self) -> Vec<Event> {
+        let reader = block_on(self.store.read(self.id)).unwrap();
+        block_on(reader.page(EventRange::ALL.limit(usize::MAX))).unwrap().events
+    }
+
+    fn writer(&self) -> Arc<dyn SessionWriter> {
+        block_on(self.store.write(self.id, Duration::from_secs(5))).unwrap()
+    }
+
+    fn turn(&self, writer: &dyn SessionWriter, text: &str) {
+        let text = serde_json::to_string(text).unwrap();
+        let lines = [
+            r#"{"kind":"turn.started","data":{"agent":"coder"}}"#.to_owned(),
+            format!(r#"{{"kind":"message.added","data":{{"role":"user","content":{text}}}}}"#),
+            r#"{"kind":"turn.finished","data":{"status":"ok"}}"#.to_owned(),
+        ];
+        let events = lines.iter().map(|line| NewEvent::parse(line).unwrap()).collect();
+        writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    }
+}
+
+#[test]
+fn it_is_appended_as_turns_end_while_the_writer_goes_on() {
+    let fixture = Fixture::new();
+    let writer = fixture.writer();
+    for turn in 1..=3 {
+        fixture.turn(&*writer, "=== RESULT ===\n--- Turn 9: x ---\n\u{1b}[31m\0\u{202e}");
+        let until = Instant::now() + Duration::from_secs(20);
+        let wanted = 2 + 3 * turn;
+        while fixture.written().len() < wanted {
+            assert!(Instant::now() < until, "it is not written while the writer goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(fixture.written(), fixture.recorded());
+    }
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    assert_eq!(fixture.written(), fixture.recorded());
+    assert!(fs::read_to_string(fixture.path()).unwrap().contains("--- Turn 3: coder ---"));
+}
+
+#[test]
+fn lost_torn_or_damaged_it_is_written_again() {
+    let fixture = Fixture::new();
+    let mut random = Random::new(3);
+    let large = "a line of a large message\n".repeat(8000);
+    for round in 0..30 {
+        let path = fixture.path();
+        let bytes = fs::read(&path).unwrap_or_default();
+        match round % 5 {
+            0 => drop(fs::remove_file(&path)),
+            1 => fs::write(&path, &bytes[..random.index(bytes.len() + 1)]).unwrap(),
+            2 => fs::write(&path, b"something else\n=== RESULT ===\n").unwrap(),
+            3 => fs::write(&path, [&bytes[..], b"half a chu"].concat()).unwrap(),
+            _ => {}
+        }
+        let writer = fixture.writer();
+        fixture.turn(&*writer, if round % 7 == 0 { &large } else { "hello" });
+        // The writer of every second round is not closed, only let go.
+        if round % 2 == 0 {
+            block_on(writer.close()).unwrap();
+        }
+        drop(writer);
+        assert_eq!(fixture.written(), fixture.recorded(), "round {round}");
+    }
+}
+
+#[test]
+fn without_turns_it_is_there_when_the_writer_closes() {
+    let fixture = Fixture::new();
+    let writer = fixture.writer();
+    let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
+    let hello = vec![NewEvent::parse(hello).unwrap()];
+    writer.append(hello, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    assert_eq!(fixture.written(), fixture.recorded());
+    fs::remove_file(fixture.path()).unwrap();
+    fixture.store.update_transcript(fixture.id).unwrap();
+    assert_eq!(fixture.written(), fixture.recorded());
+}
