@@ -59,7 +59,51 @@ fn show_tells_the_story() {
     let env = recorded();
     let _filters = filters(&env);
     let done = env.run(&["show"]).success();
-    insta::assert_snapshot!(done.stdout(), @"");
+    insta::assert_snapshot!(done.stdout(), @r#"
+    Fix the parser
+    completed · [SHORT] · [DAY] [CLOCK] · [SPAN]
+    2 turns · 3 messages · 2 calls (1 failed) · 1,200 tokens in, 34 out
+      T1 Fix it  complete
+        T1.S1 Test it  planned
+
+      Session created: Fix the parser
+      Writer opened: abide (process [N] on [HOST]) since [TIME]
+
+    User  [CLOCK]
+      The parser drops
+      the last line.
+
+    ━━ Turn 1: arbiter  [CLOCK]
+      Decided: coder, It is a bug.
+      Turn: done, [SPAN]
+
+      Task T1 created: Fix it
+      Task T1.S1 created: Test it
+
+    ━━ Turn 2: coder  [CLOCK]
+
+    Assistant  [CLOCK]  task T1
+      Hm.
+      I run `the tests`.
+
+      ✗ failed bash cargo test
+        1 passed
+        1 failed
+      File written: src/parser.rs
+      ? web https://e.f  outcome unknown  observed
+      Task T1 complete
+      Turn: done, [SPAN], 1,200 tokens in, 34 out
+
+    Assistant  [CLOCK]  lane review
+      Good.
+
+      x.own: {"n":123456789012345678901234567890}
+
+    Session completed  [CLOCK]
+      Fixed.
+
+      Writer closed
+    "#);
     assert!(done.stderr.ends_with(" (the latest)\n"), "{done:?}");
 }
 
@@ -67,8 +111,23 @@ fn show_tells_the_story() {
 fn show_tells_one_turn_or_one_task() {
     let env = recorded();
     let _filters = filters(&env);
-    insta::assert_snapshot!(env.run(&["show", "--turn", "1"]).success().stdout(), @"");
-    insta::assert_snapshot!(env.run(&["show", "--task", "T1"]).success().stdout(), @"");
+    insta::assert_snapshot!(env.run(&["show", "--turn", "1"]).success().stdout(), @r#"
+    ━━ Turn 1: arbiter  [CLOCK]
+      Decided: coder, It is a bug.
+      Turn: done, [SPAN]
+    "#);
+    insta::assert_snapshot!(env.run(&["show", "--task", "T1"]).success().stdout(), @r#"
+      Task T1 created: Fix it
+
+    Assistant  [CLOCK]  task T1
+      Hm.
+      I run `the tests`.
+
+      ✗ failed bash cargo test
+        1 passed
+        1 failed
+      Task T1 complete
+    "#);
     let seqs = |args: &[&str]| -> Vec<u64> {
         let lines = env.run(args).success().json_lines();
         lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect()
@@ -90,13 +149,28 @@ fn what_is_not_there_is_said_with_what_there_is() {
         assert_eq!(done.stdout(), "");
         done.stderr.lines().skip(1).collect::<Vec<_>>().join("\n")
     };
-    insta::assert_snapshot!(said(&["show", "--turn", "7"]), @"");
-    insta::assert_snapshot!(said(&["show", "--turn", "7", "--all"]), @"");
-    insta::assert_snapshot!(said(&["show", "--task", "T9"]), @"");
-    insta::assert_snapshot!(said(&["show", "--task", "T1", "--turn", "1", "--json"]), @"");
+    insta::assert_snapshot!(said(&["show", "--turn", "7"]), @r#"
+    Error: there is no turn 7
+    Hint: the last turn of this session is 2
+    "#);
+    insta::assert_snapshot!(said(&["show", "--turn", "7", "--all"]), @r#"
+    Error: there is no turn 7
+    Hint: the last turn of this session is 2
+    "#);
+    insta::assert_snapshot!(said(&["show", "--task", "T9"]), @r#"
+    Error: there is no task T9
+    Hint: the tasks are T1, T1.S1
+    "#);
+    insta::assert_snapshot!(said(&["show", "--task", "T1", "--turn", "1", "--json"]), @r#"Error: turn 1 has nothing of task T1"#);
     env.record(&["--new"], &[r#"{"kind":"x.a","data":{}}"#]).success();
-    insta::assert_snapshot!(said(&["show", "--turn", "1"]), @"");
-    insta::assert_snapshot!(said(&["show", "--task", "T1"]), @"");
+    insta::assert_snapshot!(said(&["show", "--turn", "1"]), @r#"
+    Error: there is no turn 1
+    Hint: this session has no turns
+    "#);
+    insta::assert_snapshot!(said(&["show", "--task", "T1"]), @r#"
+    Error: there is no task T1
+    Hint: this session has no tasks
+    "#);
 }
 
 #[test]
@@ -118,7 +192,8 @@ fn what_a_rewind_took_back_is_left_out_or_marked() {
     let all = env.run(&["show", "--all"]).success();
     let marked: Vec<_> =
         all.stdout().lines().filter(|line| line.contains("(taken back by a rewind)")).collect();
-    assert_eq!(marked.len(), 3, "{all:?}");
+    // The turn, the message, and the writers' coming and going.
+    assert_eq!(marked.len(), 4, "{all:?}");
     assert!(all.stdout().contains("wrong way"));
     let gone = env.run(&["show", "--turn", "1"]).failure(1);
     assert!(gone.stderr.contains("`--all` shows what was taken back"), "{gone:?}");
@@ -155,14 +230,126 @@ fn the_transcript_gives_every_event_back() {
     let _filters = filters(&env);
     let text = env.run(&["export", "--format", "transcript"]).success();
     let head: Vec<_> = text.stdout().lines().take(30).collect();
-    insta::assert_snapshot!(head.join("\n"), @"");
+    insta::assert_snapshot!(head.join("\n"), @r#"
+    === TASK [SHORT] ===
+    Format: abide transcript 1
+    Id: [ID]
+    Created: [TIME]
+    Title: Fix the parser
+    Workspace: [TEMP]/project
+    Key: s
+
+    @1 [TIME] session.created {"session":"[ID]","title":"Fix the parser","workspace":"[TEMP]/project","key":"s"}
+    @2 [TIME] writer.opened {"epoch":1,"by":"abide (process [N] on [HOST]) since [TIME]"}
+
+    === REQUEST ===
+    User:
+        The parser drops
+        the last line.
+    @3 [TIME] message.added {"role":"user","content":<text>}
+
+    @end 3 {"section":"request","created":"[TIME]"} [SUM]
+
+    === EXECUTION ===
+
+    --- Turn 1: arbiter ---
+    Selected: coder
+    Reason: It is a bug.
+    Duration: [SPAN]
+    [Content]
+    @4 [TIME] turn.started {"agent":"arbiter","role":"arbiter"}
+    @5 [TIME] turn.decided {"selected":"coder","reason":"It is a bug."}
+    @6 [TIME] turn.finished {"status":"done"}
+    @end 6 {"section":"execution","in_turn":true,"created":"[TIME]","places":{"last":1}} [SUM]
+    "#);
 }
 
 #[test]
 fn markdown_reads_well() {
     let env = recorded();
     let _filters = filters(&env);
-    insta::assert_snapshot!(env.run(&["export", "--format", "markdown"]).success().stdout(), @"");
+    insta::assert_snapshot!(env.run(&["export", "--format", "markdown"]).success().stdout(), @r#"
+    # Fix the parser
+
+    | | |
+    | --- | --- |
+    | Session | [ID] ([SHORT]) |
+    | Status | completed |
+    | Workspace | [TEMP]/project |
+    | Key | s |
+    | Created | [DAY] [CLOCK] UTC |
+    | Duration | [SPAN] |
+    | Extent | 2 turns, 3 messages, 2 calls (1 failed), 1,200 tokens in, 34 out |
+
+    Fixed.
+
+    ## Tasks
+
+    - [x] T1 Fix it (complete)
+      - [ ] T1.S1 Test it (planned)
+
+    ## Files modified
+
+    - `src/parser.rs` written
+
+    ## What happened
+
+    **User**
+
+    The parser drops
+    the last line.
+
+    ### Turn 1: arbiter
+
+    **Decided** coder: It is a bug.
+
+    *Turn 1 done, [SPAN]*
+
+    Task `T1` created: Fix it
+
+    Task `T1.S1` created: Test it
+
+    ### Turn 2: coder
+
+    **Assistant**
+
+    *Thinking*
+
+    ```text
+    Hm.
+    ```
+
+    I run `the tests`.
+
+    ✗ **bash** `cargo test`
+
+    ```text
+    1 passed
+    1 failed
+    ```
+
+    File `src/parser.rs` written
+
+    ◌ **web** `https://e.f` (outcome unknown), observed
+
+    Task `T1` complete
+
+    *Turn 2 done, [SPAN], 1,200 tokens in, 34 out*
+
+    *Lane review*
+
+    **Assistant**
+
+    Good.
+
+    *Main lane*
+
+    x.own: \{"n":123456789012345678901234567890\}
+
+    **Session completed**
+
+    Fixed.
+    "#);
 }
 
 #[test]
