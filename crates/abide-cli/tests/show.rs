@@ -83,7 +83,7 @@ fn show_tells_the_story() {
     ━━ Turn 2: coder  [CLOCK]
 
     Assistant  [CLOCK]  task T1
-      Hm.
+      (thinking) Hm.
       I run `the tests`.
 
       ✗ failed bash cargo test
@@ -120,7 +120,7 @@ fn show_tells_one_turn_or_one_task() {
       Task T1 created: Fix it
 
     Assistant  [CLOCK]  task T1
-      Hm.
+      (thinking) Hm.
       I run `the tests`.
 
       ✗ failed bash cargo test
