@@ -83,6 +83,7 @@ impl TestEnvironment {
             .env("PATH", "/usr/bin:/bin")
             .env("TZ", "UTC")
             .env("TERM", "xterm")
+            .env("PAGER", "cat")
             .env("TMPDIR", self.path("home"))
             .current_dir(self.project());
         command

@@ -18,6 +18,7 @@ mod kill;
 mod places;
 mod reading;
 mod record;
+mod show;
 mod storage_faults;
 mod terminal;
 mod tour;

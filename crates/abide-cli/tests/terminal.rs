@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::environment::{ABIDE, Done, TestEnvironment, run};
 
 /// Runs abide on a terminal; `None` where there is no way to have one.
-fn on_terminal(env: &TestEnvironment, args: &str) -> Option<Done> {
+pub(crate) fn on_terminal(env: &TestEnvironment, args: &str) -> Option<Done> {
     let mut command = env.isolate(Command::new("script"));
     command.args(["-qec", &format!("'{ABIDE}' {args}"), "/dev/null"]);
     let available = Command::new("script").arg("--version").output();
@@ -22,9 +22,19 @@ const HOSTILE: &str = "{\"kind\":\"message.added\",\"data\":{\"role\":\"\\u001b]
 fn control_characters_reach_no_terminal() {
     let env = TestEnvironment::new();
     env.record(&["--title", "\u{1b}[2Jtitle"], &[HOSTILE]).success();
-    for args in
-        ["tail", "tail --json", "export", "export --format json", "doctor", "tail $'\\e[2J'"]
-    {
+    for args in [
+        "tail",
+        "tail --json",
+        "export",
+        "export --format json",
+        "export --format transcript",
+        "export --format markdown",
+        "export --format html",
+        "show --json",
+        "show --task $'\\e[2J'",
+        "doctor",
+        "tail $'\\e[2J'",
+    ] {
         let Some(done) = on_terminal(&env, args) else {
             return;
         };

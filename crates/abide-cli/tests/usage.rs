@@ -5,8 +5,19 @@ use std::process::Stdio;
 
 use crate::environment::{HELLO, TestEnvironment};
 
-const COMMANDS: [&str; 9] =
-    ["init", "new", "record", "tail", "export", "import", "doctor", "demo", "completions"];
+const COMMANDS: [&str; 11] = [
+    "init",
+    "new",
+    "record",
+    "history",
+    "show",
+    "tail",
+    "export",
+    "import",
+    "doctor",
+    "demo",
+    "completions",
+];
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
@@ -28,8 +39,14 @@ fn every_command_explains_itself_with_an_example() {
 #[test]
 fn wrong_usage_is_2() {
     let env = TestEnvironment::new();
-    for args in [&["no-such-command"][..], &[], &["tail", "-n", "x"], &["record", "--wait", "long"]]
-    {
+    for args in [
+        &["no-such-command"][..],
+        &[],
+        &["tail", "-n", "x"],
+        &["show", "--turn", "x"],
+        &["export", "--format", "x"],
+        &["record", "--wait", "long"],
+    ] {
         let done = env.run(args).failure(2);
         assert_eq!(done.stdout(), "");
         assert!(!done.stderr.is_empty());
@@ -48,9 +65,20 @@ fn completions_name_the_commands() {
 #[test]
 fn a_broken_pipe_is_3_and_says_nothing() {
     let env = TestEnvironment::new();
-    let pad = format!(r#"{{"kind":"x.pad","data":{{"pad":"{}"}}}}"#, "p".repeat(50_000));
+    let pad = format!(
+        r#"{{"kind":"message.added","data":{{"role":"user","content":"{}"}}}}"#,
+        "p".repeat(50_000)
+    );
     env.record(&[], &[pad.as_str(); 40]).success();
-    for args in [&["export"][..], &["export", "--format", "json"], &["tail", "-n", "100"]] {
+    for args in [
+        &["export"][..],
+        &["export", "--format", "json"],
+        &["export", "--format", "transcript"],
+        &["export", "--format", "html"],
+        &["show"],
+        &["show", "--json"],
+        &["tail", "-n", "100"],
+    ] {
         let mut child =
             env.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut few = [0; 10];

@@ -31,8 +31,9 @@ pub struct Story {
     bytes: usize,
     /// When turns began.
     turns: VecDeque<(TurnNumber, i64)>,
-    /// Calls that ran.
+    /// Calls that ran, and the same in the order they did.
     ran: BTreeSet<String>,
+    ran_in_order: VecDeque<String>,
 }
 
 #[derive(Debug)]
@@ -232,10 +233,15 @@ impl Story {
     }
 
     fn remember(&mut self, call: &str) {
-        if self.ran.len() >= REMEMBERED {
-            self.ran.pop_first();
+        if !self.ran.insert(call.to_owned()) {
+            return;
         }
-        self.ran.insert(call.to_owned());
+        self.ran_in_order.push_back(call.to_owned());
+        if self.ran_in_order.len() > REMEMBERED
+            && let Some(oldest) = self.ran_in_order.pop_front()
+        {
+            self.ran.remove(&oldest);
+        }
     }
 
     fn message(&self, message: Message) -> What {

@@ -297,7 +297,8 @@ impl Rendering for Text {
                     match part {
                         Part::Text(text) => self.paragraph(&mut out, "  ", text, None),
                         Part::Thinking(text) => {
-                            self.paragraph(&mut out, "  ", text, Some(Look::Faint))
+                            let text = format!("(thinking) {text}");
+                            self.paragraph(&mut out, "  ", &text, Some(Look::Faint));
                         }
                         Part::Asked(call) => self.call(&mut out, call, None),
                         Part::Result { call, outcome } => {

@@ -7,7 +7,9 @@
 
 use std::fmt::Write;
 
-use abide_model::{Event, Fact, Kind, Seq, SessionId, Timestamp, TurnNumber, TurnRole};
+use abide_model::{
+    Block, Content, Event, Fact, Kind, KnownBlock, Seq, SessionId, Timestamp, TurnNumber, TurnRole,
+};
 
 use crate::chunk::{self, ChunkSum, FORMAT};
 use crate::entry::Entry;
@@ -56,6 +58,8 @@ struct Pending {
     facts: Vec<String>,
     text: String,
     at: Timestamp,
+    /// The start of what a user said.
+    request: Option<String>,
 }
 
 impl TranscriptWriter {
@@ -106,7 +110,8 @@ impl TranscriptWriter {
         }
         self.pending_bytes += text.len();
         let facts = heading_facts(event, fact, &self.outline);
-        self.pending.push(Pending { turn: place.turn, role, facts, text, at: event.at });
+        let request = said_by_user(fact);
+        self.pending.push(Pending { turn: place.turn, role, facts, text, at: event.at, request });
         let ends = [Kind::TURN_FINISHED, Kind::SESSION_STATUS, Kind::WRITER_CLOSED];
         if ends.contains(&event.kind) || self.pending.len() >= EVENTS || self.pending_bytes >= BYTES
         {
@@ -136,6 +141,8 @@ impl TranscriptWriter {
         } else {
             out.push('\n');
         }
+        // What was first asked for stands at the top even when it was asked inside a turn.
+        let request = self.pending.iter().find_map(|pending| pending.request.clone());
         let mut turn: Option<TurnNumber> = None;
         let mut seen: Vec<TurnNumber> = Vec::new();
         let mut after_stamp = false;
@@ -144,6 +151,12 @@ impl TranscriptWriter {
             if section != self.outline.section || pending.role == Role::Result {
                 if section == Section::Result {
                     self.write_log(&mut out);
+                }
+                if (self.outline.section, section) == (Section::Task, Section::Execution)
+                    && let Some(request) = &request
+                {
+                    heading(&mut out, Section::Request);
+                    let _ = writeln!(out, "User: {request}");
                 }
                 self.outline.section = section;
                 self.outline.in_turn = false;
@@ -378,4 +391,22 @@ fn label(
 fn path(pointer: &str) -> String {
     let path = pointer.trim_start_matches('/').replace('/', ".");
     if path.is_empty() { "text".to_owned() } else { short::name(&path) }
+}
+
+/// The start of what a user said, on one line.
+fn said_by_user(fact: Option<&Fact>) -> Option<String> {
+    let Some(Fact::Message(message)) = fact else { return None };
+    if message.role != "user" {
+        return None;
+    }
+    let text = match &message.content {
+        Content::Text(text) => text.as_str(),
+        Content::Blocks(blocks) => blocks.iter().find_map(|block| match block {
+            Block::Known(KnownBlock::Text { text }) => Some(text.as_str()),
+            _ => None,
+        })?,
+        Content::Other(_) => return None,
+    };
+    let line = text.trim().lines().next().filter(|line| !line.is_empty())?;
+    Some(short::visible_start(line, 500))
 }

@@ -131,7 +131,7 @@ impl Selection {
         surroundings: &Surroundings,
     ) -> Result<bool, CommandError> {
         let width = terminal_width();
-        let coloured = width.is_some() && surroundings.colours && Output::stdout().is_terminal();
+        let coloured = surroundings.colours && Output::stdout().is_terminal();
         let style = if coloured { Style::Coloured } else { Style::Plain };
         let zone = TimeZone::system();
         let clock = Box::new(move |at| day_and_time(&zone, at));
