@@ -86,10 +86,9 @@ fn a_call_without_a_result_holds_the_story_up_only_so_long() {
         r#"{"kind":"turn.finished","data":{}}"#,
         r#"{"kind":"tool.finished","data":{"call":"c"}}"#,
     ]));
-    assert!(
-        matches!(&told[1].what, What::Call(call) if call.outcome == Outcome::Unknown)
-            || told.len() == 3
-    );
+    assert_eq!(told.len(), 4, "{told:#?}");
+    assert!(matches!(&told[1].what, What::Call(call) if call.outcome == Outcome::Unknown));
+    assert!(matches!(&told[3].what, What::LateResult { call, .. } if call == "c"));
 }
 
 const HOSTILE: [&str; 9] = [
