@@ -93,7 +93,7 @@ fn is_of(reader: &LocalReader, point: &ResumePoint) -> bool {
 fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {
     let length = file.len()?;
     let mut tail = TAIL;
-    while length > 0 {
+    loop {
         let start = length.saturating_sub(tail);
         let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(usize::MAX)];
         let read = read_full(file, &mut bytes, start)?;
@@ -103,7 +103,6 @@ fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {
         }
         tail = tail.saturating_mul(16);
     }
-    Ok(None)
 }
 
 /// What the scribe needs to know of its session.

@@ -94,7 +94,7 @@ impl Fixture {
             let writer = block_on(store.write(id, Duration::from_secs(5))).unwrap();
             for _ in 0..1 + self.random.below(8) {
                 let event = self.event();
-                let _ = writer.append(vec![event], Durability::Buffered, OddEvents::Keep).unwrap();
+                drop(writer.append(vec![event], Durability::Buffered, OddEvents::Keep).unwrap());
             }
             if self.random.below(6) == 0 {
                 let to = 1 + self.random.below(6);
@@ -216,7 +216,8 @@ fn an_index_that_is_lost_or_damaged_is_made_anew() {
     let whole = store.dump_index().unwrap();
     let before = journals(&root);
     let length = fs::metadata(&index).unwrap().len() as usize;
-    let mut damages: Vec<Box<dyn Fn(&mut Random)>> = Vec::new();
+    type Damage = Box<dyn Fn(&mut Random)>;
+    let mut damages: Vec<Damage> = Vec::new();
     let at = index.clone();
     damages.push(Box::new(move |_| fs::remove_file(&at).unwrap()));
     let at = index.clone();

@@ -104,30 +104,28 @@ impl Search {
     }
 
     /// Where the window of `width` bytes begins that has the most terms in it, the first of those.
+    /// `found` is in the order of the text.
     fn densest(&self, found: &[(usize, Range<usize>)], width: usize) -> usize {
         let mut best = (0, 0);
         let mut counts = vec![0_usize; self.terms.len()];
-        let mut last = 0;
-        for (at, (term, place)) in found.iter().enumerate() {
-            while let Some((next, end)) =
-                found.get(last).filter(|(_, end)| end.end <= place.start + width)
+        // The window holds `found[first..next]`.
+        let mut next = 0;
+        for (first, (term, place)) in found.iter().enumerate() {
+            while let Some((entered, _)) =
+                found.get(next).filter(|(_, end)| next <= first || end.end <= place.start + width)
             {
-                let _ = end;
-                if let Some(count) = counts.get_mut(*next) {
+                if let Some(count) = counts.get_mut(*entered) {
                     *count += 1;
                 }
-                last += 1;
+                next += 1;
             }
             let terms = counts.iter().filter(|count| **count > 0).count();
             if terms > best.0 {
                 best = (terms, place.start);
             }
-            if at < last
-                && let Some(count) = counts.get_mut(*term)
-            {
+            if let Some(count) = counts.get_mut(*term) {
                 *count -= 1;
             }
-            last = last.max(at + 1);
         }
         best.1
     }
