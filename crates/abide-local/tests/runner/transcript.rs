@@ -117,3 +117,24 @@ fn without_turns_it_is_there_when_the_writer_closes() {
     fixture.store.update_transcript(fixture.id).unwrap();
     assert_eq!(fixture.written(), fixture.recorded());
 }
+
+/// As after a power cut that took the last, buffered event away.
+#[test]
+fn a_journal_that_went_another_way_is_told_anew() {
+    let fixture = Fixture::new();
+    let writer = fixture.writer();
+    fixture.turn(&*writer, "hello");
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    assert_eq!(fixture.written(), fixture.recorded());
+    let journal = fixture.path().with_file_name("journal/00000001.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let kept: Vec<&str> = text.lines().take(text.lines().count() - 1).collect();
+    fs::write(&journal, kept.join("\n") + "\n").unwrap();
+    std::thread::sleep(Duration::from_millis(3));
+    let writer = fixture.writer();
+    fixture.turn(&*writer, "and on");
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    assert_eq!(fixture.written(), fixture.recorded());
+}
