@@ -126,7 +126,7 @@ impl Index {
 
     /// The names of all sessions.
     pub fn all(&self) -> Result<Vec<String>, IndexError> {
-        self.names("SELECT name FROM sessions ORDER BY row")
+        self.names("SELECT name FROM sessions ORDER BY name")
     }
 
     fn names(&self, sql: &str) -> Result<Vec<String>, IndexError> {

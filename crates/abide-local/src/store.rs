@@ -166,12 +166,18 @@ impl LocalStore {
         &self.options.storage
     }
 
+    /// The names of the sessions' directories, newest first.
     pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = self.unsorted_names()?;
+        // The name starts with the time.
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(names)
+    }
+
+    pub(crate) fn unsorted_names(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.layout.sessions();
         let mut names = self.storage().list(&dir).map_err(storage_error("list", &dir))?;
         names.retain(|name| short_of(name).is_some());
-        // The name starts with the time.
-        names.sort_unstable_by(|a, b| b.cmp(a));
         Ok(names)
     }
 

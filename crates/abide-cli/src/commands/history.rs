@@ -201,6 +201,7 @@ fn place(place: &Match) -> String {
     let turn = match (&place.turn, &place.agent) {
         (Some(turn), Some(agent)) => format!("turn {turn} ({})", escape::text(agent)),
         (Some(turn), None) => format!("turn {turn}"),
+        (None, _) if place.kind.as_str().starts_with("session.") => "session".to_owned(),
         (None, _) => format!("event {}", place.seq),
     };
     let rewound = if place.live { "" } else { ", rewound" };

@@ -10,6 +10,7 @@ mod stamp;
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -302,18 +303,9 @@ impl LocalStore {
         let trusted = self.options().env.boot.is_some() && boot == self.options().env.boot;
         let listed = self.listed();
         let mut names: Vec<String> = index.in_writing()?;
-        if !trusted || listed.is_none() || index.note(note::LISTED)? != listed {
-            let here = self.names()?;
-            let known: HashSet<String> = index.all()?.into_iter().collect();
-            if trusted {
-                let new = here.iter().filter(|name| !known.contains(*name));
-                names.extend(new.cloned());
-                let here: HashSet<&String> = here.iter().collect();
-                names.extend(known.iter().filter(|name| !here.contains(name)).cloned());
-            } else {
-                names.extend(here);
-                names.extend(known);
-            }
+        if !trusted {
+            names.extend(self.names()?);
+            names.extend(index.all()?);
             names.sort_unstable();
             names.dedup();
         }
@@ -325,10 +317,29 @@ impl LocalStore {
             self.follow_names(index, taken.names.clone())?;
             taken.done();
         }
-        if !trusted || index.note(note::LISTED)? != listed {
+        let same = listed.is_some() && index.note(note::LISTED)? == listed;
+        if trusted && !same {
+            self.follow_comers_and_goers(index)?;
+        }
+        if !trusted || !same {
             self.note(index, &listed)?;
         }
         Ok(())
+    }
+
+    /// Reads the sessions that somebody put here by hand, and forgets those that were taken away.
+    fn follow_comers_and_goers(&self, index: &mut Index) -> Result<(), Trouble> {
+        // Mostly there are none: somebody made a session, which was marked and read already.
+        let here = self.unsorted_names()?;
+        let known = index.all()?;
+        if fingerprint(&here) == fingerprint(&known) {
+            return Ok(());
+        }
+        let here: HashSet<String> = here.into_iter().collect();
+        let known: HashSet<String> = known.into_iter().collect();
+        let mut names: Vec<String> = here.symmetric_difference(&known).cloned().collect();
+        names.sort_unstable();
+        self.follow_names(index, names)
     }
 
     fn follow_names(&self, index: &mut Index, names: Vec<String>) -> Result<(), Trouble> {
@@ -448,6 +459,16 @@ impl LocalStore {
             kind: event.kind,
         }))
     }
+}
+
+/// The same for the same names, in whatever order.
+fn fingerprint(names: &[String]) -> (usize, u64) {
+    let sum = names.iter().fold(0_u64, |sum, name| {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        sum.wrapping_add(hasher.finish())
+    });
+    (names.len(), sum)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
