@@ -111,7 +111,7 @@ fn a_read_only_store_is_read_and_checked() {
     env.record(&["--store", store, "--key", "s"], &[HELLO]).success();
     disk.make_read_only();
     let before = files(&disk.0);
-    for args in [&["doctor"][..], &["export"], &["export", "--format", "json"], &["tail"]] {
+    for args in [&["doctor"][..], &["export"], &["show"], &["history"], &["tail"]] {
         env.run(&[args, &["--store", store]].concat()).success();
     }
     for args in [&["record", "--key", "s"][..], &["record"], &["new"]] {
@@ -124,6 +124,43 @@ fn a_read_only_store_is_read_and_checked() {
     let elsewhere = disk.0.join("new");
     let done = env.run(&["init", "--store", elsewhere.to_str().unwrap()]).failure(1);
     assert!(done.stderr.contains("cannot create"), "{done:?}");
+    assert_eq!(files(&disk.0), before);
+}
+
+#[test]
+fn history_is_answered_on_a_read_only_and_on_a_full_disk() {
+    let env = TestEnvironment::new();
+    let Some(disk) = SmallDisk::mount(&env.path("disk")) else {
+        return;
+    };
+    let root = disk.0.join("store");
+    let store = root.to_str().unwrap();
+    env.record(&["--store", store, "--key", "s"], &[HELLO]).success();
+    let found = |env: &TestEnvironment| {
+        let done = env.run(&["history", "--search", "hello", "--store", store]).success();
+        assert_eq!(done.stdout().lines().count(), 2, "{done:?}");
+        done.stderr
+    };
+    assert_eq!(found(&env), "");
+    // News that the index does not have, and no room for it.
+    let said = r#"{"kind":"message.added","data":{"role":"user","content":"more"}}"#;
+    env.record(&["--store", store, "--key", "s"], &[said]).success();
+    let mut ballast = fs::File::create(disk.0.join("ballast")).unwrap();
+    let _ = std::io::copy(&mut std::io::repeat(0), &mut ballast);
+    for _ in 0..2 {
+        let more = env.run(&["history", "--search", "more", "--store", store]).success();
+        assert_eq!(more.stdout().lines().count(), 2, "{more:?}");
+        assert!(more.stderr.contains("a temporary one was used"), "{more:?}");
+    }
+    fs::remove_file(root.join("index.db")).unwrap();
+    let _ = std::io::copy(&mut std::io::repeat(0), &mut ballast);
+    assert!(found(&env).contains("a temporary one was used"));
+    fs::remove_file(disk.0.join("ballast")).unwrap();
+    drop(ballast);
+    assert_eq!(found(&env), "");
+    disk.make_read_only();
+    let before = files(&disk.0);
+    assert!(found(&env).contains("a temporary one was used"));
     assert_eq!(files(&disk.0), before);
 }
 
