@@ -76,10 +76,13 @@ impl Index {
         Ok(Self { connection })
     }
 
-    /// Brings what is in the log into the file, synced.
+    /// Brings what is in the log into the file, synced; as much of it as others who read at this
+    /// moment leave free.
     pub fn settle(&self) -> Result<(), IndexError> {
-        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let settled = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        self.connection.busy_timeout(BUSY)?;
+        Ok(settled?)
     }
 
     /// Looks over the whole file for damage.

@@ -75,21 +75,23 @@ pub(super) trait Sessions: Sync {
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError>;
 }
 
-/// Brings the index up to what these sessions have. One thread reads, another writes.
+/// Brings the index up to what these sessions have, and says whether there was anything new. One
+/// thread reads, another writes.
 pub(super) fn follow(
     index: &mut Index,
     sessions: &dyn Sessions,
     work: &[Work],
     progress: &Progress,
-) -> Result<(), FollowError> {
+) -> Result<bool, FollowError> {
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel(4);
         let reading = scope.spawn(move || read_all(sessions, work, &send));
         let written = write_all(index, receive, work.len(), progress);
         // Without a receiver the reader ends at its next piece.
         let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        written?;
-        Ok(read?)
+        let changed = written?;
+        read?;
+        Ok(changed)
     })
 }
 
@@ -119,15 +121,17 @@ fn write_all(
     pieces: Receiver<Piece>,
     total: usize,
     progress: &Progress,
-) -> Result<(), FollowError> {
+) -> Result<bool, FollowError> {
     let mut tally = Tally {
         step: Step { sessions: 0, of: total, events: 0 },
         told: Instant::now(),
         telling: false,
     };
     let mut pieces = pieces.into_iter();
+    let mut changed = false;
     // Nothing is begun for sessions that have nothing new.
     while let Some(first) = pieces.find(|piece| !tally.count(piece, progress)) {
+        changed = true;
         let mut update = index.update()?;
         let mut next = Some(first);
         let mut bytes = 0;
@@ -154,7 +158,7 @@ fn write_all(
         // Whoever was told of the middle is told of the end.
         progress.tell(Step { sessions: total, ..tally.step });
     }
-    Ok(())
+    Ok(changed)
 }
 
 /// Counts what is done and tells it now and then.

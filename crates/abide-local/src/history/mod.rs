@@ -79,6 +79,8 @@ const EXCERPT: usize = 160;
 mod note {
     /// The boot since when marks of changes can be trusted.
     pub(super) const BOOT: &str = "boot";
+    /// How often the index was changed.
+    pub(super) const CHANGES: &str = "changes";
     /// The time of the directory of sessions when it was last listed.
     pub(super) const LISTED: &str = "listed";
 }
@@ -221,12 +223,14 @@ impl LocalStore {
             None | Some(Err(IndexError::Unusable { .. })) => self.make_index(&path)?,
             Some(Err(error)) => return Err(error.into()),
         };
-        self.catch_up(&mut index)?;
+        let changes = self.catch_up(&mut index, Stamp::changes(&lock))?;
         let log = path.with_extension("db-wal");
         if std::fs::metadata(&log).is_ok_and(|log| log.size() > LOG_BYTES) {
-            Stamp::settling(&lock, &path).map_err(unwritable(&lock))?;
+            Stamp::settling(&lock, &path, changes).map_err(unwritable(&lock))?;
             index.settle()?;
-            Stamp::settled(&lock, &path).map_err(unwritable(&lock))?;
+            Stamp::settled(&lock, &path, changes).map_err(unwritable(&lock))?;
+        } else if changes != Stamp::changes(&lock) {
+            Stamp::changed(&lock, &path, changes).map_err(unwritable(&lock))?;
         }
         Ok(index)
     }
@@ -273,7 +277,7 @@ impl LocalStore {
         std::fs::rename(&new, path).map_err(unwritable(path))?;
         let index = Index::open(path)?;
         index.settle()?;
-        Stamp::settled(&lock, path).map_err(unwritable(&lock))?;
+        Stamp::settled(&lock, path, 1).map_err(unwritable(&lock))?;
         Ok(index)
     }
 
@@ -287,7 +291,7 @@ impl LocalStore {
         let work: Vec<Work> =
             names.into_iter().rev().map(|name| Work { name, followed: None }).collect();
         follow(index, self, &work, &self.options().progress)?;
-        self.note(index, &listed)?;
+        self.note(index, &listed, 1)?;
         taken.into_iter().for_each(Taken::done);
         Ok(())
     }
@@ -298,9 +302,14 @@ impl LocalStore {
         Ok(first.into_iter().collect())
     }
 
-    fn catch_up(&self, index: &mut Index) -> Result<(), Trouble> {
+    /// Brings the index up to what the journals have. Given how many changes of it were noted,
+    /// says how many there are now.
+    fn catch_up(&self, index: &mut Index, noted: u64) -> Result<u64, Trouble> {
+        let changes = index.note(note::CHANGES)?.and_then(|text| text.parse().ok()).unwrap_or(0);
         let boot = index.note(note::BOOT)?;
-        let trusted = self.options().env.boot.is_some() && boot == self.options().env.boot;
+        let trusted = self.options().env.boot.is_some()
+            && boot == self.options().env.boot
+            && changes >= noted;
         let listed = self.listed();
         let mut names: Vec<String> = index.in_writing()?;
         if !trusted {
@@ -309,31 +318,33 @@ impl LocalStore {
             names.sort_unstable();
             names.dedup();
         }
-        self.follow_names(index, names)?;
+        let mut changed = self.follow_names(index, names)?;
         // Each taking may be followed by marks that came meanwhile; those wait for the next time.
         for _ in 0..2 {
             let taken = Taken::next(self.layout());
             let Some(taken) = taken.map_err(unwritable(&self.layout().changed()))? else { break };
-            self.follow_names(index, taken.names.clone())?;
+            changed |= self.follow_names(index, taken.names.clone())?;
             taken.done();
         }
         let same = listed.is_some() && index.note(note::LISTED)? == listed;
         if trusted && !same {
-            self.follow_comers_and_goers(index)?;
+            changed |= self.follow_comers_and_goers(index)?;
         }
-        if !trusted || !same {
-            self.note(index, &listed)?;
+        if !changed && trusted && same {
+            return Ok(changes);
         }
-        Ok(())
+        let changes = changes.max(noted) + 1;
+        self.note(index, &listed, changes)?;
+        Ok(changes)
     }
 
     /// Reads the sessions that somebody put here by hand, and forgets those that were taken away.
-    fn follow_comers_and_goers(&self, index: &mut Index) -> Result<(), Trouble> {
+    fn follow_comers_and_goers(&self, index: &mut Index) -> Result<bool, Trouble> {
         // Mostly there are none: somebody made a session, which was marked and read already.
         let here = self.unsorted_names()?;
         let known = index.all()?;
         if fingerprint(&here) == fingerprint(&known) {
-            return Ok(());
+            return Ok(false);
         }
         let here: HashSet<String> = here.into_iter().collect();
         let known: HashSet<String> = known.into_iter().collect();
@@ -342,9 +353,10 @@ impl LocalStore {
         self.follow_names(index, names)
     }
 
-    fn follow_names(&self, index: &mut Index, names: Vec<String>) -> Result<(), Trouble> {
+    /// Says whether there was anything new.
+    fn follow_names(&self, index: &mut Index, names: Vec<String>) -> Result<bool, Trouble> {
         if names.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let mut work = Vec::with_capacity(names.len());
         for name in names {
@@ -354,8 +366,14 @@ impl LocalStore {
         Ok(follow(index, self, &work, &self.options().progress)?)
     }
 
-    fn note(&self, index: &mut Index, listed: &Option<String>) -> Result<(), Trouble> {
+    fn note(
+        &self,
+        index: &mut Index,
+        listed: &Option<String>,
+        changes: u64,
+    ) -> Result<(), Trouble> {
         let mut update = index.update()?;
+        update.note(note::CHANGES, &changes.to_string())?;
         if let Some(boot) = &self.options().env.boot {
             update.note(note::BOOT, boot)?;
         }

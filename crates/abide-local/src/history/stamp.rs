@@ -18,6 +18,9 @@ pub(super) struct Stamp {
     bytes: u64,
     seconds: i64,
     nanoseconds: i64,
+    /// How often the index was changed: one that tells of fewer changes has lost some, with its log.
+    #[serde(default)]
+    changes: u64,
     /// A change of the file had been begun and its end was not noted: whether it is whole must be
     /// looked at.
     settling: bool,
@@ -42,6 +45,7 @@ impl Stamp {
             bytes: file.size(),
             seconds: file.mtime(),
             nanoseconds: file.mtime_nsec(),
+            changes: 0,
             settling: false,
         })
     }
@@ -51,7 +55,7 @@ impl Stamp {
         let (Some(noted), Ok(now)) = (Self::read(lock), Self::of(index)) else {
             return Trust::None;
         };
-        if now == (Self { settling: false, ..noted }) {
+        if now == (Self { settling: false, changes: 0, ..noted }) {
             Trust::Same
         } else if noted.settling {
             Trust::Doubtful
@@ -66,21 +70,31 @@ impl Stamp {
         serde_json::from_str(&text).ok()
     }
 
+    /// How often the index was changed, as far as it was noted.
+    pub(super) fn changes(lock: &Path) -> u64 {
+        Self::read(lock).map_or(0, |stamp| stamp.changes)
+    }
+
     /// Notes that the file is about to change.
-    pub(super) fn settling(lock: &Path, index: &Path) -> io::Result<()> {
-        Self { settling: true, ..Self::of(index)? }.write(lock)
+    pub(super) fn settling(lock: &Path, index: &Path, changes: u64) -> io::Result<()> {
+        Self { settling: true, changes, ..Self::of(index)? }.write(lock)?.sync_data()
     }
 
     /// Notes how the file is now.
-    pub(super) fn settled(lock: &Path, index: &Path) -> io::Result<()> {
-        Self::of(index)?.write(lock)
+    pub(super) fn settled(lock: &Path, index: &Path, changes: u64) -> io::Result<()> {
+        Self { changes, ..Self::of(index)? }.write(lock)?.sync_data()
     }
 
-    fn write(self, lock: &Path) -> io::Result<()> {
+    /// Notes that the index has changed, though not its file.
+    pub(super) fn changed(lock: &Path, index: &Path, changes: u64) -> io::Result<()> {
+        Self { changes, ..Self::of(index)? }.write(lock).map(|_| ())
+    }
+
+    fn write(self, lock: &Path) -> io::Result<File> {
         let json = serde_json::to_string(&self)?;
         let mut file = std::fs::OpenOptions::new().write(true).mode(0o600).open(lock)?;
         // Padded, and of one length, so that it is written over in place.
-        file.write_all(format!("{json:<159}\n").as_bytes())?;
-        file.sync_data()
+        file.write_all(format!("{json:<191}\n").as_bytes())?;
+        Ok(file)
     }
 }

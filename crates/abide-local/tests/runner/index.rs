@@ -264,6 +264,32 @@ fn an_index_that_is_lost_or_damaged_is_made_anew() {
 }
 
 #[test]
+fn an_index_that_lost_its_log_is_brought_up_to_date() {
+    let mut fixture = Fixture::new(21);
+    let store = fixture.open();
+    fixture.work(&store, 6);
+    assert_right(&store);
+    for round in 0..6 {
+        let store = fixture.open();
+        fixture.work(&store, 4);
+        assert_right(&store);
+        let log = fixture.root().join("index.db-wal");
+        assert!(fs::metadata(&log).unwrap().len() > 0, "there is something to lose");
+        drop(store);
+        match round % 3 {
+            0 => fs::remove_file(&log).unwrap(),
+            1 => fs::write(&log, b"").unwrap(),
+            _ => {
+                let bytes = fs::read(&log).unwrap();
+                fs::write(&log, &bytes[..bytes.len() / 2]).unwrap();
+            }
+        }
+        assert_right(&fixture.open());
+    }
+    assert_eq!(fixture.open().dump_index().unwrap(), rebuilt(&fixture.root()));
+}
+
+#[test]
 fn an_index_of_another_version_is_made_anew() {
     let mut fixture = Fixture::new(12);
     let store = fixture.open();
