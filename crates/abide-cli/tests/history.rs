@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide::{LocalStore, Options};
 use serde_json::Value;
 
-use crate::environment::TestEnvironment;
+use crate::environment::{Conversation, TestEnvironment};
 
 const FIRST: [&str; 7] = [
     r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
@@ -207,4 +207,25 @@ fn an_index_whose_makers_are_killed_is_what_a_rebuild_gives() {
     assert_eq!(kept, dump());
     assert!(kept.len() > 10_000);
     println!("{killed} killed of {round}");
+}
+
+/// A writer that died has left its session open; it is looked at until somebody finds it at rest.
+#[test]
+fn the_session_of_a_killed_writer_is_found() {
+    let env = TestEnvironment::new();
+    let mut talk = Conversation::start(env.command(&["record", "--key", "k"]));
+    let said = |word: &str| {
+        format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{word}"}}}}"#)
+    };
+    talk.ask(&said("first"));
+    assert_eq!(rows(&env, &["--search", "first"]).len(), 1);
+    talk.ask(&said("second"));
+    assert_eq!(rows(&env, &["--search", "second"]).len(), 1, "the writer still has it");
+    talk.ask(&said("third"));
+    drop(talk);
+    for _ in 0..3 {
+        assert_eq!(rows(&env, &["--search", "third"]).len(), 1);
+    }
+    env.record(&["--key", "k"], &[&said("fourth")]).success();
+    assert_eq!(rows(&env, &["--search", "fourth"]).len(), 1);
 }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use abide_model::{
-    Applied, Event, Fact, FileOp, Kind, LaneId, Overview, Seq, TEXT_BYTES, Timestamp, TurnNumber,
-    TurnRole, folded_words, searchable,
+    Applied, Event, Fact, FileOp, Kind, LaneId, Overview, Seq, SessionId, TEXT_BYTES, Timestamp,
+    TurnNumber, TurnRole, folded_words, searchable,
 };
 
 /// What a stretch of a session's events brings, and the overview at its end.
@@ -88,6 +88,11 @@ impl Delta {
     #[must_use]
     pub const fn overview(&self) -> &Overview {
         &self.overview
+    }
+
+    /// Names the session, where its own first event cannot be read.
+    pub fn identify(&mut self, id: SessionId) {
+        self.overview.id.get_or_insert(id);
     }
 
     /// Replaces the overview, after a rewind.

@@ -96,6 +96,16 @@ impl Index {
         Ok(())
     }
 
+    /// Sees one state of the index until [`Index::end_look`], whatever others do.
+    pub fn begin_look(&self) -> Result<(), IndexError> {
+        Ok(self.connection.execute_batch("BEGIN DEFERRED")?)
+    }
+
+    /// Ends what [`Index::begin_look`] began.
+    pub fn end_look(&self) -> Result<(), IndexError> {
+        Ok(self.connection.execute_batch("COMMIT")?)
+    }
+
     /// Begins a change.
     pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
         Update::begin(&mut self.connection)
@@ -122,9 +132,9 @@ impl Index {
             .transpose()
     }
 
-    /// The names of the sessions that a writer has open or died with.
-    pub fn in_writing(&self) -> Result<Vec<String>, IndexError> {
-        self.names("SELECT name FROM sessions WHERE writing ORDER BY row")
+    /// The names of the sessions that a writer has open or died with: they may grow unmarked.
+    pub fn watched(&self) -> Result<Vec<String>, IndexError> {
+        self.names("SELECT name FROM sessions WHERE watched ORDER BY row")
     }
 
     /// The names of all sessions.
@@ -142,7 +152,7 @@ impl Index {
     pub fn dump(&self) -> Result<Vec<String>, IndexError> {
         let mut lines = Vec::new();
         let selects = [
-            "SELECT 'session', s.name, id, short, status, created, updated, writing, files, overview, place FROM sessions s",
+            "SELECT 'session', s.name, id, short, status, created, updated, files, overview, place FROM sessions s",
             "SELECT 'label', s.name, l.name, value FROM labels l JOIN sessions s ON s.row = l.session",
             "SELECT 'agent', s.name, agent FROM agents a JOIN sessions s ON s.row = a.session",
             "SELECT 'turn', s.name, turn, agent, role, t.status, started, ended, tool_calls, decision, reason FROM turns t JOIN sessions s ON s.row = t.session",

@@ -22,14 +22,14 @@ CREATE TABLE sessions (
     status TEXT NOT NULL,
     created INTEGER NOT NULL,
     updated INTEGER NOT NULL,
-    writing INTEGER NOT NULL,
+    watched INTEGER NOT NULL,
     files INTEGER NOT NULL,
     overview TEXT NOT NULL,
     place TEXT NOT NULL
 );
 CREATE INDEX sessions_by_update ON sessions (updated, row);
 CREATE INDEX sessions_by_short ON sessions (short);
-CREATE INDEX sessions_in_writing ON sessions (row) WHERE writing;
+CREATE INDEX sessions_watched ON sessions (row) WHERE watched;
 CREATE TABLE labels (
     session INTEGER NOT NULL,
     name TEXT NOT NULL,

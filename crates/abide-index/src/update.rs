@@ -45,6 +45,8 @@ impl<'a> Update<'a> {
         for name in &delta.agents {
             agent.execute(params![row, name])?;
         }
+        // A rewind may have taken one back.
+        self.transaction.prepare_cached("DELETE FROM labels WHERE session = ?1")?.execute([row])?;
         let mut label = self.transaction.prepare_cached(
             "INSERT OR REPLACE INTO labels (session, name, value) VALUES (?1, ?2, ?3)",
         )?;
@@ -84,6 +86,14 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
+    /// Nobody has this session open: it need not be looked at until it is said to have changed.
+    pub fn let_rest(&mut self, name: &str) -> Result<(), IndexError> {
+        self.transaction
+            .prepare_cached("UPDATE sessions SET watched = 0 WHERE name = ?1")?
+            .execute([name])?;
+        Ok(())
+    }
+
     /// Notes something for the follower.
     pub fn note(&mut self, name: &str, value: &str) -> Result<(), IndexError> {
         self.transaction
@@ -106,10 +116,10 @@ impl<'a> Update<'a> {
         let short = overview.id.map(|id| id.short(12)).unwrap_or_default();
         let mut put = self.transaction.prepare_cached(
             "INSERT INTO sessions
-                 (name, id, short, status, created, updated, writing, files, overview, place)
+                 (name, id, short, status, created, updated, watched, files, overview, place)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)
              ON CONFLICT (name) DO UPDATE SET
-                 id = ?2, short = ?3, status = ?4, created = ?5, updated = ?6, writing = ?7,
+                 id = ?2, short = ?3, status = ?4, created = ?5, updated = ?6, watched = ?7,
                  overview = ?8, place = ?9
              RETURNING row",
         )?;

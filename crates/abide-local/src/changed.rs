@@ -6,6 +6,8 @@
 //! the journal, a writer that has not closed, and looks again the next time. Nothing here is synced:
 //! after a power cut a follower does not go by it.
 
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,17 +30,17 @@ impl ChangedMark {
     pub(crate) fn new(storage: &Arc<dyn Storage>, layout: &StoreLayout, session: &Path) -> Self {
         let dir = layout.changed();
         let path = dir.join(session.file_name().unwrap_or_default());
-        Self { storage: storage.clone(), dir, path, stamp: layout.index_lock(), done: false }
+        Self { storage: storage.clone(), dir, path, stamp: layout.index_stamp(), done: false }
     }
 
-    /// Before a commit.
+    /// Before a change.
     pub(crate) fn before(&self) {
         if !self.done {
             self.make();
         }
     }
 
-    /// After a commit.
+    /// After a change.
     pub(crate) fn after(&mut self) {
         if !std::mem::replace(&mut self.done, true) {
             self.make();
@@ -64,50 +66,69 @@ impl ChangedMark {
 #[derive(Debug)]
 pub(crate) struct Taken {
     dir: PathBuf,
-    pub(crate) names: Vec<String>,
+    /// All that is there, whatever it is.
+    entries: Vec<OsString>,
+    /// An earlier follower took them and did not get them done: there may be more to take.
+    pub(crate) left_over: bool,
 }
 
 impl Taken {
     /// Takes the names that are there; `None` when there are none. What an earlier follower took
     /// and did not get done comes first.
-    pub(crate) fn next(layout: &StoreLayout) -> std::io::Result<Option<Self>> {
+    pub(crate) fn next(layout: &StoreLayout) -> io::Result<Option<Self>> {
         let dir = layout.changed_taken();
-        if let Some(names) = list(&dir)? {
-            return Ok(Some(Self { dir, names }));
+        if let Some(entries) = list(&dir)? {
+            return Ok(Some(Self { dir, entries, left_over: true }));
         }
         match std::fs::rename(layout.changed(), &dir) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            renamed => renamed?,
         }
-        let names = list(&dir)?.unwrap_or_default();
-        if names.is_empty() {
-            Self { dir, names }.done();
-            return Ok(None);
-        }
-        Ok(Some(Self { dir, names }))
+        let entries = list(&dir)?.unwrap_or_default();
+        Ok(Some(Self { dir, entries, left_over: false }))
     }
 
-    /// They are followed. One that was named meanwhile stays, and so does the directory.
-    pub(crate) fn done(self) {
-        for name in &self.names {
-            let _ = std::fs::remove_file(self.dir.join(name));
+    /// The sessions that have changed.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = self.entries.iter().filter_map(|name| name.to_str());
+        let mut names: Vec<String> =
+            names.filter(|name| short_of(name).is_some()).map(str::to_owned).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// They are followed, all but those that `failed`, which are marked again. One that was marked
+    /// meanwhile stays, and so does the directory.
+    pub(crate) fn done(self, layout: &StoreLayout, failed: &[String]) -> io::Result<()> {
+        let changed = layout.changed();
+        for name in failed.iter().filter(|name| self.entries.iter().any(|e| e == name.as_str())) {
+            match std::fs::create_dir(&changed) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => std::fs::write(changed.join(name), b"")?,
+            }
         }
-        let _ = std::fs::remove_dir(&self.dir);
+        for name in &self.entries {
+            let path = self.dir.join(name);
+            match std::fs::symlink_metadata(&path) {
+                Ok(entry) if entry.is_dir() => std::fs::remove_dir_all(&path)?,
+                Ok(_) => std::fs::remove_file(&path)?,
+                Err(_) => {}
+            }
+        }
+        match std::fs::remove_dir(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => removed,
+        }
     }
 }
 
-/// The names in a directory that can be sessions'; `None` when it is not there or has none.
-fn list(dir: &Path) -> std::io::Result<Option<Vec<String>>> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.extend(entry?.file_name().into_string().ok().filter(|name| short_of(name).is_some()));
+/// What is in a directory; `None` when it is not there.
+fn list(dir: &Path) -> io::Result<Option<Vec<OsString>>> {
+    match std::fs::read_dir(dir) {
+        Ok(entries) => {
+            entries.map(|entry| entry.map(|e| e.file_name())).collect::<io::Result<_>>().map(Some)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
-    names.sort_unstable();
-    Ok((!names.is_empty()).then_some(names))
 }

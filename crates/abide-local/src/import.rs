@@ -195,10 +195,13 @@ impl LocalStore {
             storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
         }
         let keys = key.map(|key| self.take_key(key, id)).transpose()?;
+        let mut changed = ChangedMark::new(storage, self.layout(), &layout.dir);
+        changed.before();
         // From here on it is a session.
         storage
             .rename(stage.dir(), &layout.journal())
             .map_err(storage_error("rename", stage.dir()))?;
+        changed.after();
         storage.sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))?;
         self.mark(&layout, end)?;
         if let (Some(keys), Some(key)) = (keys, key) {
@@ -248,8 +251,8 @@ impl LocalStore {
         // A segment says that everything before it is durable, so that is made true first.
         let _appender = self.settle(id, layout, lock)?;
         let journal = layout.journal();
-        let mut mark = ChangedMark::new(storage, self.layout(), &layout.dir);
-        mark.before();
+        let mut changed = ChangedMark::new(storage, self.layout(), &layout.dir);
+        changed.before();
         for number in stage.segments() {
             let name = SegmentName { number: *number, form: SegmentForm::Plain }.file_name();
             let from = stage.dir().join(&name);
@@ -257,7 +260,7 @@ impl LocalStore {
             storage.sync_dir(&journal).map_err(storage_error("sync", &journal))?;
         }
         self.mark(layout, end)?;
-        mark.after();
+        changed.after();
         self.seal_beside(layout);
         let outcome = match compared.last.0 {
             from if from == end.seq => ImportOutcome::Same,

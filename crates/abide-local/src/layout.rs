@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use abide_model::{SessionId, Timestamp};
+use abide_model::{SessionId, StoreError, Timestamp};
 
 /// The paths of a store.
 #[derive(Debug, Clone)]
@@ -13,6 +13,25 @@ pub(crate) struct StoreLayout {
 impl StoreLayout {
     pub(crate) fn config(&self) -> PathBuf {
         self.root.join("config.toml")
+    }
+
+    /// A store may come from somebody else, and what stands in it must not lead a write out of it.
+    pub(crate) fn refuse_links(&self) -> Result<(), StoreError> {
+        let dirs = [
+            self.sessions(),
+            self.objects(),
+            self.keys(),
+            self.changed(),
+            self.changed_taken(),
+            self.imports(),
+        ];
+        match dirs.iter().find(|dir| dir.is_symlink()) {
+            Some(dir) => Err(StoreError::Damaged {
+                place: shown(dir),
+                reason: "it is a link, and links in a store are not followed".to_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn sessions(&self) -> PathBuf {
@@ -33,6 +52,10 @@ impl StoreLayout {
 
     pub(crate) fn index_lock(&self) -> PathBuf {
         self.root.join("index.lock")
+    }
+
+    pub(crate) fn index_stamp(&self) -> PathBuf {
+        self.root.join("index.stamp")
     }
 
     /// Where sessions that have changed are named.

@@ -51,6 +51,10 @@ impl LocalReader {
         }
     }
 
+    pub(crate) const fn session(&self) -> SessionId {
+        self.session
+    }
+
     /// The session's journal.
     #[must_use]
     pub const fn journal(&self) -> &Journal {

@@ -84,6 +84,7 @@ impl LocalStore {
     /// Opens the store in this directory.
     pub fn open(root: &Path, options: Options) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
+        layout.refuse_links()?;
         let config = Config::read(&*options.storage, &layout.config())?;
         let packs = Arc::new(Packs::new(options.storage.clone(), layout.objects()));
         Ok(Self { layout, options, config, packs, found: Mutex::default() })
@@ -603,10 +604,14 @@ impl LocalStore {
     /// Brings the transcript of a session up to date, unless another process is at it.
     pub fn update_transcript(&self, session: SessionId) -> Result<(), StoreError> {
         let layout = self.layout_of(session)?;
-        match self.desk(session, &layout).transcript() {
-            Some(mut transcript) => transcript.update(Until::End).map_err(store_error),
-            None => Ok(()),
-        }
+        let Some(mut transcript) = self.desk(session, &layout).transcript() else { return Ok(()) };
+        // Beside a writer only what is acknowledged; otherwise all that can be read.
+        let at_rest = self.storage().lock(&layout.lock(), LockMode::Shared);
+        let until = match at_rest.map_err(storage_error("lock", &layout.lock()))? {
+            Some(_) => Until::End,
+            None => Until::Acknowledged,
+        };
+        transcript.update(until, &|_| true).map_err(store_error)
     }
 
     /// Seals every segment of a session that is no longer written. Says how many.

@@ -22,6 +22,10 @@ use crate::reader::LocalReader;
 
 /// So much of the end is looked at first; each further look takes sixteen times as much.
 const TAIL: u64 = 64 << 10;
+/// Where so much of the end does not tell how far it goes, it is written anew.
+const MAX_TAIL: u64 = 64 << 20;
+/// A writer that ends adds no more than this: the next one goes on.
+const AT_THE_END: u64 = 4 << 20;
 
 /// The transcript of a session, open to be brought up to date.
 #[derive(Debug)]
@@ -55,12 +59,18 @@ impl Transcript {
         Ok(Some(Self { reader, path, file, _lock: lock, writer, end }))
     }
 
-    /// Appends what the journal has more, up to there.
-    pub(crate) fn update(&mut self, until: Until) -> Result<(), JournalError> {
+    /// Appends what the journal has more, up to there, while it is `wanted`: told how many bytes
+    /// were written.
+    pub(crate) fn update(
+        &mut self,
+        until: Until,
+        wanted: &dyn Fn(u64) -> bool,
+    ) -> Result<(), JournalError> {
         let last = match until {
             Until::Acknowledged => self.reader.mark()?.map_or(Seq::ZERO, |mark| mark.seq),
             Until::End => Seq(u64::MAX),
         };
+        let began = self.end;
         let range = EventRange { last, ..EventRange::from(self.writer.last().next()) };
         for event in self.reader.events(range) {
             self.writer.push(&event?);
@@ -68,6 +78,9 @@ impl Transcript {
                 write_full(&*self.file, text.as_bytes(), self.end)
                     .map_err(JournalError::io("write", &self.path))?;
                 self.end += text.len() as u64;
+                if !wanted(self.end - began) {
+                    break;
+                }
             }
         }
         Ok(())
@@ -98,10 +111,10 @@ fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {
         let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(usize::MAX)];
         let read = read_full(file, &mut bytes, start)?;
         let found = ResumePoint::find(bytes.get(..read).unwrap_or_default(), start);
-        if found.is_some() || start == 0 {
+        if found.is_some() || start == 0 || tail >= MAX_TAIL {
             return Ok(found);
         }
-        tail = tail.saturating_mul(16);
+        tail = tail.saturating_mul(16).min(MAX_TAIL);
     }
 }
 
@@ -170,16 +183,24 @@ impl Scribe {
 
 /// Until the writer ends, and then once more.
 fn follow(desk: &Desk, shared: &Shared) {
-    let Some(mut transcript) = desk.transcript() else { return };
+    let mut open = None;
     loop {
         let stop = shared.stop.load(Ordering::Acquire);
-        if shared.work.swap(false, Ordering::AcqRel) || stop {
-            let until = if stop { Until::End } else { Until::Acknowledged };
-            if transcript.update(until).is_err() || stop {
-                return;
-            }
-        } else {
+        if !shared.work.swap(false, Ordering::AcqRel) && !stop {
             std::thread::park();
+            continue;
+        }
+        // Where somebody else is at it, or it could not be written, it is tried at the next turn.
+        let transcript = open.take().or_else(|| desk.transcript());
+        let until = if stop { Until::End } else { Until::Acknowledged };
+        let wanted = |bytes| bytes < AT_THE_END || !shared.stop.load(Ordering::Acquire);
+        if let Some(mut transcript) = transcript
+            && transcript.update(until, &wanted).is_ok()
+        {
+            open = Some(transcript);
+        }
+        if stop {
+            return;
         }
     }
 }
@@ -194,7 +215,7 @@ impl Drop for Scribe {
             }
             None if self.behind => {
                 if let Some(mut transcript) = self.desk.transcript() {
-                    let _ = transcript.update(Until::End);
+                    let _ = transcript.update(Until::End, &|bytes| bytes < AT_THE_END);
                 }
             }
             None => {}

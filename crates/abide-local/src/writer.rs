@@ -446,6 +446,7 @@ struct Saved {
     sum: Sum,
     last_line: u64,
     objects: bool,
+    ends_part: bool,
     since_snapshot: u64,
     opening: Vec<Prepared>,
     announced: bool,
@@ -515,6 +516,7 @@ impl Staging {
             sum: self.sum,
             last_line: self.last_line,
             objects: self.objects,
+            ends_part: self.ends_part,
             since_snapshot: self.since_snapshot,
             opening: self.opening.clone(),
             announced: self.announced,
@@ -528,6 +530,7 @@ impl Staging {
         self.sum = saved.sum;
         self.last_line = saved.last_line;
         self.objects = saved.objects;
+        self.ends_part = saved.ends_part;
         self.since_snapshot = saved.since_snapshot;
         self.opening.clone_from(&saved.opening);
         self.announced = saved.announced;

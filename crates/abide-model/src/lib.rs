@@ -44,7 +44,7 @@ pub use fact::{
 };
 pub use history::{
     Applied, Excerpt, History, HistoryEntry, HistoryQuery, Match, Overview, Search, SearchError,
-    TEXT_BYTES, Term, Touched, TurnEntry, Word, folded_words, searchable, words,
+    TEXT_BYTES, Term, Touched, TurnEntry, Word, folded_words, rewind_of, searchable, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use input::{InputError, Limits};

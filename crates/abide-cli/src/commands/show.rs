@@ -41,9 +41,6 @@ impl Show {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
-        // Whoever wants to see the session may want its transcript, which a writer that was killed
-        // has left behind. Where it cannot be written, it is not.
-        let _ = opened.local.update_transcript(id);
         let view = opened.store.view(&SessionRef::Id(id))?;
         let state = view.state()?;
         let selection = Selection::of(&self, &state)?;
@@ -56,6 +53,9 @@ impl Show {
             selection.story(&mut events, &state, summary.as_ref(), surroundings)?
         };
         events.notes().iter().for_each(warning);
+        // A writer that was killed has left the transcript behind. Where it cannot be written, it
+        // is not: it is derived.
+        let _ = opened.local.update_transcript(id);
         if shown { Ok(()) } else { Err(selection.nothing(&state)) }
     }
 }

@@ -1,12 +1,13 @@
 //! The follower: reads what the journals have more than the index, and brings it there.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use abide_index::{Delta, Followed, Index, IndexError};
 use abide_journal::{Found, JournalError, SegmentForm, SegmentName, Start, Sum};
-use abide_model::{Applied, EventRange, Overview};
+use abide_model::{Applied, Event, EventRange, Kind, Overview, Seq, rewind_of};
 use serde::{Deserialize, Serialize};
 
 use super::{Progress, Step};
@@ -47,25 +48,28 @@ pub(super) struct Work {
 enum Piece {
     Delta(Box<Delta>, String),
     Gone(String),
-    Done { events: u64 },
+    /// Nobody has it open.
+    Resting(String),
+    Done {
+        events: u64,
+    },
+    /// It cannot be read; the others can.
+    Failed(String, JournalError),
 }
 
-/// Why following ended early.
-#[derive(Debug)]
-pub(super) enum FollowError {
-    Index(IndexError),
-    Journal(JournalError),
+/// What came of following.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// There was something new.
+    pub(super) changed: bool,
+    /// Sessions that cannot be read, and why.
+    pub(super) failed: Vec<(String, JournalError)>,
 }
 
-impl From<IndexError> for FollowError {
-    fn from(error: IndexError) -> Self {
-        Self::Index(error)
-    }
-}
-
-impl From<JournalError> for FollowError {
-    fn from(error: JournalError) -> Self {
-        Self::Journal(error)
+impl Outcome {
+    pub(super) fn add(&mut self, more: Self) {
+        self.changed |= more.changed;
+        self.failed.extend(more.failed);
     }
 }
 
@@ -73,47 +77,41 @@ impl From<JournalError> for FollowError {
 pub(super) trait Sessions: Sync {
     /// A reader of the session; `None` when there is none.
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError>;
+    /// Has no writer this session open?
+    fn is_at_rest(&self, name: &str) -> bool;
 }
 
-/// Brings the index up to what these sessions have, and says whether there was anything new. One
-/// thread reads, another writes.
+/// Brings the index up to what these sessions have. One thread reads, another writes.
 pub(super) fn follow(
     index: &mut Index,
     sessions: &dyn Sessions,
     work: &[Work],
     progress: &Progress,
-) -> Result<bool, FollowError> {
+) -> Result<Outcome, IndexError> {
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel(4);
         let reading = scope.spawn(move || read_all(sessions, work, &send));
         let written = write_all(index, receive, work.len(), progress);
         // Without a receiver the reader ends at its next piece.
-        let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let changed = written?;
-        read?;
-        Ok(changed)
+        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        written
     })
 }
 
-fn read_all(
-    sessions: &dyn Sessions,
-    work: &[Work],
-    send: &SyncSender<Piece>,
-) -> Result<(), JournalError> {
+fn read_all(sessions: &dyn Sessions, work: &[Work], send: &SyncSender<Piece>) {
     for work in work {
-        let mut stopped = false;
-        read(sessions, work, &mut |piece| match send.send(piece) {
+        let mut give = |piece| match send.send(piece) {
             Ok(()) => ControlFlow::Continue(()),
-            Err(_) => {
-                stopped = true;
-                ControlFlow::Break(())
-            }
-        })?;
-        if stopped {
-            break;
+            Err(_) => ControlFlow::Break(()),
+        };
+        let last = match read(sessions, work, &mut give) {
+            Ok(events) => Piece::Done { events },
+            Err(error) => Piece::Failed(work.name.clone(), error),
+        };
+        if give(last).is_break() {
+            return;
         }
     }
-    Ok(())
 }
 
 fn write_all(
@@ -121,27 +119,32 @@ fn write_all(
     pieces: Receiver<Piece>,
     total: usize,
     progress: &Progress,
-) -> Result<bool, FollowError> {
+) -> Result<Outcome, IndexError> {
+    let mut outcome = Outcome::default();
     let mut tally = Tally {
         step: Step { sessions: 0, of: total, events: 0 },
         told: Instant::now(),
         telling: false,
     };
     let mut pieces = pieces.into_iter();
-    let mut changed = false;
     // Nothing is begun for sessions that have nothing new.
     while let Some(first) = pieces.find(|piece| !tally.count(piece, progress)) {
-        changed = true;
         let mut update = index.update()?;
         let mut next = Some(first);
         let mut bytes = 0;
         while let Some(piece) = next {
-            match &piece {
+            match piece {
                 Piece::Delta(delta, place) => {
+                    outcome.changed = true;
                     bytes += delta.bytes();
-                    update.put(delta, place)?;
+                    update.put(&delta, &place)?;
                 }
-                Piece::Gone(name) => update.forget(name)?,
+                Piece::Gone(name) => {
+                    outcome.changed = true;
+                    update.forget(&name)?;
+                }
+                Piece::Resting(name) => update.let_rest(&name)?,
+                Piece::Failed(name, error) => outcome.failed.push((name, error)),
                 Piece::Done { .. } => {}
             }
             if bytes >= COMMIT_BYTES {
@@ -158,7 +161,7 @@ fn write_all(
         // Whoever was told of the middle is told of the end.
         progress.tell(Step { sessions: total, ..tally.step });
     }
-    Ok(changed)
+    Ok(outcome)
 }
 
 /// Counts what is done and tells it now and then.
@@ -183,27 +186,29 @@ impl Tally {
     }
 }
 
-/// Reads what one session has more than the index.
+/// Reads what one session has more than the index. Says how many events.
 fn read(
     sessions: &dyn Sessions,
     work: &Work,
     give: &mut dyn FnMut(Piece) -> ControlFlow<()>,
-) -> Result<(), JournalError> {
+) -> Result<u64, JournalError> {
     let Some(reader) = sessions.reader(&work.name)? else {
         if work.followed.is_some() {
             let _ = give(Piece::Gone(work.name.clone()));
         }
-        let _ = give(Piece::Done { events: 0 });
-        return Ok(());
+        return Ok(0);
     };
     let stand = match &work.followed {
         None => Stand::More(Start::beginning()),
         Some(followed) => stand(&reader, followed)?,
     };
-    let (start, mut delta) = match stand {
+    let (start, delta) = match stand {
         Stand::Same => {
-            let _ = give(Piece::Done { events: 0 });
-            return Ok(());
+            let watched = work.followed.as_ref().is_some_and(|followed| followed.overview.writing);
+            if watched && sessions.is_at_rest(&work.name) {
+                let _ = give(Piece::Resting(work.name.clone()));
+            }
+            return Ok(0);
         }
         Stand::More(start) => {
             let overview = work.followed.as_ref().map(|followed| followed.overview.clone());
@@ -211,45 +216,150 @@ fn read(
         }
         Stand::Other => (Start::beginning(), Delta::restart(&work.name)),
     };
-    let mut events = 0;
-    let mut place = None;
-    let mut rewound = Ok(());
-    let mark = reader.mark()?;
-    reader.journal().walk(start, mark, &mut |found| {
-        let Found::Event { line, segment, end, .. } = found else {
-            return ControlFlow::Continue(());
+    let mut reading = Reading {
+        reader: &reader,
+        delta,
+        place: None,
+        events: 0,
+        whole: start == Start::beginning(),
+        rewound: false,
+        rewinds: None,
+    };
+    let mut read = reading.walk(start, give)?;
+    if read == Read::Rewound {
+        // Many rewinds, each of which would be a look at everything before it: from the beginning,
+        // in one go, with the places gone back to known.
+        reading = Reading {
+            delta: Delta::restart(&work.name),
+            place: None,
+            events: 0,
+            rewinds: Some(rewinds(&reader)?),
+            ..reading
         };
-        let (Some(event), _) = reader.event(&line) else {
-            return ControlFlow::Continue(());
-        };
-        events += 1;
-        if delta.take_in(&event) == Applied::Rewound {
-            match Overview::of(|| reader.events(EventRange { last: event.seq, ..EventRange::ALL }))
-            {
-                Ok(overview) => delta.set_overview(overview),
-                Err(error) => {
-                    rewound = Err(error);
-                    return ControlFlow::Break(());
-                }
-            }
-        }
-        let here = place_of(segment, end, line.sum);
-        if delta.bytes() >= PIECE_BYTES {
-            let piece = Piece::Delta(Box::new(delta.split()), here);
-            place = None;
-            return give(piece);
-        }
-        place = Some(here);
-        ControlFlow::Continue(())
-    })?;
-    rewound?;
-    if let Some(place) = place {
-        let _ = give(Piece::Delta(Box::new(delta), place));
-    } else if stand == Stand::Other && events == 0 {
+        read = reading.walk(Start::beginning(), give)?;
+    }
+    if read == Read::Stopped {
+        return Ok(reading.events);
+    }
+    if let Some(place) = reading.place {
+        let _ = give(Piece::Delta(Box::new(reading.delta), place));
+    } else if stand == Stand::Other && reading.events == 0 {
         let _ = give(Piece::Gone(work.name.clone()));
     }
-    let _ = give(Piece::Done { events });
-    Ok(())
+    Ok(reading.events)
+}
+
+/// A session that is being read.
+struct Reading<'a> {
+    reader: &'a LocalReader,
+    delta: Delta,
+    /// How far `delta` goes, where it has anything.
+    place: Option<String>,
+    events: u64,
+    /// It is read from its beginning.
+    whole: bool,
+    /// It went back once already.
+    rewound: bool,
+    /// The places gone back to, and the overview at those that were passed; known when they were
+    /// looked for.
+    rewinds: Option<BTreeMap<Seq, Option<Overview>>>,
+}
+
+/// How a reading ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// At the end.
+    All,
+    /// At a rewind whose place is not known.
+    Rewound,
+    /// Nobody wants more.
+    Stopped,
+}
+
+impl Reading<'_> {
+    fn walk(
+        &mut self,
+        start: Start,
+        give: &mut dyn FnMut(Piece) -> ControlFlow<()>,
+    ) -> Result<Read, JournalError> {
+        let mut read = Read::All;
+        let mut failed = Ok(());
+        let (reader, mark) = (self.reader, self.reader.mark()?);
+        reader.journal().walk(start, mark, &mut |found| {
+            let Found::Event { line, segment, end, .. } = found else {
+                return ControlFlow::Continue(());
+            };
+            let (Some(event), _) = reader.event(&line) else {
+                return ControlFlow::Continue(());
+            };
+            self.events += 1;
+            if self.delta.take_in(&event) == Applied::Rewound {
+                match self.rewound(&event) {
+                    Ok(Read::All) => {}
+                    Ok(other) => {
+                        read = other;
+                        return ControlFlow::Break(());
+                    }
+                    Err(error) => {
+                        failed = Err(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            self.delta.identify(reader.session());
+            if let Some(rewinds) = &mut self.rewinds
+                && let Some(passed) = rewinds.get_mut(&event.seq)
+            {
+                *passed = Some(self.delta.overview().clone());
+            }
+            let here = place_of(segment, end, line.sum);
+            if self.delta.bytes() >= PIECE_BYTES {
+                let piece = Piece::Delta(Box::new(self.delta.split()), here);
+                self.place = None;
+                let given = give(piece);
+                if given.is_break() {
+                    read = Read::Stopped;
+                }
+                return given;
+            }
+            self.place = Some(here);
+            ControlFlow::Continue(())
+        })?;
+        failed.map(|()| read)
+    }
+
+    /// The session went back: the overview is that of the place gone back to, but for what never
+    /// reverts.
+    fn rewound(&mut self, event: &Event) -> Result<Read, JournalError> {
+        if let Some(rewinds) = &self.rewinds {
+            let to = rewind_of(event).map(|(_, to)| to);
+            if let Some(Some(before)) = to.and_then(|to| rewinds.get(&to)) {
+                let overview = self.delta.overview().rewound(before);
+                self.delta.set_overview(overview);
+                return Ok(Read::All);
+            }
+        } else if self.whole || std::mem::replace(&mut self.rewound, true) {
+            return Ok(Read::Rewound);
+        }
+        let all = || self.reader.events(EventRange { last: event.seq, ..EventRange::ALL });
+        self.delta.set_overview(Overview::of(all)?);
+        Ok(Read::All)
+    }
+}
+
+/// The places that a session went back to.
+fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, JournalError> {
+    let mut rewinds = BTreeMap::new();
+    reader.journal().walk(Start::beginning(), reader.mark()?, &mut |found| {
+        if let Found::Event { line, .. } = found
+            && line.head().is_some_and(|head| head.kind == Kind::SESSION_REWOUND)
+            && let Some((_, to)) = line.event().as_ref().and_then(rewind_of)
+        {
+            rewinds.insert(to, None);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rewinds)
 }
 
 fn place_of(segment: u64, offset: u64, sum: Sum) -> String {

@@ -13,7 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ use abide_model::{
     StoreError, TurnEntry, searchable,
 };
 
-use self::follower::{FollowError, Sessions, Work, follow};
+use self::follower::{Outcome, Sessions, Work, follow};
 use self::stamp::{Stamp, Trust};
 use crate::changed::Taken;
-use crate::error::{storage_error, store_error};
+use crate::error::storage_error;
 use crate::layout::shown;
 use crate::reader::LocalReader;
 use crate::store::LocalStore;
@@ -105,15 +105,6 @@ impl From<IndexError> for Trouble {
     }
 }
 
-impl From<FollowError> for Trouble {
-    fn from(error: FollowError) -> Self {
-        match error {
-            FollowError::Index(error) => error.into(),
-            FollowError::Journal(error) => Self::Store(store_error(error)),
-        }
-    }
-}
-
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
@@ -139,6 +130,11 @@ impl Sessions for LocalStore {
             Identity::Unknown | Identity::Empty => None,
         })
     }
+
+    fn is_at_rest(&self, name: &str) -> bool {
+        let lock = self.layout().session(name).lock();
+        self.storage().lock(&lock, LockMode::Shared).is_ok_and(|lock| lock.is_some())
+    }
 }
 
 impl LocalStore {
@@ -149,15 +145,15 @@ impl LocalStore {
             let mut history = History { more: Some(answer.more), ..History::default() };
             if answer.cut {
                 history.notes.push(
-                    "these words stand in very many places, of which the newest were looked at; further words narrow it, and no limit looks at all"
+                    "these words stand in very many places, of which those in the newest sessions were looked at; further words narrow it, and without a limit all are"
                         .to_owned(),
                 );
             }
             self.entries(index, query, answer, &mut history)?;
             Ok(history)
         })
-        .map(|(mut history, note)| {
-            history.notes.extend(note);
+        .map(|(mut history, notes)| {
+            history.notes.extend(notes);
             history
         })
     }
@@ -180,37 +176,49 @@ impl LocalStore {
     }
 
     /// Asks an index that is current: the store's own, else a temporary one. The second part of
-    /// the answer says why it is one.
+    /// the answer is what to know about it.
     fn with_index<T>(
         &self,
         ask: impl Fn(&Index) -> Result<T, IndexError>,
-    ) -> Result<(T, Option<String>), StoreError> {
-        let mut last = String::new();
+    ) -> Result<(T, Vec<String>), StoreError> {
+        let mut reason = "what was written is not what is read back".to_owned();
+        let mut bad = None;
         // A second time where the first has found damage in an index that looked good.
         for _ in 0..2 {
-            let asked = self.current_index().and_then(|index| ask(&index).map_err(Trouble::from));
+            let mut notes = Vec::new();
+            let asked = self.current_index(bad, &mut notes).and_then(|index| {
+                bad = Stamp::of(&self.layout().index()).ok();
+                index.begin_look()?;
+                let answer = ask(&index)?;
+                index.end_look()?;
+                Ok(answer)
+            });
             match asked {
-                Ok(answer) => return Ok((answer, None)),
-                Err(Trouble::Unusable) => {
-                    let _ = std::fs::remove_file(self.layout().index());
-                }
-                Err(Trouble::Unwritable(reason)) => {
-                    last = reason;
+                Ok(answer) => return Ok((answer, notes)),
+                Err(Trouble::Unusable) => {}
+                Err(Trouble::Unwritable(told)) => {
+                    reason = told;
                     break;
                 }
                 Err(Trouble::Store(error)) => return Err(error),
             }
         }
-        let note = format!("the index cannot be written ({last}); a temporary one was used");
-        self.with_temporary_index(ask).map(|answer| (answer, Some(note)))
+        let note = format!("the index cannot be written ({reason}); a temporary one was used");
+        let mut notes = vec![note];
+        self.with_temporary_index(ask, &mut notes).map(|answer| (answer, notes))
     }
 
-    /// The store's own index, with all that the journals have.
-    fn current_index(&self) -> Result<Index, Trouble> {
+    /// The store's own index, with all that the journals have. One that looks like `bad` is made
+    /// anew.
+    fn current_index(&self, bad: Option<Stamp>, notes: &mut Vec<String>) -> Result<Index, Trouble> {
         let layout = self.layout();
         let _lock = self.lock_index()?;
-        let (path, lock) = (layout.index(), layout.index_lock());
-        let opened = match Stamp::trust(&lock, &path) {
+        let (path, stamp) = (layout.index(), layout.index_stamp());
+        let trust = match Stamp::of(&path) {
+            Ok(now) if Some(now) == bad => Trust::None,
+            _ => Stamp::trust(&stamp, &path),
+        };
+        let opened = match trust {
             Trust::None => None,
             Trust::Same => Some(Index::open(&path)),
             Trust::Doubtful => Some(Index::open(&path).and_then(|index| {
@@ -220,29 +228,39 @@ impl LocalStore {
         };
         let mut index = match opened {
             Some(Ok(index)) => index,
-            None | Some(Err(IndexError::Unusable { .. })) => self.make_index(&path)?,
+            None | Some(Err(IndexError::Unusable { .. })) => self.make_index(&path, notes)?,
             Some(Err(error)) => return Err(error.into()),
         };
-        let changes = self.catch_up(&mut index, Stamp::changes(&lock))?;
+        let noted = Stamp::changes(&stamp);
+        let changes = self.catch_up(&mut index, noted, notes)?;
         let log = path.with_extension("db-wal");
         if std::fs::metadata(&log).is_ok_and(|log| log.size() > LOG_BYTES) {
-            Stamp::settling(&lock, &path, changes).map_err(unwritable(&lock))?;
+            Stamp::settling(&stamp, &path, changes).map_err(unwritable(&stamp))?;
             index.settle()?;
-            Stamp::settled(&lock, &path, changes).map_err(unwritable(&lock))?;
-        } else if changes != Stamp::changes(&lock) {
-            Stamp::changed(&lock, &path, changes).map_err(unwritable(&lock))?;
+            Stamp::settled(&stamp, &path, changes).map_err(unwritable(&stamp))?;
+        } else if changes != noted || trust == Trust::Doubtful {
+            Stamp::changed(&stamp, &path, changes).map_err(unwritable(&stamp))?;
         }
         Ok(index)
     }
 
     fn lock_index(&self) -> Result<Box<dyn Lock>, Trouble> {
         let path = self.layout().index_lock();
-        let until = Instant::now() + WAIT;
+        let mut until = Instant::now() + WAIT;
         let mut pause = Duration::from_micros(200);
+        let mut seen = None;
         loop {
             let lock = self.storage().lock(&path, LockMode::Exclusive);
             if let Some(lock) = lock.map_err(unwritable(&path))? {
                 return Ok(lock);
+            }
+            // Whoever makes a large index takes its time; who does nothing is not waited for.
+            let progress = ["db.new", "db-wal"].map(|end| {
+                let path = self.layout().index().with_extension(end);
+                std::fs::metadata(path).map(|file| file.size()).ok()
+            });
+            if seen.replace(progress) != Some(progress) {
+                until = Instant::now() + WAIT;
             }
             if Instant::now() > until {
                 return Err(Trouble::Store(StoreError::Storage {
@@ -250,7 +268,7 @@ impl LocalStore {
                     place: shown(&self.layout().index()),
                     source: Arc::new(io::Error::new(
                         io::ErrorKind::TimedOut,
-                        "another process has been updating it for a minute",
+                        "another process has it and does nothing with it",
                     )),
                 }));
             }
@@ -260,76 +278,96 @@ impl LocalStore {
     }
 
     /// Makes the index anew, beside the old one, and puts it in its place.
-    fn make_index(&self, path: &Path) -> Result<Index, Trouble> {
-        let new = path.with_extension("db.new");
-        let lock = self.layout().index_lock();
-        remove(&new).map_err(unwritable(&new))?;
-        make_file(&new).map_err(unwritable(&new))?;
-        let mut index = Index::create(&new)?;
-        self.follow_all(&mut index)?;
+    fn make_index(&self, path: &Path, notes: &mut Vec<String>) -> Result<Index, Trouble> {
+        let new = NewFile::make(&path.with_extension("db.new"))?;
+        let stamp = self.layout().index_stamp();
+        let mut index = Index::create(&new.path)?;
+        self.follow_all(&mut index, notes)?;
         drop(index);
-        File::open(&new).and_then(|file| file.sync_all()).map_err(unwritable(&new))?;
+        // From here on it has a log, which ends up empty.
+        Index::open(&new.path)?.settle()?;
+        File::open(&new.path).and_then(|file| file.sync_all()).map_err(unwritable(&new.path))?;
         // Nobody opens the index without the lock that we have, and a log of the old one must not
         // be taken for one of the new.
-        for old in [path.with_extension("db-wal"), path.with_extension("db-shm")] {
+        for old in ["db-wal", "db-shm", "db-journal"].map(|end| path.with_extension(end)) {
             remove(&old).map_err(unwritable(&old))?;
         }
-        std::fs::rename(&new, path).map_err(unwritable(path))?;
-        let index = Index::open(path)?;
-        index.settle()?;
-        Stamp::settled(&lock, path, 1).map_err(unwritable(&lock))?;
-        Ok(index)
+        std::fs::rename(&new.path, path).map_err(unwritable(path))?;
+        Stamp::settled(&stamp, path, 1).map_err(unwritable(&stamp))?;
+        Ok(Index::open(path)?)
     }
 
     /// Reads every session into an empty index.
-    fn follow_all(&self, index: &mut Index) -> Result<(), Trouble> {
+    fn follow_all(&self, index: &mut Index, notes: &mut Vec<String>) -> Result<(), Trouble> {
         // What changes from here on is marked again.
-        let taken: Vec<Taken> = self.take_all()?;
+        let mut taken = Vec::new();
+        while let Some(next) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
+            let left_over = next.left_over;
+            taken.push(next);
+            if !left_over || taken.len() > 1 {
+                break;
+            }
+        }
         let listed = self.listed();
-        // Oldest first, so that the newest have the greatest numbers.
-        let names = self.names()?;
-        let work: Vec<Work> =
-            names.into_iter().rev().map(|name| Work { name, followed: None }).collect();
-        follow(index, self, &work, &self.options().progress)?;
+        let outcome = self.read_all(index)?;
+        let failed = told(outcome, notes);
         self.note(index, &listed, 1)?;
-        taken.into_iter().for_each(Taken::done);
+        for taken in taken {
+            taken.done(self.layout(), &failed).map_err(self.marks_unwritable())?;
+        }
         Ok(())
     }
 
-    /// Every mark there is, so that none of them is older than what is read next.
-    fn take_all(&self) -> Result<Vec<Taken>, Trouble> {
-        let first = Taken::next(self.layout()).map_err(unwritable(&self.layout().changed()))?;
-        Ok(first.into_iter().collect())
+    /// Oldest first, so that the newest have the greatest numbers.
+    fn read_all(&self, index: &mut Index) -> Result<Outcome, Trouble> {
+        let names = self.names()?.into_iter().rev();
+        let work: Vec<Work> = names.map(|name| Work { name, followed: None }).collect();
+        Ok(follow(index, self, &work, &self.options().progress)?)
+    }
+
+    fn marks_unwritable(&self) -> impl FnOnce(io::Error) -> Trouble + use<> {
+        let dir = self.layout().changed();
+        move |error| unwritable(&dir)(error)
     }
 
     /// Brings the index up to what the journals have. Given how many changes of it were noted,
     /// says how many there are now.
-    fn catch_up(&self, index: &mut Index, noted: u64) -> Result<u64, Trouble> {
+    fn catch_up(
+        &self,
+        index: &mut Index,
+        noted: u64,
+        notes: &mut Vec<String>,
+    ) -> Result<u64, Trouble> {
         let changes = index.note(note::CHANGES)?.and_then(|text| text.parse().ok()).unwrap_or(0);
         let boot = index.note(note::BOOT)?;
         let trusted = self.options().env.boot.is_some()
             && boot == self.options().env.boot
             && changes >= noted;
         let listed = self.listed();
-        let mut names: Vec<String> = index.in_writing()?;
+        let mut names: Vec<String> = index.watched()?;
         if !trusted {
             names.extend(self.names()?);
             names.extend(index.all()?);
             names.sort_unstable();
             names.dedup();
         }
-        let mut changed = self.follow_names(index, names)?;
-        // Each taking may be followed by marks that came meanwhile; those wait for the next time.
-        for _ in 0..2 {
-            let taken = Taken::next(self.layout());
-            let Some(taken) = taken.map_err(unwritable(&self.layout().changed()))? else { break };
-            changed |= self.follow_names(index, taken.names.clone())?;
-            taken.done();
+        let mut outcome = self.follow_names(index, names)?;
+        while let Some(taken) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
+            outcome.add(self.follow_names(index, taken.names())?);
+            // What an earlier follower left behind stands before what was marked since.
+            let last = !taken.left_over;
+            let failed: Vec<String> = outcome.failed.iter().map(|(name, _)| name.clone()).collect();
+            taken.done(self.layout(), &failed).map_err(self.marks_unwritable())?;
+            if last {
+                break;
+            }
         }
         let same = listed.is_some() && index.note(note::LISTED)? == listed;
         if trusted && !same {
-            changed |= self.follow_comers_and_goers(index)?;
+            outcome.add(self.follow_comers_and_goers(index)?);
         }
+        let changed = outcome.changed;
+        told(outcome, notes);
         if !changed && trusted && same {
             return Ok(changes);
         }
@@ -339,12 +377,12 @@ impl LocalStore {
     }
 
     /// Reads the sessions that somebody put here by hand, and forgets those that were taken away.
-    fn follow_comers_and_goers(&self, index: &mut Index) -> Result<bool, Trouble> {
+    fn follow_comers_and_goers(&self, index: &mut Index) -> Result<Outcome, Trouble> {
         // Mostly there are none: somebody made a session, which was marked and read already.
         let here = self.unsorted_names()?;
         let known = index.all()?;
         if fingerprint(&here) == fingerprint(&known) {
-            return Ok(false);
+            return Ok(Outcome::default());
         }
         let here: HashSet<String> = here.into_iter().collect();
         let known: HashSet<String> = known.into_iter().collect();
@@ -353,17 +391,17 @@ impl LocalStore {
         self.follow_names(index, names)
     }
 
-    /// Says whether there was anything new.
-    fn follow_names(&self, index: &mut Index, names: Vec<String>) -> Result<bool, Trouble> {
-        if names.is_empty() {
-            return Ok(false);
+    fn follow_names(&self, index: &mut Index, names: Vec<String>) -> Result<Outcome, Trouble> {
+        let mut outcome = Outcome::default();
+        // Not all at once: what the index has of each is held in memory meanwhile.
+        for names in names.chunks(1000) {
+            let mut work = Vec::with_capacity(names.len());
+            for name in names {
+                work.push(Work { name: name.clone(), followed: index.followed(name)? });
+            }
+            outcome.add(follow(index, self, &work, &self.options().progress)?);
         }
-        let mut work = Vec::with_capacity(names.len());
-        for name in names {
-            let followed = index.followed(&name)?;
-            work.push(Work { name, followed });
-        }
-        Ok(follow(index, self, &work, &self.options().progress)?)
+        Ok(outcome)
     }
 
     fn note(
@@ -392,11 +430,14 @@ impl LocalStore {
     fn with_temporary_index<T>(
         &self,
         ask: impl Fn(&Index) -> Result<T, IndexError>,
+        notes: &mut Vec<String>,
     ) -> Result<T, StoreError> {
         let dir = tempfile::TempDir::with_prefix("abide-index-")
             .map_err(storage_error("create a directory in", &std::env::temp_dir()))?;
         let path = dir.path().join("index.db");
-        let told = |trouble| match trouble {
+        make_file(&path).map_err(storage_error("create", &path))?;
+        let mut index = Index::create(&path).map_err(index_error)?;
+        let outcome = self.read_all(&mut index).map_err(|trouble| match trouble {
             Trouble::Unusable => index_error(IndexError::Unusable {
                 reason: "it was damaged while it was made".to_owned(),
             }),
@@ -406,13 +447,8 @@ impl LocalStore {
                 source: Arc::new(io::Error::other(reason)),
             },
             Trouble::Store(error) => error,
-        };
-        make_file(&path).map_err(storage_error("create", &path))?;
-        let mut index = Index::create(&path).map_err(index_error)?;
-        let names = self.names()?;
-        let work: Vec<Work> =
-            names.into_iter().rev().map(|name| Work { name, followed: None }).collect();
-        follow(&mut index, self, &work, &self.options().progress).map_err(|e| told(e.into()))?;
+        })?;
+        told(outcome, notes);
         ask(&index).map_err(index_error)
     }
 
@@ -493,6 +529,51 @@ fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
+    }
+}
+
+/// Adds what is to be told of sessions that cannot be read; gives their names.
+fn told(outcome: Outcome, notes: &mut Vec<String>) -> Vec<String> {
+    let mut names = Vec::new();
+    for (name, error) in outcome.failed {
+        let mut text = format!("session {name} cannot be read and is missing here: {error}");
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+        names.push(name);
+    }
+    names
+}
+
+/// An index that is being made; removed unless it got its name.
+struct NewFile {
+    path: PathBuf,
+}
+
+impl NewFile {
+    fn make(path: &Path) -> Result<Self, Trouble> {
+        let new = Self { path: path.to_owned() };
+        remove(path).map_err(unwritable(path))?;
+        make_file(path).map_err(unwritable(path))?;
+        Ok(new)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        let name = |end: &str| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        for path in ["", "-wal", "-shm", "-journal"].map(name) {
+            let _ = remove(&path);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The stamp: what `index.db` looked like when we last wrote to it, kept in the file of its lock.
+//! The stamp: what `index.db` looked like when we last wrote to it, in `index.stamp`.
 //!
 //! SQLite has no sums over its pages, so that it would believe what somebody else wrote into them.
 //! Every change of ours goes to SQLite's log first, which has sums, and comes into the file under
@@ -11,6 +11,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+/// What stands in a store must not lead a write out of it.
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// What the index's file looked like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +54,8 @@ impl Stamp {
     }
 
     /// Is the file as it was noted?
-    pub(super) fn trust(lock: &Path, index: &Path) -> Trust {
-        let (Some(noted), Ok(now)) = (Self::read(lock), Self::of(index)) else {
+    pub(super) fn trust(stamp: &Path, index: &Path) -> Trust {
+        let (Some(noted), Ok(now)) = (Self::read(stamp), Self::of(index)) else {
             return Trust::None;
         };
         if now == (Self { settling: false, changes: 0, ..noted }) {
@@ -64,35 +67,41 @@ impl Stamp {
         }
     }
 
-    fn read(lock: &Path) -> Option<Self> {
+    fn read(stamp: &Path) -> Option<Self> {
         let mut text = String::new();
-        File::open(lock).ok()?.take(1024).read_to_string(&mut text).ok()?;
+        File::open(stamp).ok()?.take(1024).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
     }
 
     /// How often the index was changed, as far as it was noted.
-    pub(super) fn changes(lock: &Path) -> u64 {
-        Self::read(lock).map_or(0, |stamp| stamp.changes)
+    pub(super) fn changes(stamp: &Path) -> u64 {
+        Self::read(stamp).map_or(0, |stamp| stamp.changes)
     }
 
     /// Notes that the file is about to change.
-    pub(super) fn settling(lock: &Path, index: &Path, changes: u64) -> io::Result<()> {
-        Self { settling: true, changes, ..Self::of(index)? }.write(lock)?.sync_data()
+    pub(super) fn settling(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
+        Self { settling: true, changes, ..Self::of(index)? }.write(stamp)?.sync_data()
     }
 
     /// Notes how the file is now.
-    pub(super) fn settled(lock: &Path, index: &Path, changes: u64) -> io::Result<()> {
-        Self { changes, ..Self::of(index)? }.write(lock)?.sync_data()
+    pub(super) fn settled(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
+        Self { changes, ..Self::of(index)? }.write(stamp)?.sync_data()
     }
 
     /// Notes that the index has changed, though not its file.
-    pub(super) fn changed(lock: &Path, index: &Path, changes: u64) -> io::Result<()> {
-        Self { changes, ..Self::of(index)? }.write(lock).map(|_| ())
+    pub(super) fn changed(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
+        Self { changes, ..Self::of(index)? }.write(stamp).map(|_| ())
     }
 
-    fn write(self, lock: &Path) -> io::Result<File> {
+    fn write(self, stamp: &Path) -> io::Result<File> {
         let json = serde_json::to_string(&self)?;
-        let mut file = std::fs::OpenOptions::new().write(true).mode(0o600).open(lock)?;
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(NO_FOLLOW)
+            .open(stamp)?;
         // Padded, and of one length, so that it is written over in place.
         file.write_all(format!("{json:<191}\n").as_bytes())?;
         Ok(file)

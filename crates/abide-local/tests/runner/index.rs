@@ -69,7 +69,10 @@ impl Fixture {
                 r#"{{"kind":"file.touched","data":{{"path":"src/{}.rs","op":"write"}}}}"#,
                 self.random.below(4)
             ),
-            5 => format!(r#"{{"kind":"session.updated","data":{{"title":{text}}}}}"#),
+            5 => format!(
+                r#"{{"kind":"session.updated","data":{{"title":{text},"labels":{{"l{}":"v"}}}}}}"#,
+                self.random.below(3)
+            ),
             6 => r#"{"kind":"session.status","data":{"status":"completed"}}"#.to_owned(),
             7 => {
                 r#"{"kind":"turn.started","data":{"agent":"arbiter","role":"arbiter"},"lane":"b"}"#
@@ -102,10 +105,6 @@ impl Fixture {
                 let rewind = NewEvent::parse(&json).unwrap();
                 let _ = writer.append(vec![rewind], Durability::Buffered, OddEvents::Keep);
             }
-            // Some writers end without closing, as a crash would.
-            if self.random.below(4) == 0 {
-                block_on(writer.close()).unwrap();
-            }
         }
     }
 }
@@ -130,6 +129,8 @@ fn assert_right(store: &LocalStore) {
     let mut queries = vec![
         none(),
         HistoryQuery { agent: Some("CODER".to_owned()), ..none() },
+        HistoryQuery { label: Some("l1".to_owned()), ..none() },
+        HistoryQuery { label: Some("l2=v".to_owned()), ..none() },
         HistoryQuery { file: Some("1.rs".to_owned()), ..none() },
         HistoryQuery { file: Some("src".to_owned()), search: search("zebra"), ..none() },
         HistoryQuery { status: vec![abide_model::SessionStatus::Completed], ..none() },
@@ -424,4 +425,132 @@ fn the_overview_of_a_session_is_one_fold_however_it_is_cut() {
         let entry = entry.entries.into_iter().find(|entry| entry.id == id).unwrap();
         assert_eq!(entry.overview, whole);
     }
+}
+
+#[test]
+fn many_rewinds_are_read_as_one() {
+    let mut fixture = Fixture::new(22);
+    let store = fixture.open();
+    let id = block_on(store.create(NewSession::titled("back and forth"))).unwrap();
+    let writer = block_on(store.write(id, Duration::ZERO)).unwrap();
+    for round in 0..60 {
+        for _ in 0..5 {
+            let event = fixture.event();
+            drop(writer.append(vec![event], Durability::Buffered, OddEvents::Keep).unwrap());
+        }
+        let to = 2 + fixture.random.below(5 * round + 3);
+        let json = format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#);
+        let rewind = NewEvent::parse(&json).unwrap();
+        writer.append(vec![rewind], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        // Some are met one by one, most together.
+        if round % 13 == 0 {
+            assert_right(&store);
+        }
+    }
+    drop(writer);
+    assert_right(&store);
+    assert_eq!(store.dump_index().unwrap(), rebuilt(&fixture.root()));
+}
+
+#[test]
+fn an_imported_session_is_found_wherever_the_follower_came_between() {
+    let mut there = Fixture::new(23);
+    let store = there.open();
+    there.work(&store, 1);
+    let id = block_on(store.list()).unwrap()[0].id;
+    let mut bundle = Vec::new();
+    store.export_bundle(id, &mut bundle).unwrap();
+    let name = fs::read_dir(there.root().join("sessions")).unwrap().next().unwrap().unwrap();
+    let here = Fixture::new(24);
+    let store = here.open();
+    // What an import that was killed early leaves, seen by a follower.
+    fs::create_dir(here.root().join("sessions").join(name.file_name())).unwrap();
+    assert_eq!(store.history(&HistoryQuery::default()).unwrap().entries, []);
+    let reader = abide_local::BundleReader::open(bundle.as_slice()).unwrap();
+    store.import_bundle(reader, Duration::ZERO).unwrap();
+    assert_eq!(store.history(&HistoryQuery::default()).unwrap().entries.len(), 1);
+    assert_right(&store);
+    // More of it comes.
+    there.work(&there.open(), 3);
+    let mut bundle = Vec::new();
+    there.open().export_bundle(id, &mut bundle).unwrap();
+    let reader = abide_local::BundleReader::open(bundle.as_slice()).unwrap();
+    store.import_bundle(reader, Duration::ZERO).unwrap();
+    assert_right(&store);
+}
+
+#[test]
+fn a_session_that_cannot_be_read_does_not_hide_the_others() {
+    let mut fixture = Fixture::new(25);
+    let store = fixture.open();
+    fixture.work(&store, 15);
+    let all = store.history(&HistoryQuery::default()).unwrap().entries.len();
+    assert!(all > 2);
+    let one = fs::read_dir(fixture.root().join("sessions")).unwrap().next().unwrap().unwrap();
+    let journal = one.path().join("journal");
+    let aside = fixture.dir.path().join("aside");
+    fs::rename(&journal, &aside).unwrap();
+    fs::write(&journal, b"a file").unwrap();
+    for _ in 0..2 {
+        fs::remove_file(fixture.root().join("index.db")).unwrap();
+        let history = fixture.open().history(&HistoryQuery::default()).unwrap();
+        assert_eq!(history.entries.len(), all - 1);
+        assert!(history.notes[0].contains("cannot be read and is missing here"), "{history:?}");
+    }
+    fs::remove_file(&journal).unwrap();
+    fs::rename(&aside, &journal).unwrap();
+    // The directory of sessions has not changed; the mark that was kept leads back to it.
+    fs::remove_file(fixture.root().join("index.db")).unwrap();
+    assert_right(&fixture.open());
+}
+
+#[test]
+fn what_stands_among_the_marks_by_mistake_does_no_harm() {
+    let mut fixture = Fixture::new(26);
+    let store = fixture.open();
+    fixture.work(&store, 3);
+    assert_right(&store);
+    let root = fixture.root();
+    for dir in ["changed", "changed.taken"] {
+        for round in 0..2 {
+            fs::create_dir_all(root.join(dir)).unwrap();
+            fs::write(root.join(dir).join(".DS_Store"), b"x").unwrap();
+            let odd = root.join(dir).join("2025-11-15T01-20-00-aaaaaa");
+            fs::create_dir(&odd).unwrap();
+            fs::write(odd.join("x"), b"x").unwrap();
+            fixture.work(&store, 2);
+            assert_right(&store);
+            assert!(!root.join("changed.taken").exists(), "{dir} {round}");
+        }
+    }
+    fs::remove_dir_all(root.join("changed")).ok();
+    std::os::unix::fs::symlink("/tmp", root.join("changed")).unwrap();
+    let refused = LocalStore::open(&root, Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("links in a store are not followed"), "{refused}");
+}
+
+#[test]
+fn turns_are_told_with_their_agents_and_calls() {
+    let fixture = Fixture::new(27);
+    let store = fixture.open();
+    let id = block_on(store.create(NewSession::titled("turns"))).unwrap();
+    let writer = block_on(store.write(id, Duration::ZERO)).unwrap();
+    let lines = [
+        r#"{"kind":"turn.started","data":{"agent":"arbiter","role":"arbiter"}}"#,
+        r#"{"kind":"turn.decided","data":{"selected":"coder","reason":"it is code"}}"#,
+        r#"{"kind":"turn.finished","data":{}}"#,
+        r#"{"kind":"turn.started","data":{"agent":"coder"}}"#,
+        r#"{"kind":"tool.called","data":{"call":"a","name":"bash"}}"#,
+        r#"{"kind":"tool.called","data":{"call":"b","name":"bash"}}"#,
+        r#"{"kind":"turn.finished","data":{"status":"ok"}}"#,
+    ];
+    let events = lines.iter().map(|line| NewEvent::parse(line).unwrap()).collect();
+    writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    let turns = store.turns(id).unwrap();
+    assert_eq!(turns.len(), 2);
+    assert_eq!(turns[0].decision.as_deref(), Some("coder"));
+    assert_eq!(turns[0].reason.as_deref(), Some("it is code"));
+    assert_eq!((turns[1].agent.as_str(), turns[1].tool_calls), ("coder", 2));
+    assert_eq!(turns[1].status, "ok");
+    assert!(turns[1].ended >= Some(turns[1].started));
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use abide_journal::{Disk, LockMode, Storage};
 use abide_local::{LocalStore, Options};
 use abide_model::{
     Durability, Event, EventRange, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store,
@@ -94,10 +95,6 @@ fn lost_torn_or_damaged_it_is_written_again() {
         }
         let writer = fixture.writer();
         fixture.turn(&*writer, if round % 7 == 0 { &large } else { "hello" });
-        // The writer of every second round is not closed, only let go.
-        if round % 2 == 0 {
-            block_on(writer.close()).unwrap();
-        }
         drop(writer);
         assert_eq!(fixture.written(), fixture.recorded(), "round {round}");
     }
@@ -137,4 +134,46 @@ fn a_journal_that_went_another_way_is_told_anew() {
     block_on(writer.close()).unwrap();
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
+}
+
+#[test]
+fn who_was_kept_from_it_once_goes_on_at_the_next_turn() {
+    let fixture = Fixture::new();
+    let writer = fixture.writer();
+    fs::write(fixture.path(), b"").unwrap();
+    let lock = Disk.lock(&fixture.path(), LockMode::Exclusive).unwrap().unwrap();
+    fixture.turn(&*writer, "while somebody else has it");
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(fixture.written(), []);
+    drop(lock);
+    fixture.turn(&*writer, "and then");
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    assert_eq!(fixture.written(), fixture.recorded());
+}
+
+#[test]
+fn a_writer_that_ends_does_not_write_a_long_transcript_whole() {
+    let fixture = Fixture::new();
+    let writer = fixture.writer();
+    let large = "x".repeat(1 << 20);
+    for _ in 0..12 {
+        fixture.turn(&*writer, &large);
+    }
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    fs::remove_file(fixture.path()).unwrap();
+    drop(fixture.writer());
+    assert!(!fixture.path().exists(), "a writer that wrote nothing has nothing to tell");
+    // No turn ends, so that all of it is left to the end.
+    let writer = fixture.writer();
+    let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
+    let hello = vec![NewEvent::parse(hello).unwrap()];
+    writer.append(hello, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    let recorded = fixture.recorded();
+    assert!(fixture.written().len() < recorded.len());
+    fixture.store.update_transcript(fixture.id).unwrap();
+    assert_eq!(fixture.written(), recorded);
 }

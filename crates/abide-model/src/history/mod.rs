@@ -8,7 +8,7 @@ mod search;
 mod text;
 mod words;
 
-pub use overview::{Applied, Overview};
+pub use overview::{Applied, Overview, rewind_of};
 pub use query::{History, HistoryEntry, HistoryQuery, Match, Touched, TurnEntry};
 pub use search::{Excerpt, Search, SearchError, Term};
 pub use text::{TEXT_BYTES, searchable};

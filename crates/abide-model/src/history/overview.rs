@@ -90,6 +90,22 @@ impl Overview {
         Ok(overview)
     }
 
+    /// After a rewind to where the overview was `before`: that one, but for what never reverts.
+    #[must_use]
+    pub fn rewound(&self, before: &Self) -> Self {
+        let mut lineage = before.lineage.clone();
+        lineage.extend(self.seq);
+        Self {
+            seq: self.seq,
+            updated: self.updated,
+            last_turn: self.last_turn,
+            usage: self.usage.clone(),
+            writing: self.writing,
+            lineage,
+            ..before.clone()
+        }
+    }
+
     /// The turn that an event belongs to: the one it names, or else the one open in its lane.
     #[must_use]
     pub fn turn_of(&self, event: &Event) -> Option<TurnNumber> {
@@ -167,7 +183,8 @@ impl Overview {
 }
 
 /// Where a rewind is and where it went back to; `None` when the event is none that can be.
-fn rewind_of(event: &Event) -> Option<(Seq, Seq)> {
+#[must_use]
+pub fn rewind_of(event: &Event) -> Option<(Seq, Seq)> {
     if event.kind != Kind::SESSION_REWOUND {
         return None;
     }
@@ -274,5 +291,9 @@ mod tests {
             assert_eq!(step.apply(event), Applied::Done);
         }
         assert_eq!(step.apply(&events[8]), Applied::Rewound);
+        let upto = |last: usize| {
+            Overview::of(|| events.iter().take(last).cloned().map(Ok::<_, Infallible>)).unwrap()
+        };
+        assert_eq!(step.rewound(&upto(4)), upto(9));
     }
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::words::{Word, words};
 
-/// The most terms of a search.
-const MAX_TERMS: usize = 32;
+/// The most words of a search.
+const MAX_WORDS: usize = 64;
 
 /// Why a text is nothing to search for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum SearchError {
         text: String,
     },
     /// Too many words.
-    #[error("a search has at most {MAX_TERMS} terms")]
+    #[error("a search has at most {MAX_WORDS} words")]
     TooLong,
 }
 
@@ -66,7 +66,7 @@ impl Search {
         if terms.is_empty() {
             return Err(SearchError::NoWord { text: text.chars().take(80).collect() });
         }
-        if terms.len() > MAX_TERMS {
+        if terms.iter().map(|term: &Term| term.words.len()).sum::<usize>() > MAX_WORDS {
             return Err(SearchError::TooLong);
         }
         Ok(Self { terms })
@@ -250,7 +250,7 @@ mod tests {
         for nothing in ["", "  ", "***", "\"\"", "++ --"] {
             assert!(matches!(Search::parse(nothing), Err(SearchError::NoWord { .. })), "{nothing}");
         }
-        assert_eq!(Search::parse(&"a ".repeat(40)), Err(SearchError::TooLong));
+        assert_eq!(Search::parse(&"a ".repeat(70)), Err(SearchError::TooLong));
     }
 
     #[test]

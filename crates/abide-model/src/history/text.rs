@@ -56,7 +56,7 @@ pub fn searchable(event: &Event) -> Option<String> {
     event.data.as_ref()?.each_string(|key, raw| {
         let wanted =
             if of_session { OF_A_SESSION.contains(&key) } else { !BOOKKEEPING.contains(&key) };
-        if !wanted || text.len() > TEXT_BYTES {
+        if !wanted || text.len() >= TEXT_BYTES {
             return;
         }
         let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
@@ -73,7 +73,11 @@ pub fn searchable(event: &Event) -> Option<String> {
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(&string);
+            let mut end = TEXT_BYTES.saturating_sub(text.len()).min(string.len());
+            while !string.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.push_str(string.get(..end).unwrap_or_default());
         }
     });
     (!text.is_empty()).then_some(text)
