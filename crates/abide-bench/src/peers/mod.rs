@@ -29,6 +29,10 @@ use crate::peers::work::{Answer, Operation, ask, write_messages};
 
 /// How many messages.
 const COUNTS: [usize; 2] = [1000, 10_000];
+/// An append run is done again when the raw measures before and after it differ by more than this,
+/// whatever it showed itself; so often at most.
+const STEADY: f64 = 1.3;
+const ATTEMPTS: usize = 5;
 /// How many are the last.
 const LAST: usize = 200;
 /// Reading is measured so often in a round, and once where a process takes longer than this.
@@ -82,6 +86,9 @@ pub(crate) struct Shown {
     pub(crate) size: Figure,
     /// Bytes that the file system set aside.
     pub(crate) room: Figure,
+    /// How many append runs were done again, and how many stand though the disk was unsteady.
+    pub(crate) repeated: usize,
+    pub(crate) unsteady: usize,
 }
 
 impl Shown {
@@ -96,6 +103,8 @@ impl Shown {
             last: figure("last200", "ms", Better::Lower),
             size: figure("size", "bytes/byte", Better::Lower),
             room: figure("room", "bytes/byte", Better::Lower),
+            repeated: 0,
+            unsteady: 0,
         }
     }
 
@@ -183,6 +192,10 @@ impl Race<'_> {
             let dirs = self.append_all(present, count, &mut shown)?;
             self.read_all(present, count, &dirs, &mut shown)?;
         }
+        for shown in &mut shown {
+            shown.append.note("repeated", shown.repeated);
+            shown.append.note("unsteady", shown.unsteady);
+        }
         Ok(shown)
     }
 
@@ -196,16 +209,27 @@ impl Race<'_> {
         let mut dirs = Vec::new();
         let mut before = self.raw_rate(count)?;
         for (present, shown) in present.iter().zip(shown) {
-            let dir = self.bench.fresh()?;
-            let answer = self.ask(present.entrant, Operation::Append, dir.path(), [count, LAST])?;
-            let after = self.raw_rate(count)?;
-            let rate = count as f64 * 1e3 / answer.ms;
-            shown.append.push_with_raw(rate, f64::midpoint(before, after));
+            let mut attempts = 0;
+            let dir = loop {
+                let dir = self.bench.fresh()?;
+                let counts = [count, LAST];
+                let answer = self.ask(present.entrant, Operation::Append, dir.path(), counts)?;
+                let after = self.raw_rate(count)?;
+                let (raw, unsteady) =
+                    (f64::midpoint(before, after), before.max(after) / before.min(after));
+                before = after;
+                attempts += 1;
+                if unsteady <= STEADY || attempts == ATTEMPTS {
+                    shown.unsteady += usize::from(unsteady > STEADY);
+                    shown.append.push_with_raw(count as f64 * 1e3 / answer.ms, raw);
+                    break dir;
+                }
+            };
+            shown.repeated += attempts - 1;
             let text: usize = (0..count).map(|index| self.bench.text().piece(index).len()).sum();
             shown.size.push(bytes_below(dir.path())? as f64 / text as f64);
             shown.room.push(room_below(dir.path())? as f64 / text as f64);
             dirs.push(dir);
-            before = after;
         }
         Ok(dirs)
     }

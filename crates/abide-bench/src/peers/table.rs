@@ -45,7 +45,13 @@ impl Table {
             self.python = self.python.take().or_else(|| present.about.python.clone());
             part.push_str(&row(present, shown));
         }
-        part.push('\n');
+        let sum = |of: fn(&Shown) -> usize| rows.iter().map(|(_, shown)| of(shown)).sum::<usize>();
+        let (repeated, unsteady) = (sum(|shown| shown.repeated), sum(|shown| shown.unsteady));
+        let _ = writeln!(
+            part,
+            "\nAppend runs done again because the disk was unsteady: {repeated}; counted though it \
+             was: {unsteady}.\n"
+        );
         for name in ["abide", "abide-pipe"] {
             part.push_str(&behind(name, &rows));
         }
