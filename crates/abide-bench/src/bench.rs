@@ -1,6 +1,7 @@
 //! One run of the program: where it works, how much it does, what it has found.
 
 use std::cell::{OnceCell, RefCell};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -101,6 +102,20 @@ pub(crate) fn bytes_below(dir: &Path) -> Outcome<u64> {
         let entry = entry?;
         let kind = entry.metadata()?;
         bytes += if kind.is_dir() { bytes_below(&entry.path())? } else { kind.len() };
+    }
+    Ok(bytes)
+}
+
+/// The bytes that the file system set aside for what is below a directory.
+pub(crate) fn room_below(dir: &Path) -> Outcome<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.metadata()?;
+        bytes += kind.blocks() * 512;
+        if kind.is_dir() {
+            bytes += room_below(&entry.path())?;
+        }
     }
     Ok(bytes)
 }

@@ -132,13 +132,22 @@ impl Figure {
         self.extra.insert(name.to_owned(), value.into());
     }
 
+    /// The value in the middle.
+    pub(crate) fn median(&self) -> f64 {
+        median(&self.values)
+    }
+
+    /// Each round's value over its raw one.
+    pub(crate) fn ratios(&self) -> Vec<f64> {
+        self.values.iter().zip(&self.raws).map(|(value, raw)| value / raw).collect()
+    }
+
     fn line(&self) -> Line<'_> {
         let raw = |of: &dyn Fn(&[f64]) -> f64| (!self.raws.is_empty()).then(|| of(&self.raws));
         let (best, raw_best) =
             (self.better.best(&self.values), raw(&|raws| self.better.best(raws)));
-        let ratios: Vec<f64> =
-            self.values.iter().zip(&self.raws).map(|(value, raw)| value / raw).collect();
-        let middle = median(&self.values);
+        let ratios = self.ratios();
+        let middle = self.median();
         let ratio_best = raw_best.map(|raw| best / raw);
         let ratio_median = raw(&|_| median(&ratios));
         Line {

@@ -14,6 +14,7 @@ mod fixture;
 mod history;
 mod million;
 mod open;
+mod peers;
 mod record;
 mod size;
 mod stream;
@@ -22,7 +23,7 @@ mod verify;
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::bench::{Bench, Scale};
 
@@ -35,6 +36,15 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + S
 struct Arguments {
     /// Only groups of figures whose name contains one of these: `append`, `open.last200`, …
     filter: Vec<String>,
+    #[command(flatten)]
+    setting: Setting,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Where and how much is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Setting {
     /// Where the stores are made; removed afterwards. Beside this program, unless said otherwise.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -47,12 +57,26 @@ struct Arguments {
     /// The `abide` program; the one beside this program, unless said otherwise.
     #[arg(long)]
     abide: Option<PathBuf>,
-    #[command(subcommand)]
-    child: Option<Child>,
+}
+
+impl Setting {
+    fn bench(&self) -> Outcome<Bench> {
+        let program = std::env::current_exe()?;
+        let beside = program.parent().ok_or("this program is nowhere")?;
+        let scale = if self.quick { Scale::Quick } else { Scale::Full };
+        let dir = self.dir.clone().unwrap_or_else(|| beside.to_owned());
+        let abide = self.abide.clone().unwrap_or_else(|| beside.join("abide"));
+        Ok(Bench::new(dir, self.rounds.max(1), scale, abide))
+    }
 }
 
 #[derive(Debug, Subcommand)]
-enum Child {
+enum Command {
+    /// The same work done by abide and by its peers; `scripts/bench-peers` runs it.
+    Peers(peers::Arguments),
+    /// One measurement of one peer, in a process of its own.
+    #[command(hide = true)]
+    Peer(peers::Single),
     /// One measurement, in a process of its own.
     #[command(hide = true)]
     Child(child::Task),
@@ -78,21 +102,20 @@ const GROUPS: [(&str, Measure); 11] = [
 
 fn main() -> Outcome {
     let arguments = Arguments::parse();
-    if let Some(Child::Child(task)) = &arguments.child {
-        return child::run(task);
+    match &arguments.command {
+        Some(Command::Child(task)) => child::run(task),
+        Some(Command::Peer(single)) => peers::run_one(single),
+        Some(Command::Peers(peers)) => peers::measure(&peers.setting.bench()?, peers),
+        None => measure(&arguments.setting.bench()?, &arguments.filter),
     }
-    let program = std::env::current_exe()?;
-    let beside = program.parent().ok_or("this program is nowhere")?;
-    let scale = if arguments.quick { Scale::Quick } else { Scale::Full };
-    let dir = arguments.dir.unwrap_or_else(|| beside.to_owned());
-    let abide = arguments.abide.unwrap_or_else(|| beside.join("abide"));
-    let bench = Bench::new(dir, arguments.rounds.max(1), scale, abide);
+}
+
+fn measure(bench: &Bench, filter: &[String]) -> Outcome {
     for (name, measure) in GROUPS {
-        let chosen = arguments.filter.is_empty()
-            || arguments.filter.iter().any(|part| name.contains(part.as_str()));
+        let chosen = filter.is_empty() || filter.iter().any(|part| name.contains(part.as_str()));
         if chosen {
             eprintln!("measuring {name}");
-            measure(&bench)?;
+            measure(bench)?;
         }
     }
     bench.summarise();

@@ -8,6 +8,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,16 +98,8 @@ impl Taken {
         names
     }
 
-    /// They are followed, all but those that `failed`, which are marked again. One that was marked
-    /// meanwhile stays, and so does the directory.
-    pub(crate) fn done(self, layout: &StoreLayout, failed: &[String]) -> io::Result<()> {
-        let changed = layout.changed();
-        for name in failed.iter().filter(|name| self.entries.iter().any(|e| e == name.as_str())) {
-            match std::fs::create_dir(&changed) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-                _ => std::fs::write(changed.join(name), b"")?,
-            }
-        }
+    /// They are followed. One that was marked meanwhile stays, and so does the directory.
+    pub(crate) fn done(self) -> io::Result<()> {
         for name in &self.entries {
             let path = self.dir.join(name);
             match std::fs::symlink_metadata(&path) {
@@ -120,6 +113,18 @@ impl Taken {
             removed => removed,
         }
     }
+}
+
+/// Marks sessions that could not be followed.
+pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
+    let dir = layout.changed();
+    for name in names {
+        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => std::fs::write(dir.join(name), b"")?,
+        }
+    }
+    Ok(())
 }
 
 /// What is in a directory; `None` when it is not there.

@@ -26,7 +26,7 @@ use abide_model::{
 
 use self::follower::{Outcome, Sessions, Work, follow};
 use self::stamp::{Stamp, Trust};
-use crate::changed::Taken;
+use crate::changed::{self, Taken};
 use crate::error::storage_error;
 use crate::layout::shown;
 use crate::reader::LocalReader;
@@ -281,6 +281,9 @@ impl LocalStore {
     fn make_index(&self, path: &Path, notes: &mut Vec<String>) -> Result<Index, Trouble> {
         let new = NewFile::make(&path.with_extension("db.new"))?;
         let stamp = self.layout().index_stamp();
+        // The marks go before the new index is there: should that be the end of it, the old one
+        // must not be taken for current.
+        remove(&stamp).map_err(unwritable(&stamp))?;
         let mut index = Index::create(&new.path)?;
         self.follow_all(&mut index, notes)?;
         drop(index);
@@ -299,23 +302,23 @@ impl LocalStore {
 
     /// Reads every session into an empty index.
     fn follow_all(&self, index: &mut Index, notes: &mut Vec<String>) -> Result<(), Trouble> {
-        // What changes from here on is marked again.
-        let mut taken = Vec::new();
-        while let Some(next) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
-            let left_over = next.left_over;
-            taken.push(next);
-            if !left_over || taken.len() > 1 {
+        // All are read, marked or not. What changes from here on is marked again.
+        while let Some(taken) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
+            let last = !taken.left_over;
+            taken.done().map_err(self.marks_unwritable())?;
+            if last {
                 break;
             }
         }
         let listed = self.listed();
         let outcome = self.read_all(index)?;
-        let failed = told(outcome, notes);
-        self.note(index, &listed, 1)?;
-        for taken in taken {
-            taken.done(self.layout(), &failed).map_err(self.marks_unwritable())?;
-        }
-        Ok(())
+        self.mark_again(&told(outcome, notes))?;
+        self.note(index, &listed, 1)
+    }
+
+    /// Sessions that could not be read are tried again the next time.
+    fn mark_again(&self, failed: &[String]) -> Result<(), Trouble> {
+        changed::mark(self.layout(), failed).map_err(self.marks_unwritable())
     }
 
     /// Oldest first, so that the newest have the greatest numbers.
@@ -356,8 +359,7 @@ impl LocalStore {
             outcome.add(self.follow_names(index, taken.names())?);
             // What an earlier follower left behind stands before what was marked since.
             let last = !taken.left_over;
-            let failed: Vec<String> = outcome.failed.iter().map(|(name, _)| name.clone()).collect();
-            taken.done(self.layout(), &failed).map_err(self.marks_unwritable())?;
+            taken.done().map_err(self.marks_unwritable())?;
             if last {
                 break;
             }
@@ -367,7 +369,7 @@ impl LocalStore {
             outcome.add(self.follow_comers_and_goers(index)?);
         }
         let changed = outcome.changed;
-        told(outcome, notes);
+        self.mark_again(&told(outcome, notes))?;
         if !changed && trusted && same {
             return Ok(changes);
         }

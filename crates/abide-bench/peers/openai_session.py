@@ -1,0 +1,43 @@
+"""SQLiteSession of the OpenAI Agents SDK, as its runner uses it: add_items and get_items."""
+
+import asyncio
+import importlib.metadata
+
+import agents.memory
+import work
+
+
+class OpenAiAgents(work.Peer):
+    def version(self):
+        return importlib.metadata.version("openai-agents")
+
+    def open(self, directory):
+        return agents.memory.SQLiteSession("session", f"{directory}/session.db")
+
+    def append(self, directory, texts):
+        # One event loop over the two yields: the session keeps connections by thread.
+        loop = asyncio.new_event_loop()
+        session = self.open(directory)
+
+        async def add_all():
+            for text in texts:
+                await session.add_items([{"role": "assistant", "content": text}])
+
+        yield
+        loop.run_until_complete(add_all())
+        yield
+        session.close()
+        loop.close()
+
+    def read(self, directory, limit):
+        items = asyncio.run(self.open(directory).get_items(limit))
+        return [item["content"] for item in items]
+
+    def load(self, directory, count):
+        return self.read(directory, None)
+
+    def last(self, directory, count, wanted):
+        return self.read(directory, wanted)
+
+
+work.run(OpenAiAgents())

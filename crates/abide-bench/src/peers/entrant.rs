@@ -1,0 +1,163 @@
+//! Who takes part, and how its process is started.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::ValueEnum;
+
+use crate::Outcome;
+use crate::peers::library::Library;
+use crate::peers::raw::Raw;
+use crate::peers::sqlite::Sqlite;
+use crate::peers::work::Peer;
+
+/// The peers in this program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Inside {
+    Raw,
+    Abide,
+    AbideSealed,
+    Sqlite,
+}
+
+impl Inside {
+    pub(crate) fn peer(self) -> &'static dyn Peer {
+        match self {
+            Self::Raw => &Raw,
+            Self::Abide => &Library::AsItIs,
+            Self::AbideSealed => &Library::Sealed,
+            Self::Sqlite => &Sqlite,
+        }
+    }
+}
+
+/// Where a peer's code is.
+#[derive(Debug, Clone, Copy)]
+enum Code {
+    Inside(Inside),
+    /// A file beside this crate's sources, and the virtual environment that it needs.
+    Python {
+        file: &'static str,
+        environment: &'static str,
+    },
+}
+
+/// What an entrant is to the comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// What the disk allows.
+    Raw,
+    Ours,
+    Theirs,
+}
+
+/// One that takes part.
+#[derive(Debug)]
+pub(crate) struct Entrant {
+    /// In the names of figures.
+    pub(crate) name: &'static str,
+    /// In the table.
+    pub(crate) title: &'static str,
+    pub(crate) side: Side,
+    code: Code,
+    /// The most messages it is given.
+    pub(crate) most: usize,
+}
+
+impl Entrant {
+    const fn inside(name: &'static str, title: &'static str, side: Side, inside: Inside) -> Self {
+        Self { name, title, side, code: Code::Inside(inside), most: usize::MAX }
+    }
+
+    const fn python(
+        name: &'static str,
+        title: &'static str,
+        side: Side,
+        [environment, file]: [&'static str; 2],
+    ) -> Self {
+        Self { name, title, side, code: Code::Python { file, environment }, most: usize::MAX }
+    }
+
+    /// For one whose appends cost more the longer the session is.
+    const fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+}
+
+/// Everyone, in the order of the table.
+pub(crate) const ENTRANTS: [Entrant; 10] = [
+    Entrant::inside("raw", "raw, Rust", Side::Raw, Inside::Raw),
+    Entrant::inside("abide", "**abide**, library", Side::Ours, Inside::Abide),
+    Entrant::inside("abide-sealed", "**abide**, sealed", Side::Ours, Inside::AbideSealed),
+    Entrant::inside("sqlite", "SQLite WAL FULL, Rust", Side::Theirs, Inside::Sqlite),
+    Entrant::python("raw-python", "raw, Python", Side::Raw, ["plain", "raw.py"]),
+    Entrant::python(
+        "abide-pipe",
+        "**abide**, pipe, Python",
+        Side::Ours,
+        ["plain", "abide_pipe.py"],
+    ),
+    Entrant::python(
+        "sqlite-python",
+        "SQLite WAL FULL, Python",
+        Side::Theirs,
+        ["plain", "sqlite.py"],
+    ),
+    Entrant::python(
+        "openai-agents",
+        "OpenAI Agents SDK, SQLiteSession",
+        Side::Theirs,
+        ["openai_agents", "openai_session.py"],
+    ),
+    Entrant::python(
+        "openhands",
+        "OpenHands SDK, EventLog",
+        Side::Theirs,
+        ["openhands", "openhands_log.py"],
+    ),
+    Entrant::python(
+        "langgraph",
+        "LangGraph, SqliteSaver",
+        Side::Theirs,
+        ["langgraph", "langgraph_saver.py"],
+    )
+    .at_most(1000),
+];
+
+/// Starts the processes of the peers.
+#[derive(Debug)]
+pub(crate) struct Starter {
+    /// One virtual environment in each directory.
+    pub(crate) environments: PathBuf,
+    /// The `abide` program.
+    pub(crate) abide: PathBuf,
+}
+
+impl Entrant {
+    pub(crate) const fn is_python(&self) -> bool {
+        matches!(self.code, Code::Python { .. })
+    }
+
+    /// Its process, up to the arguments of the work.
+    pub(crate) fn process(&self, starter: &Starter) -> Outcome<Command> {
+        Ok(match self.code {
+            Code::Inside(inside) => {
+                let name = inside.to_possible_value().ok_or("a peer without a name")?;
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["peer", name.get_name()]);
+                command
+            }
+            Code::Python { file, environment } => {
+                let python = starter.environments.join(environment).join("bin/python");
+                if !python.is_file() {
+                    return Err(format!("no environment {environment}").into());
+                }
+                let scripts = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/peers"));
+                let mut command = Command::new(python);
+                command.arg(scripts.join(file)).env("PYTHONDONTWRITEBYTECODE", "1");
+                command.env("ABIDE", &starter.abide);
+                command
+            }
+        })
+    }
+}
