@@ -104,7 +104,7 @@ fn a_session_reads_like_a_story() {
     01:20:13 bash cargo test -> failed
     01:20:16 edit src/parser.rs -> no result yet
 
-    @end 13 {"section":"execution","in_turn":true,"created":"2025-11-15T01:20:01.500Z","places":{"last":2},"calls":[{"call":"c2","name":"edit","target":"src/parser.rs","at":"2025-11-15T01:20:16.500Z","turn":2,"shown":true}],"files":["src/parser.rs"]} xPCmt4GiZlhBg9hQdLlr
+    @end 13 {"section":"execution","in_turn":true,"created":"2025-11-15T01:20:01.500Z","places":{"last_turn":2,"open_turns":{},"changes":[[4,"",1],[6,"",null],[7,"",2],[13,"",null]]},"calls":[{"call":"c2","name":"edit","target":"src/parser.rs","at":"2025-11-15T01:20:16.500Z","turn":2,"shown":true}],"files":["src/parser.rs"]} p3m-14Xt_lwVjNmpAXBA
 
     --- Outside of turns ---
     @14 2025-11-15T01:20:21.000Z tool.finished {"call":"c2"}
@@ -120,17 +120,17 @@ fn a_session_reads_like_a_story() {
         Fixed.
     @15 2025-11-15T01:20:22.500Z session.status {"status":"completed","summary":<text>}
 
-    @end 15 - I-B7Im6aP8qbJ_zCeG5F
+    @end 15 - okYECJjvOCEFvfVv0dFc
 
     @16 2025-11-15T01:20:24.000Z writer.closed {}
-    @end 16 - SwRT-FYsM8vD1TM-Mqx7
+    @end 16 - rUgmb5L-4vnVPqM4GoTR
 
     === EXECUTION ===
     User:
         Once more.
     @17 2025-11-15T01:20:25.500Z message.added {"role":"user","content":<text>}
 
-    @end 17 {"section":"execution","created":"2025-11-15T01:20:01.500Z","places":{"last":2},"files":["src/parser.rs"]} TLBIDoAt7JEcLO2NM4iV
+    @end 17 - LzoGTgdl_EJfidmvNl2P
     "#);
 }
 
