@@ -49,6 +49,17 @@ impl Output {
     }
 }
 
+/// Bytes as they are.
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// How many characters a line of the terminal at stdout has; none where there is no terminal, or
 /// where it is too narrow to care.
 pub(crate) fn terminal_width() -> Option<usize> {

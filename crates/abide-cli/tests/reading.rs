@@ -109,6 +109,44 @@ fn export_writes_lines_a_document_and_a_file() {
 }
 
 #[test]
+fn export_writes_into_what_is_no_file_and_does_not_replace_it() {
+    let env = TestEnvironment::new();
+    record_numbered(&env, 3);
+    for format in ["jsonl", "bundle"] {
+        let export = |to: &str| env.run(&["export", "--format", format, "-o", to]).success();
+        let whole = env.run(&["export", "--format", format]).success().out;
+        assert_eq!(export("/dev/stdout").out, whole);
+        assert_eq!(export("/dev/null").out, b"");
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+
+        let pipe = env.project().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        export("pipe");
+        assert_eq!(reader.join().unwrap(), whole);
+        assert!(!fs::metadata(&pipe).unwrap().is_file());
+        fs::remove_file(pipe).unwrap();
+
+        // A link stays, and so does what stdout is appended to.
+        let (file, link) = (env.project().join("file"), env.project().join("link"));
+        fs::write(&file, "before").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        export("link");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), whole);
+        let appended = fs::File::options().append(true).open(&file).unwrap();
+        let mut command = env.command(&["export", "--format", format, "-o", "/dev/stdout"]);
+        assert!(command.stdout(appended).status().unwrap().success());
+        assert_eq!(fs::read(&file).unwrap(), whole.repeat(2));
+        fs::remove_file(link).unwrap();
+        fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
 fn a_session_made_and_not_written_is_exported() {
     let env = TestEnvironment::new();
     env.run(&["new"]).success();

@@ -260,7 +260,7 @@ fn the_transcript_gives_every_event_back() {
     @4 [TIME] turn.started {"agent":"arbiter","role":"arbiter"}
     @5 [TIME] turn.decided {"selected":"coder","reason":"It is a bug."}
     @6 [TIME] turn.finished {"status":"done"}
-    @end 6 {"section":"execution","in_turn":true,"created":"[TIME]","places":{"last":1}} [SUM]
+    @end 6 - [SUM]
     "#);
 }
 

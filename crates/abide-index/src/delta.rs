@@ -98,7 +98,7 @@ impl Delta {
     /// Replaces the overview, after a rewind.
     pub fn set_overview(&mut self, overview: Overview) {
         let after = overview.seq.next();
-        let (old, new) = (&self.overview.open_turns, &overview.open_turns);
+        let (old, new) = (&self.overview.open.open_turns, &overview.open.open_turns);
         let lanes: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for lane in lanes {
             if old.get(lane) != new.get(lane) {
@@ -111,7 +111,7 @@ impl Delta {
     /// Takes the next event in. [`Applied::Rewound`]: the overview must be set anew before this
     /// is put into an index.
     pub fn take_in(&mut self, event: &Event) -> Applied {
-        let turn = self.overview.turn_of(event);
+        let turn = self.overview.open.turn_of(event);
         if let Some(text) = searchable(event) {
             let folded = folded_words(&text, TEXT_BYTES);
             self.bytes += folded.len();
@@ -125,9 +125,9 @@ impl Delta {
         }
         self.fact(event, turn);
         let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
-        let before = self.overview.open_turns.get(lane).copied();
+        let before = self.overview.open.open_turns.get(lane).copied();
         let applied = self.overview.apply(event);
-        let now = self.overview.open_turns.get(lane).copied();
+        let now = self.overview.open.open_turns.get(lane).copied();
         if now != before {
             self.open_turns.push((lane.to_owned(), event.seq.next(), now));
         }
@@ -137,7 +137,7 @@ impl Delta {
     fn fact(&mut self, event: &Event, turn: Option<TurnNumber>) {
         match event.fact() {
             Ok(Fact::TurnStarted(fact)) => {
-                let number = fact.turn.unwrap_or(self.overview.last_turn.next());
+                let number = self.overview.open.number_of(fact.turn);
                 if !fact.agent.is_empty() {
                     self.agents.insert(fact.agent.clone());
                 }

@@ -43,8 +43,9 @@ pub use fact::{
     ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WriterOpened,
 };
 pub use history::{
-    Applied, Excerpt, History, HistoryEntry, HistoryQuery, Match, Overview, Search, SearchError,
-    TEXT_BYTES, Term, Touched, TurnEntry, Word, folded_words, rewind_of, searchable, words,
+    Applied, Excerpt, History, HistoryEntry, HistoryQuery, Match, OpenTurns, Overview, Search,
+    SearchError, TEXT_BYTES, Term, Touched, TurnEntry, Word, folded_words, rewind_of, searchable,
+    words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use input::{InputError, Limits};

@@ -34,13 +34,13 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
     let mut matches: Vec<Match> = Vec::new();
     let mut step = Overview::default();
     for event in events {
-        let turn = step.turn_of(event);
+        let turn = step.open.turn_of(event);
         match event.fact() {
             Ok(Fact::SessionCreated(fact)) => all_agents.extend(fact.fields.agent),
             Ok(Fact::SessionUpdated(fact)) => all_agents.extend(fact.agent),
             Ok(Fact::TurnStarted(fact)) => {
                 all_agents.push(fact.agent.clone());
-                agents.insert(fact.turn.unwrap_or(step.last_turn.next()), fact.agent);
+                agents.insert(step.open.number_of(fact.turn), fact.agent);
             }
             Ok(Fact::FileTouched(fact)) => {
                 for path in std::iter::once(fact.path).chain(fact.to) {

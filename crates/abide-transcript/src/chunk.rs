@@ -13,6 +13,11 @@ pub(crate) const END: &str = "@end ";
 /// The second line of every transcript.
 pub(crate) const FORMAT: &str = "Format: abide transcript 1";
 
+/// What stands in the place of an outline that is not written.
+const NO_OUTLINE: &str = "-";
+/// How many bytes of chunks are worth one byte of an outline.
+const TEXT_PER_OUTLINE: usize = 4;
+
 /// The sum over a chunk, chained to the one before: 20 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct ChunkSum(String);
@@ -32,25 +37,41 @@ impl ChunkSum {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChunkEnd {
     pub(crate) last: Seq,
-    pub(crate) outline: Outline,
+    /// `None` where it follows from the events since the last one that is written.
+    pub(crate) outline: Option<Outline>,
     pub(crate) sum: ChunkSum,
 }
 
-/// Ends a chunk and gives its sum.
-pub(crate) fn close(
-    chunk: &mut String,
-    last: Seq,
-    outline: &Outline,
-    before: &ChunkSum,
-) -> ChunkSum {
-    let outline = serde_json::to_string(outline).unwrap_or_default();
-    chunk.push_str(&format!("{END}{last} "));
-    visible::write(chunk, &outline);
-    chunk.push(' ');
-    let sum = before.of(chunk.as_bytes());
-    chunk.push_str(&sum.0);
-    chunk.push('\n');
-    sum
+/// The chain of chunks behind which the next one is written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Chain {
+    /// The sum of the last chunk.
+    pub(crate) sum: ChunkSum,
+    /// How many bytes the chunks have since the last outline that is written.
+    pub(crate) since: usize,
+}
+
+impl Chain {
+    /// Ends a chunk. Its outline is written when the chunks since the last one are so long that
+    /// the transcript stays in proportion to its events, however short they are.
+    pub(crate) fn close(&mut self, chunk: &mut String, last: Seq, outline: &Outline) {
+        let mut shown = String::new();
+        visible::write(&mut shown, &serde_json::to_string(outline).unwrap_or_default());
+        let since = self.since.saturating_add(chunk.len());
+        let written = since >= shown.len().saturating_mul(TEXT_PER_OUTLINE);
+        let outline = if written { shown.as_str() } else { NO_OUTLINE };
+        chunk.push_str(&format!("{END}{last} {outline} "));
+        self.sum = self.sum.of(chunk.as_bytes());
+        chunk.push_str(&self.sum.0);
+        chunk.push('\n');
+        self.since = if written { 0 } else { self.since.saturating_add(chunk.len()) };
+    }
+
+    /// Goes on behind a chunk that was read.
+    pub(crate) fn pass(&mut self, bytes: usize, end: &ChunkEnd) {
+        self.sum = end.sum.clone();
+        self.since = if end.outline.is_some() { 0 } else { self.since.saturating_add(bytes) };
+    }
 }
 
 /// Reads the last line of a chunk that is given whole, its line feed included; `None` when the
@@ -64,11 +85,18 @@ pub(crate) fn check(chunk: &[u8], end_line: &str, before: &ChunkSum) -> Option<C
     }
     let (last, rest) = end_line.strip_prefix(END)?.split_once(' ')?;
     let (outline, _) = rest.rsplit_once(' ')?;
-    Some(ChunkEnd {
-        last: Seq(last.parse().ok()?),
-        outline: serde_json::from_str(&visible::read(outline)).ok()?,
-        sum,
-    })
+    let outline = match outline {
+        NO_OUTLINE => None,
+        outline => Some(serde_json::from_str(&visible::read(outline)).ok()?),
+    };
+    Some(ChunkEnd { last: Seq(last.parse().ok()?), outline, sum })
+}
+
+/// Does an end line, not checked, have an outline?
+pub(crate) fn has_outline(end_line: &[u8]) -> bool {
+    let rest = end_line.get(END.len()..).unwrap_or_default();
+    let outline = rest.splitn(2, |byte| *byte == b' ').nth(1);
+    !outline.is_some_and(|outline| outline.starts_with(b"- "))
 }
 
 /// The sum that an end line names, not checked.

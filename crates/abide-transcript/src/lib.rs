@@ -19,6 +19,7 @@ mod place;
 mod readable;
 mod rendering;
 mod resume;
+mod said;
 mod short;
 mod story;
 mod summary;

@@ -79,49 +79,14 @@ impl<'a> Chunks<'a> {
         let text = std::str::from_utf8(chunk).map_err(|_| altered.clone())?;
         let line = text.get(end_start..).and_then(|line| line.strip_suffix('\n'));
         let end = line.and_then(|line| chunk::check(chunk, line, &self.sum)).ok_or(altered)?;
-        let events = self.events(text.get(..end_start).unwrap_or_default())?;
+        let text = text.get(..end_start).unwrap_or_default();
+        let events = events(text, start, &mut self.last)?;
         if self.last != end.last {
             return Err(Self::error(start + end_start, ParseReason::OutOfOrder));
         }
         self.sum = end.sum;
         self.at = start + end_stop;
         Ok(Some(events))
-    }
-
-    fn events(&mut self, text: &str) -> Result<Vec<Event>, ParseError> {
-        let mut events = Vec::new();
-        let mut texts: Vec<Vec<&str>> = Vec::new();
-        let mut in_text = false;
-        let mut offset = self.at;
-        for line in text.split_inclusive('\n') {
-            let here = offset;
-            offset += line.len();
-            let line = line.strip_suffix('\n').unwrap_or(line);
-            if let Some(line) = line.strip_prefix(INDENT) {
-                match texts.last_mut().filter(|_| in_text) {
-                    Some(run) => run.push(line),
-                    None => texts.push(vec![line]),
-                }
-                in_text = true;
-                continue;
-            }
-            in_text = false;
-            if line.starts_with('@') {
-                let event = entry::read(line, &texts)
-                    .ok_or_else(|| Self::error(here, ParseReason::NotAnEvent))?;
-                if event.seq <= self.last {
-                    return Err(Self::error(here, ParseReason::OutOfOrder));
-                }
-                self.last = event.seq;
-                texts.clear();
-                events.push(event);
-            }
-        }
-        if texts.is_empty() {
-            Ok(events)
-        } else {
-            Err(Self::error(offset, ParseReason::NotAnEvent))
-        }
     }
 }
 
@@ -136,6 +101,42 @@ impl Iterator for Chunks<'_> {
         self.failed = read.is_err();
         read.transpose()
     }
+}
+
+/// The events in the text of a chunk, which begins at this byte of the transcript.
+pub(crate) fn events(
+    text: &str,
+    mut offset: usize,
+    last: &mut Seq,
+) -> Result<Vec<Event>, ParseError> {
+    let mut events = Vec::new();
+    let mut texts: Vec<Vec<&str>> = Vec::new();
+    let mut in_text = false;
+    for line in text.split_inclusive('\n') {
+        let here = offset;
+        offset += line.len();
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        if let Some(line) = line.strip_prefix(INDENT) {
+            match texts.last_mut().filter(|_| in_text) {
+                Some(run) => run.push(line),
+                None => texts.push(vec![line]),
+            }
+            in_text = true;
+            continue;
+        }
+        in_text = false;
+        if line.starts_with('@') {
+            let event = entry::read(line, &texts)
+                .ok_or_else(|| Chunks::error(here, ParseReason::NotAnEvent))?;
+            if event.seq <= *last {
+                return Err(Chunks::error(here, ParseReason::OutOfOrder));
+            }
+            *last = event.seq;
+            texts.clear();
+            events.push(event);
+        }
+    }
+    if texts.is_empty() { Ok(events) } else { Err(Chunks::error(offset, ParseReason::NotAnEvent)) }
 }
 
 /// Every event of a transcript.
@@ -170,12 +171,13 @@ fn end_line(bytes: &[u8]) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunk::Chain;
     use crate::outline::Outline;
 
     /// A transcript of one chunk with these lines in it and a right sum.
     fn transcript(lines: &str, last: u64) -> String {
         let mut text = format!("=== TASK ===\n{FORMAT}\n{lines}");
-        chunk::close(&mut text, Seq(last), &Outline::default(), &ChunkSum::default());
+        Chain::default().close(&mut text, Seq(last), &Outline::default());
         text
     }
 

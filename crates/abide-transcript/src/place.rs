@@ -1,26 +1,27 @@
 //! Where in a session an event belongs: its turn and its task, said or implied.
 
-use abide_model::{Event, Fact, Kind, LaneId, TaskId, TurnNumber};
+use std::collections::{BTreeMap, VecDeque};
+
+use abide_model::{Event, Fact, LaneId, OpenTurns, Seq, TaskId, TurnNumber};
 use serde::{Deserialize, Serialize};
 
 /// The most lanes whose open turn is kept in mind.
-const LANES: usize = 64;
+const LANES: usize = 1024;
+/// The most changes that a rewind can take back.
+const CHANGES: usize = 64;
 
-/// Follows the turns of each lane, as the fold of a session does, in bounded memory.
+/// Follows the turns of each lane, by the rule of the fold of a session, in bounded memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Places {
-    /// The greatest number of a turn so far.
-    #[serde(skip_serializing_if = "is_none")]
-    last: TurnNumber,
-    /// The turn that is open in each lane.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    open: Vec<(Option<LaneId>, TurnNumber)>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_none(turn: &TurnNumber) -> bool {
-    turn.0 == 0
+    #[serde(flatten)]
+    turns: OpenTurns,
+    /// What was open before the first of the changes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    before: BTreeMap<String, TurnNumber>,
+    /// The last changes: since when which turn is open in a lane.
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    changes: VecDeque<(Seq, String, Option<TurnNumber>)>,
 }
 
 /// The turn and the task of an event.
@@ -35,8 +36,8 @@ pub struct Place {
 impl Places {
     /// As they are when so many turns have been.
     #[must_use]
-    pub const fn after(last: TurnNumber) -> Self {
-        Self { last, open: Vec::new() }
+    pub fn after(last_turn: TurnNumber) -> Self {
+        Self { turns: OpenTurns { last_turn, ..OpenTurns::default() }, ..Self::default() }
     }
 
     pub(crate) fn is_default(&self) -> bool {
@@ -50,36 +51,35 @@ impl Places {
 
     /// Passes over an event that a rewind took out of the lineage: its turn's number stays used.
     pub fn pass(&mut self, event: &Event) {
-        if event.kind == Kind::TURN_STARTED
-            && let Ok(Fact::TurnStarted(start)) = event.fact()
-        {
-            self.last = self.last.max(start.turn.or(event.turn).unwrap_or(self.last.next()));
+        if let Ok(fact) = event.fact() {
+            self.turns.apply_dead(&fact);
         }
     }
 
     /// The place of the next event, whose data was read already.
     pub(crate) fn next_of(&mut self, event: &Event, fact: Option<&Fact>) -> Place {
         let named = match fact {
-            Some(Fact::TurnStarted(start)) => Some(start.turn.unwrap_or(self.last.next())),
+            Some(Fact::TurnStarted(start)) => Some(self.turns.number_of(start.turn)),
             Some(Fact::TurnDecided(decision)) => decision.turn,
             Some(Fact::TurnFinished(end)) => end.turn,
             _ => None,
         };
-        let at = self.open.iter().position(|(lane, _)| *lane == event.lane);
-        let open = at.and_then(|at| self.open.get(at)).map(|(_, turn)| *turn);
-        let turn = named.or(event.turn).or(open);
-        if let Some(turn) = turn.filter(|_| event.kind == Kind::TURN_STARTED) {
-            self.last = self.last.max(turn);
-            if let Some(at) = at {
-                self.open.remove(at);
+        let turn = named.or_else(|| self.turns.turn_of(event));
+        match fact {
+            Some(Fact::Rewind(rewind)) if rewind.to < event.seq && rewind.to > Seq::ZERO => {
+                self.go_back(rewind.to, event.seq);
             }
-            if self.open.len() == LANES {
-                self.open.remove(0);
+            Some(fact @ (Fact::TurnStarted(_) | Fact::TurnFinished(_))) => {
+                let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
+                let before = self.turns.open_turns.get(lane).copied();
+                self.turns.apply(event, fact);
+                let open = self.turns.open_turns.get(lane).copied();
+                if open != before {
+                    self.changed(event.seq, lane.to_owned(), open);
+                    self.forget_lanes(event.seq);
+                }
             }
-            self.open.push((event.lane.clone(), turn));
-        }
-        if event.kind == Kind::TURN_FINISHED && turn.is_some() {
-            self.open.retain(|(_, open)| Some(*open) != turn);
+            _ => {}
         }
         let about = match fact {
             Some(Fact::TaskCreated(task)) => Some(&task.task),
@@ -90,13 +90,109 @@ impl Places {
         };
         Place { turn, task: about.or(event.task.as_ref()).cloned() }
     }
+
+    /// What was open behind an event is open again, be that event live or not.
+    fn go_back(&mut self, to: Seq, now: Seq) {
+        let mut open = self.before.clone();
+        for (_, lane, turn) in self.changes.iter().take_while(|(seq, ..)| *seq <= to) {
+            set(&mut open, lane, *turn);
+        }
+        let now_open = std::mem::replace(&mut self.turns.open_turns, open.clone());
+        for lane in now_open.keys().filter(|lane| !open.contains_key(*lane)) {
+            self.changed(now, lane.clone(), None);
+        }
+        for (lane, turn) in open {
+            if now_open.get(&lane) != Some(&turn) {
+                self.changed(now, lane, Some(turn));
+            }
+        }
+    }
+
+    fn changed(&mut self, seq: Seq, lane: String, turn: Option<TurnNumber>) {
+        self.changes.push_back((seq, lane, turn));
+        if self.changes.len() > CHANGES
+            && let Some((_, lane, turn)) = self.changes.pop_front()
+        {
+            set(&mut self.before, &lane, turn);
+        }
+    }
+
+    /// Where there are too many lanes, the one whose turn is the oldest is forgotten.
+    fn forget_lanes(&mut self, now: Seq) {
+        if self.turns.open_turns.len() <= LANES {
+            return;
+        }
+        let oldest = self.turns.open_turns.iter().min_by_key(|(_, turn)| **turn);
+        if let Some(lane) = oldest.map(|(lane, _)| lane.clone()) {
+            self.turns.open_turns.remove(&lane);
+            self.changed(now, lane, None);
+        }
+    }
+}
+
+fn set(open: &mut BTreeMap<String, TurnNumber>, lane: &str, turn: Option<TurnNumber>) {
+    match turn {
+        Some(turn) => open.insert(lane.to_owned(), turn),
+        None => open.remove(lane),
+    };
 }
 
 #[cfg(test)]
 mod tests {
-    use abide_model::{NewEvent, Seq, Timestamp};
+    use abide_model::{NewEvent, SessionState, Timestamp};
+    use proptest::prelude::*;
+    use proptest::sample::select;
 
     use super::*;
+
+    #[test]
+    fn a_turn_ends_only_in_its_own_lane() {
+        let mut places = Places::default();
+        let mut turn = |json: &str| {
+            let event = NewEvent::parse(json).unwrap();
+            places.next(&event.into_event(Seq(1), Timestamp::from_millis(0))).turn
+        };
+        turn(r#"{"kind":"turn.started","data":{}}"#);
+        turn(r#"{"kind":"turn.started","lane":"b","data":{}}"#);
+        turn(r#"{"kind":"turn.finished","data":{"turn":2}}"#);
+        assert_eq!(turn(r#"{"kind":"x.a","lane":"b","data":{}}"#), Some(TurnNumber(2)));
+        assert_eq!(turn(r#"{"kind":"x.a","data":{}}"#), Some(TurnNumber(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_those_of_the_state(events in prop::collection::vec(
+            (select(vec!["turn.started", "turn.finished", "x.a", "session.rewound"]),
+             select(vec!["", r#""lane":"a","#, r#""lane":"b","#]),
+             select(vec!["", r#""turn":1,"#, r#""turn":4,"#]),
+             select(vec!["{}", r#"{"turn":1}"#, r#"{"turn":2}"#, r#"{"turn":3}"#]),
+             0..24_u64),
+            0..24,
+        )) {
+            let mut places = Places::default();
+            let mut states = vec![SessionState::default()];
+            for (seq, (kind, lane, turn, data, to)) in (1_u64..).zip(events) {
+                let rewind = format!(r#"{{"to":{to}}}"#);
+                let data = if kind == "session.rewound" { &rewind } else { data };
+                let line = format!(r#"{{"kind":"{kind}",{lane}{turn}"data":{data}}}"#);
+                let event = NewEvent::parse(&line).unwrap();
+                let event = event.into_event(Seq(seq), Timestamp::from_millis(0));
+                let before = states.last().unwrap().clone();
+                let name = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
+                let open = before.lane(name).and_then(|lane| lane.turn);
+                let place = places.next(&event);
+                if !kind.starts_with("turn.") {
+                    prop_assert_eq!(place.turn, event.turn.or(open));
+                }
+                let mut state = match usize::try_from(to).ok().filter(|to| *to > 0 && kind == "session.rewound").and_then(|to| states.get(to)) {
+                    Some(base) => SessionState::rewound(base.clone(), before),
+                    None => before,
+                };
+                state.apply(&event);
+                states.push(state);
+            }
+        }
+    }
 
     #[test]
     fn an_event_without_a_turn_is_in_the_open_one_of_its_lane() {

@@ -1,9 +1,13 @@
 //! Where a transcript ends: found from its last bytes alone.
 
+use std::ops::Range;
+
 use abide_model::{Seq, Timestamp};
 
-use crate::chunk::{self, ChunkSum, END};
+use crate::chunk::{self, Chain, ChunkEnd, ChunkSum, END};
 use crate::outline::Outline;
+use crate::parser;
+use crate::writer::TranscriptWriter;
 
 /// The end of the last whole chunk of a transcript. What is behind it is cut off before a
 /// [`TranscriptWriter`](crate::TranscriptWriter) goes on there.
@@ -16,7 +20,7 @@ pub struct ResumePoint {
     /// When that was: should the journal have another event of that number, the transcript is to
     /// be written anew.
     pub at: Timestamp,
-    pub(crate) sum: ChunkSum,
+    pub(crate) chain: Chain,
     pub(crate) outline: Outline,
 }
 
@@ -24,43 +28,97 @@ impl ResumePoint {
     /// Finds the end of the last whole chunk in the last bytes of a file. `start` is where in
     /// the file they begin.
     ///
-    /// `None` when they are too few for the last chunk and the line before it, or when that
-    /// chunk is not as it was written: give more of the file. Where the whole file (`start` is 0)
-    /// gives none, the transcript is to be written anew.
+    /// A chunk that is not as it was written is passed over, with what is behind it, for the one
+    /// before it. `None` when no chunk in these bytes will do: they do not reach back to an end
+    /// line with an outline and to the end line before that one. Give more of the file then, or,
+    /// where that is too much to read, write the transcript anew. That is to be done, too, when
+    /// the whole file (`start` is 0) gives none. Without damage the outline, of at most some
+    /// hundred KiB, is in the last four times its bytes or in the chunk before them.
     #[must_use]
     pub fn find(tail: &[u8], start: u64) -> Option<Self> {
-        let (end_start, end_stop) = last_end(tail)?;
-        let before = last_end(tail.get(..end_start)?);
-        if before.is_none() && start > 0 {
-            return None;
-        }
-        let (sum, chunk_start) = match before {
-            Some((line_start, line_stop)) => {
-                let line = std::str::from_utf8(tail.get(line_start..line_stop)?).ok()?;
-                (chunk::named_sum(line.trim_end_matches('\n'))?, line_stop)
+        let ends = end_lines(tail);
+        let mut count = ends.len();
+        while count > 0 {
+            match behind(tail, start, ends.get(..count)?) {
+                Ok(point) => return Some(point),
+                Err(whole) => count = whole.min(count - 1),
             }
-            None => (ChunkSum::default(), 0),
-        };
-        let line = std::str::from_utf8(tail.get(end_start..end_stop)?).ok()?;
-        let end = chunk::check(tail.get(chunk_start..end_stop)?, line.strip_suffix('\n')?, &sum)?;
-        let offset = start.checked_add(u64::try_from(end_stop).ok()?)?;
-        let at = last_time(tail.get(chunk_start..end_start)?)?;
-        Some(Self { offset, last: end.last, at, sum: end.sum, outline: end.outline })
+        }
+        None
     }
 }
 
-/// Where the last whole end line is, its line feed included.
-fn last_end(bytes: &[u8]) -> Option<(usize, usize)> {
-    let mut stop = memchr::memrchr(b'\n', bytes)? + 1;
-    while stop > 0 {
-        let start = memchr::memrchr(b'\n', bytes.get(..stop - 1)?).map_or(0, |at| at + 1);
-        // At the very front of the bytes a line may have begun earlier.
-        if start > 0 && bytes.get(start..stop)?.starts_with(END.as_bytes()) {
-            return Some((start, stop));
-        }
-        stop = start;
+/// The end of the last of these chunks, or else how many of them may do.
+fn behind(tail: &[u8], start: u64, ends: &[Range<usize>]) -> Result<ResumePoint, usize> {
+    let has_outline = |end: &Range<usize>| tail.get(end.clone()).is_some_and(chunk::has_outline);
+    // Where the file begins, nothing has happened yet.
+    let first = match ends.iter().rposition(has_outline) {
+        Some(first) => first,
+        None if start == 0 => 0,
+        None => return Err(0),
+    };
+    let (mut begin, sum) = match first.checked_sub(1).and_then(|before| ends.get(before)) {
+        Some(before) => (before.end, named_sum(tail, before).ok_or(first)?),
+        None if start == 0 => (0, ChunkSum::default()),
+        None => return Err(0),
+    };
+    let mut point = None;
+    let mut chain = Chain { sum, since: 0 };
+    let mut outline = Outline::default();
+    let mut last = Seq::ZERO;
+    for (at, end) in ends.iter().enumerate().skip(first) {
+        let read = Chunk::read(tail, begin, end, &chain.sum).ok_or(at)?;
+        chain.pass(end.end - begin, &read.end);
+        outline = match read.end.outline {
+            Some(outline) => outline,
+            None => {
+                let events = parser::events(read.text, begin, &mut last).map_err(|_| at)?;
+                TranscriptWriter::outline_after(outline, &events)
+            }
+        };
+        last = read.end.last;
+        point = Some((end.end, last, read.at));
+        begin = end.end;
     }
-    None
+    let (stop, last, at) = point.ok_or(0_usize)?;
+    let offset = start.saturating_add(u64::try_from(stop).unwrap_or(u64::MAX));
+    Ok(ResumePoint { offset, last, at, chain, outline })
+}
+
+/// A chunk that is as it was written.
+struct Chunk<'a> {
+    text: &'a str,
+    end: ChunkEnd,
+    at: Timestamp,
+}
+
+impl<'a> Chunk<'a> {
+    fn read(tail: &'a [u8], begin: usize, end: &Range<usize>, before: &ChunkSum) -> Option<Self> {
+        let line = std::str::from_utf8(tail.get(end.clone())?).ok()?.strip_suffix('\n')?;
+        let read = chunk::check(tail.get(begin..end.end)?, line, before)?;
+        let text = std::str::from_utf8(tail.get(begin..end.start)?).ok()?;
+        Some(Self { text, end: read, at: last_time(text.as_bytes())? })
+    }
+}
+
+fn named_sum(tail: &[u8], end: &Range<usize>) -> Option<ChunkSum> {
+    chunk::named_sum(std::str::from_utf8(tail.get(end.clone())?).ok()?.trim_end_matches('\n'))
+}
+
+/// Where the whole end lines are, their line feeds included.
+fn end_lines(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut ends = Vec::new();
+    let mut start = None;
+    for feed in memchr::memchr_iter(b'\n', bytes) {
+        // At the very front of the bytes a line may have begun earlier.
+        if let Some(start) = start
+            && bytes.get(start..feed).is_some_and(|line| line.starts_with(END.as_bytes()))
+        {
+            ends.push(start..feed + 1);
+        }
+        start = Some(feed + 1);
+    }
+    ends
 }
 
 /// The time of the last event in a chunk.

@@ -1,5 +1,6 @@
 //! Whole transcripts: what is written is read back, whatever was recorded.
 
 mod generate;
+mod markdown;
 mod story;
 mod transcript;

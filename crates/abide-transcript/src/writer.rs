@@ -11,7 +11,7 @@ use abide_model::{
     Block, Content, Event, Fact, Kind, KnownBlock, Seq, SessionId, Timestamp, TurnNumber, TurnRole,
 };
 
-use crate::chunk::{self, ChunkSum, FORMAT};
+use crate::chunk::{Chain, ChunkSum, FORMAT};
 use crate::entry::Entry;
 use crate::outline::{Applied, CallOutline, Outline, Role, Section, TurnOutline};
 use crate::resume::ResumePoint;
@@ -39,7 +39,7 @@ const BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct TranscriptWriter {
     last: Seq,
-    sum: ChunkSum,
+    chain: Chain,
     outline: Outline,
     /// The chunk that is being made.
     pending: Vec<Pending>,
@@ -72,7 +72,15 @@ impl TranscriptWriter {
     /// A writer that goes on where a transcript ends.
     #[must_use]
     pub fn resume(point: ResumePoint) -> Self {
-        Self { last: point.last, sum: point.sum, outline: point.outline, ..Self::default() }
+        Self { last: point.last, chain: point.chain, outline: point.outline, ..Self::default() }
+    }
+
+    /// The outline behind these events, which are a chunk of their own.
+    pub(crate) fn outline_after(outline: Outline, events: &[Event]) -> Outline {
+        let mut writer = Self { outline, ..Self::default() };
+        events.iter().for_each(|event| writer.push(event));
+        writer.end_chunk();
+        writer.outline
     }
 
     /// The last event that was taken in.
@@ -136,7 +144,7 @@ impl TranscriptWriter {
             return;
         }
         let mut out = String::with_capacity(self.pending_bytes + 512);
-        if self.sum == ChunkSum::default() {
+        if self.chain.sum == ChunkSum::default() {
             self.task_heading(&mut out);
         } else {
             out.push('\n');
@@ -183,7 +191,7 @@ impl TranscriptWriter {
         }
         self.write_log(&mut out);
         self.outline.end_chunk();
-        self.sum = chunk::close(&mut out, self.last, &self.outline, &self.sum);
+        self.chain.close(&mut out, self.last, &self.outline);
         self.pending_bytes = 0;
         self.ready.push_str(&out);
     }

@@ -64,6 +64,7 @@ fn frozen(path: &Path) -> bool {
     !(name.ends_with(".zst")
         || name.ends_with(".pack")
         || name.contains("/state/")
+        || name.contains("/changed/")
         || name.ends_with("lock"))
 }
 

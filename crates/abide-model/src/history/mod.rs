@@ -2,12 +2,14 @@
 //!
 //! Everything here is derived from events and pure; a store keeps it where it is found fast.
 
+mod open_turns;
 mod overview;
 mod query;
 mod search;
 mod text;
 mod words;
 
+pub use open_turns::OpenTurns;
 pub use overview::{Applied, Overview, rewind_of};
 pub use query::{History, HistoryEntry, HistoryQuery, Match, Touched, TurnEntry};
 pub use search::{Excerpt, Search, SearchError, Term};

@@ -1,14 +1,12 @@
 //! The overview of a session: what a list of sessions shows of it, folded from its events alone,
 //! so that whoever follows a journal keeps it current without the rest of the state.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::fact::{Content, KnownBlock, Message};
 use crate::{
-    Block, Event, Fact, Kind, LaneId, Lineage, Seq, SessionFields, SessionId, SessionStatus,
-    Timestamp, TurnNumber, Usage,
+    Block, Event, Fact, Kind, Lineage, OpenTurns, Seq, SessionFields, SessionId, SessionStatus,
+    Timestamp, Usage,
 };
 
 /// The most characters of a request or a summary.
@@ -38,10 +36,9 @@ pub struct Overview {
     pub request: Option<String>,
     /// Live turns.
     pub turns: u64,
-    /// The greatest number of a turn.
-    pub last_turn: TurnNumber,
-    /// The turn that is open in each lane; the main one is "".
-    pub open_turns: BTreeMap<String, TurnNumber>,
+    /// The turn that is open in each lane.
+    #[serde(flatten)]
+    pub open: OpenTurns,
     /// Live messages.
     pub messages: u64,
     /// Live tool calls.
@@ -95,21 +92,16 @@ impl Overview {
     pub fn rewound(&self, before: &Self) -> Self {
         let mut lineage = before.lineage.clone();
         lineage.extend(self.seq);
+        let open = OpenTurns { last_turn: self.open.last_turn, ..before.open.clone() };
         Self {
             seq: self.seq,
             updated: self.updated,
-            last_turn: self.last_turn,
+            open,
             usage: self.usage.clone(),
             writing: self.writing,
             lineage,
             ..before.clone()
         }
-    }
-
-    /// The turn that an event belongs to: the one it names, or else the one open in its lane.
-    #[must_use]
-    pub fn turn_of(&self, event: &Event) -> Option<TurnNumber> {
-        event.turn.or_else(|| self.open_turns.get(lane(event)).copied())
     }
 
     /// Applies the next event.
@@ -124,7 +116,11 @@ impl Overview {
             }
             return Applied::Done;
         }
-        match event.fact() {
+        let fact = event.fact();
+        if let Ok(fact) = &fact {
+            self.open.apply(event, fact);
+        }
+        match fact {
             Ok(Fact::SessionCreated(fact)) => {
                 if self.id.is_none() {
                     self.id = Some(fact.session);
@@ -139,20 +135,8 @@ impl Overview {
                 self.summary = fact.summary.map(clip).or(self.summary.take());
             }
             Ok(Fact::ToolCall(_)) => self.tool_calls += 1,
-            Ok(Fact::TurnStarted(fact)) => {
-                let number = fact.turn.unwrap_or(self.last_turn.next());
-                self.last_turn = self.last_turn.max(number);
-                self.turns += 1;
-                self.open_turns.insert(lane(event).to_owned(), number);
-            }
-            Ok(Fact::TurnFinished(fact)) => {
-                self.usage.add(&fact.usage.unwrap_or_default());
-                let lane = lane(event);
-                let open = self.open_turns.get(lane).copied();
-                if fact.turn.is_none() || fact.turn == open {
-                    self.open_turns.remove(lane);
-                }
-            }
+            Ok(Fact::TurnStarted(_)) => self.turns += 1,
+            Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
             Ok(Fact::WriterOpened(_)) => self.writing = true,
@@ -168,10 +152,7 @@ impl Overview {
         self.seq = event.seq;
         self.updated = self.updated.max(event.at);
         match event.fact() {
-            Ok(Fact::TurnStarted(fact)) => {
-                let number = fact.turn.unwrap_or(self.last_turn.next());
-                self.last_turn = self.last_turn.max(number);
-            }
+            Ok(fact @ Fact::TurnStarted(_)) => self.open.apply_dead(&fact),
             Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::Usage(fact)) => self.usage.add(&fact.usage),
@@ -194,10 +175,6 @@ pub fn rewind_of(event: &Event) -> Option<(Seq, Seq)> {
         }
         _ => None,
     }
-}
-
-fn lane(event: &Event) -> &str {
-    event.lane.as_ref().map(LaneId::as_str).unwrap_or_default()
 }
 
 fn clip(text: String) -> String {
@@ -277,7 +254,7 @@ mod tests {
         assert_eq!(overview.status, core.status);
         assert_eq!(overview.summary, core.summary);
         assert_eq!(overview.turns, core.turns.total);
-        assert_eq!(overview.last_turn, core.turns.last);
+        assert_eq!(overview.open.last_turn, core.turns.last);
         assert_eq!(overview.messages, core.messages.total);
         assert_eq!(overview.tool_calls, core.calls.tools);
         assert_eq!(overview.usage, core.usage);
@@ -285,6 +262,12 @@ mod tests {
         assert_eq!(overview.lineage, core.lineage);
         assert_eq!(overview.request.as_deref(), Some("do it"));
         assert_eq!(overview.seq, Seq(14));
+        let json = serde_json::to_string(&overview).unwrap();
+        assert!(
+            json.contains(r#""turns":2,"last_turn":3,"open_turns":{"":3},"messages":"#),
+            "{json}"
+        );
+        assert_eq!(serde_json::from_str::<Overview>(&json).unwrap(), overview);
         // Event by event it is the same, until the session goes back.
         let mut step = Overview::default();
         for event in events.iter().take(8) {

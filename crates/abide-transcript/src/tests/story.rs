@@ -19,7 +19,7 @@ fn items(events: &[Event]) -> Vec<Item> {
     items
 }
 
-fn rendered(mut rendering: impl Rendering, events: &[Event]) -> String {
+pub(crate) fn rendered(mut rendering: impl Rendering, events: &[Event]) -> String {
     let mut state = SessionState::default();
     for event in events {
         state.apply(event);

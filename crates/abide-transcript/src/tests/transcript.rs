@@ -74,7 +74,7 @@ fn a_session_reads_like_a_story() {
     @4 2025-11-15T01:20:06.000Z turn.started {"agent":"arbiter","role":"arbiter"}
     @5 2025-11-15T01:20:07.500Z turn.decided {"selected":"coder","reason":"It is a bug."}
     @6 2025-11-15T01:20:09.000Z turn.finished {"status":"done"}
-    @end 6 {"section":"execution","in_turn":true,"created":"2025-11-15T01:20:01.500Z","places":{"last":1}} 71rZOiiEKuiQQo68zALh
+    @end 6 - 3KkcAYN9UpFridfiO1Xw
 
     --- Turn 2: coder ---
     Status: done
@@ -104,7 +104,7 @@ fn a_session_reads_like_a_story() {
     01:20:13 bash cargo test -> failed
     01:20:16 edit src/parser.rs -> no result yet
 
-    @end 13 {"section":"execution","in_turn":true,"created":"2025-11-15T01:20:01.500Z","places":{"last":2},"calls":[{"call":"c2","name":"edit","target":"src/parser.rs","at":"2025-11-15T01:20:16.500Z","turn":2,"shown":true}],"files":["src/parser.rs"]} pR4J7aaCijs2rvbYOtqy
+    @end 13 {"section":"execution","in_turn":true,"created":"2025-11-15T01:20:01.500Z","places":{"last_turn":2,"open_turns":{},"changes":[[4,"",1],[6,"",null],[7,"",2],[13,"",null]]},"calls":[{"call":"c2","name":"edit","target":"src/parser.rs","at":"2025-11-15T01:20:16.500Z","turn":2,"shown":true}],"files":["src/parser.rs"]} p3m-14Xt_lwVjNmpAXBA
 
     --- Outside of turns ---
     @14 2025-11-15T01:20:21.000Z tool.finished {"call":"c2"}
@@ -120,17 +120,17 @@ fn a_session_reads_like_a_story() {
         Fixed.
     @15 2025-11-15T01:20:22.500Z session.status {"status":"completed","summary":<text>}
 
-    @end 15 {"section":"result","created":"2025-11-15T01:20:01.500Z","places":{"last":2},"files":["src/parser.rs"]} xUbfeZ7sy7Ft1JXnsUbh
+    @end 15 - okYECJjvOCEFvfVv0dFc
 
     @16 2025-11-15T01:20:24.000Z writer.closed {}
-    @end 16 {"section":"result","created":"2025-11-15T01:20:01.500Z","places":{"last":2},"files":["src/parser.rs"]} I-X83Qfj6xzcgo_YfLd3
+    @end 16 - rUgmb5L-4vnVPqM4GoTR
 
     === EXECUTION ===
     User:
         Once more.
     @17 2025-11-15T01:20:25.500Z message.added {"role":"user","content":<text>}
 
-    @end 17 {"section":"execution","created":"2025-11-15T01:20:01.500Z","places":{"last":2},"files":["src/parser.rs"]} A49DAdyIin1O97YJ7PRI
+    @end 17 - LzoGTgdl_EJfidmvNl2P
     "#);
 }
 
@@ -219,6 +219,78 @@ fn large_things_stay_in_bounds() {
     let point = ResumePoint::find(tail, start).unwrap();
     assert_eq!((point.last, Some(point)), (Seq(3000), ResumePoint::find(text.as_bytes(), 0)));
     assert_eq!(ResumePoint::find(&tail[290_000..], start + 290_000), None);
+}
+
+/// A session that has much to keep in mind, and then many writers that record one event each.
+fn short_writers(writers: usize) -> Vec<Event> {
+    let mut lines = Vec::new();
+    for at in 0..40 {
+        let path = format!("a/rather/long/path/to/some/file/that/was/written/{at}.rs");
+        lines.push(format!(r#"{{"kind":"file.touched","data":{{"path":"{path}","op":"write"}}}}"#));
+        lines.push(format!(
+            r#"{{"kind":"tool.called","data":{{"call":"call-{at}","name":"edit","arguments":{{"path":"{path}"}}}}}}"#
+        ));
+        lines.push(format!(
+            r#"{{"kind":"turn.started","lane":"l{at}","data":{{"agent":"coder"}}}}"#
+        ));
+    }
+    for at in 0..writers {
+        lines.push(format!(r#"{{"kind":"writer.opened","data":{{"epoch":{at}}}}}"#));
+        lines.push(format!(
+            r#"{{"kind":"tool.called","data":{{"call":"s{at}","name":"bash","arguments":{{"command":"ls"}}}}}}"#
+        ));
+        lines.push(r#"{"kind":"writer.closed","data":{}}"#.to_owned());
+    }
+    session(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn many_short_writers_do_not_make_it_grow() {
+    let events = short_writers(200);
+    let text = write(&events);
+    let journal: usize = events.iter().map(|event| event.to_json().len()).sum();
+    assert!(text.len() < 2 * journal, "{} bytes of a journal of {journal}", text.len());
+    assert_eq!(parse(text.as_bytes()).unwrap(), events);
+    // Each of them goes on from the file's end, of which a little is enough.
+    let mut file = String::new();
+    while file.len() < text.len() {
+        let start = file.len().saturating_sub(100_000);
+        let point = ResumePoint::find(&file.as_bytes()[start..], start as u64);
+        assert_eq!(point.is_some(), !file.is_empty());
+        let mut writer = point.map_or_else(TranscriptWriter::new, TranscriptWriter::resume);
+        for event in &events[usize::try_from(writer.last().0).unwrap()..] {
+            writer.push(event);
+            if let Some(ready) = writer.take_ready() {
+                file.push_str(&ready);
+                break;
+            }
+        }
+    }
+    assert_eq!(file, text);
+}
+
+#[test]
+fn a_chunk_that_is_damaged_is_passed_over_for_the_one_before() {
+    let text = write(&short_writers(40));
+    let ends = ends(&text);
+    let whole = |bytes: &[u8], start: usize| {
+        let point = ResumePoint::find(&bytes[start..], start as u64)?;
+        usize::try_from(point.offset).ok()
+    };
+    for damaged in 1..=20 {
+        let mut bytes = text.clone().into_bytes();
+        let at = ends[ends.len() - 1 - damaged] + 5;
+        bytes[at] ^= 1;
+        let before = ends[ends.len() - 1 - damaged];
+        assert_eq!(whole(&bytes, 0), Some(before));
+        assert!(whole(&bytes, before / 2).is_none_or(|found| found == before));
+        assert_eq!(whole(&bytes, at), None);
+        // Going on there gives what was there.
+        let point = ResumePoint::find(&bytes, 0).unwrap();
+        let mut writer = TranscriptWriter::resume(point);
+        short_writers(40).iter().for_each(|event| writer.push(event));
+        assert_eq!(writer.finish(), text[before..]);
+    }
 }
 
 /// Where the chunks of a transcript end.

@@ -12,7 +12,7 @@ use abide_transcript::{Html, Markdown};
 
 use self::target::Target;
 use crate::error::CommandError;
-use crate::output::{Output, status, warning};
+use crate::output::{status, warning};
 use crate::store::{SessionArg, Surroundings};
 
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
@@ -33,7 +33,7 @@ pub(crate) struct Export {
     /// In which form
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
-    /// Write to this file, which appears when it is whole [default: stdout]
+    /// Write to this file, which appears when it is whole, or into a pipe or device [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl Export {
         let id = self.session.find(&opened, surroundings)?;
         let path = self.output.map(|path| surroundings.absolute(&path));
         let write = match self.format {
-            Format::Bundle => return bundle::run(&opened, id, path),
+            Format::Bundle => return bundle::run(&opened, id, Target::of(path)?),
             Format::Json => json::document,
             Format::Jsonl => json::lines,
             Format::Transcript => page::transcript,
@@ -68,10 +68,7 @@ impl Export {
             Format::Html => |view: &_, to: &mut _| page::rendered(view, Html::new(), to),
         };
         let view = opened.store.view(&SessionRef::Id(id))?;
-        let mut target = match path {
-            None => Target::Stdout(Output::stdout()),
-            Some(path) => Target::file(path)?,
-        };
+        let mut target = Target::of(path)?;
         let notes = write(&view, &mut target)?;
         target.finish()?;
         let mut damaged = false;

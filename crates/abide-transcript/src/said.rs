@@ -1,0 +1,245 @@
+//! What somebody said, as Markdown that does not act.
+
+use std::collections::HashMap;
+
+use crate::visible;
+
+/// What somebody said, as the Markdown that it mostly is, with nothing in it that acts.
+///
+/// A renderer must never see an end of code where this does not. So a fence is written anew,
+/// without indentation, where no list or quotation can end it; every other fence is escaped, and
+/// every tick that does not begin or end code in its own line.
+pub(crate) fn said(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut fence: Option<Fence> = None;
+    let tables = text.split('\n').any(may_rule_a_table);
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        let mut shown = String::new();
+        visible::write(&mut shown, line.strip_suffix('\r').unwrap_or(line));
+        if let Some(open) = &fence {
+            let content = open.content(&shown);
+            if open.is_closed_by(content) {
+                open.write(&mut out);
+                fence = None;
+            } else {
+                out.push_str(content);
+            }
+        } else if let Some((open, info)) = Fence::opened_by(&shown) {
+            open.write(&mut out);
+            out.push_str(info);
+            fence = Some(open);
+        } else {
+            harmless(&mut out, &shown, tables);
+        }
+    }
+    if let Some(open) = fence {
+        out.push('\n');
+        open.write(&mut out);
+    }
+    out
+}
+
+/// A fence that is open.
+struct Fence {
+    tick: char,
+    length: usize,
+    /// How much white space stands before it.
+    indent: usize,
+}
+
+impl Fence {
+    /// The fence that a line opens, and what stands behind it.
+    fn opened_by(line: &str) -> Option<(Self, &str)> {
+        let start = line.trim_start_matches([' ', '\t']);
+        let tick = start.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+        let info = start.trim_start_matches(tick);
+        let (length, indent) = (start.len() - info.len(), line.len() - start.len());
+        let opens = length >= 3 && !(tick == '`' && info.contains('`'));
+        opens.then_some((Self { tick, length, indent }, info))
+    }
+
+    /// A line of its content, without the indentation that the fence had.
+    fn content<'a>(&self, line: &'a str) -> &'a str {
+        let blank = line.bytes().take(self.indent).take_while(|b| matches!(b, b' ' | b'\t'));
+        line.get(blank.count()..).unwrap_or_default()
+    }
+
+    /// Is it closed by this line? Whatever closes it for a renderer does here.
+    fn is_closed_by(&self, content: &str) -> bool {
+        let ticks = content.trim();
+        !content.starts_with("    ")
+            && ticks.len() >= self.length
+            && ticks.chars().all(|c| c == self.tick)
+    }
+
+    fn write(&self, out: &mut String) {
+        out.extend(std::iter::repeat_n(self.tick, self.length));
+    }
+}
+
+/// What lists and quotations begin with, and more.
+const BEFORE_A_BLOCK: &str = " \t>*+-:.)0123456789";
+
+/// Might the line be the one under a table's head?
+fn may_rule_a_table(line: &str) -> bool {
+    let line = line.trim_end();
+    line.contains('-')
+        && line.contains(['|', ':'])
+        && line.chars().all(|c| c == '|' || BEFORE_A_BLOCK.contains(c))
+}
+
+/// Might the line begin the definition of a link or a note? Where its name ends, code counts for
+/// nothing, and it may end lines further down.
+fn may_define(rest: &str) -> bool {
+    let Some(name) = rest.strip_prefix('[') else { return false };
+    let behind = name.find([']', '`', '\\']).and_then(|end| name.get(end..)).unwrap_or_default();
+    !behind.starts_with(']') || behind.starts_with("]:")
+}
+
+/// A line of Markdown without HTML, images, headings, fences and doubtful links.
+///
+/// In a table every `|` ends a cell, in code as well: no code with one is left to be code.
+fn harmless(out: &mut String, line: &str, tables: bool) {
+    let rest = line.trim_start_matches(|c| BEFORE_A_BLOCK.contains(c));
+    let (before, rest) = line.split_at(line.len() - rest.len());
+    // A line under a heading, whatever it is in.
+    let ruled = before.trim_end();
+    match ruled.trim_end_matches('-') {
+        plain if rest.is_empty() && plain.len() < ruled.len() => {
+            out.push_str(plain);
+            out.push('\\');
+            out.push_str(before.get(plain.len()..).unwrap_or_default());
+        }
+        _ => out.push_str(before),
+    }
+    if rest.starts_with(['#', '=', '~']) || may_define(rest) {
+        out.push('\\');
+    }
+    let mut last_run = HashMap::new();
+    for (at, length) in ticks(rest) {
+        last_run.insert(length, at);
+    }
+    let mut at = 0;
+    while let Some(c) = rest.get(at..).and_then(|rest| rest.chars().next()) {
+        let next = at + c.len_utf8();
+        let behind = rest.get(next..).unwrap_or_default();
+        at = match c {
+            // The next one is plain already. Of ticks all are, or they would be fewer.
+            '\\' if behind.starts_with('`') => {
+                let length = behind.len() - behind.trim_start_matches('`').len();
+                out.push_str(&"\\`".repeat(length));
+                next + length
+            }
+            '\\' if behind.starts_with(|c: char| c.is_ascii_punctuation()) => {
+                out.push_str(rest.get(at..=next).unwrap_or_default());
+                next + 1
+            }
+            '`' => {
+                let length = 1 + behind.len() - behind.trim_start_matches('`').len();
+                let start = at + length;
+                let closing = last_run.get(&length).filter(|last| **last > at).and_then(|_| {
+                    let behind = rest.get(start..)?;
+                    ticks(behind).find(|(_, ticks)| *ticks == length).map(|(at, _)| at + start)
+                });
+                let code = closing.and_then(|closing| rest.get(at..closing + length));
+                match code.filter(|code| !(tables && code.contains('|'))) {
+                    Some(code) => {
+                        out.push_str(code);
+                        at + code.len()
+                    }
+                    None => {
+                        out.push_str(&"\\`".repeat(length));
+                        start
+                    }
+                }
+            }
+            '!' if behind.starts_with('[') => {
+                out.push_str("!\\[");
+                next + 1
+            }
+            '<' => {
+                out.push_str("\\<");
+                next
+            }
+            // The end of a definition's name, or a link that is not plain.
+            ']' if behind.starts_with(':')
+                || (behind.starts_with('(') && !is_plain_address(behind)) =>
+            {
+                out.push_str("\\]");
+                next
+            }
+            c => {
+                out.push(c);
+                next
+            }
+        };
+    }
+}
+
+/// The runs of ticks in a line: where each begins, and its length.
+fn ticks(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + line.get(at..)?.find('`')?;
+        let run = line.get(start..)?;
+        let length = run.len() - run.trim_start_matches('`').len();
+        at = start + length;
+        Some((start, length))
+    })
+}
+
+/// Is `(…)` an address that does nothing but lead somewhere?
+fn is_plain_address(link: &str) -> bool {
+    let Some((address, _)) = link.trim_start_matches('(').split_once(')') else {
+        return false;
+    };
+    let web = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+    let rest = web.unwrap_or(address);
+    let allowed = |c: char| {
+        c.is_ascii_alphanumeric() || "-._~/#?=%+,@".contains(c) || (web.is_some() && c == ':')
+    };
+    !rest.is_empty() && rest.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_stays_and_what_acts_does_not() {
+        assert_eq!(
+            said("A *b* `c<d>` [d](https://e.f/g?h=1) - [ ] g_h \\* <i>"),
+            "A *b* `c<d>` [d](https://e.f/g?h=1) - [ ] g_h \\* \\<i>"
+        );
+        assert_eq!(
+            said("# A\n## B\nC\n===\nD\n---\n- e"),
+            "\\# A\n\\## B\nC\n\\===\nD\n\\---\n- e"
+        );
+        assert_eq!(said("![x](https://e.f/p.png)"), "!\\[x](https://e.f/p.png)");
+        assert_eq!(said("[x](javascript:alert(1))"), "[x\\](javascript:alert(1))");
+        assert_eq!(said("[x](java&#115;cript:alert)"), "[x\\](java&#115;cript:alert)");
+        assert_eq!(said("[x][y]\n[y]: javascript:z"), "[x][y]\n\\[y\\]: javascript:z");
+        assert_eq!(said("\\<b> \\\\<b> C:\\d"), "\\<b> \\\\\\<b> C:\\d");
+        assert_eq!(said("a | b\n--|--\n1 | `c`"), "a | b\n--|--\n1 | `c`");
+        assert_eq!(said("`a | b`"), "`a | b`");
+    }
+
+    #[test]
+    fn code_is_left_alone_and_always_ends() {
+        assert_eq!(said("```html\n<b>\n```\n<b>"), "```html\n<b>\n```\n\\<b>");
+        assert_eq!(said("~~~\n<b>\n```"), "~~~\n<b>\n```\n~~~");
+        assert_eq!(said("``` a`b\n<b>"), "\\`\\`\\` a\\`b\n\\<b>");
+        assert_eq!(said("````\n```\n<b>\n````"), "````\n```\n<b>\n````");
+        assert_eq!(said("```\r\n<b>\r\n```\r\n"), "```\n<b>\n```\n");
+        // In a list it would end with the list.
+        assert_eq!(
+            said("- a\n  ```sh\n    b <c>\n  ```\n  <d>"),
+            "- a\n```sh\n  b <c>\n```\n  \\<d>"
+        );
+        assert_eq!(said("> ```\n> <b>"), "> \\`\\`\\`\n> \\<b>");
+        assert_eq!(said("``a`b`` c` <b>"), "``a`b`` c\\` \\<b>");
+    }
+}
