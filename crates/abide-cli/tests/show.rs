@@ -265,6 +265,20 @@ fn the_transcript_gives_every_event_back() {
 }
 
 #[test]
+fn a_turn_that_another_lane_calls_finished_goes_on() {
+    let env = TestEnvironment::new();
+    let lines = [
+        r#"{"kind":"turn.started","data":{"agent":"one"}}"#,
+        r#"{"kind":"turn.started","lane":"b","data":{"agent":"two"}}"#,
+        r#"{"kind":"turn.finished","data":{"turn":2}}"#,
+        r#"{"kind":"message.added","lane":"b","data":{"role":"assistant","content":"Still."}}"#,
+    ];
+    env.record(&[], &lines).success();
+    let shown = env.run(&["show", "--turn", "2"]).success();
+    assert!(shown.stdout().contains("Still."), "{shown:?}");
+}
+
+#[test]
 fn markdown_reads_well() {
     let env = recorded();
     let _filters = filters(&env);
