@@ -137,3 +137,54 @@ fn list(dir: &Path) -> io::Result<Option<Vec<OsString>>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use abide_journal::Disk;
+
+    use super::*;
+
+    const NAME: &str = "2025-11-15T01-20-00-aaaaaa";
+    const OTHER: &str = "2025-11-15T01-20-00-bbbbbb";
+
+    fn marked(layout: &StoreLayout, name: &str) {
+        let storage: Arc<dyn Storage> = Arc::new(Disk);
+        let mut mark = ChangedMark::new(&storage, layout, Path::new(name));
+        mark.before();
+        mark.after();
+    }
+
+    /// A follower may be killed at any place between the two.
+    #[test]
+    fn what_was_taken_is_named_again_until_it_is_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = StoreLayout { root: dir.path().to_owned() };
+        assert!(Taken::next(&layout).unwrap().is_none());
+        marked(&layout, NAME);
+        drop(Taken::next(&layout).unwrap());
+        marked(&layout, OTHER);
+        let again = Taken::next(&layout).unwrap().unwrap();
+        assert_eq!((again.names(), again.left_over), (vec![NAME.to_owned()], true));
+        // Named once more while it is followed: into the directory that was moved aside.
+        std::fs::write(layout.changed_taken().join(OTHER), b"").unwrap();
+        again.done().unwrap();
+        let late = Taken::next(&layout).unwrap().unwrap();
+        assert_eq!((late.names(), late.left_over), (vec![OTHER.to_owned()], true));
+        late.done().unwrap();
+        let rest = Taken::next(&layout).unwrap().unwrap();
+        assert_eq!((rest.names(), rest.left_over), (vec![OTHER.to_owned()], false));
+        rest.done().unwrap();
+        assert!(Taken::next(&layout).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_mark_that_cannot_be_made_takes_the_stamp_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = StoreLayout { root: dir.path().to_owned() };
+        std::fs::write(layout.changed(), b"a file").unwrap();
+        std::fs::write(layout.index_stamp(), b"{}").unwrap();
+        std::fs::write(layout.index_lock(), b"").unwrap();
+        marked(&layout, NAME);
+        assert!(!layout.index_stamp().exists() && layout.index_lock().exists());
+    }
+}
