@@ -71,9 +71,17 @@ impl Index {
         // Larger pieces are sorted in memory before they are merged on disk.
         connection
             .execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?1)", [64 << 20])?;
+        // While it is made, pieces are not merged; that comes with use, a little at a time.
+        connection.execute("INSERT INTO texts (texts, rank) VALUES ('automerge', 0)", [])?;
         connection.pragma_update(None, "application_id", APPLICATION)?;
         connection.pragma_update(None, "user_version", VERSION)?;
         Ok(Self { connection })
+    }
+
+    /// It is made: from here on pieces are merged as they come.
+    pub fn finish(&self) -> Result<(), IndexError> {
+        self.connection.execute("INSERT INTO texts (texts, rank) VALUES ('automerge', 4)", [])?;
+        Ok(())
     }
 
     /// Brings what is in the log into the file, synced; as much of it as others who read at this

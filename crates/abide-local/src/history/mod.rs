@@ -286,6 +286,7 @@ impl LocalStore {
         remove(&stamp).map_err(unwritable(&stamp))?;
         let mut index = Index::create(&new.path)?;
         self.follow_all(&mut index, notes)?;
+        index.finish()?;
         drop(index);
         // From here on it has a log, which ends up empty.
         Index::open(&new.path)?.settle()?;
