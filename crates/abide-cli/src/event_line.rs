@@ -93,8 +93,7 @@ fn said(fact: &Fact) -> Option<String> {
             format!("{} {} {reason}", change.task, status.trim_matches('"'))
         }
         Fact::FileTouched(touch) => {
-            let op = serde_json::to_string(&touch.op).unwrap_or_default();
-            format!("{} {}", op.trim_matches('"'), touch.path)
+            format!("{} {}", touch.op.as_str(), touch.path)
         }
         Fact::Artifact(artifact) => {
             let ok = if artifact.ok { "ok" } else { "failed" };

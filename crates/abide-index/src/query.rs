@@ -142,7 +142,7 @@ impl Index {
             .connection
             .prepare_cached("SELECT name, id, overview, files FROM sessions WHERE row = ?1")?;
         let mut known = self.connection.prepare_cached("SELECT 1 FROM sessions WHERE row = ?1")?;
-        for (row, mut found) in ranked {
+        for (row, found) in ranked {
             if answer.sessions.len() >= limit {
                 // A session that was forgotten has left its words behind.
                 answer.more += u64::from(known.exists([row])?);
@@ -150,8 +150,7 @@ impl Index {
             }
             let session = find.query_row([row], |row| Ok(self.session(row))).optional()?;
             if let Some(mut session) = session.transpose()?.flatten() {
-                found.hits.sort_by(|(a, a_seq), (b, b_seq)| a.total_cmp(b).then(b_seq.cmp(a_seq)));
-                session.hits = found.hits.iter().take(HITS).map(|(_, seq)| *seq).collect();
+                session.hits = found.hits.iter().map(|(_, seq)| *seq).collect();
                 session.hit_count = found.count;
                 answer.sessions.push(session);
             }
@@ -201,7 +200,7 @@ impl Index {
             let entry = found.entry(session).or_default();
             entry.count += 1;
             entry.best = entry.best.min(score);
-            // The best few, kept as they come.
+            // The best few, kept as they come: the newest first, so that it stands first among equals.
             let at = entry.hits.partition_point(|(other, _)| *other <= score);
             if at < HITS {
                 entry.hits.insert(at, (score, Seq(seq)));

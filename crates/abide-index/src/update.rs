@@ -212,22 +212,13 @@ impl<'a> Update<'a> {
             .execute(params![
                 path,
                 session,
-                op_name(op),
+                op.as_str(),
                 number(change.count),
                 number(change.seq.0),
                 change.turn.map(|turn| number(turn.0)),
                 change.at.as_millis()
             ])?;
         Ok(())
-    }
-}
-
-pub(crate) const fn op_name(op: FileOp) -> &'static str {
-    match op {
-        FileOp::Read => "read",
-        FileOp::Write => "write",
-        FileOp::Delete => "delete",
-        FileOp::Rename => "rename",
     }
 }
 

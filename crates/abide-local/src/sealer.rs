@@ -1,4 +1,4 @@
-//! Upkeep: segments that are no longer written are compressed, in the writer's idle time.
+//! Sealing: segments that are no longer written are compressed, in the writer's idle time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl Sealer {
     }
 }
 
-/// Upkeep can wait: the writer and the agent go first.
+/// Sealing can wait: the writer and the agent go first.
 fn give_way() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);

@@ -591,6 +591,12 @@ impl LocalStore {
         })
     }
 
+    /// Has no writer this session open?
+    pub(crate) fn at_rest(&self, layout: &SessionLayout) -> Result<bool, StoreError> {
+        let lock = self.storage().lock(&layout.lock(), LockMode::Shared);
+        Ok(lock.map_err(storage_error("lock", &layout.lock()))?.is_some())
+    }
+
     fn scribe(&self, session: SessionId, layout: &SessionLayout) -> Option<Scribe> {
         let desk = self.desk(session, layout);
         (self.options.upkeep == Upkeep::Beside).then(|| Scribe::new(desk))
@@ -606,11 +612,7 @@ impl LocalStore {
         let layout = self.layout_of(session)?;
         let Some(mut transcript) = self.desk(session, &layout).transcript() else { return Ok(()) };
         // Beside a writer only what is acknowledged; otherwise all that can be read.
-        let at_rest = self.storage().lock(&layout.lock(), LockMode::Shared);
-        let until = match at_rest.map_err(storage_error("lock", &layout.lock()))? {
-            Some(_) => Until::End,
-            None => Until::Acknowledged,
-        };
+        let until = if self.at_rest(&layout)? { Until::End } else { Until::Acknowledged };
         transcript.update(until, &|_| true).map_err(store_error)
     }
 

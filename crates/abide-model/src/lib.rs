@@ -51,7 +51,7 @@ pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId,
 pub use input::{InputError, Limits};
 pub use kind::Kind;
 pub use lineage::Lineage;
-pub use payload::{Leaf, LeafEncoding, Leaves, Payload};
+pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
 pub use session_ref::SessionRef;
 pub use state::{
     CallState, CheckpointState, Core, Digest, FOLD_VERSION, FileState, LaneState, PageError,

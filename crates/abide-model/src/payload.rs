@@ -317,8 +317,9 @@ fn look(text: &str, threshold: usize) -> Leaves {
     found
 }
 
-/// The byte after the closing quote of the string that opens at `start`.
-fn string_end(bytes: &[u8], start: usize) -> usize {
+/// The byte after the closing quote of the JSON string that opens at `start`, or the end.
+#[must_use]
+pub fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(rest) = bytes.get(at..) {
         match memchr::memchr2(b'"', b'\\', rest) {

@@ -12,7 +12,9 @@
 
 use std::fmt::Write;
 
-use abide_model::{Event, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber};
+use abide_model::{
+    Event, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber, string_end,
+};
 
 use crate::dialect::Dialect;
 use crate::visible;
@@ -210,19 +212,6 @@ fn put_texts(marked: &str, texts: &[Vec<&str>]) -> Option<String> {
     }
     data.push_str(marked.get(done..)?);
     texts.next().is_none().then_some(data)
-}
-
-/// The byte after the closing quote of the string that opens at `start`, or the end.
-fn string_end(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while let Some(rest) = bytes.get(at..) {
-        match memchr::memchr2(b'"', b'\\', rest) {
-            Some(found) if rest.get(found) == Some(&b'"') => return at + found + 1,
-            Some(found) => at += found + 2,
-            None => break,
-        }
-    }
-    bytes.len()
 }
 
 #[cfg(test)]

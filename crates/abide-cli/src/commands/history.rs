@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use abide::{
-    HistoryEntry, HistoryQuery, Match, Search, SessionStatus, Store, Timestamp, Touched, Usage,
-};
+use abide::{HistoryEntry, HistoryQuery, Match, Search, SessionStatus, Timestamp, Touched, Usage};
 use abide_transcript::escape;
 use serde::Serialize;
 
@@ -84,7 +82,7 @@ impl History {
             since: self.since.map(|since| since.first(now)),
             until: self.until.map(|until| until.last(now)),
         };
-        let found = ask(&opened.store, &query)?;
+        let found = opened.store.history(&query)?;
         let mut out = Output::stdout();
         if self.json {
             let rows: Vec<Row<'_>> = found.entries.iter().map(Row::of).collect();
@@ -105,10 +103,6 @@ impl History {
         }
         Ok(())
     }
-}
-
-fn ask(store: &Store, query: &HistoryQuery) -> Result<abide::History, CommandError> {
-    Ok(store.history(query)?)
 }
 
 fn nothing(query: &HistoryQuery, place: &str) -> String {
@@ -209,13 +203,12 @@ fn place(place: &Match) -> String {
 }
 
 fn touched(file: &Touched) -> String {
-    let op = serde_json::to_value(file.op).unwrap_or_default();
     let times = if file.count > 1 { format!(" × {}", file.count) } else { String::new() };
     let turn = file.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
     let agent = file.agent.as_ref().map(|agent| format!(" ({})", escape::text(agent)));
     format!(
         "{} {}{times}{turn}{}",
-        op.as_str().unwrap_or_default(),
+        file.op.as_str(),
         escape::text(&file.path),
         agent.unwrap_or_default()
     )

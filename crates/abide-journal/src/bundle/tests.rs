@@ -1,3 +1,5 @@
+//! Bundles whole, cut, altered, hostile.
+
 use std::io::Write;
 
 use abide_model::{Kind, Leaf, NewEvent, ObjectHash, Payload, Seq, SessionId, Timestamp};

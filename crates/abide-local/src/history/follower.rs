@@ -26,6 +26,14 @@ struct Place {
     sum: String,
 }
 
+impl Place {
+    /// As the index keeps it.
+    fn written((segment, offset, sum): (u64, u64, Sum)) -> String {
+        let sum = String::from_utf8_lossy(sum.as_ascii()).into_owned();
+        serde_json::to_string(&Self { segment, offset, sum }).unwrap_or_default()
+    }
+}
+
 /// What a session's journal has, against what the index has of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stand {
@@ -242,7 +250,7 @@ fn read(
         return Ok(reading.events);
     }
     if let Some(place) = reading.place {
-        let _ = give(Piece::Delta(Box::new(reading.delta), place));
+        let _ = give(Piece::Delta(Box::new(reading.delta), Place::written(place)));
     } else if stand == Stand::Other && reading.events == 0 {
         let _ = give(Piece::Gone(work.name.clone()));
     }
@@ -253,8 +261,8 @@ fn read(
 struct Reading<'a> {
     reader: &'a LocalReader,
     delta: Delta,
-    /// How far `delta` goes, where it has anything.
-    place: Option<String>,
+    /// How far `delta` goes, where it has anything: segment, offset and the sum of the last line.
+    place: Option<(u64, u64, Sum)>,
     events: u64,
     /// It is read from its beginning.
     whole: bool,
@@ -312,9 +320,9 @@ impl Reading<'_> {
             {
                 *passed = Some(self.delta.overview().clone());
             }
-            let here = place_of(segment, end, line.sum);
+            let here = (segment, end, line.sum);
             if self.delta.bytes() >= PIECE_BYTES {
-                let piece = Piece::Delta(Box::new(self.delta.split()), here);
+                let piece = Piece::Delta(Box::new(self.delta.split()), Place::written(here));
                 self.place = None;
                 let given = give(piece);
                 if given.is_break() {
@@ -360,11 +368,6 @@ fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, Jour
         ControlFlow::Continue(())
     })?;
     Ok(rewinds)
-}
-
-fn place_of(segment: u64, offset: u64, sum: Sum) -> String {
-    let sum = String::from_utf8_lossy(sum.as_ascii()).into_owned();
-    serde_json::to_string(&Place { segment, offset, sum }).unwrap_or_default()
 }
 
 /// Compares the journal with what the index has, without reading more than the end of it.

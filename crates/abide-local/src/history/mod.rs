@@ -132,8 +132,7 @@ impl Sessions for LocalStore {
     }
 
     fn is_at_rest(&self, name: &str) -> bool {
-        let lock = self.layout().session(name).lock();
-        self.storage().lock(&lock, LockMode::Shared).is_ok_and(|lock| lock.is_some())
+        self.at_rest(&self.layout().session(name)).unwrap_or(false)
     }
 }
 

@@ -53,6 +53,12 @@ impl Fixture {
         block_on(self.store.write(self.id, Duration::from_secs(5))).unwrap()
     }
 
+    fn hello(&self, writer: &dyn SessionWriter) {
+        let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
+        let hello = vec![NewEvent::parse(hello).unwrap()];
+        writer.append(hello, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    }
+
     fn turn(&self, writer: &dyn SessionWriter, text: &str) {
         let text = serde_json::to_string(text).unwrap();
         let lines = [
@@ -111,9 +117,7 @@ fn lost_torn_or_damaged_it_is_written_again() {
 fn without_turns_it_is_there_when_the_writer_closes() {
     let fixture = Fixture::new();
     let writer = fixture.writer();
-    let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
-    let hello = vec![NewEvent::parse(hello).unwrap()];
-    writer.append(hello, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    fixture.hello(&*writer);
     block_on(writer.close()).unwrap();
     drop(writer);
     assert_eq!(fixture.written(), fixture.recorded());
@@ -174,9 +178,7 @@ fn a_writer_that_ends_does_not_write_a_long_transcript_whole() {
     assert!(!fixture.path().exists(), "a writer that wrote nothing has nothing to tell");
     // No turn ends, so that all of it is left to the end.
     let writer = fixture.writer();
-    let hello = r#"{"kind":"message.added","data":{"role":"user","content":"hello"}}"#;
-    let hello = vec![NewEvent::parse(hello).unwrap()];
-    writer.append(hello, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    fixture.hello(&*writer);
     block_on(writer.close()).unwrap();
     drop(writer);
     let recorded = fixture.recorded();

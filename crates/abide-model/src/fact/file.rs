@@ -18,6 +18,19 @@ pub enum FileOp {
     Rename,
 }
 
+impl FileOp {
+    /// The name under which it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Delete => "delete",
+            Self::Rename => "rename",
+        }
+    }
+}
+
 /// `file.touched`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FileTouch {
