@@ -178,13 +178,13 @@ fn last_byte_is_line_break(segment: &abide_journal::Segment) -> Result<bool, Jou
     Ok(byte == [b'\n'])
 }
 
-/// Where a valid rewind goes back to.
+/// Where a valid rewind goes back to. None for one that leaves no event out: files alone went back.
 pub(crate) fn rewind_target(event: &Event) -> Option<Seq> {
     if event.kind != Kind::SESSION_REWOUND {
         return None;
     }
     match event.fact() {
-        Ok(Fact::Rewind(rewind)) if rewind.to > Seq::ZERO && rewind.to < event.seq => {
+        Ok(Fact::Rewind(rewind)) if rewind.to > Seq::ZERO && rewind.to.next() < event.seq => {
             Some(rewind.to)
         }
         _ => None,

@@ -50,6 +50,8 @@ vocabulary! {
     FILE_TOUCHED = "file.touched",
     ARTIFACT_RECORDED = "artifact.recorded",
     CHECKPOINT_CREATED = "checkpoint.created",
+    CHECKPOINT_THINNED = "checkpoint.thinned",
+    FILES_RESTORED = "files.restored",
     CONTEXT_COMPACTED = "context.compacted",
     CONTEXT_RESTORED = "context.restored",
     USAGE_RECORDED = "usage.recorded",

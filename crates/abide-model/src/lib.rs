@@ -25,6 +25,7 @@ mod id;
 mod input;
 mod kind;
 mod lineage;
+mod object;
 mod payload;
 mod session_ref;
 mod state;
@@ -36,11 +37,12 @@ pub use anomaly::Anomaly;
 pub use event::{Event, NewEvent};
 pub use fact::{
     ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction, Content,
-    ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch, GitState,
-    KnownBlock, LimitObservation, LogRecord, Manifest, Message, ModelConfiguration, Parent,
-    ParentReason, Recovery, ResourceSample, Rewind, SessionCreated, SessionFields, SessionStatus,
-    Source, StatusChange, TaskChange, TaskCreated, TaskStatus, TaskStatusChange, ToolCall,
-    ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WriterOpened,
+    ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
+    FilesRestored, GitState, KnownBlock, LimitObservation, LogRecord, Manifest, Message,
+    ModelConfiguration, Parent, ParentReason, Recovery, ResourceSample, Rewind, SessionCreated,
+    SessionFields, SessionStatus, Source, StatusChange, TaskChange, TaskCreated, TaskStatus,
+    TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage,
+    UsageRecord, WorkspaceCounts, WriterOpened,
 };
 pub use history::{
     Applied, Excerpt, History, HistoryEntry, HistoryQuery, Match, OpenTurns, Overview, Search,
@@ -51,6 +53,7 @@ pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId,
 pub use input::{InputError, Limits};
 pub use kind::Kind;
 pub use lineage::Lineage;
+pub use object::{EachObject, NewObject, ObjectBatch, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
 pub use session_ref::SessionRef;
 pub use state::{

@@ -14,7 +14,7 @@ mod tool;
 mod turn;
 mod usage;
 
-pub use checkpoint::{Checkpoint, Manifest, Rewind};
+pub use checkpoint::{Checkpoint, FilesRestored, Manifest, Rewind, Thinning, WorkspaceCounts};
 pub use context::{Compaction, ContextRestored};
 pub use environment::{
     DependencyResolution, Erasure, GitState, LogRecord, Recovery, ResourceSample,
@@ -116,7 +116,11 @@ facts! {
     /// Something was built or tested.
     Artifact(Artifact) = ARTIFACT_RECORDED,
     /// A checkpoint.
-    Checkpoint(Checkpoint) = CHECKPOINT_CREATED,
+    Checkpoint(Box<Checkpoint>) = CHECKPOINT_CREATED,
+    /// Checkpoints that retention let go.
+    Thinning(Thinning) = CHECKPOINT_THINNED,
+    /// The files of a rewind are back.
+    FilesRestored(FilesRestored) = FILES_RESTORED,
     /// A prefix of the context gave way to a summary.
     Compaction(Compaction) = CONTEXT_COMPACTED,
     /// A compaction was taken back.
@@ -171,6 +175,8 @@ new_events! {
     FileTouch => FILE_TOUCHED,
     Artifact => ARTIFACT_RECORDED,
     Checkpoint => CHECKPOINT_CREATED,
+    Thinning => CHECKPOINT_THINNED,
+    FilesRestored => FILES_RESTORED,
     Compaction => CONTEXT_COMPACTED,
     ContextRestored => CONTEXT_RESTORED,
     UsageRecord => USAGE_RECORDED,

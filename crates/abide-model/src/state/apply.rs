@@ -8,8 +8,8 @@ use super::{
 };
 use super::{hashed_key, usage_keys};
 use crate::fact::{
-    ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, GitState,
-    ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
+    ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, FilesRestored,
+    GitState, Rewind, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
 };
 use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, TurnNumber};
 
@@ -49,7 +49,9 @@ impl SessionState {
             self.remember(key, event);
         }
         match event.fact() {
-            Ok(Fact::Rewind(_)) => self.core.rewinds += 1,
+            Ok(Fact::Rewind(fact)) => self.count_rewind(event, &fact),
+            Ok(Fact::FilesRestored(fact)) => self.files_restored(&fact),
+            Ok(Fact::Thinning(fact)) => self.core.checkpoints.thin(&fact.checkpoints),
             Ok(Fact::WriterOpened(fact)) => {
                 self.core.epoch = self.core.epoch.max(fact.epoch);
                 self.core.writing = true;
@@ -102,7 +104,7 @@ impl SessionState {
                 self.core.summary = fact.summary.map(clip).or(self.core.summary.take());
             }
             Fact::Rewind(fact) => {
-                self.core.rewinds += 1;
+                self.count_rewind(event, &fact);
                 return (fact.to >= event.seq || fact.to.0 == 0)
                     .then_some(Anomaly::UnknownPosition);
             }
@@ -134,7 +136,9 @@ impl SessionState {
                 self.core.artifacts.1 += u64::from(!fact.ok);
                 self.artifacts.set(&fact.name, Some(event.seq));
             }
-            Fact::Checkpoint(fact) => return self.checkpoint(event, fact),
+            Fact::Checkpoint(fact) => return self.checkpoint(event, *fact),
+            Fact::Thinning(fact) => self.core.checkpoints.thin(&fact.checkpoints),
+            Fact::FilesRestored(fact) => self.files_restored(&fact),
             Fact::Compaction(fact) => return self.compacted(event, &fact),
             Fact::ContextRestored(fact) => return self.context_restored(event, &fact),
             Fact::Usage(fact) => self.used(event, fact.model.as_deref(), &fact.usage),
@@ -351,11 +355,28 @@ impl SessionState {
         let state = CheckpointState {
             seq: event.seq,
             at: event.at,
+            id: fact.id.map(clip),
             label: fact.label.map(clip),
+            trigger: clip(fact.trigger),
+            pinned: fact.pinned,
             snapshot: fact.snapshot,
         };
         self.checkpoints.set(&number.to_string(), Some(state));
         (number <= last).then_some(Anomaly::DuplicateCheckpoint)
+    }
+
+    fn count_rewind(&mut self, event: &Event, fact: &Rewind) {
+        self.core.rewinds += 1;
+        self.core.last_rewind = Some(event.seq);
+        if fact.files {
+            self.core.restoring = Some(event.seq);
+        }
+    }
+
+    fn files_restored(&mut self, fact: &FilesRestored) {
+        if self.core.restoring == Some(fact.rewind) {
+            self.core.restoring = None;
+        }
     }
 
     fn compacted(&mut self, event: &Event, fact: &Compaction) -> Option<Anomaly> {

@@ -82,6 +82,32 @@ pub struct Checkpoints {
     pub total: u64,
     /// The newest live one.
     pub newest: Option<u64>,
+    /// Those that retention let go, first and last of each range; never reverts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thinned: Vec<(u64, u64)>,
+}
+
+impl Checkpoints {
+    /// Did retention let this one go?
+    #[must_use]
+    pub fn is_thinned(&self, number: u64) -> bool {
+        let after = self.thinned.partition_point(|(first, _)| *first <= number);
+        let range = after.checked_sub(1).and_then(|at| self.thinned.get(at));
+        range.is_some_and(|(_, last)| number <= *last)
+    }
+
+    /// Takes in that these were let go.
+    pub(super) fn thin(&mut self, numbers: &[u64]) {
+        self.thinned.extend(numbers.iter().map(|number| (*number, *number)));
+        self.thinned.sort_unstable();
+        self.thinned.dedup_by(|later, earlier| {
+            let joins = later.0 <= earlier.1.saturating_add(1);
+            if joins {
+                earlier.1 = earlier.1.max(later.1);
+            }
+            joins
+        });
+    }
 }
 
 /// Recovery and what is odd.
@@ -168,4 +194,8 @@ pub struct Core {
     pub health: Health,
     /// Rewinds; never reverts.
     pub rewinds: u64,
+    /// The newest rewind; never reverts.
+    pub last_rewind: Option<Seq>,
+    /// A rewind whose files may be half-way; never reverts.
+    pub restoring: Option<Seq>,
 }

@@ -82,9 +82,18 @@ pub struct CheckpointState {
     pub seq: Seq,
     /// When it was made.
     pub at: Timestamp,
+    /// Its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// What brought it about.
+    #[serde(default)]
+    pub trigger: String,
+    /// Stays when checkpoints are thinned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
     /// Its workspace snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<ObjectHash>,

@@ -24,7 +24,7 @@ use entry::UsageEntry;
 use table::TableRoot;
 
 /// The version of the fold. A snapshot of another version is rebuilt, never called damage.
-pub const FOLD_VERSION: u32 = 1;
+pub const FOLD_VERSION: u32 = 2;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;
@@ -361,11 +361,14 @@ impl SessionState {
         state.core.writing = core.writing;
         state.core.turns.last = core.turns.last;
         state.core.checkpoints.last = core.checkpoints.last;
+        state.core.checkpoints.thinned = core.checkpoints.thinned;
         state.core.usage = core.usage;
         state.core.health.recoveries = core.health.recoveries;
         state.core.health.requires_validation = core.health.requires_validation;
         state.core.health.erased = core.health.erased;
         state.core.rewinds = core.rewinds;
+        state.core.last_rewind = core.last_rewind;
+        state.core.restoring = core.restoring;
         state.usage = before.usage;
         state.keys = before.keys;
         state
