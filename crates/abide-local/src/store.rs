@@ -86,7 +86,8 @@ impl LocalStore {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
         let config = Config::read(&*options.storage, &layout.config())?;
-        let packs = Arc::new(Packs::new(options.storage.clone(), layout.objects()));
+        let packs = Packs::new(options.storage.clone(), layout.objects());
+        let packs = Arc::new(packs.with_compression(config.objects.compression()));
         Ok(Self { layout, options, config, packs, found: Mutex::default() })
     }
 
