@@ -10,8 +10,8 @@ use abide_journal::{
     Storage, Watermark, read_full, write_full,
 };
 use abide_model::{
-    History, HistoryQuery, Kind, NewEvent, NewSession, Payload, Pending, ReadNote, Recovery,
-    SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
+    History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
+    Recovery, SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
     SessionWriter, Store, StoreError, WriterHolder,
 };
 
@@ -697,5 +697,9 @@ impl Store for LocalStore {
 
     fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
         Box::pin(async move { Ok(Arc::new(self.reader(session)?) as Arc<dyn SessionReader>) })
+    }
+
+    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
+        Box::pin(async move { Ok(Arc::new(LocalStore::objects(self)?) as Arc<dyn Objects>) })
     }
 }
