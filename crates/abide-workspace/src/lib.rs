@@ -5,9 +5,11 @@
 //! snapshots share what they have in common, and what did not change is neither read nor stored.
 
 mod chunks;
+mod reach;
 mod snapshot;
 mod tree;
 
 pub use chunks::Chunks;
+pub use reach::{Reach, ReachError, ReadObject};
 pub use snapshot::{Omission, OmissionReason, Snapshot};
 pub use tree::{Entry, EntryKind, Tree, TreeError};
