@@ -27,6 +27,7 @@ mod kind;
 mod lineage;
 mod object;
 mod payload;
+mod retention;
 mod session_ref;
 mod state;
 mod store;
@@ -55,6 +56,10 @@ pub use kind::Kind;
 pub use lineage::Lineage;
 pub use object::{EachObject, NewObject, ObjectBatch, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
+pub use retention::{
+    ByteSize, CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionPlan, SessionFacts,
+    Span, plan_retention, plan_thinning,
+};
 pub use session_ref::SessionRef;
 pub use state::{
     CallState, CheckpointState, Core, Digest, FOLD_VERSION, FileState, LaneState, PageError,

@@ -6,10 +6,12 @@
 
 mod chunks;
 mod memory;
+mod reach;
 mod snapshot;
 mod tree;
 
 pub use chunks::Chunks;
 pub use memory::MemoryObjects;
+pub use reach::{Reach, ReachError, ReadObject};
 pub use snapshot::{Omission, OmissionReason, Snapshot};
 pub use tree::{Entry, EntryKind, Tree, TreeError};

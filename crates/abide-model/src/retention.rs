@@ -1,0 +1,567 @@
+//! Retention: which sessions and which checkpoints go. Pure: facts in, a plan out.
+//!
+//! What stays is decided first, and nothing overrules it: a session in use, the newest
+//! `min_keep`, then those that failed or were interrupted, and the parents of what stays. Among the
+//! rest the limits take the oldest first: `max_size`, `max_count`, `max_age`.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{SessionId, SessionStatus, Timestamp};
+
+const SECOND: i64 = 1000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const WEEK: i64 = 7 * DAY;
+
+/// A length of time that a setting names: `30d`, `12h`, `90m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Span(i64);
+
+impl Span {
+    /// So many milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// In milliseconds.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no length of time; write it as 30d, 12h or 90m");
+        let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
+        let unit = match unit {
+            "s" => SECOND,
+            "m" => MINUTE,
+            "h" => HOUR,
+            "d" => DAY,
+            "w" => WEEK,
+            _ => return Err(wrong()),
+        };
+        let millis = i64::try_from(number).ok().and_then(|number| number.checked_mul(unit));
+        millis.filter(|millis| *millis > 0).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")];
+        match units.iter().find(|(unit, _)| self.0 % unit == 0) {
+            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
+            None => write!(f, "{}s", self.0 / SECOND),
+        }
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Span> for String {
+    fn from(span: Span) -> Self {
+        span.to_string()
+    }
+}
+
+/// A number of bytes that a setting names: `500MB`, `2GiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ByteSize(pub u64);
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no size; write it as 500MB, 10GB or 2GiB");
+        let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
+        let unit = match unit.to_ascii_lowercase().as_str() {
+            "b" => 1,
+            "kb" => 1000,
+            "mb" => 1000 * 1000,
+            "gb" => 1000 * 1000 * 1000,
+            "tb" => 1000 * 1000 * 1000 * 1000,
+            "kib" => 1 << 10,
+            "mib" => 1 << 20,
+            "gib" => 1 << 30,
+            "tib" => 1 << 40,
+            _ => return Err(wrong()),
+        };
+        number.checked_mul(unit).filter(|bytes| *bytes > 0).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] =
+            [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+        match UNITS.iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => {
+                let tenths = self.0 / (unit / 10);
+                write!(f, "{}.{} {name}", tenths / 10, tenths % 10)
+            }
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
+impl TryFrom<String> for ByteSize {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<ByteSize> for String {
+    fn from(size: ByteSize) -> Self {
+        format!("{}B", size.0)
+    }
+}
+
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    Some((number.parse().ok()?, unit.trim()))
+}
+
+/// `[retention]`: what is let go. Without a limit nothing is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Sessions that were not used for so long go.
+    pub max_age: Option<Span>,
+    /// At most so many sessions stay.
+    pub max_count: Option<u64>,
+    /// Sessions go until the rest take at most so much.
+    pub max_size: Option<ByteSize>,
+    /// Sessions that failed or were interrupted stay.
+    pub keep_failed: bool,
+    /// So many of the newest stay, whatever the limits say.
+    pub min_keep: u64,
+    /// Old checkpoints are thinned.
+    pub thin: bool,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            max_age: None,
+            max_count: None,
+            max_size: None,
+            keep_failed: true,
+            min_keep: 10,
+            thin: false,
+        }
+    }
+}
+
+impl Retention {
+    /// Is anything to be let go at all?
+    #[must_use]
+    pub const fn is_set(&self) -> bool {
+        self.max_age.is_some() || self.max_count.is_some() || self.max_size.is_some() || self.thin
+    }
+
+    /// Does anything of it depend on the clock?
+    #[must_use]
+    pub const fn needs_clock(&self) -> bool {
+        self.max_age.is_some() || self.thin
+    }
+
+    /// Is the clock likely to have jumped forward since the store was last seen at `seen`? So it is
+    /// taken when more than a quarter of `max_age` has passed; at least a day, at most a week.
+    #[must_use]
+    pub fn clock_jumped(&self, seen: Timestamp, now: Timestamp) -> bool {
+        let quarter = self.max_age.map_or(WEEK, |age| age.as_millis() / 4).clamp(DAY, WEEK);
+        now.as_millis().saturating_sub(seen.as_millis()) > quarter
+    }
+}
+
+/// What retention must know of a session.
+#[derive(Debug, Clone)]
+pub struct SessionFacts {
+    /// Which.
+    pub id: SessionId,
+    /// The time of its last event.
+    pub last_used: Timestamp,
+    /// Where it stands. One whose writer died is interrupted.
+    pub status: SessionStatus,
+    /// What it takes on disk.
+    pub bytes: u64,
+    /// The session that it was forked from.
+    pub parent: Option<SessionId>,
+    /// A writer has it open, or it cannot be read.
+    pub in_use: bool,
+}
+
+/// Why a session goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemovalReason {
+    /// Together the sessions take more than `max_size`.
+    Size,
+    /// There are more than `max_count`.
+    Count,
+    /// It was not used for `max_age`.
+    Age,
+}
+
+impl fmt::Display for RemovalReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Size => "over max_size",
+            Self::Count => "over max_count",
+            Self::Age => "older than max_age",
+        })
+    }
+}
+
+/// Why a session stays although a limit would take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeepReason {
+    /// A writer has it open, or it cannot be read.
+    InUse,
+    /// It is one of the newest `min_keep`.
+    MinKeep,
+    /// It failed or was interrupted.
+    Failed,
+    /// A fork of it stays.
+    Parent,
+}
+
+/// Which sessions go, and which stay although a limit would take them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RetentionPlan {
+    /// Those that go, oldest first.
+    pub remove: Vec<(SessionId, RemovalReason)>,
+    /// Those that stay, oldest first.
+    pub keep: Vec<(SessionId, KeepReason)>,
+}
+
+/// Decides which sessions go.
+#[must_use]
+pub fn plan_retention(
+    now: Timestamp,
+    sessions: &[SessionFacts],
+    settings: &Retention,
+) -> RetentionPlan {
+    let mut oldest: Vec<&SessionFacts> = sessions.iter().collect();
+    oldest.sort_unstable_by_key(|session| (session.last_used, session.id));
+    let protected = protected(&oldest, settings);
+    let known: HashSet<SessionId> = sessions.iter().map(|session| session.id).collect();
+    let mut forks: HashMap<SessionId, u64> = HashMap::new();
+    for parent in sessions.iter().filter_map(|session| session.parent) {
+        *forks.entry(parent).or_default() += u64::from(known.contains(&parent));
+    }
+    let mut count = sessions.len() as u64;
+    let mut bytes = sessions.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+    let wanted = |session: &SessionFacts, count: u64, bytes: u64| {
+        let age = now.as_millis().saturating_sub(session.last_used.as_millis());
+        if settings.max_size.is_some_and(|max| bytes > max.0) {
+            Some(RemovalReason::Size)
+        } else if settings.max_count.is_some_and(|max| count > max) {
+            Some(RemovalReason::Count)
+        } else {
+            let old = settings.max_age.is_some_and(|max| age > max.as_millis());
+            old.then_some(RemovalReason::Age)
+        }
+    };
+    let mut plan = RetentionPlan::default();
+    let mut removed: HashSet<SessionId> = HashSet::new();
+    // A parent may go once its last fork went: looked at again until nothing more goes.
+    loop {
+        let before = removed.len();
+        for session in &oldest {
+            let stays = removed.contains(&session.id)
+                || protected.contains_key(&session.id)
+                || forks.get(&session.id).is_some_and(|forks| *forks > 0);
+            if stays {
+                continue;
+            }
+            if let Some(reason) = wanted(session, count, bytes) {
+                plan.remove.push((session.id, reason));
+                removed.insert(session.id);
+                count -= 1;
+                bytes = bytes.saturating_sub(session.bytes);
+                if let Some(forks) = session.parent.and_then(|parent| forks.get_mut(&parent)) {
+                    *forks = forks.saturating_sub(1);
+                }
+            }
+        }
+        if removed.len() == before {
+            break;
+        }
+    }
+    for session in oldest.iter().filter(|session| !removed.contains(&session.id)) {
+        if wanted(session, count, bytes).is_some() {
+            let reason = protected.get(&session.id).copied().unwrap_or(KeepReason::Parent);
+            plan.keep.push((session.id, reason));
+        }
+    }
+    plan
+}
+
+/// The sessions that no limit takes.
+fn protected(oldest: &[&SessionFacts], settings: &Retention) -> HashMap<SessionId, KeepReason> {
+    let newest =
+        oldest.len().saturating_sub(usize::try_from(settings.min_keep).unwrap_or(usize::MAX));
+    let reason = |(place, session): (usize, &&SessionFacts)| {
+        let failed = matches!(session.status, SessionStatus::Failed | SessionStatus::Interrupted);
+        let reason = if session.in_use {
+            KeepReason::InUse
+        } else if place >= newest {
+            KeepReason::MinKeep
+        } else if settings.keep_failed && failed {
+            KeepReason::Failed
+        } else {
+            return None;
+        };
+        Some((session.id, reason))
+    };
+    oldest.iter().enumerate().filter_map(reason).collect()
+}
+
+/// What thinning must know of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointFacts {
+    /// Its number.
+    pub number: u64,
+    /// When it was taken.
+    pub at: Timestamp,
+    /// It stays.
+    pub pinned: bool,
+    /// It was let go before.
+    pub thinned: bool,
+}
+
+/// Which checkpoints of a session go: all of the last day stay, of the week before the newest of
+/// each hour, before that the newest of each day. The newest of all stays, and so do pinned ones.
+#[must_use]
+pub fn plan_thinning(now: Timestamp, checkpoints: &[CheckpointFacts]) -> Vec<u64> {
+    let mut newest_first: Vec<&CheckpointFacts> =
+        checkpoints.iter().filter(|checkpoint| !checkpoint.thinned).collect();
+    newest_first.sort_unstable_by_key(|checkpoint| (checkpoint.at, checkpoint.number));
+    newest_first.reverse();
+    let mut taken: BTreeSet<(i64, i64)> = BTreeSet::new();
+    let mut thinned = BTreeSet::new();
+    for (place, checkpoint) in newest_first.iter().enumerate() {
+        let at = checkpoint.at.as_millis();
+        let unit = match now.as_millis().saturating_sub(at) {
+            i64::MIN..=DAY => continue,
+            age if age <= WEEK => HOUR,
+            _ => DAY,
+        };
+        let first_of_its_time = taken.insert((unit, at.div_euclid(unit)));
+        if !first_of_its_time && place > 0 && !checkpoint.pinned {
+            thinned.insert(checkpoint.number);
+        }
+    }
+    thinned.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_763_169_600_000;
+
+    fn id(n: u8) -> SessionId {
+        SessionId::new(Timestamp::from_millis(NOW), [n; 10])
+    }
+
+    /// Session `n`, last used `days` ago, of 100 bytes.
+    fn session(n: u8, days: i64) -> SessionFacts {
+        SessionFacts {
+            id: id(n),
+            last_used: Timestamp::from_millis(NOW - days * DAY),
+            status: SessionStatus::Completed,
+            bytes: 100,
+            parent: None,
+            in_use: false,
+        }
+    }
+
+    fn removed(sessions: &[SessionFacts], settings: &Retention) -> Vec<(SessionId, RemovalReason)> {
+        plan_retention(Timestamp::from_millis(NOW), sessions, settings).remove
+    }
+
+    fn only(max_age: &str) -> Retention {
+        Retention { max_age: Some(max_age.parse().unwrap()), min_keep: 0, ..Retention::default() }
+    }
+
+    #[test]
+    fn lengths_of_time_and_sizes_are_read_and_nonsense_is_refused() {
+        let span = |text: &str| text.parse::<Span>().map(Span::as_millis);
+        assert_eq!(span("30d"), Ok(30 * DAY));
+        assert_eq!(span(" 90 m "), Ok(90 * MINUTE));
+        assert_eq!(span("2w"), Ok(14 * DAY));
+        assert_eq!("90m".parse::<Span>().unwrap().to_string(), "90m");
+        let size = |text: &str| text.parse::<ByteSize>().map(|size| size.0);
+        assert_eq!(size("500MB"), Ok(500_000_000));
+        assert_eq!(size("2GiB"), Ok(2 << 30));
+        assert_eq!(ByteSize(1_234_567).to_string(), "1.2 MB");
+        for bad in ["", "30", "d", "-1d", "0d", "3x", "99999999999999999999d", "9999999999999999d"]
+        {
+            assert!(span(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "12", "GB", "0GB", "1.5GB", "99999999999999999TB"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        assert!(span("soon").unwrap_err().contains("`soon` is no length of time"));
+    }
+
+    #[test]
+    fn without_a_limit_nothing_goes() {
+        let old: Vec<_> = (0..30).map(|n| session(n, 4000)).collect();
+        assert!(!Retention::default().is_set());
+        assert_eq!(removed(&old, &Retention::default()), []);
+    }
+
+    #[test]
+    fn each_limit_takes_the_oldest_first() {
+        let sessions: Vec<_> = (1..=4).map(|n| session(n, i64::from(n) * 10)).collect();
+        let age = only("25d");
+        assert_eq!(
+            removed(&sessions, &age),
+            [(id(4), RemovalReason::Age), (id(3), RemovalReason::Age)]
+        );
+        let count = Retention { max_count: Some(3), min_keep: 0, ..Retention::default() };
+        assert_eq!(removed(&sessions, &count), [(id(4), RemovalReason::Count)]);
+        let size = Retention { max_size: Some(ByteSize(250)), min_keep: 0, ..Retention::default() };
+        assert_eq!(
+            removed(&sessions, &size),
+            [(id(4), RemovalReason::Size), (id(3), RemovalReason::Size)]
+        );
+        let all = Retention { max_size: Some(ByteSize(300)), max_count: Some(2), ..age };
+        assert_eq!(
+            removed(&sessions, &all),
+            [(id(4), RemovalReason::Size), (id(3), RemovalReason::Count)]
+        );
+    }
+
+    #[test]
+    fn what_stays_is_decided_before_what_goes() {
+        let mut sessions: Vec<_> = (1..=6).map(|n| session(n, 100 + i64::from(n))).collect();
+        sessions[3].status = SessionStatus::Failed;
+        sessions[4].status = SessionStatus::Interrupted;
+        sessions[5].in_use = true;
+        let settings = Retention { min_keep: 2, ..only("30d") };
+        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &settings);
+        assert_eq!(plan.remove, [(id(3), RemovalReason::Age)]);
+        assert_eq!(
+            plan.keep,
+            [
+                (id(6), KeepReason::InUse),
+                (id(5), KeepReason::Failed),
+                (id(4), KeepReason::Failed),
+                (id(2), KeepReason::MinKeep),
+                (id(1), KeepReason::MinKeep),
+            ]
+        );
+        // Those in use do not make room: a limit on all of them still leaves `min_keep`.
+        let none = Retention { max_count: Some(0), min_keep: 6, ..Retention::default() };
+        assert_eq!(removed(&sessions, &none), []);
+        let failed_too = Retention { keep_failed: false, ..settings };
+        assert_eq!(removed(&sessions, &failed_too).len(), 3);
+    }
+
+    #[test]
+    fn the_parents_of_what_stays_stay_and_a_whole_family_goes() {
+        let mut sessions: Vec<_> = (1..=3).map(|n| session(n, 100 - i64::from(n))).collect();
+        sessions[1].parent = Some(id(1));
+        sessions[2].parent = Some(id(2));
+        assert_eq!(removed(&sessions, &only("30d")).len(), 3);
+        sessions[2].last_used = Timestamp::from_millis(NOW);
+        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &only("30d"));
+        assert_eq!(plan.remove, []);
+        assert_eq!(plan.keep, [(id(1), KeepReason::Parent), (id(2), KeepReason::Parent)]);
+        // A parent that is not here keeps nobody from going.
+        sessions[0].parent = Some(id(9));
+        sessions.truncate(1);
+        assert_eq!(removed(&sessions, &only("30d")).len(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_jumped_is_told_from_one_that_went_on() {
+        let at = |days: i64| Timestamp::from_millis(NOW + days * DAY);
+        let settings = only("30d");
+        assert!(!settings.clock_jumped(at(0), at(6)) && settings.clock_jumped(at(0), at(8)));
+        assert!(!settings.clock_jumped(at(8), at(0)));
+        let short = only("1h");
+        assert!(!short.clock_jumped(at(0), at(1)) && short.clock_jumped(at(0), at(2)));
+    }
+
+    fn checkpoint(number: u64, back: i64) -> CheckpointFacts {
+        let at = Timestamp::from_millis(NOW - back);
+        CheckpointFacts { number, at, pinned: false, thinned: false }
+    }
+
+    #[test]
+    fn checkpoints_are_thinned_by_the_hour_and_then_by_the_day() {
+        let now = Timestamp::from_millis(NOW);
+        // One each ten minutes for twenty days, the newest an hour ago.
+        let every: Vec<_> = (0..20 * 144)
+            .map(|n: i64| checkpoint(10_000 - n as u64, HOUR + n * 10 * MINUTE))
+            .collect();
+        let thinned: HashSet<u64> = plan_thinning(now, &every).into_iter().collect();
+        let left: Vec<_> =
+            every.iter().filter(|one| !thinned.contains(&one.number)).copied().collect();
+        let within = |from: i64, to: i64| {
+            let age = |one: &CheckpointFacts| NOW - one.at.as_millis();
+            left.iter().filter(|one| age(one) > from && age(one) <= to).count()
+        };
+        assert_eq!(within(0, DAY), 6 * 23 + 1);
+        assert!((6 * 24..=6 * 24 + 1).contains(&within(DAY, WEEK)), "{}", within(DAY, WEEK));
+        assert!((13..=14).contains(&within(WEEK, 30 * DAY)), "{}", within(WEEK, 30 * DAY));
+        // Of each hour the newest stayed.
+        for one in left.iter().filter(|one| NOW - one.at.as_millis() <= WEEK) {
+            let hour = one.at.as_millis().div_euclid(HOUR);
+            let newer = every.iter().find(|other| {
+                other.number > one.number && other.at.as_millis().div_euclid(HOUR) == hour
+            });
+            assert!(newer.is_none() || NOW - one.at.as_millis() <= DAY + HOUR);
+        }
+        // Once thinned, nothing more goes.
+        let again: Vec<_> = every
+            .iter()
+            .map(|one| CheckpointFacts { thinned: thinned.contains(&one.number), ..*one })
+            .collect();
+        assert_eq!(plan_thinning(now, &again), [0_u64; 0]);
+    }
+
+    #[test]
+    fn the_newest_and_the_pinned_checkpoints_stay() {
+        let now = Timestamp::from_millis(NOW);
+        let back = 30 * DAY + HOUR;
+        let mut some = vec![
+            checkpoint(1, back + 3),
+            checkpoint(2, back + 2),
+            checkpoint(3, back + 1),
+            checkpoint(4, back),
+        ];
+        assert_eq!(plan_thinning(now, &some), [1, 2, 3]);
+        some[1].pinned = true;
+        assert_eq!(plan_thinning(now, &some), [1, 3]);
+        assert_eq!(plan_thinning(now, &[checkpoint(7, -DAY), checkpoint(8, -DAY)]), [0_u64; 0]);
+        assert_eq!(plan_thinning(now, &[checkpoint(7, 90 * DAY)]), [0_u64; 0]);
+    }
+}
