@@ -5,9 +5,27 @@
 //! snapshots share what they have in common, and what did not change is neither read nor stored.
 
 mod chunks;
+mod content;
+mod diff;
+mod found;
+mod plan;
+mod rename;
+mod reserved;
+mod restore;
+mod root;
+#[cfg(test)]
+mod sample;
 mod snapshot;
 mod tree;
+mod unified;
+mod walk;
+mod write;
 
 pub use chunks::Chunks;
+pub use content::ContentError;
+pub use diff::{Change, Changed, diff};
+pub use plan::{Action, Kept, Plan, Step, plan};
+pub use restore::{RestoreError, RestoreWatch, Restored, restore, restore_all};
 pub use snapshot::{Omission, OmissionReason, Snapshot};
 pub use tree::{Entry, EntryKind, Tree, TreeError};
+pub use unified::{DiffStat, FileDiff, stat, unified};
