@@ -91,3 +91,104 @@ pub(crate) fn same_kind(a: EntryKind, b: EntryKind) -> bool {
 pub(crate) fn same_content(a: &Entry, b: &Entry) -> bool {
     a.kind == b.kind && a.hash == b.hash && a.size == b.size
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Heap, Node, directory, file, link};
+
+    fn told(old: &Node, new: &Node) -> Vec<(String, Change)> {
+        let heap = Heap::default();
+        let changes = diff(&heap, Some(old.store(&heap)), new.store(&heap), true).unwrap();
+        let name = |path: Vec<u8>| String::from_utf8(path).unwrap();
+        changes.into_iter().map(|changed| (name(changed.path), changed.change)).collect()
+    }
+
+    fn renamed(from: &str) -> Change {
+        Change::Renamed { from: from.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn every_change_is_told_by_path() {
+        let old = directory([
+            ("a", directory([("b", file("b")), ("gone", file("gone"))])),
+            ("a.txt", file("same")),
+            ("dir", directory([("x", file("x"))])),
+            ("edited", file("one")),
+            ("empty", directory([])),
+            ("kind", file("k")),
+            ("link", link("a")),
+            ("mode", file("m")),
+            ("modes", directory([("x", file("x"))])),
+        ]);
+        let new = directory([
+            ("a", directory([("b", file("bb"))])),
+            ("a.txt", file("same")),
+            ("dir", file("")),
+            ("edited", file("two").with_mode(0o755)),
+            ("empty2", directory([])),
+            ("kind", link("k")),
+            ("link", link("b")),
+            ("mode", file("m").with_mode(0o755)),
+            ("modes", directory([("x", file("x"))]).with_mode(0o700)),
+            ("new", directory([("f", file("f"))])),
+        ]);
+        let expected = [
+            ("a/b", Change::Modified),
+            ("a/gone", Change::Deleted),
+            ("dir", Change::KindChanged),
+            ("dir/x", Change::Deleted),
+            ("edited", Change::Modified),
+            ("empty", Change::Deleted),
+            ("empty2", Change::Created),
+            ("kind", Change::KindChanged),
+            ("link", Change::Modified),
+            ("mode", Change::ModeChanged),
+            ("modes", Change::ModeChanged),
+            ("new/f", Change::Created),
+        ];
+        let expected: Vec<_> = expected.map(|(path, change)| (path.to_owned(), change)).into();
+        assert_eq!(told(&old, &new), expected);
+    }
+
+    #[test]
+    fn equal_subtrees_are_not_read() {
+        let heap = Heap::default();
+        let same = directory([("x", file("x"))]);
+        let old = directory([("same", same.clone()), ("f", file("1"))]).store(&heap);
+        let new = directory([("same", same.clone()), ("f", file("2"))]).store(&heap);
+        heap.lose(same.store(&heap));
+        assert_eq!(diff(&heap, Some(old), new, false).unwrap().len(), 1);
+        let all = diff(&heap, None, new, false);
+        assert!(matches!(all, Err(ContentError::Missing(_))));
+    }
+
+    #[test]
+    fn renames_are_found_by_content_and_by_likeness() {
+        let lines = |count: u32| (0..count).map(|n| format!("{n}\n")).collect::<String>();
+        let old = directory([
+            ("a", directory([("name", file("equal"))])),
+            ("other", file("equal")),
+            ("text", file(&lines(10))),
+            ("unlike", file("nothing of it stays\n")),
+            ("void", file("")),
+        ]);
+        let new = directory([
+            ("b", directory([("name", file("equal"))])),
+            ("else", file("quite different, all of it\n")),
+            ("moved", file(&(lines(10) + "more\n"))),
+            ("void2", file("")),
+        ]);
+        let expected = [
+            ("b/name", renamed("a/name")),
+            ("else", Change::Created),
+            ("moved", renamed("text")),
+            ("other", Change::Deleted),
+            ("unlike", Change::Deleted),
+            ("void", Change::Deleted),
+            ("void2", Change::Created),
+        ];
+        let expected: Vec<_> = expected.map(|(path, change)| (path.to_owned(), change)).into();
+        assert_eq!(told(&old, &new), expected);
+    }
+}

@@ -111,7 +111,7 @@ fn similar(
     let candidates = |change: &Change| {
         let mut found = side(changes, change);
         found.retain(|(at, _, entry)| {
-            pairs.free(*at) && entry.kind == EntryKind::File && entry.size <= MAX_SIZE
+            pairs.free(*at) && entry.kind != EntryKind::Link && entry.size <= MAX_SIZE
         });
         found
     };

@@ -325,3 +325,6 @@ fn span(range: &Range<u32>) -> String {
         lines => format!("{},{lines}", range.start + 1),
     }
 }
+
+#[cfg(test)]
+mod tests;
