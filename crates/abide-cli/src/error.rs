@@ -205,6 +205,20 @@ fn hint(error: &abide::Error) -> Option<String> {
         }
         abide::Error::Export(error @ ExportError::Bundle { .. }) => cause_hint(error),
         abide::Error::Import(error) => import_hint(error),
+        abide::Error::NoWorkspace { .. } => {
+            Some("`--workspace DIR` names the directory whose files are meant".to_owned())
+        }
+        abide::Error::Workspace(error) => cause_hint(error),
+        abide::Error::Restore(error) => Some(cause_hint(error).unwrap_or_else(|| {
+            "the next command finishes it, and `abide undo` takes it back".to_owned()
+        })),
+        abide::Error::Snapshot { .. } | abide::Error::Content(_) => {
+            Some("`abide checkpoint list` shows the others; `abide doctor` says what is damaged".to_owned())
+        }
+        abide::Error::NoFiles { .. } => {
+            Some("`abide checkpoint list` shows which have files; `--conversation` goes back without them".to_owned())
+        }
+        abide::Error::NothingToUndo | abide::Error::Cancelled => None,
         // It says itself what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
     }

@@ -74,7 +74,7 @@ pub(crate) struct Opened {
 impl Opened {
     fn over(local: LocalStore) -> Self {
         let local = Arc::new(local);
-        Self { store: Store::over(local.clone()), local }
+        Self { store: Store::local(local.clone()), local }
     }
 
     /// Where it is, for people.

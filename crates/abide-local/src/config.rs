@@ -4,6 +4,7 @@ use std::path::Path;
 
 use abide_journal::{Access, Codec, Compression, Storage, read_full, write_full};
 use abide_model::StoreError;
+use abide_workspace::Policy;
 use serde::Deserialize;
 
 use crate::error::storage_error;
@@ -24,6 +25,8 @@ pub struct Config {
     pub journal: JournalConfig,
     /// The objects' settings.
     pub objects: ObjectsConfig,
+    /// What is taken of a workspace.
+    pub workspace: Policy,
 }
 
 /// `[objects]`
@@ -67,6 +70,7 @@ impl Default for Config {
             version: STORE_VERSION,
             journal: JournalConfig::default(),
             objects: ObjectsConfig::default(),
+            workspace: Policy::default(),
         }
     }
 }
@@ -94,6 +98,19 @@ compression = \"zstd\"
 level = 1
 # Less than this many bytes are stored as they are.
 threshold = 128
+
+[workspace]
+# Patterns, as in .gitignore, of what is captured although it is ignored, and of what is not
+# captured although nothing ignores it.
+include = []
+exclude = []
+# A larger file is left out of a snapshot, and named as left out.
+max_file_bytes = 1073741824
+# The most files and bytes of a snapshot.
+max_files = 1000000
+max_bytes = 21474836480
+# No snapshot is taken when the disk has less free than this.
+min_free_bytes = 1073741824
 ";
 
 impl Config {

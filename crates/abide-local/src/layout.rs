@@ -24,6 +24,7 @@ impl StoreLayout {
             self.changed(),
             self.changed_taken(),
             self.imports(),
+            self.cache(),
         ];
         match dirs.iter().find(|dir| dir.is_symlink()) {
             Some(dir) => Err(StoreError::Damaged {
@@ -70,6 +71,11 @@ impl StoreLayout {
 
     pub(crate) fn imports(&self) -> PathBuf {
         self.root.join("imports")
+    }
+
+    /// What workspaces looked like when they were last captured.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.root.join("cache")
     }
 
     pub(crate) fn session(&self, name: &str) -> SessionLayout {

@@ -126,6 +126,12 @@ impl LocalStore {
         &self.layout.root
     }
 
+    /// Where what is derived and belongs to this machine is kept.
+    #[must_use]
+    pub fn cache_dir(&self) -> PathBuf {
+        self.layout.cache()
+    }
+
     /// The store's settings.
     #[must_use]
     pub const fn config(&self) -> &Config {

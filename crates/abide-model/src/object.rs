@@ -58,7 +58,7 @@ pub struct NewObject {
 pub type EachObject<'a> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + 'a;
 
 /// Where objects are kept. Shared by threads; each call does its work on the thread that makes it.
-pub trait Objects: Send + Sync {
+pub trait Objects: std::fmt::Debug + Send + Sync {
     /// Which of these are there, whole, and durable after the next [`Objects::sync`]?
     fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError>;
 

@@ -1,7 +1,8 @@
 //! What can go wrong, in one type.
 
 use abide_local::{BundleError, ExportError, ImportError};
-use abide_model::{AppendError, InputError, StoreError};
+use abide_model::{AppendError, InputError, ObjectHash, StoreError};
+use abide_workspace::{ContentError, RestoreError, WorkspaceError};
 
 use crate::PositionError;
 
@@ -32,9 +33,73 @@ pub enum Error {
     /// A bundle was not taken in.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// The session's files are nowhere.
+    #[error("{}", match root {
+        Some(root) => format!("the workspace {} is not there", root.display()),
+        None => "the session does not say where its workspace is".to_owned(),
+    })]
+    NoWorkspace {
+        /// Where they should be.
+        root: Option<std::path::PathBuf>,
+    },
+    /// The files of the workspace could not be captured.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// A snapshot cannot be read.
+    #[error("snapshot {hash} cannot be read: {reason}")]
+    Snapshot {
+        /// Which.
+        hash: ObjectHash,
+        /// Why.
+        reason: String,
+    },
+    /// Something in a snapshot cannot be read.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// Files could not be put back.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// There are no files to go back to.
+    #[error("{}", no_files(*checkpoint, reason.as_deref()))]
+    NoFiles {
+        /// The checkpoint that was asked for.
+        checkpoint: Option<u64>,
+        /// Why it has none.
+        reason: Option<String>,
+    },
+    /// The session was never rewound.
+    #[error("there is no rewind to undo")]
+    NothingToUndo,
+    /// It was stopped, and everything is as it was.
+    #[error("stopped; everything is as it was")]
+    Cancelled,
     /// The current directory is not known.
     #[error("cannot tell the current directory")]
     CurrentDir(#[from] std::io::Error),
+}
+
+fn no_files(checkpoint: Option<u64>, reason: Option<&str>) -> String {
+    let which = match checkpoint {
+        Some(number) => format!("checkpoint {number} holds no files"),
+        None => "no checkpoint up to there holds files".to_owned(),
+    };
+    match reason {
+        Some(reason) => format!("{which}: {reason}"),
+        None => which,
+    }
+}
+
+impl Error {
+    /// Was it stopped by whoever asked for it?
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        matches!(
+            self,
+            Self::Cancelled
+                | Self::Workspace(WorkspaceError::Cancelled)
+                | Self::Restore(RestoreError::Cancelled)
+        )
+    }
 }
 
 impl From<BundleError> for Error {

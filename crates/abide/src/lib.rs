@@ -35,17 +35,30 @@
 //! awaited. [`aio`] has the rest of the interface for async code.
 
 pub mod aio;
+mod checkpoint;
+mod checkpointer;
 mod error;
 mod events;
 mod follow;
+mod git;
 mod position;
+mod processes;
+mod rewind;
 mod session;
 mod store;
 
+pub use checkpoint::{
+    CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Trigger,
+    format_duration, summarize,
+};
+pub use checkpointer::{Checkpointer, CheckpointerEvent, CheckpointerOptions};
 pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
+pub use git::git_state;
 pub use position::{PositionError, Resolved};
+pub use processes::process_tree;
+pub use rewind::{RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_model::{
-    Durability, Epoch, Event, EventPage, EventRange, NewEvent, OddEvents, ReadNote, Seq, SessionId,
-    SessionReader, SessionState, SessionWriter, Store as StoreTrait, Ticket,
+    Core, Digest, Durability, Epoch, Event, EventPage, EventRange, NewEvent, OddEvents, ReadNote,
+    Seq, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
 };
 use pollster::block_on;
 
-use crate::{Error, Events, Follow};
+use crate::{Error, Events, Follow, Store};
 
 /// A session that this process writes to. Dropping it lets the session go.
 pub struct Session {
+    store: Store,
     view: SessionView,
     writer: Arc<dyn SessionWriter>,
 }
@@ -24,14 +25,10 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    pub(crate) fn open(
-        store: &Arc<dyn StoreTrait>,
-        id: SessionId,
-        wait: Duration,
-    ) -> Result<Self, Error> {
-        let writer = block_on(store.write(id, wait))?;
-        let view = SessionView::new(id, block_on(store.read(id))?);
-        Ok(Self { view, writer })
+    pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
+        let writer = block_on(store.inner().write(id, wait))?;
+        let view = SessionView::new(id, block_on(store.inner().read(id))?);
+        Ok(Self { store: store.clone(), view, writer })
     }
 
     /// The id, which never changes.
@@ -68,6 +65,18 @@ impl Session {
         odd: OddEvents,
     ) -> Result<Ticket, Error> {
         Ok(self.writer.append(events, durability, odd)?)
+    }
+
+    /// The store that it is in.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The small part of its state and the digest of all of it, at the same price however long the
+    /// session is.
+    pub fn core(&self) -> Result<(Core, Digest), Error> {
+        Ok(self.writer.core()?)
     }
 
     /// The state after every event taken in so far.
@@ -139,6 +148,11 @@ impl SessionView {
     #[must_use]
     pub fn follow(&self, first: Seq) -> Follow {
         Follow::new(self.clone(), first)
+    }
+
+    /// The bytes that the session takes in the store, its objects left aside.
+    pub fn bytes(&self) -> Result<u64, Error> {
+        Ok(block_on(self.reader.bytes())?)
     }
 
     /// The last event that is acknowledged.

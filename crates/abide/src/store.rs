@@ -1,13 +1,15 @@
 //! A store, for blocking code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options, find_store, store_for_recording};
+use abide_local::{Environment, LocalStore, Options, find_store, store_for_recording};
 use abide_model::{
-    History, HistoryQuery, NewSession, SessionId, SessionRef, SessionSummary, Store as StoreTrait,
+    History, HistoryQuery, NewSession, ObjectHash, Objects, SessionId, SessionRef, SessionSummary,
+    Store as StoreTrait, Timestamp,
 };
+use abide_workspace::Policy;
 use pollster::block_on;
 
 use crate::{Error, Session, SessionView};
@@ -20,6 +22,17 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 pub struct Store {
     inner: Arc<dyn StoreTrait>,
     wait: Duration,
+    workspace: Arc<WorkspaceSettings>,
+}
+
+/// How the files of workspaces are dealt with.
+#[derive(Debug, Clone, Default)]
+struct WorkspaceSettings {
+    policy: Policy,
+    /// Where what is derived is kept on this machine.
+    cache: Option<PathBuf>,
+    /// The directory that the store belongs to.
+    project: Option<PathBuf>,
 }
 
 impl Store {
@@ -27,20 +40,72 @@ impl Store {
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from)?;
         let place = find_store(&from).ok_or(Error::NoStore { from })?;
-        Ok(Self::over(Arc::new(LocalStore::open(&place.store, Options::default())?)))
+        Ok(Self::local(LocalStore::open(&place.store, Options::default())?))
+    }
+
+    /// A store on local files, with its settings.
+    #[must_use]
+    pub fn local(store: impl Into<Arc<LocalStore>>) -> Self {
+        let store = store.into();
+        let workspace = WorkspaceSettings {
+            policy: store.config().workspace.clone(),
+            cache: Some(store.cache_dir()),
+            project: store.root().parent().map(Path::to_owned),
+        };
+        Self { inner: store, wait: DEFAULT_WAIT, workspace: Arc::new(workspace) }
     }
 
     /// The store of a directory, made where there is none: at the root of the git checkout, else
     /// in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let place = store_for_recording(&std::path::absolute(from)?);
-        Ok(Self::over(Arc::new(LocalStore::init(&place.store, Options::default())?)))
+        Ok(Self::local(LocalStore::init(&place.store, Options::default())?))
     }
 
     /// A store of any kind.
     #[must_use]
     pub fn over(inner: Arc<dyn StoreTrait>) -> Self {
-        Self { inner, wait: DEFAULT_WAIT }
+        Self { inner, wait: DEFAULT_WAIT, workspace: Arc::default() }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<dyn StoreTrait> {
+        &self.inner
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.workspace.policy
+    }
+
+    pub(crate) fn project(&self) -> Option<PathBuf> {
+        self.workspace.project.clone()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (Environment::default().now)()
+    }
+
+    pub(crate) fn new_checkpoint_id(&self) -> String {
+        let mut random = [0; 10];
+        (Environment::default().random)(&mut random);
+        SessionId::new(self.now(), random).to_string()
+    }
+
+    /// The file that remembers what the files of a workspace looked like.
+    pub(crate) fn stat_cache(&self, root: &Path) -> Result<PathBuf, Error> {
+        let dir = match &self.workspace.cache {
+            Some(dir) => dir.clone(),
+            None => std::env::temp_dir().join("abide-cache"),
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(&dir)?;
+        let name = ObjectHash::of(root.as_os_str().as_encoded_bytes()).to_string();
+        Ok(dir.join(name.chars().take(16).collect::<String>()).with_extension("stat"))
+    }
+
+    /// The store's objects, to put and to read. While they are open, none is collected.
+    pub fn objects(&self) -> Result<Arc<dyn Objects>, Error> {
+        Ok(block_on(self.inner.objects())?)
     }
 
     /// The same store, with another time to wait for a session that somebody else writes.
@@ -63,7 +128,7 @@ impl Store {
     /// Makes a session and opens it for writing.
     pub fn create(&self, session: NewSession) -> Result<Session, Error> {
         let id = block_on(self.inner.create(session))?;
-        Session::open(&self.inner, id, self.wait)
+        Session::open(self, id, self.wait)
     }
 
     /// The session that has this client's key, made where there is none, open for writing.
@@ -74,7 +139,7 @@ impl Store {
     /// Opens a session for writing. Anybody else who wants to write to it waits or is refused.
     pub fn open_session(&self, session: &SessionRef) -> Result<Session, Error> {
         let id = block_on(self.inner.find(session))?;
-        Session::open(&self.inner, id, self.wait)
+        Session::open(self, id, self.wait)
     }
 
     /// Opens a session for reading, beside its writer or without one.

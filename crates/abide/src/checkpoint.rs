@@ -1,0 +1,398 @@
+//! Checkpoints: numbered places in a session, with what was true there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_model::{
+    Checkpoint, Core, Event, EventRange, FOLD_VERSION, Fact, FileOp, Manifest, ObjectHash, Objects,
+    Seq, SessionFields, TaskStatus, Timestamp, WorkspaceCounts,
+};
+use abide_workspace::{Reach, Snapshot, Taken, Watch, Workspace, diff};
+
+use crate::{Error, Session, SessionView, Store, git_state, process_tree};
+
+/// The most paths that a checkpoint names as changed.
+const MOST_PATHS: usize = 1000;
+
+/// What brings a checkpoint about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trigger {
+    /// Somebody asked for it.
+    #[default]
+    Hand,
+    /// A turn ended.
+    Turn,
+    /// Something risky is about to be done.
+    Risk,
+    /// One part of the work gives way to the next.
+    Phase,
+    /// Something went wrong.
+    Error,
+    /// The agent ends.
+    Shutdown,
+    /// It was time.
+    Interval,
+    /// Files are about to go back.
+    Rewind,
+}
+
+impl Trigger {
+    /// Every one.
+    pub const ALL: [Self; 8] = [
+        Self::Hand,
+        Self::Turn,
+        Self::Risk,
+        Self::Phase,
+        Self::Error,
+        Self::Shutdown,
+        Self::Interval,
+        Self::Rewind,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hand => "hand",
+            Self::Turn => "turn",
+            Self::Risk => "risk",
+            Self::Phase => "phase",
+            Self::Error => "error",
+            Self::Shutdown => "shutdown",
+            Self::Interval => "interval",
+            Self::Rewind => "rewind",
+        }
+    }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a checkpoint is to hold.
+#[derive(Debug, Clone, Default)]
+pub struct CheckpointRequest {
+    /// What people call it.
+    pub label: Option<String>,
+    /// What brings it about.
+    pub trigger: Trigger,
+    /// It stays when checkpoints are thinned.
+    pub pinned: bool,
+    /// Without the files of the workspace.
+    pub without_files: bool,
+    /// Where the files are; the session's workspace where it is not given.
+    pub workspace: Option<PathBuf>,
+    /// The agent's process: what it and all that it started use is noted.
+    pub process: Option<u32>,
+    /// A workspace that cannot be captured is noted inside, not raised.
+    pub lenient: bool,
+    /// Is told how far it is, and may end it.
+    pub watch: Watch,
+}
+
+/// A checkpoint that was made.
+#[derive(Debug, Clone)]
+pub struct CheckpointMade {
+    /// Its number.
+    pub number: u64,
+    /// Where it is.
+    pub seq: Seq,
+    /// What it holds.
+    pub checkpoint: Checkpoint,
+    /// Its snapshot.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// What was seen around the session. Its objects stay until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    pub(crate) objects: Arc<dyn Objects>,
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) taken: Option<Taken>,
+    pub(crate) checkpoint: Checkpoint,
+}
+
+impl Store {
+    /// The directory whose files belong to a session.
+    pub fn workspace_root(&self, fields: &SessionFields) -> Result<PathBuf, Error> {
+        match fields.workspace.as_deref().or(fields.project.as_deref()) {
+            Some(root) if Path::new(root).is_dir() => Ok(PathBuf::from(root)),
+            Some(root) => Err(Error::NoWorkspace { root: Some(root.into()) }),
+            None => self.project().ok_or(Error::NoWorkspace { root: None }),
+        }
+    }
+
+    /// The workspace in this directory, with the store's settings.
+    pub fn workspace(&self, root: &Path) -> Result<Workspace, Error> {
+        Ok(Workspace::open(root, &self.stat_cache(root)?, self.policy().clone())?)
+    }
+
+    /// Looks at everything around a session that a checkpoint holds. The session itself is not
+    /// needed for it, so that nobody waits meanwhile.
+    pub(crate) fn capture(
+        &self,
+        fields: &SessionFields,
+        request: &CheckpointRequest,
+    ) -> Result<Captured, Error> {
+        let objects = self.objects()?;
+        let root = match &request.workspace {
+            Some(root) => Ok(root.clone()),
+            None => self.workspace_root(fields),
+        };
+        let wanted = !request.without_files;
+        let (taken, git) = std::thread::scope(|scope| {
+            let git = root.as_ref().ok().map(|root| scope.spawn(|| git_state(root)));
+            let taken = match &root {
+                Ok(root) if wanted => Some(self.take(root, &*objects, request)),
+                _ => None,
+            };
+            (taken, git.and_then(|git| git.join().ok().flatten()))
+        });
+        let mut checkpoint = Checkpoint {
+            id: Some(self.new_checkpoint_id()),
+            label: request.label.clone(),
+            trigger: request.trigger.to_string(),
+            pinned: request.pinned,
+            git,
+            resources: request.process.and_then(process_tree),
+            ..Checkpoint::default()
+        };
+        let taken = match (taken.transpose(), &root) {
+            (Ok(taken), Ok(_)) => taken,
+            (Ok(taken), Err(_)) if !wanted => taken,
+            (Err(error), _) if request.lenient && !error.is_cancelled() => {
+                checkpoint.error = Some(error.to_string());
+                None
+            }
+            (Ok(_), Err(error)) if request.lenient => {
+                checkpoint.error = Some(error.to_string());
+                None
+            }
+            (Err(error), _) => return Err(error),
+            (Ok(_), Err(_)) => return Err(root.err().unwrap_or(Error::NoWorkspace { root: None })),
+        };
+        if let (Some(taken), Ok(root)) = (&taken, &root) {
+            checkpoint.snapshot = Some(taken.hash);
+            checkpoint.workspace = Some(WorkspaceCounts {
+                root: root.to_string_lossy().into_owned(),
+                files: taken.snapshot.files,
+                bytes: taken.snapshot.bytes,
+                omitted: taken.snapshot.omissions,
+                stored: (taken.stored_objects, taken.stored_bytes),
+            });
+        }
+        Ok(Captured { objects, root: root.ok(), taken, checkpoint })
+    }
+
+    fn take(
+        &self,
+        root: &Path,
+        objects: &dyn Objects,
+        request: &CheckpointRequest,
+    ) -> Result<Taken, Error> {
+        Ok(self.workspace(root)?.snapshot(objects, &request.watch)?)
+    }
+}
+
+/// Reads a snapshot.
+pub(crate) fn read_snapshot(objects: &dyn Objects, hash: ObjectHash) -> Result<Snapshot, Error> {
+    let missing = || Error::Snapshot { hash, reason: "it is not in the store, or damaged".into() };
+    let bytes = objects.read(hash)?.ok_or_else(missing)?;
+    Snapshot::read(&bytes).map_err(|error| Error::Snapshot { hash, reason: error.to_string() })
+}
+
+impl Session {
+    /// Makes a checkpoint: the workspace is captured and durable before the event that names it.
+    pub fn checkpoint(&self, request: &CheckpointRequest) -> Result<CheckpointMade, Error> {
+        let (core, _) = self.core()?;
+        let captured = self.store().capture(&core.fields, request)?;
+        self.put_checkpoint(&captured)
+    }
+
+    /// Appends the checkpoint of what was captured.
+    pub(crate) fn put_checkpoint(&self, captured: &Captured) -> Result<CheckpointMade, Error> {
+        let (core, digest) = self.core()?;
+        let number = core.checkpoints.last.saturating_add(1);
+        let now = self.store().now();
+        let mut checkpoint = captured.checkpoint.clone();
+        checkpoint.number = Some(number);
+        checkpoint.duration_ms =
+            u64::try_from(now.as_millis() - core.created.as_millis()).unwrap_or(0);
+        checkpoint.manifest = self.manifest(&core)?;
+        checkpoint.digest = Some(digest.to_string());
+        checkpoint.fold = FOLD_VERSION;
+        checkpoint.files = changed_paths(captured, core.checkpoints.snapshot);
+        let ticket = self.append(checkpoint.clone())?;
+        let seq = ticket.wait()?.last().map_or(core.seq.next(), |done| done.seq);
+        let snapshot = captured.taken.as_ref().map(|taken| taken.snapshot.clone());
+        Ok(CheckpointMade { number, seq, checkpoint, snapshot })
+    }
+
+    fn manifest(&self, core: &Core) -> Result<Manifest, Error> {
+        let tasks = |status: &[TaskStatus]| {
+            status.iter().filter_map(|status| core.tasks.by_status.get(status)).sum()
+        };
+        let modified = [FileOp::Write, FileOp::Delete, FileOp::Rename];
+        Ok(Manifest {
+            total_tasks: core.tasks.total,
+            completed_tasks: tasks(&[TaskStatus::Complete]),
+            active_tasks: tasks(&[
+                TaskStatus::Researching,
+                TaskStatus::Implementing,
+                TaskStatus::Retrying,
+            ]),
+            file_modifications: modified.iter().filter_map(|op| core.files.get(op)).sum(),
+            messages: core.messages.total,
+            storage_bytes: self.view().bytes()?,
+            dependencies: core.tasks.dependencies,
+        })
+    }
+}
+
+/// The paths that changed since the snapshot before. A help for people: where the one before
+/// cannot be read, there are none.
+fn changed_paths(captured: &Captured, before: Option<ObjectHash>) -> Vec<String> {
+    let Some(taken) = &captured.taken else { return Vec::new() };
+    if before == Some(taken.hash) {
+        return Vec::new();
+    }
+    let objects = &*captured.objects;
+    let Some(before) = before.and_then(|before| read_snapshot(objects, before).ok()) else {
+        return Vec::new();
+    };
+    let changed = diff(objects, Some(before.tree), taken.snapshot.tree, false);
+    let paths = changed.unwrap_or_default().into_iter().take(MOST_PATHS);
+    paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect()
+}
+
+/// A checkpoint that stands in a session.
+#[derive(Debug, Clone)]
+pub struct CheckpointEntry {
+    /// Its number.
+    pub number: u64,
+    /// Where it is.
+    pub seq: Seq,
+    /// When it was made.
+    pub at: Timestamp,
+    /// What it holds.
+    pub checkpoint: Checkpoint,
+    /// No rewind took it back.
+    pub live: bool,
+    /// Retention let its snapshot go.
+    pub thinned: bool,
+}
+
+/// Checkpoints in sum.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CheckpointSummary {
+    /// How many.
+    pub total: u64,
+    /// From the beginning of the session to the last of them.
+    pub duration: Duration,
+    /// Every path that changed between two of them, once.
+    pub files: Vec<String>,
+    /// The most memory that was seen.
+    pub peak_rss_bytes: u64,
+}
+
+impl SessionView {
+    /// The session's checkpoints, oldest first; with `all` those too that rewinds took back or
+    /// retention let go.
+    pub fn checkpoints(&self, all: bool) -> Result<Vec<CheckpointEntry>, Error> {
+        let state = self.state()?;
+        let mut entries = Vec::new();
+        let mut take = |event: Event, number: Option<u64>| {
+            if let Ok(Fact::Checkpoint(checkpoint)) = event.fact() {
+                let number = number.or(checkpoint.number).unwrap_or(0);
+                entries.push(CheckpointEntry {
+                    number,
+                    seq: event.seq,
+                    at: event.at,
+                    live: state.core.lineage.contains(event.seq),
+                    thinned: state.core.checkpoints.is_thinned(number),
+                    checkpoint: *checkpoint,
+                });
+            }
+        };
+        if all {
+            for event in self.events(EventRange::ALL) {
+                let event = event?;
+                if event.kind == abide_model::Kind::CHECKPOINT_CREATED {
+                    take(event, None);
+                }
+            }
+        } else {
+            for (number, known) in state.checkpoints.iter() {
+                let range = EventRange { first: known.seq, last: known.seq, ..EventRange::ALL };
+                for event in self.page(range)?.events {
+                    take(event, number.parse().ok());
+                }
+            }
+        }
+        entries.retain(|entry| all || !entry.thinned);
+        entries.sort_by_key(|entry| entry.seq);
+        Ok(entries)
+    }
+
+    /// The newest checkpoint whose snapshot is whole, and those after it that are not, newest
+    /// first.
+    pub fn latest_checkpoint(
+        &self,
+        objects: &dyn Objects,
+    ) -> Result<(Option<CheckpointEntry>, Vec<CheckpointEntry>), Error> {
+        let mut damaged = Vec::new();
+        for entry in self.checkpoints(false)?.into_iter().rev() {
+            let whole = match entry.checkpoint.snapshot {
+                Some(snapshot) => is_whole(objects, snapshot),
+                None => true,
+            };
+            if whole {
+                return Ok((Some(entry), damaged));
+            }
+            damaged.push(entry);
+        }
+        Ok((None, damaged))
+    }
+}
+
+/// Can everything in a snapshot be read?
+pub(crate) fn is_whole(objects: &dyn Objects, hash: ObjectHash) -> bool {
+    let mut reach = Reach::default();
+    let reached = reach.add(&|hash| objects.read(hash), hash);
+    let all: Vec<ObjectHash> = reach.objects.into_iter().collect();
+    reached.is_ok() && objects.has(&all).is_ok_and(|has| has.into_iter().all(|has| has))
+}
+
+/// Sums checkpoints up.
+#[must_use]
+pub fn summarize(checkpoints: &[CheckpointEntry]) -> CheckpointSummary {
+    let mut files: Vec<String> =
+        checkpoints.iter().flat_map(|entry| entry.checkpoint.files.iter().cloned()).collect();
+    files.sort_unstable();
+    files.dedup();
+    let last = checkpoints.last().map_or(0, |entry| entry.checkpoint.duration_ms);
+    let memory = checkpoints.iter().filter_map(|entry| entry.checkpoint.resources.as_ref());
+    CheckpointSummary {
+        total: checkpoints.len() as u64,
+        duration: Duration::from_millis(last),
+        files,
+        peak_rss_bytes: memory.map(|sample| sample.rss_bytes).max().unwrap_or(0),
+    }
+}
+
+/// A duration for people: `1h 30m`, `1m 30s`, `5s`.
+#[must_use]
+pub fn format_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, 0) => format!("{minutes}m"),
+        (0, minutes, seconds) => format!("{minutes}m {seconds}s"),
+        (hours, 0, _) => format!("{hours}h"),
+        (hours, minutes, _) => format!("{hours}h {minutes}m"),
+    }
+}

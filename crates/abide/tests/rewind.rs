@@ -1,0 +1,308 @@
+//! Checkpoints and rewinds through the library, on real files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use abide::{
+    CheckpointRequest, Error, Message, NewSession, RewindRequest, RewindWatch, Session, SessionRef,
+    Store, Trigger,
+};
+
+/// Every file of a workspace and what it holds.
+fn files(root: &Path) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.ends_with(".abide") {
+                continue;
+            }
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+                let bytes = fs::read(path).unwrap();
+                all.insert(name, String::from_utf8_lossy(&bytes).into_owned());
+            }
+        }
+    }
+    all
+}
+
+struct Lab {
+    dir: tempfile::TempDir,
+    store: Store,
+    session: Session,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_or_init(dir.path()).unwrap();
+        let mut new = NewSession::titled("work");
+        new.fields.workspace = Some(dir.path().to_string_lossy().into_owned());
+        let session = store.create(new).unwrap();
+        Self { dir, store, session }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn say(&self, text: &str) {
+        self.session.append(Message::user(text)).unwrap().wait().unwrap();
+    }
+
+    fn checkpoint(&self, label: &str) -> u64 {
+        let request = CheckpointRequest { label: Some(label.into()), ..Default::default() };
+        self.session.checkpoint(&request).unwrap().number
+    }
+
+    fn files(&self) -> BTreeMap<String, String> {
+        files(self.dir.path())
+    }
+
+    fn messages(&self) -> u64 {
+        self.session.core().unwrap().0.messages.total
+    }
+
+    fn rewind(&self, to: &str, request: RewindRequest) -> abide::Rewound {
+        let watch = RewindWatch::default();
+        let to = self.session.view().resolve(to).unwrap();
+        let plan = self.session.plan_rewind(&to, &request, &watch).unwrap();
+        self.session.rewind(plan, &watch).unwrap()
+    }
+
+    fn undo(&self) {
+        let watch = RewindWatch::default();
+        let plan = self.session.plan_undo(&watch).unwrap();
+        self.session.rewind(plan, &watch).unwrap();
+    }
+}
+
+fn both() -> RewindRequest {
+    RewindRequest { files: true, conversation: true, ..RewindRequest::default() }
+}
+
+fn only_files() -> RewindRequest {
+    RewindRequest { files: true, ..RewindRequest::default() }
+}
+
+#[test]
+fn files_and_conversation_go_back_and_forward_again() {
+    let lab = Lab::new();
+    lab.write("src/main.rs", "one");
+    lab.write("kept.txt", "as it is");
+    lab.say("first");
+    assert_eq!(lab.checkpoint("green"), 1);
+    let then = lab.files();
+    lab.say("second");
+    lab.say("third");
+    lab.write("src/main.rs", "two");
+    lab.write("new/deep/file", "made since");
+    fs::remove_file(lab.dir.path().join("kept.txt")).unwrap();
+    let later = lab.files();
+
+    let rewound = lab.rewind("green", both());
+    assert_eq!(lab.files(), then);
+    assert!(!lab.dir.path().join("new").exists());
+    assert_eq!(lab.messages(), 1);
+    assert_eq!(rewound.safety, Some(2));
+    assert_eq!((rewound.files.changed, rewound.files.failed.len()), (1, 0));
+    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+
+    lab.undo();
+    assert_eq!(lab.files(), later);
+    assert_eq!(lab.messages(), 3);
+    // An undo is a rewind, and can be undone as one.
+    lab.undo();
+    assert_eq!(lab.files(), then);
+    assert_eq!(lab.messages(), 1);
+    // Forward again, to the checkpoint that was made before the first rewind.
+    lab.rewind("2", both());
+    assert_eq!((lab.files(), lab.messages()), (later, 3));
+}
+
+#[test]
+fn files_alone_or_only_some_of_them_go_back() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.write("b", "1");
+    lab.checkpoint("one");
+    lab.say("hello");
+    lab.write("a", "2");
+    lab.write("b", "2");
+    let request = RewindRequest { paths: vec!["a".into()], ..only_files() };
+    lab.rewind("one", request);
+    assert_eq!(lab.files()["a"], "1");
+    assert_eq!(lab.files()["b"], "2");
+    assert_eq!(lab.messages(), 1, "the conversation stays");
+    lab.undo();
+    assert_eq!(lab.files()["a"], "2");
+    lab.rewind("one", only_files());
+    assert_eq!((lab.files()["a"].as_str(), lab.files()["b"].as_str()), ("1", "1"));
+    assert_eq!(lab.messages(), 1);
+    assert_eq!(lab.session.view().checkpoints(false).unwrap().len(), 4, "none was lost");
+
+    let talk = RewindRequest { conversation: true, ..RewindRequest::default() };
+    lab.write("a", "3");
+    lab.rewind("one", talk);
+    assert_eq!((lab.messages(), lab.files()["a"].as_str()), (0, "3"));
+    lab.undo();
+    assert_eq!((lab.messages(), lab.files()["a"].as_str()), (1, "3"));
+}
+
+#[test]
+fn what_is_not_stored_stays() {
+    let lab = Lab::new();
+    lab.write(".gitignore", "*.log\n");
+    lab.write("a", "1");
+    lab.checkpoint("one");
+    lab.write("debug.log", "precious");
+    lab.write("sub/trace.log", "too");
+    lab.write("sub/made", "x");
+    let rewound = lab.rewind("one", only_files());
+    assert_eq!(lab.files()["debug.log"], "precious");
+    assert_eq!(lab.files()["sub/trace.log"], "too");
+    assert!(!lab.files().contains_key("sub/made"));
+    assert!(rewound.files.kept.iter().any(|(path, _)| path == b"sub"));
+    // The rules change with the files: what was taken then and is ignored now is not overwritten.
+    lab.write("b.tmp", "then");
+    lab.checkpoint("two");
+    lab.write(".gitignore", "*.log\n*.tmp\n");
+    lab.write("b.tmp", "edited since, and ignored");
+    let rewound = lab.rewind("two", only_files());
+    assert_eq!(lab.files()["b.tmp"], "edited since, and ignored");
+    assert!(rewound.files.kept.iter().any(|(path, _)| path == b"b.tmp"));
+    assert_eq!(lab.files()[".gitignore"], "*.log\n");
+}
+
+#[test]
+fn a_rewind_that_is_stopped_leaves_everything_as_it_was() {
+    let lab = Lab::new();
+    for n in 0..50 {
+        lab.write(&format!("f{n}"), "1");
+    }
+    lab.checkpoint("one");
+    lab.say("more");
+    for n in 0..50 {
+        lab.write(&format!("f{n}"), "2");
+    }
+    let before = lab.files();
+    let cancel = Arc::new(AtomicBool::new(false));
+    let flag = cancel.clone();
+    let mut watch = RewindWatch::default();
+    watch.snapshot.cancel = Some(cancel);
+    watch.restore = Some(Arc::new(move |done, _| {
+        if done >= 10 {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }));
+    let to = lab.session.view().resolve("one").unwrap();
+    let plan = lab.session.plan_rewind(&to, &both(), &watch).unwrap();
+    let stopped = lab.session.rewind(plan, &watch).unwrap_err();
+    assert!(matches!(stopped, Error::Cancelled), "{stopped:?}");
+    assert_eq!(lab.files(), before);
+    assert_eq!(lab.messages(), 1);
+    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+}
+
+#[test]
+fn a_rewind_that_died_half_way_is_finished_by_the_next() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.write("b", "1");
+    lab.write("c", "1");
+    lab.checkpoint("one");
+    for name in ["a", "b", "c"] {
+        lab.write(name, "2");
+    }
+    // As if the process had died after one file: the intent is there, the end is not.
+    let watch = RewindWatch::default();
+    let to = lab.session.view().resolve("one").unwrap();
+    let plan = lab.session.plan_rewind(&to, &only_files(), &watch).unwrap();
+    let safety = CheckpointRequest { trigger: Trigger::Rewind, ..Default::default() };
+    lab.session.checkpoint(&safety).unwrap();
+    let end = lab.session.core().unwrap().0.seq;
+    let rewind = abide::Rewind { to: end, ..plan.rewind.clone() };
+    lab.session.append(rewind).unwrap().wait().unwrap();
+    drop(plan);
+    lab.write("a", "1");
+    // Somebody has edited another meanwhile: that is not lost.
+    lab.write("b", "by hand");
+    let id = lab.session.id();
+    lab.session.close().unwrap();
+
+    let session = lab.store.open_session(&SessionRef::Id(id)).unwrap();
+    assert!(session.core().unwrap().0.restoring.is_some());
+    let finished = session.finish_rewind(&watch).unwrap().unwrap();
+    let now = files(lab.dir.path());
+    assert_eq!((now["a"].as_str(), now["b"].as_str(), now["c"].as_str()), ("1", "by hand", "1"));
+    assert!(finished.files.kept.iter().chain(&finished.files.failed).any(|(p, _)| p == b"b"));
+    assert_eq!(session.core().unwrap().0.restoring, None);
+    assert!(session.finish_rewind(&watch).unwrap().is_none());
+    let plan = session.plan_undo(&watch).unwrap();
+    session.rewind(plan, &watch).unwrap();
+    let now = files(lab.dir.path());
+    assert_eq!((now["a"].as_str(), now["c"].as_str()), ("2", "2"));
+}
+
+#[test]
+fn a_checkpoint_says_what_was_true() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.say("hello");
+    let request = CheckpointRequest {
+        process: Some(std::process::id()),
+        pinned: true,
+        ..CheckpointRequest::default()
+    };
+    let (_, digest) = lab.session.core().unwrap();
+    let made = lab.session.checkpoint(&request).unwrap();
+    let checkpoint = &made.checkpoint;
+    assert_eq!(checkpoint.digest.as_deref(), Some(digest.to_string().as_str()));
+    assert_eq!(checkpoint.manifest.messages, 1);
+    assert!(checkpoint.manifest.storage_bytes > 100);
+    assert_eq!(checkpoint.workspace.as_ref().unwrap().files, 1);
+    assert!(checkpoint.resources.as_ref().unwrap().rss_bytes > 0);
+    lab.write("a", "2");
+    lab.write("b", "new");
+    let second = lab.session.checkpoint(&CheckpointRequest::default()).unwrap();
+    assert_eq!(second.checkpoint.files, ["a", "b"]);
+    let third = lab.session.checkpoint(&CheckpointRequest::default()).unwrap();
+    assert_eq!(third.checkpoint.files, Vec::<String>::new());
+    assert_eq!(third.checkpoint.snapshot, second.checkpoint.snapshot);
+    let all = lab.session.view().checkpoints(false).unwrap();
+    let numbers: Vec<u64> = all.iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    let summary = abide::summarize(&all);
+    assert_eq!((summary.total, summary.files.len()), (3, 2));
+}
+
+#[test]
+fn a_damaged_newest_checkpoint_gives_way_to_the_one_before() {
+    let lab = Lab::new();
+    lab.write("a", &"first ".repeat(100));
+    lab.checkpoint("one");
+    let objects = lab.dir.path().join(".abide/objects/00000001.pack");
+    let size = fs::metadata(&objects).unwrap().len();
+    // Not like anything before, so that it is stored by itself.
+    let noise: Vec<u8> = (0..5000_usize).map(|n| (n * n % 251) as u8).collect();
+    fs::write(lab.dir.path().join("b"), &noise).unwrap();
+    lab.checkpoint("two");
+    let mut bytes = fs::read(&objects).unwrap();
+    let middle = usize::try_from(size).unwrap() + 200;
+    bytes[middle] ^= 1;
+    fs::write(&objects, &bytes).unwrap();
+    let store = Store::open(lab.dir.path()).unwrap();
+    let view = store.view(&SessionRef::Id(lab.session.id())).unwrap();
+    let (latest, damaged) = view.latest_checkpoint(&*store.objects().unwrap()).unwrap();
+    assert_eq!(latest.unwrap().number, 1);
+    assert_eq!(damaged.iter().map(|entry| entry.number).collect::<Vec<_>>(), [2]);
+}
