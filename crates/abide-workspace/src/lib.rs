@@ -7,7 +7,6 @@
 mod chunks;
 mod content;
 mod diff;
-mod found;
 mod plan;
 mod rename;
 mod reserved;
@@ -19,7 +18,6 @@ mod snapshot;
 mod tree;
 mod unified;
 mod walk;
-mod write;
 
 pub use chunks::Chunks;
 pub use content::ContentError;

@@ -405,7 +405,7 @@ fn a_large_file_that_lacks_a_chunk_leaves_the_old_one() {
 }
 
 #[test]
-fn a_cancelled_restore_goes_back() {
+fn a_restore_cancelled_at_once_does_nothing() {
     let (old, new) = some_trees();
     let heap = Heap::default();
     let room = made(&old);
@@ -414,6 +414,28 @@ fn a_cancelled_restore_goes_back() {
     let forth = planned(&heap, &old, &new);
     let stopped = restore(room.path(), &heap, &forth, &watch);
     assert!(matches!(stopped, Err(RestoreError::Cancelled)));
+    assert_eq!(Node::look(room.path()), old);
+}
+
+#[test]
+fn a_restore_cancelled_half_way_goes_back() {
+    let heap = Heap::default();
+    let many = |text: &str| {
+        let name = |n: u32| format!("{}{n}", if n.is_multiple_of(3) { text } else { "" });
+        let nodes = (0..300).map(|n| (name(n).into_bytes(), file(&format!("{text}{n}"))));
+        Node::Directory(nodes.collect(), 0o755)
+    };
+    let (old, new) = (many("old"), many("new"));
+    let room = made(&old);
+    let cancel = AtomicBool::new(false);
+    let progress = |done: u64, _| cancel.store(done > 150, Ordering::Relaxed);
+    let watch = RestoreWatch { cancel: &cancel, progress: &progress };
+    let stopped = restore(room.path(), &heap, &planned(&heap, &old, &new), &watch);
+    assert!(matches!(stopped, Err(RestoreError::Cancelled)));
+    let half = Node::look(room.path());
+    assert!(half != old && half != new);
+    let done = restored(&room, &heap, &planned(&heap, &new, &old));
+    assert_eq!((done.kept, done.failed), (vec![], vec![]));
     assert_eq!(Node::look(room.path()), old);
 }
 
@@ -503,7 +525,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_tree_becomes_any_other(a in root(), b in root(), at in 0..60_i64) {
+    fn any_tree_becomes_any_other(a in root(), b in root(), at in 0..60_i64, undo: bool) {
         let heap = Heap::default();
         let (forth, back) = (planned(&heap, &a, &b), planned(&heap, &b, &a));
         let room = made(&a);
@@ -514,10 +536,11 @@ proptest! {
             prop_assert_eq!(&Node::look(room.path()), result);
         }
         let _ = as_owner(|| killed(room.path(), &heap, &forth, at));
-        let done = as_owner(|| restored(&room, &heap, &forth));
+        let (plan, result) = if undo { (&back, &a) } else { (&forth, &b) };
+        let done = as_owner(|| restored(&room, &heap, plan));
         prop_assert_eq!(&done.kept, &[]);
         prop_assert_eq!(&done.failed, &[]);
-        prop_assert_eq!(&Node::look(room.path()), &b);
+        prop_assert_eq!(&Node::look(room.path()), result);
         let full = self::room();
         let tree = a.store(&heap);
         as_owner(|| restore_all(full.path(), &heap, tree, &RestoreWatch::none())).unwrap();

@@ -14,7 +14,7 @@ use crate::{Entry, EntryKind, Step};
 
 /// What a step finds at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(super) enum Found {
     /// Nothing.
     Missing,
     /// What the step makes of it: it was done before.
@@ -28,7 +28,7 @@ pub(crate) enum Found {
 
 /// Why a step was not done.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StepError {
+pub(super) enum StepError {
     #[error(transparent)]
     Io(#[from] Errno),
     #[error(transparent)]
@@ -41,7 +41,7 @@ pub(crate) enum StepError {
 }
 
 /// Looks at the path of a step that makes or deletes a file or a link.
-pub(crate) fn find(
+pub(super) fn find(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],
