@@ -3,6 +3,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::atomic::AtomicI64;
 
+use abide_model::{EachObject, NewObject, ObjectBatch, StoreError};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -486,6 +487,59 @@ fn a_path_longer_than_a_system_call_takes_is_restored() {
     let back = plan(&heap, tree, empty, &[]).unwrap();
     assert_eq!(restored(&room, &heap, &back).deleted, 21);
     assert_eq!(fs::read_dir(room.path()).unwrap().count(), 0);
+}
+
+/// Objects in memory that write to a file when a certain one of them is read.
+struct Meddling<'a> {
+    heap: &'a Heap,
+    on: ObjectHash,
+    file: PathBuf,
+}
+
+impl Objects for Meddling<'_> {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        self.heap.has(hashes)
+    }
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.heap.put_batch(batch)
+    }
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.heap.put_like(objects)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.heap.sync()
+    }
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        if hash == self.on {
+            fs::write(&self.file, "mine").unwrap();
+        }
+        self.heap.read(hash)
+    }
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        self.heap.read_many(hashes, each)
+    }
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.heap.places(hashes)
+    }
+}
+
+#[test]
+fn what_is_edited_while_the_new_file_is_written_is_not_lost() {
+    let heap = Heap::default();
+    let new = directory([("f", file("0123456789abcdefghij01234"))]);
+    for old in [directory([("f", file(&"x".repeat(50)))]), directory([])] {
+        let plan = planned(&heap, &old, &new);
+        let room = made(&old);
+        let on = ObjectHash::of(b"abcdefghij");
+        let meddling = Meddling { heap: &heap, on, file: room.path().join("f") };
+        let done = restore(room.path(), &meddling, &plan, &RestoreWatch::none()).unwrap();
+        assert_eq!(paths(&done.kept), ["f"]);
+        assert_eq!(Node::look(room.path()), directory([("f", file("mine"))]));
+    }
 }
 
 fn node() -> impl Strategy<Value = Node> {
