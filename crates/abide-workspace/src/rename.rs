@@ -12,7 +12,7 @@ use crate::walk::split;
 use crate::{Change, Changed, Entry, EntryKind};
 
 /// In hundredths: the least similarity of a rename.
-const LEAST: u64 = 50;
+pub(crate) const LEAST: u64 = 50;
 /// Files on either side that are compared by similarity. With more, only equal ones are found.
 const MAX_FILES: usize = 256;
 /// Larger ones are not compared by similarity.

@@ -317,7 +317,8 @@ impl<'a> Run<'a> {
             let others: Vec<_> = (1..threads.min(items.len())).map(|_| scope.spawn(one)).collect();
             let mut all = one();
             for other in others {
-                all = all.and(other.join().unwrap_or(Err(StepError::Stopped)));
+                all =
+                    all.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
             all
         })

@@ -95,7 +95,8 @@ fn some_trees() -> (Node, Node) {
 fn a_tree_becomes_another_and_back() {
     let (old, new) = some_trees();
     let heap = Heap::default();
-    let room = made(&old);
+    let room = tempfile::tempdir().unwrap();
+    old.make(room.path());
     let done = restored(&room, &heap, &planned(&heap, &old, &new));
     assert_eq!(Node::look(room.path()), new.clone().with_mode(0o755));
     assert_eq!((done.created, done.changed, done.deleted), (5, 7, 8));
