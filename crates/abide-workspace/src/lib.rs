@@ -5,9 +5,9 @@
 //! snapshots share what they have in common, and what did not change is neither read nor stored.
 
 mod chunks;
-mod content;
 mod diff;
 mod plan;
+mod read;
 mod rename;
 mod reserved;
 mod restore;
@@ -20,9 +20,9 @@ mod unified;
 mod walk;
 
 pub use chunks::Chunks;
-pub use content::ContentError;
 pub use diff::{Change, Changed, diff};
 pub use plan::{Action, Kept, Plan, Step, plan};
+pub use read::ReadError;
 pub use restore::{RestoreError, RestoreWatch, Restored, restore, restore_all};
 pub use snapshot::{Omission, OmissionReason, Snapshot};
 pub use tree::{Entry, EntryKind, Tree, TreeError};

@@ -28,8 +28,8 @@ use rustix::io::Errno;
 use self::directories::Made;
 use self::found::StepError;
 use self::write::Temporary;
-use crate::content::ContentError;
 use crate::plan::plan_all;
+use crate::read::ReadError;
 use crate::root::{Root, look, names, set_mode};
 use crate::walk::split;
 use crate::{Action, Entry, EntryKind, Plan, Step};
@@ -82,7 +82,7 @@ impl RestoreWatch<'static> {
 pub enum RestoreError {
     /// The snapshot cannot be read.
     #[error(transparent)]
-    Content(#[from] ContentError),
+    Read(#[from] ReadError),
     /// The workspace cannot be worked in.
     #[error("cannot {action} {path}")]
     Root {

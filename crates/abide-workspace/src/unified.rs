@@ -6,7 +6,7 @@ use abide_model::Objects;
 use imara_diff::sources::byte_lines;
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-use crate::content::{ContentError, read_content};
+use crate::read::{ReadError, read_content};
 use crate::rename::{LEAST, similarity};
 use crate::{Change, Changed, Entry, EntryKind};
 
@@ -42,7 +42,7 @@ pub fn unified(
     objects: &dyn Objects,
     changed: &Changed,
     context: usize,
-) -> Result<FileDiff, ContentError> {
+) -> Result<FileDiff, ReadError> {
     let mut diff = FileDiff::default();
     for part in parts(changed) {
         part.write(objects, context, &mut diff)?;
@@ -51,7 +51,7 @@ pub fn unified(
 }
 
 /// The lines that a change adds and takes away.
-pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ContentError> {
+pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ReadError> {
     let mut stat = DiffStat::default();
     for part in parts(changed) {
         if part.same_content() {
@@ -104,7 +104,7 @@ impl Part<'_> {
     }
 
     /// Both contents, where neither is too large.
-    fn contents(&self, objects: &dyn Objects) -> Result<Option<Texts>, ContentError> {
+    fn contents(&self, objects: &dyn Objects) -> Result<Option<Texts>, ReadError> {
         let sides = [self.old, self.new];
         if sides.iter().flatten().any(|entry| entry.size > MAX_SIZE) {
             return Ok(None);
@@ -120,7 +120,7 @@ impl Part<'_> {
         objects: &dyn Objects,
         context: usize,
         diff: &mut FileDiff,
-    ) -> Result<(), ContentError> {
+    ) -> Result<(), ReadError> {
         let (a, b) = (quoted(b"a/", self.from), quoted(b"b/", self.to));
         let out = &mut diff.text;
         line(out, &[b"diff --git ", &a, b" ", &b]);

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::found::{Found, StepError, find};
 use super::write::Body;
 use super::{EDITED, EXISTS, FILE_BITS, Outcome, Run, StepResult, kind};
-use crate::content::read_chunks;
+use crate::read::read_chunks;
 use crate::root::set_mode;
 use crate::walk::split;
 use crate::{Action, Entry, EntryKind, Step};

@@ -8,7 +8,7 @@ use abide_model::{ObjectHash, Objects};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
-use crate::content::{ContentError, read_chunks, read_object};
+use crate::read::{ReadError, read_chunks, read_object};
 use crate::root::{READ, Seen, look};
 use crate::{Entry, EntryKind, Step};
 
@@ -34,7 +34,7 @@ pub(super) enum StepError {
     #[error(transparent)]
     File(#[from] std::io::Error),
     #[error(transparent)]
-    Content(#[from] ContentError),
+    Read(#[from] ReadError),
     /// It is to stop here.
     #[error("it was stopped")]
     Stopped,

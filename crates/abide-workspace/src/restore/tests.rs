@@ -220,7 +220,7 @@ fn a_hostile_snapshot_puts_nothing_where_it_must_not() {
         let target = directory([(name, file("x"))]).store(&heap);
         let present = directory([]).store(&heap);
         let planned = plan(&heap, present, target, &[]);
-        assert!(matches!(planned, Err(ContentError::Form { .. })), "{name}");
+        assert!(matches!(planned, Err(ReadError::Form { .. })), "{name}");
     }
     let repository = || directory([("config", file("x")), ("hooks", directory([]))]);
     let hostile = directory([

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::found::StepError;
 use super::{FILE_BITS, Run};
-use crate::content::{ContentError, read_object};
+use crate::read::{ReadError, read_object};
 use crate::root::{Seen, look};
 use crate::{Chunks, Entry, EntryKind};
 
@@ -84,7 +84,7 @@ impl Run<'_> {
                 for (length, hash) in &chunks.chunks {
                     let bytes = read_object(self.objects, *hash)?;
                     if bytes.len() as u64 != u64::from(*length) {
-                        return Err(ContentError::Missing(*hash).into());
+                        return Err(ReadError::Missing(*hash).into());
                     }
                     self.write_bytes(file, &bytes)?;
                 }
