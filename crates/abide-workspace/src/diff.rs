@@ -2,7 +2,7 @@
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::content::ContentError;
+use crate::read::ReadError;
 use crate::rename::find_renames;
 use crate::walk::{Pair, Within, walk};
 use crate::{Entry, EntryKind, Tree};
@@ -49,7 +49,7 @@ pub fn diff(
     old: Option<ObjectHash>,
     new: ObjectHash,
     renames: bool,
-) -> Result<Vec<Changed>, ContentError> {
+) -> Result<Vec<Changed>, ReadError> {
     let mut changes = Vec::new();
     walk(objects, old, Some(new), &mut |pair| {
         changes.extend(changed(&pair));
@@ -160,7 +160,7 @@ mod tests {
         heap.lose(same.store(&heap));
         assert_eq!(diff(&heap, Some(old), new, false).unwrap().len(), 1);
         let all = diff(&heap, None, new, false);
-        assert!(matches!(all, Err(ContentError::Missing(_))));
+        assert!(matches!(all, Err(ReadError::Missing(_))));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::content::{ContentError, read_trees};
 use crate::diff::{same_content, same_kind};
+use crate::read::{ReadError, read_trees};
 use crate::reserved::is_reserved;
 use crate::walk::{Pair, Within, split, walk};
 use crate::{Entry, EntryKind};
@@ -70,7 +70,7 @@ pub fn plan(
     present: ObjectHash,
     target: ObjectHash,
     paths: &[Vec<u8>],
-) -> Result<Plan, ContentError> {
+) -> Result<Plan, ReadError> {
     let paths: Vec<&[u8]> = paths.iter().map(|path| trimmed(path)).collect();
     let mut plan = plan_between(objects, Some(present), target, &paths)?;
     for path in paths {
@@ -83,7 +83,7 @@ pub fn plan(
 }
 
 /// What makes an empty directory into the tree `target`.
-pub(crate) fn plan_all(objects: &dyn Objects, target: ObjectHash) -> Result<Plan, ContentError> {
+pub(crate) fn plan_all(objects: &dyn Objects, target: ObjectHash) -> Result<Plan, ReadError> {
     plan_between(objects, None, target, &[])
 }
 
@@ -92,7 +92,7 @@ fn plan_between(
     present: Option<ObjectHash>,
     target: ObjectHash,
     paths: &[&[u8]],
-) -> Result<Plan, ContentError> {
+) -> Result<Plan, ReadError> {
     let mut plan = Plan::default();
     let mut ways = BTreeMap::new();
     walk(objects, present, Some(target), &mut |pair| {
@@ -208,7 +208,7 @@ fn trimmed(path: &[u8]) -> &[u8] {
 }
 
 /// Is this path in a tree?
-fn has(objects: &dyn Objects, tree: ObjectHash, path: &[u8]) -> Result<bool, ContentError> {
+fn has(objects: &dyn Objects, tree: ObjectHash, path: &[u8]) -> Result<bool, ReadError> {
     let mut at = Some(tree);
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         let Some(hash) = at else { return Ok(false) };

@@ -7,12 +7,12 @@ use std::collections::{HashMap, HashSet};
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::content::{ContentError, read_content};
+use crate::read::{ReadError, read_content};
 use crate::walk::split;
 use crate::{Change, Changed, Entry, EntryKind};
 
 /// In hundredths: the least similarity of a rename.
-const LEAST: u64 = 50;
+pub(crate) const LEAST: u64 = 50;
 /// Files on either side that are compared by similarity. With more, only equal ones are found.
 const MAX_FILES: usize = 256;
 /// Larger ones are not compared by similarity.
@@ -23,7 +23,7 @@ const PIECE: usize = 64;
 pub(crate) fn find_renames(
     objects: &dyn Objects,
     changes: &mut Vec<Changed>,
-) -> Result<(), ContentError> {
+) -> Result<(), ReadError> {
     let mut pairs = Pairs::default();
     equal(changes, &mut pairs);
     similar(objects, changes, &mut pairs)?;
@@ -95,7 +95,7 @@ struct Candidate<'a> {
 
 type Side<'a> = Vec<(usize, &'a Changed, &'a Entry)>;
 
-fn read<'a>(objects: &dyn Objects, side: Side<'a>) -> Result<Vec<Candidate<'a>>, ContentError> {
+fn read<'a>(objects: &dyn Objects, side: Side<'a>) -> Result<Vec<Candidate<'a>>, ReadError> {
     let candidate = |(at, change, entry): (usize, &'a Changed, &Entry)| {
         let pieces = Pieces::of(&read_content(objects, entry)?);
         Ok(Candidate { at, name: split(&change.path).1, pieces })
@@ -103,11 +103,7 @@ fn read<'a>(objects: &dyn Objects, side: Side<'a>) -> Result<Vec<Candidate<'a>>,
     side.into_iter().map(candidate).collect()
 }
 
-fn similar(
-    objects: &dyn Objects,
-    changes: &[Changed],
-    pairs: &mut Pairs,
-) -> Result<(), ContentError> {
+fn similar(objects: &dyn Objects, changes: &[Changed], pairs: &mut Pairs) -> Result<(), ReadError> {
     let candidates = |change: &Change| {
         let mut found = side(changes, change);
         found.retain(|(at, _, entry)| {

@@ -182,3 +182,33 @@ fn set_mode_unread(directory: &OwnedFd, name: &[u8], mode: Mode) -> Result<()> {
 fn set_mode_unread(directory: &OwnedFd, name: &[u8], mode: Mode) -> Result<()> {
     rustix::fs::chmodat(directory, name, mode, AtFlags::SYMLINK_NOFOLLOW)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{directory, file, link};
+
+    #[test]
+    fn no_link_is_followed_on_the_way_and_none_leads_up() {
+        let room = tempfile::tempdir().unwrap();
+        let up = room.path().join("up");
+        directory([
+            ("root", directory([("d", directory([("e", directory([]))])), ("f", file("f"))])),
+            ("out", directory([("e", directory([]))])),
+        ])
+        .make(&up);
+        link("../out").make(&up.join("root/l"));
+        link("d").make(&up.join("root/inner"));
+        let root = Root::open(&up.join("root")).unwrap();
+        for path in ["d", "d/e", ""] {
+            assert!(root.open_directory(path.as_bytes()).is_ok(), "{path}");
+            assert!(root.open_by_steps(path.as_bytes()).is_ok(), "{path}");
+        }
+        for path in ["l", "l/e", "inner", "inner/e", "..", "d/../..", "../out", "f", "none"] {
+            assert!(root.open_directory(path.as_bytes()).is_err(), "{path}");
+            assert!(root.open_by_steps(path.as_bytes()).is_err(), "{path}");
+        }
+        let top = root.directory(b"").unwrap();
+        assert_eq!(set_mode(&top, b"l", 0o700), Err(Errno::LOOP));
+    }
+}

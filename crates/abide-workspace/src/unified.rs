@@ -6,8 +6,8 @@ use abide_model::Objects;
 use imara_diff::sources::byte_lines;
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-use crate::content::{ContentError, read_content};
-use crate::rename::similarity;
+use crate::read::{ReadError, read_content};
+use crate::rename::{LEAST, similarity};
 use crate::{Change, Changed, Entry, EntryKind};
 
 /// Larger files are not compared line by line.
@@ -42,7 +42,7 @@ pub fn unified(
     objects: &dyn Objects,
     changed: &Changed,
     context: usize,
-) -> Result<FileDiff, ContentError> {
+) -> Result<FileDiff, ReadError> {
     let mut diff = FileDiff::default();
     for part in parts(changed) {
         part.write(objects, context, &mut diff)?;
@@ -51,13 +51,13 @@ pub fn unified(
 }
 
 /// The lines that a change adds and takes away.
-pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ContentError> {
+pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ReadError> {
     let mut stat = DiffStat::default();
     for part in parts(changed) {
         if part.same_content() {
             continue;
         }
-        match part.contents(objects)? {
+        match part.contents(objects)?.filter(is_text) {
             Some((old, new)) => {
                 let lines = Lines::of(&old, &new);
                 stat.insertions += u64::from(lines.diff.count_additions());
@@ -103,8 +103,8 @@ impl Part<'_> {
         matches!((self.old, self.new), (Some(old), Some(new)) if old.hash == new.hash)
     }
 
-    /// Both contents, where both are text.
-    fn contents(&self, objects: &dyn Objects) -> Result<Option<Texts>, ContentError> {
+    /// Both contents, where neither is too large.
+    fn contents(&self, objects: &dyn Objects) -> Result<Option<Texts>, ReadError> {
         let sides = [self.old, self.new];
         if sides.iter().flatten().any(|entry| entry.size > MAX_SIZE) {
             return Ok(None);
@@ -112,8 +112,7 @@ impl Part<'_> {
         let read = |entry: Option<&Entry>| {
             entry.map_or(Ok(Vec::new()), |entry| read_content(objects, entry))
         };
-        let (old, new) = (read(self.old)?, read(self.new)?);
-        Ok((!is_binary(&old) && !is_binary(&new)).then_some((old, new)))
+        Ok(Some((read(self.old)?, read(self.new)?)))
     }
 
     fn write(
@@ -121,7 +120,7 @@ impl Part<'_> {
         objects: &dyn Objects,
         context: usize,
         diff: &mut FileDiff,
-    ) -> Result<(), ContentError> {
+    ) -> Result<(), ReadError> {
         let (a, b) = (quoted(b"a/", self.from), quoted(b"b/", self.to));
         let out = &mut diff.text;
         line(out, &[b"diff --git ", &a, b" ", &b]);
@@ -139,7 +138,7 @@ impl Part<'_> {
             let alike = match &contents {
                 Some((old, new)) => similarity(old, new),
                 None if self.same_content() => 100,
-                None => 50,
+                None => LEAST,
             };
             line(out, &[b"similarity index ", alike.to_string().as_bytes(), b"%"]);
             line(out, &[b"rename from ", &quoted(b"", self.from)]);
@@ -151,7 +150,7 @@ impl Part<'_> {
         let none = b"/dev/null".to_vec();
         let a = if self.old.is_some() { a } else { none.clone() };
         let b = if self.new.is_some() { b } else { none };
-        let Some((old, new)) = contents else {
+        let Some((old, new)) = contents.filter(is_text) else {
             diff.stat.binary = true;
             line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]);
             return Ok(());
@@ -190,8 +189,8 @@ fn mode(entry: &Entry) -> Vec<u8> {
     }
 }
 
-fn is_binary(content: &[u8]) -> bool {
-    content.get(..BINARY_HEAD).unwrap_or(content).contains(&0)
+fn is_text((old, new): &Texts) -> bool {
+    [old, new].iter().all(|side| !side.get(..BINARY_HEAD).unwrap_or(side).contains(&0))
 }
 
 /// A path as git shows it: in quotes, with escapes, where it holds more than plain characters.

@@ -4,7 +4,7 @@
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::content::{ContentError, read_trees};
+use crate::read::{ReadError, read_trees};
 use crate::{Entry, EntryKind, Tree};
 
 /// Deeper than a path can be that a system call takes.
@@ -37,7 +37,7 @@ pub(crate) fn walk(
     old: Option<ObjectHash>,
     new: Option<ObjectHash>,
     visit: &mut dyn FnMut(Pair<'_>) -> Within,
-) -> Result<(), ContentError> {
+) -> Result<(), ReadError> {
     if old == new {
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub(crate) fn walk(
         }
         level = below;
     }
-    Err(ContentError::TooDeep(MAX_DEPTH))
+    Err(ReadError::TooDeep(MAX_DEPTH))
 }
 
 fn compare(

@@ -2,7 +2,7 @@
 
 use abide_local::{BundleError, ExportError, ImportError};
 use abide_model::{AppendError, InputError, ObjectHash, StoreError};
-use abide_workspace::{ContentError, RestoreError, WorkspaceError};
+use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
 use crate::PositionError;
 
@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// Something in a snapshot cannot be read.
     #[error(transparent)]
-    Content(#[from] ContentError),
+    Content(#[from] ReadError),
     /// Files could not be put back.
     #[error(transparent)]
     Restore(#[from] RestoreError),

@@ -1,5 +1,7 @@
 //! Checkpoints and rewinds through the library, on real files.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

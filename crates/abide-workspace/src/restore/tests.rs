@@ -3,6 +3,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::atomic::AtomicI64;
 
+use abide_model::{EachObject, NewObject, ObjectBatch, StoreError};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -94,7 +95,8 @@ fn some_trees() -> (Node, Node) {
 fn a_tree_becomes_another_and_back() {
     let (old, new) = some_trees();
     let heap = Heap::default();
-    let room = made(&old);
+    let room = tempfile::tempdir().unwrap();
+    old.make(room.path());
     let done = restored(&room, &heap, &planned(&heap, &old, &new));
     assert_eq!(Node::look(room.path()), new.clone().with_mode(0o755));
     assert_eq!((done.created, done.changed, done.deleted), (5, 7, 8));
@@ -218,7 +220,7 @@ fn a_hostile_snapshot_puts_nothing_where_it_must_not() {
         let target = directory([(name, file("x"))]).store(&heap);
         let present = directory([]).store(&heap);
         let planned = plan(&heap, present, target, &[]);
-        assert!(matches!(planned, Err(ContentError::Form { .. })), "{name}");
+        assert!(matches!(planned, Err(ReadError::Form { .. })), "{name}");
     }
     let repository = || directory([("config", file("x")), ("hooks", directory([]))]);
     let hostile = directory([
@@ -405,7 +407,7 @@ fn a_large_file_that_lacks_a_chunk_leaves_the_old_one() {
 }
 
 #[test]
-fn a_cancelled_restore_goes_back() {
+fn a_restore_cancelled_at_once_does_nothing() {
     let (old, new) = some_trees();
     let heap = Heap::default();
     let room = made(&old);
@@ -414,6 +416,28 @@ fn a_cancelled_restore_goes_back() {
     let forth = planned(&heap, &old, &new);
     let stopped = restore(room.path(), &heap, &forth, &watch);
     assert!(matches!(stopped, Err(RestoreError::Cancelled)));
+    assert_eq!(Node::look(room.path()), old);
+}
+
+#[test]
+fn a_restore_cancelled_half_way_goes_back() {
+    let heap = Heap::default();
+    let many = |text: &str| {
+        let name = |n: u32| format!("{}{n}", if n.is_multiple_of(3) { text } else { "" });
+        let nodes = (0..300).map(|n| (name(n).into_bytes(), file(&format!("{text}{n}"))));
+        Node::Directory(nodes.collect(), 0o755)
+    };
+    let (old, new) = (many("old"), many("new"));
+    let room = made(&old);
+    let cancel = AtomicBool::new(false);
+    let progress = |done: u64, _| cancel.store(done > 150, Ordering::Relaxed);
+    let watch = RestoreWatch { cancel: &cancel, progress: &progress };
+    let stopped = restore(room.path(), &heap, &planned(&heap, &old, &new), &watch);
+    assert!(matches!(stopped, Err(RestoreError::Cancelled)));
+    let half = Node::look(room.path());
+    assert!(half != old && half != new);
+    let done = restored(&room, &heap, &planned(&heap, &new, &old));
+    assert_eq!((done.kept, done.failed), (vec![], vec![]));
     assert_eq!(Node::look(room.path()), old);
 }
 
@@ -466,6 +490,59 @@ fn a_path_longer_than_a_system_call_takes_is_restored() {
     assert_eq!(fs::read_dir(room.path()).unwrap().count(), 0);
 }
 
+/// Objects in memory that write to a file when a certain one of them is read.
+struct Meddling<'a> {
+    heap: &'a Heap,
+    on: ObjectHash,
+    file: PathBuf,
+}
+
+impl Objects for Meddling<'_> {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        self.heap.has(hashes)
+    }
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.heap.put_batch(batch)
+    }
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.heap.put_like(objects)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.heap.sync()
+    }
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        if hash == self.on {
+            fs::write(&self.file, "mine").unwrap();
+        }
+        self.heap.read(hash)
+    }
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        self.heap.read_many(hashes, each)
+    }
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.heap.places(hashes)
+    }
+}
+
+#[test]
+fn what_is_edited_while_the_new_file_is_written_is_not_lost() {
+    let heap = Heap::default();
+    let new = directory([("f", file("0123456789abcdefghij01234"))]);
+    for old in [directory([("f", file(&"x".repeat(50)))]), directory([])] {
+        let plan = planned(&heap, &old, &new);
+        let room = made(&old);
+        let on = ObjectHash::of(b"abcdefghij");
+        let meddling = Meddling { heap: &heap, on, file: room.path().join("f") };
+        let done = restore(room.path(), &meddling, &plan, &RestoreWatch::none()).unwrap();
+        assert_eq!(paths(&done.kept), ["f"]);
+        assert_eq!(Node::look(room.path()), directory([("f", file("mine"))]));
+    }
+}
+
 fn node() -> impl Strategy<Value = Node> {
     let mode = || prop_oneof![Just(0o644_u16), Just(0o600), Just(0o755), Just(0o444)];
     let leaf = prop_oneof![
@@ -503,7 +580,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_tree_becomes_any_other(a in root(), b in root(), at in 0..60_i64) {
+    fn any_tree_becomes_any_other(a in root(), b in root(), at in 0..60_i64, undo: bool) {
         let heap = Heap::default();
         let (forth, back) = (planned(&heap, &a, &b), planned(&heap, &b, &a));
         let room = made(&a);
@@ -514,10 +591,11 @@ proptest! {
             prop_assert_eq!(&Node::look(room.path()), result);
         }
         let _ = as_owner(|| killed(room.path(), &heap, &forth, at));
-        let done = as_owner(|| restored(&room, &heap, &forth));
+        let (plan, result) = if undo { (&back, &a) } else { (&forth, &b) };
+        let done = as_owner(|| restored(&room, &heap, plan));
         prop_assert_eq!(&done.kept, &[]);
         prop_assert_eq!(&done.failed, &[]);
-        prop_assert_eq!(&Node::look(room.path()), &b);
+        prop_assert_eq!(&Node::look(room.path()), result);
         let full = self::room();
         let tree = a.store(&heap);
         as_owner(|| restore_all(full.path(), &heap, tree, &RestoreWatch::none())).unwrap();

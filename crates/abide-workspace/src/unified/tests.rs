@@ -122,6 +122,16 @@ fn the_text_is_as_git_prints_it() {
 }
 
 #[test]
+fn a_binary_file_that_moved_and_changed_says_how_alike_it_is() {
+    let bytes = |last: &str| file(&format!("\0{}{last}", "0123456789\n".repeat(9)));
+    let (text, stats) = text(&directory([("a", bytes("x"))]), &directory([("b", bytes("y"))]));
+    let expected = "diff --git a/a b/b\nsimilarity index 99%\nrename from a\nrename to b\n\
+                    Binary files a/a and b/b differ\n";
+    assert_eq!(text, expected);
+    assert_eq!(stats, [DiffStat { insertions: 0, deletions: 0, binary: true }]);
+}
+
+#[test]
 fn git_applies_the_text() {
     let (Node::Directory(mut old, _), Node::Directory(mut new, _)) = trees() else {
         unreachable!("trees are directories")

@@ -8,13 +8,13 @@ use abide_model::{ObjectHash, Objects};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
-use crate::content::{ContentError, read_chunks, read_object};
+use crate::read::{ReadError, read_chunks, read_object};
 use crate::root::{READ, Seen, look};
 use crate::{Entry, EntryKind, Step};
 
 /// What a step finds at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(super) enum Found {
     /// Nothing.
     Missing,
     /// What the step makes of it: it was done before.
@@ -28,20 +28,20 @@ pub(crate) enum Found {
 
 /// Why a step was not done.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StepError {
+pub(super) enum StepError {
     #[error(transparent)]
     Io(#[from] Errno),
     #[error(transparent)]
     File(#[from] std::io::Error),
     #[error(transparent)]
-    Content(#[from] ContentError),
+    Read(#[from] ReadError),
     /// It is to stop here.
     #[error("it was stopped")]
     Stopped,
 }
 
 /// Looks at the path of a step that makes or deletes a file or a link.
-pub(crate) fn find(
+pub(super) fn find(
     objects: &dyn Objects,
     directory: &OwnedFd,
     name: &[u8],

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::content::{ContentError, read_object};
-use crate::found::StepError;
-use crate::restore::{FILE_BITS, Run};
+use super::found::StepError;
+use super::{FILE_BITS, Run};
+use crate::read::{ReadError, read_object};
 use crate::root::{Seen, look};
 use crate::{Chunks, Entry, EntryKind};
 
@@ -18,7 +18,7 @@ const PREFIX: &[u8] = b".abide-tmp-";
 const PIECE: usize = if cfg!(test) { 4 } else { 1024 * 1024 };
 
 /// Names for files that are not whole yet. Each run has its own.
-pub(crate) struct Temporary {
+pub(super) struct Temporary {
     run: u64,
     next: AtomicU64,
 }
@@ -31,7 +31,7 @@ impl Default for Temporary {
 }
 
 impl Temporary {
-    pub(crate) fn name(&self) -> Vec<u8> {
+    pub(super) fn name(&self) -> Vec<u8> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let mut name = PREFIX.to_vec();
         name.extend_from_slice(format!("{:016x}-{next:x}", self.run).as_bytes());
@@ -39,7 +39,7 @@ impl Temporary {
     }
 
     /// Is it a name that some run gave?
-    pub(crate) fn is(name: &[u8]) -> bool {
+    pub(super) fn is(name: &[u8]) -> bool {
         let hex = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_hexdigit);
         name.strip_prefix(PREFIX)
             .and_then(|rest| rest.split_at_checked(16))
@@ -48,14 +48,14 @@ impl Temporary {
 }
 
 /// What is written into a file, or the target of a link.
-pub(crate) enum Body<'a> {
+pub(super) enum Body<'a> {
     Bytes(&'a [u8]),
     Chunks(&'a Chunks),
 }
 
 impl Run<'_> {
     /// Writes a file or a link at a name that must be free.
-    pub(crate) fn write(
+    pub(super) fn write(
         &self,
         directory: &OwnedFd,
         name: &[u8],
@@ -84,7 +84,7 @@ impl Run<'_> {
                 for (length, hash) in &chunks.chunks {
                     let bytes = read_object(self.objects, *hash)?;
                     if bytes.len() as u64 != u64::from(*length) {
-                        return Err(ContentError::Missing(*hash).into());
+                        return Err(ReadError::Missing(*hash).into());
                     }
                     self.write_bytes(file, &bytes)?;
                 }
@@ -113,7 +113,7 @@ impl Run<'_> {
     }
 
     /// Puts a file or a link at a name that was free. [`Errno::EXIST`] where it is not any more.
-    pub(crate) fn write_new(
+    pub(super) fn write_new(
         &self,
         directory: &OwnedFd,
         name: &[u8],
@@ -134,7 +134,7 @@ impl Run<'_> {
     }
 
     /// Puts a file or a link in the place of what was seen there. Not where that is another by now.
-    pub(crate) fn replace(
+    pub(super) fn replace(
         &self,
         directory: &OwnedFd,
         name: &[u8],

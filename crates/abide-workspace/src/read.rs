@@ -8,7 +8,7 @@ use crate::{Chunks, Entry, EntryKind, Tree, TreeError};
 
 /// Why a part of a snapshot cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum ContentError {
+pub enum ReadError {
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -29,18 +29,15 @@ pub enum ContentError {
     TooDeep(usize),
 }
 
-pub(crate) fn read_object(
-    objects: &dyn Objects,
-    hash: ObjectHash,
-) -> Result<Vec<u8>, ContentError> {
-    objects.read(hash)?.ok_or(ContentError::Missing(hash))
+pub(crate) fn read_object(objects: &dyn Objects, hash: ObjectHash) -> Result<Vec<u8>, ReadError> {
+    objects.read(hash)?.ok_or(ReadError::Missing(hash))
 }
 
 /// The trees of these hashes, in their order.
 pub(crate) fn read_trees(
     objects: &dyn Objects,
     hashes: &[ObjectHash],
-) -> Result<Vec<Tree>, ContentError> {
+) -> Result<Vec<Tree>, ReadError> {
     let mut trees: Vec<Option<Tree>> = vec![None; hashes.len()];
     let mut wrong = None;
     objects.read_many(hashes, &mut |at, bytes| {
@@ -48,7 +45,7 @@ pub(crate) fn read_trees(
         match (read, trees.get_mut(at)) {
             (Some(Ok(tree)), Some(place)) => *place = Some(tree),
             (Some(Err(source)), _) => {
-                wrong = hashes.get(at).map(|hash| ContentError::Form { hash: *hash, source });
+                wrong = hashes.get(at).map(|hash| ReadError::Form { hash: *hash, source });
                 return ControlFlow::Break(());
             }
             _ => {}
@@ -59,22 +56,22 @@ pub(crate) fn read_trees(
         return Err(wrong);
     }
     let pairs = trees.into_iter().zip(hashes);
-    pairs.map(|(tree, hash)| tree.ok_or(ContentError::Missing(*hash))).collect()
+    pairs.map(|(tree, hash)| tree.ok_or(ReadError::Missing(*hash))).collect()
 }
 
-pub(crate) fn read_chunks(objects: &dyn Objects, entry: &Entry) -> Result<Chunks, ContentError> {
+pub(crate) fn read_chunks(objects: &dyn Objects, entry: &Entry) -> Result<Chunks, ReadError> {
     let hash = entry.hash;
     let chunks = Chunks::read(&read_object(objects, hash)?);
-    let chunks = chunks.map_err(|source| ContentError::Form { hash, source })?;
+    let chunks = chunks.map_err(|source| ReadError::Form { hash, source })?;
     if chunks.size() == entry.size {
         Ok(chunks)
     } else {
-        Err(ContentError::Form { hash, source: TreeError::Form })
+        Err(ReadError::Form { hash, source: TreeError::Form })
     }
 }
 
 /// The bytes of a file or of a link's target; none for a directory.
-pub(crate) fn read_content(objects: &dyn Objects, entry: &Entry) -> Result<Vec<u8>, ContentError> {
+pub(crate) fn read_content(objects: &dyn Objects, entry: &Entry) -> Result<Vec<u8>, ReadError> {
     match entry.kind {
         EntryKind::Directory => Ok(Vec::new()),
         EntryKind::File | EntryKind::Link => read_object(objects, entry.hash),

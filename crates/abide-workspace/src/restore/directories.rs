@@ -1,0 +1,165 @@
+//! Directories are made, and their modes set.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::PoisonError;
+
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
+
+use super::found::{Found, StepError, find};
+use super::{EDITED, EXISTS, FILE_BITS, MODE_EDITED, Outcome, Run, StepResult, kind, told};
+use crate::root::{look, set_mode};
+use crate::walk::split;
+use crate::{Action, Entry, EntryKind, Plan, Step};
+
+/// The bits that a directory may have.
+const DIRECTORY_BITS: u16 = 0o3777;
+/// The owner's rights.
+const OWNER: u16 = 0o700;
+
+/// Was a directory made by this run?
+#[derive(Clone, Copy)]
+pub(super) enum Made {
+    Here,
+    Before,
+}
+
+/// Where the mode of a directory comes from.
+enum DirectoryMode<'a> {
+    /// It stays as it was, closed to its owner.
+    Closed(u16),
+    /// It was let into, and had this one.
+    Opened(u16),
+    /// A step sets it.
+    Step(&'a Step),
+}
+
+impl Run<'_> {
+    pub(super) fn make_directory(&self, step: &Step) -> Result<(Outcome, Made), StepError> {
+        let (parent, name) = split(&step.path);
+        let mode = step.entry.as_ref().map_or(OWNER, |entry| entry.mode & FILE_BITS | OWNER);
+        let mut made = Made::Before;
+        let outcome = self.within(parent, &mut |directory| {
+            if let Outcome::Kept(why) = self.clear_for_directory(directory, name, step)? {
+                return Ok(Outcome::Kept(why));
+            }
+            self.act()?;
+            match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(mode.into())) {
+                Ok(()) => made = Made::Here,
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match look(directory, name)? {
+                Some(seen) if seen.kind == FileType::Directory => Ok(Outcome::Done),
+                _ => Ok(Outcome::Kept(EXISTS)),
+            }
+        })?;
+        Ok((outcome, made))
+    }
+
+    /// Removes the file or link that is where a directory comes.
+    fn clear_for_directory(&self, directory: &OwnedFd, name: &[u8], step: &Step) -> StepResult {
+        if step.was.is_none() {
+            return Ok(Outcome::Done);
+        }
+        match find(self.objects, directory, name, step)? {
+            Found::Missing | Found::Target(_) => Ok(Outcome::Done),
+            Found::Replaceable(seen) if look(directory, name)? == Some(seen) => {
+                self.act()?;
+                rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+                Ok(Outcome::Done)
+            }
+            Found::Replaceable(_) | Found::Other => Ok(Outcome::Kept(EDITED)),
+        }
+    }
+
+    /// Gives the owner every right in a directory. Can he work in it now?
+    pub(super) fn let_in(&self, path: &[u8]) -> bool {
+        if path.is_empty() {
+            return false;
+        }
+        let (parent, name) = split(path);
+        let Ok(parent) = self.directory(parent) else { return false };
+        let Ok(Some(seen)) = look(&parent, name) else { return false };
+        if seen.kind != FileType::Directory {
+            return false;
+        }
+        if seen.mode & OWNER == OWNER {
+            return true;
+        }
+        if self.act().is_err() {
+            return false;
+        }
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.entry(path.to_vec()).or_insert(seen.mode);
+        set_mode(&parent, name, seen.mode | OWNER).is_ok()
+    }
+
+    pub(super) fn set_directory_modes(&self, plan: &Plan) -> Result<(), StepError> {
+        let mut modes: BTreeMap<&[u8], DirectoryMode<'_>> = BTreeMap::new();
+        for (path, mode) in &plan.closed {
+            modes.insert(path, DirectoryMode::Closed(*mode));
+        }
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (path, mode) in &opened {
+            modes.insert(path, DirectoryMode::Opened(*mode));
+        }
+        for step in plan.steps.iter().filter(|s| kind(&s.entry) == Some(EntryKind::Directory)) {
+            modes.insert(&step.path, DirectoryMode::Step(step));
+        }
+        for (path, mode) in modes.into_iter().rev() {
+            let set = || self.set_directory_mode(path, &mode);
+            match mode {
+                DirectoryMode::Step(step) if step.action == Action::Chmod => {
+                    self.settle(step, set)?;
+                }
+                _ => match set() {
+                    Err(StepError::Stopped) => return Err(StepError::Stopped),
+                    // It is gone or was kept, which is told already.
+                    Ok(_) | Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => {}
+                    Err(error) => self.tally().failed.push((path.to_vec(), told(&error))),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn set_directory_mode(&self, path: &[u8], to: &DirectoryMode<'_>) -> StepResult {
+        let (parent, name) = split(path);
+        let directory = self.directory(parent)?;
+        let Some(seen) = look(&directory, name)? else { return Ok(Outcome::Kept(EDITED)) };
+        if seen.kind != FileType::Directory {
+            return Ok(Outcome::Kept(EDITED));
+        }
+        let mode = match to {
+            DirectoryMode::Closed(mode) if seen.mode != mode | OWNER => return Ok(Outcome::Done),
+            DirectoryMode::Closed(mode) | DirectoryMode::Opened(mode) => *mode,
+            DirectoryMode::Step(step) => {
+                let mode = step.entry.as_ref().map_or(seen.mode, |e| e.mode & DIRECTORY_BITS);
+                let was = step.was.as_ref().filter(|_| step.action == Action::Chmod);
+                let known = |was: &Entry| {
+                    let known = [was.mode, was.mode | OWNER, mode, mode | OWNER];
+                    known.iter().any(|known| (known ^ seen.mode) & DIRECTORY_BITS == 0)
+                };
+                if !was.is_none_or(known) {
+                    return Ok(Outcome::Kept(MODE_EDITED));
+                }
+                mode
+            }
+        };
+        if seen.mode != mode {
+            self.act()?;
+            set_mode(&directory, name, mode)?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Gives back the modes of the directories that were let into: the restore was stopped.
+    pub(super) fn close_opened(&self) {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (path, mode) in opened.iter().rev() {
+            let _ = self.set_directory_mode(path, &DirectoryMode::Opened(*mode));
+        }
+    }
+}
