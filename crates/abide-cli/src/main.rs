@@ -5,12 +5,15 @@
 
 mod clock;
 mod commands;
+mod confirm;
 mod error;
 mod event_line;
+mod interrupt;
 mod line_reader;
 mod output;
 mod pager;
 mod progress;
+mod size;
 mod store;
 mod table;
 mod when;

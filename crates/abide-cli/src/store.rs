@@ -3,9 +3,12 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use abide::{LocalStore, NewSession, Options, Place, SessionId, SessionRef, Store, StoreError};
+use abide::{
+    LocalStore, NewSession, Options, Place, Session, SessionId, SessionRef, Store, StoreError,
+};
 use abide::{find_store, store_for_recording};
 
+use crate::commands::tell_left;
 use crate::error::CommandError;
 use crate::output::status;
 use crate::progress;
@@ -37,6 +40,41 @@ pub(crate) struct SessionArg {
     /// The same, as an option
     #[arg(short, long, value_name = "SESSION", conflicts_with = "positional")]
     session: Option<String>,
+}
+
+/// Which session a command is about that has other arguments.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SessionOption {
+    /// The session: its id, its short id, or the start of either
+    /// [default: $ABIDE_SESSION, else the latest]
+    #[arg(short, long, value_name = "SESSION")]
+    session: Option<String>,
+}
+
+impl SessionOption {
+    /// Finds the session; one that was not named is named on stderr.
+    pub(crate) fn find(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        let session = SessionArg { positional: None, session: self.session.clone() };
+        session.find(opened, surroundings)
+    }
+}
+
+/// Finishes a rewind that was cut off, and says so.
+pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
+    let watch = abide::RewindWatch::default();
+    if let Some(done) = session.finish_rewind(&watch)? {
+        let files = &done.files;
+        status(format_args!(
+            "A rewind was cut off; its files are put back now: {} created, {} changed, {} deleted",
+            files.created, files.changed, files.deleted
+        ));
+        tell_left(files)?;
+    }
+    Ok(())
 }
 
 impl SessionArg {
@@ -154,6 +192,20 @@ impl Surroundings {
             return Some(named);
         }
         find_store(&named).filter(|place| place.project == named).map(|place| place.store)
+    }
+
+    /// A path of the user's, seen from the root of a workspace.
+    pub(crate) fn within(&self, path: &str, root: Option<&Path>) -> Result<String, CommandError> {
+        let absolute = self.absolute(Path::new(path));
+        let real = root.and_then(|root| root.canonicalize().ok());
+        let roots = [root, real.as_deref()];
+        let inside = roots.into_iter().flatten().find_map(|root| absolute.strip_prefix(root).ok());
+        let inside = inside.map(|inside| inside.to_string_lossy().into_owned());
+        inside.filter(|inside| !inside.is_empty()).ok_or_else(|| {
+            let root = root.map(|root| root.display().to_string()).unwrap_or_default();
+            CommandError::failed(format!("{path} is not within the workspace {root}"))
+                .with_hint("`--files` without a path takes all of them")
+        })
     }
 
     /// A path of the user's, from the current directory.

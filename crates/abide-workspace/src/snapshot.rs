@@ -22,6 +22,19 @@ pub enum OmissionReason {
     Elsewhere,
 }
 
+impl std::fmt::Display for OmissionReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "larger than the cap for one file",
+            Self::OverCap => "over the cap of the whole",
+            Self::Special => "a socket, a pipe or a device",
+            Self::Unreadable => "not readable",
+            Self::Changing => "changed each time it was read",
+            Self::Elsewhere => "on another file system",
+        })
+    }
+}
+
 /// Something that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Omission {

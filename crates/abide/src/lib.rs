@@ -75,10 +75,12 @@ pub use abide_model::{
     Excerpt, Fact, FileOp, FileState, FileTouch, FilesRestored, GitState, History, HistoryEntry,
     HistoryQuery, InputError, Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits,
     Lineage, LogRecord, Manifest, Match, Message, ModelConfiguration, NewEvent, NewSession,
-    ObjectHash, OddEvents, Overview, Parent, ParentReason, Payload, ReadNote, Recovery,
+    ObjectHash, Objects, OddEvents, Overview, Parent, ParentReason, Payload, ReadNote, Recovery,
     ResourceSample, Rewind, Search, SearchError, Seq, SessionFields, SessionId, SessionRef,
     SessionState, SessionStatus, SessionSummary, Source, StatusChange, StoreError, TaskChange,
     TaskCreated, TaskId, TaskState, TaskStatus, TaskStatusChange, Thinning, Ticket, Timestamp,
     ToolCall, ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
     Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
+pub use abide_workspace as workspace;
+pub use abide_workspace::Snapshot;

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod checkpoint;
 mod completions;
 mod demo;
 mod demo_agent;
@@ -10,8 +11,11 @@ mod import;
 mod init;
 mod new;
 mod record;
+mod rewind;
 mod show;
 mod tail;
+
+pub(crate) use rewind::tell_left;
 
 use crate::error::CommandError;
 use crate::store::Surroundings;
@@ -25,6 +29,9 @@ pub(crate) enum Command {
     History(history::History),
     Show(show::Show),
     Tail(tail::Tail),
+    Checkpoint(checkpoint::Checkpoint),
+    Rewind(rewind::Rewind),
+    Undo(rewind::Undo),
     Export(export::Export),
     Import(import::Import),
     Doctor(doctor::Doctor),
@@ -43,6 +50,9 @@ impl Command {
             Self::History(history) => history.run(surroundings),
             Self::Show(show) => show.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
+            Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
+            Self::Rewind(rewind) => rewind.run(surroundings),
+            Self::Undo(undo) => undo.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),

@@ -1,0 +1,136 @@
+//! `abide checkpoint create`: makes a checkpoint now.
+
+use std::path::PathBuf;
+
+use abide::{CheckpointMade, CheckpointRequest, SessionRef, Trigger};
+
+use crate::error::CommandError;
+use crate::interrupt::interruptible;
+use crate::output::{Output, warning};
+use crate::progress;
+use crate::size::size;
+use crate::store::{SessionArg, Surroundings, finish_rewind};
+
+/// Make a checkpoint: the place in the session, and the files of the workspace as they are
+///
+/// What git ignores is left out; `[workspace]` in the store's config.toml says what is taken all the
+/// same. It is durable when the command ends.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide checkpoint create -m \"tests pass\"
+  abide checkpoint create --trigger risk && rm -rf build/")]
+pub(crate) struct Create {
+    #[command(flatten)]
+    session: SessionArg,
+    /// What people call it
+    #[arg(short = 'm', long, value_name = "LABEL")]
+    label: Option<String>,
+    /// What brings it about
+    #[arg(long, value_name = "WHAT", default_value = "hand", value_parser = trigger)]
+    trigger: Trigger,
+    /// It stays when checkpoints are thinned
+    #[arg(long)]
+    pin: bool,
+    /// Without the files
+    #[arg(long)]
+    no_files: bool,
+    /// Where the files are [default: the session's workspace]
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// The agent's process, whose memory and processor time are noted [default: the one that runs
+    /// this command]
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Print the checkpoint as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn trigger(text: &str) -> Result<Trigger, String> {
+    let found = Trigger::ALL.into_iter().find(|trigger| trigger.as_str() == text);
+    found.ok_or_else(|| {
+        let names: Vec<_> = Trigger::ALL.iter().map(|trigger| trigger.as_str()).collect();
+        format!("one of {}", names.join(", "))
+    })
+}
+
+/// The process that started this one: the agent, or its shell.
+pub(super) fn parent() -> Option<u32> {
+    let parent = rustix::process::getppid()?;
+    u32::try_from(parent.as_raw_nonzero().get()).ok()
+}
+
+impl Create {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        finish_rewind(&session)?;
+        let request = CheckpointRequest {
+            label: self.label,
+            trigger: self.trigger,
+            pinned: self.pin,
+            without_files: self.no_files,
+            workspace: self.workspace.map(|dir| surroundings.absolute(&dir)),
+            process: self.pid.or_else(parent),
+            watch: progress::capturing(interruptible()?),
+            ..CheckpointRequest::default()
+        };
+        let made = session.checkpoint(&request)?;
+        session.close()?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.json(&json(&made))?;
+        } else {
+            out.line(told(&made))?;
+        }
+        tell_omissions(&made);
+        out.flush()
+    }
+}
+
+/// A checkpoint that was made, on one line.
+pub(super) fn told(made: &CheckpointMade) -> String {
+    let label = made.checkpoint.label.as_deref();
+    let label = label.map(|label| format!(" {label:?}")).unwrap_or_default();
+    let files = match &made.checkpoint.workspace {
+        Some(counts) => format!(
+            ": {} files, {}; {} stored",
+            counts.files,
+            size(counts.bytes),
+            size(counts.stored.1)
+        ),
+        None => String::new(),
+    };
+    format!("Checkpoint {}{label}{files}", made.number)
+}
+
+pub(super) fn tell_omissions(made: &CheckpointMade) {
+    if let Some(error) = &made.checkpoint.error {
+        warning(format_args!("the files were not captured: {error}"));
+    }
+    let Some(snapshot) = made.snapshot.as_ref().filter(|snapshot| snapshot.omissions > 0) else {
+        return;
+    };
+    let named: Vec<_> = snapshot
+        .omitted
+        .iter()
+        .take(5)
+        .map(|omission| format!("{} ({})", omission.path, omission.reason))
+        .collect();
+    let more = snapshot.omissions - named.len() as u64;
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    warning(format_args!("not in the checkpoint: {}{more}", named.join(", ")));
+}
+
+pub(super) fn json(made: &CheckpointMade) -> String {
+    #[derive(serde::Serialize)]
+    struct Made<'a> {
+        seq: abide::Seq,
+        #[serde(flatten)]
+        checkpoint: &'a abide::Checkpoint,
+    }
+    let made = Made { seq: made.seq, checkpoint: &made.checkpoint };
+    serde_json::to_string(&made).unwrap_or_default()
+}

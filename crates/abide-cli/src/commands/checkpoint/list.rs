@@ -1,0 +1,126 @@
+//! `abide checkpoint list`: the checkpoints of a session.
+
+use abide::{CheckpointEntry, SessionRef, format_duration};
+use abide_transcript::escape;
+use std::time::Duration;
+
+use crate::error::CommandError;
+use crate::output::{Output, status};
+use crate::size::size;
+use crate::store::{SessionArg, Surroundings};
+use crate::table::{Cell, Colour, Table};
+use crate::when::ago;
+
+/// List the checkpoints of a session, oldest first
+///
+/// Without a terminal each is a line of fields with tabs between: number, time, trigger, files,
+/// bytes, files changed since the one before, label.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    session: SessionArg,
+    /// With those that rewinds took back, and those that retention let go
+    #[arg(long)]
+    all: bool,
+    /// Each as a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a checkpoint is, besides what it holds.
+#[derive(serde::Serialize)]
+pub(super) struct Listed<'a> {
+    seq: abide::Seq,
+    at: abide::Timestamp,
+    live: bool,
+    thinned: bool,
+    #[serde(flatten)]
+    checkpoint: &'a abide::Checkpoint,
+}
+
+impl<'a> Listed<'a> {
+    pub(super) fn json(entry: &'a CheckpointEntry) -> String {
+        let CheckpointEntry { seq, at, live, thinned, checkpoint, .. } = entry;
+        let listed = Self { seq: *seq, at: *at, live: *live, thinned: *thinned, checkpoint };
+        serde_json::to_string(&listed).unwrap_or_default()
+    }
+}
+
+impl List {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(self.all)?;
+        let mut out = Output::stdout();
+        if self.json {
+            for entry in &entries {
+                out.json(&Listed::json(entry))?;
+            }
+        } else if out.is_terminal() {
+            for line in table(&entries) {
+                out.line(line)?;
+            }
+        } else {
+            for entry in &entries {
+                out.line(fields(entry))?;
+            }
+        }
+        out.flush()?;
+        if entries.is_empty() {
+            status("There is no checkpoint yet; `abide checkpoint create` makes one");
+        }
+        Ok(())
+    }
+}
+
+fn table(entries: &[CheckpointEntry]) -> Vec<String> {
+    let now = jiff::Timestamp::now();
+    let heading = ["NO", "WHEN", "AFTER", "BY", "FILES", "SIZE", "CHANGED", "LABEL"];
+    let mut table = Table::new(heading).right([0, 4, 5, 6]);
+    for entry in entries {
+        let checkpoint = &entry.checkpoint;
+        let counts = checkpoint.workspace.as_ref();
+        let count = |count: Option<u64>| count.map(|n| n.to_string()).unwrap_or_default();
+        let mut label = checkpoint.label.clone().unwrap_or_default();
+        if checkpoint.pinned {
+            label.push_str(" (pinned)");
+        }
+        if !entry.live {
+            label.push_str(" (taken back)");
+        }
+        if entry.thinned {
+            label.push_str(" (let go)");
+        }
+        if checkpoint.error.is_some() {
+            label.push_str(" (without files)");
+        }
+        let colour = if entry.live && !entry.thinned { Colour::Plain } else { Colour::Dim };
+        table.row([
+            Cell::new(entry.number.to_string(), Colour::Bold),
+            Cell::new(ago(entry.at, now), colour),
+            Cell::new(format_duration(Duration::from_millis(checkpoint.duration_ms)), colour),
+            Cell::new(escape::text(&checkpoint.trigger).into_owned(), colour),
+            Cell::new(count(counts.map(|counts| counts.files)), colour),
+            Cell::new(counts.map(|counts| size(counts.bytes)).unwrap_or_default(), colour),
+            Cell::new(checkpoint.files.len().to_string(), colour),
+            Cell::new(escape::text(label.trim_start()).into_owned(), colour),
+        ]);
+    }
+    table.lines()
+}
+
+fn fields(entry: &CheckpointEntry) -> String {
+    let checkpoint = &entry.checkpoint;
+    let counts = checkpoint.workspace.clone().unwrap_or_default();
+    let label = checkpoint.label.as_deref().unwrap_or_default();
+    format!(
+        "{}\t{}\t{}\t{}\t{}\t{}\t{}",
+        entry.number,
+        entry.at,
+        escape::text(&checkpoint.trigger),
+        counts.files,
+        counts.bytes,
+        checkpoint.files.len(),
+        escape::text(label)
+    )
+}

@@ -1,0 +1,152 @@
+//! `abide checkpoint show`: all that a checkpoint holds.
+
+use std::time::Duration;
+
+use abide::{CheckpointEntry, Objects, SessionRef, Snapshot, format_duration};
+use abide_transcript::escape;
+use jiff::tz::TimeZone;
+
+use super::list::Listed;
+use crate::clock::day_and_time;
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::size::size;
+use crate::store::{SessionOption, Surroundings};
+
+/// Show all that a checkpoint holds
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide checkpoint show           the newest
+  abide checkpoint show 3
+  abide checkpoint show \"tests pass\" --json")]
+pub(crate) struct Show {
+    /// The checkpoint: its number, its label or its id [default: the newest]
+    #[arg(value_name = "CHECKPOINT")]
+    checkpoint: Option<String>,
+    #[command(flatten)]
+    session: SessionOption,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let all = view.checkpoints(true)?;
+        let entry = match &self.checkpoint {
+            Some(name) => {
+                let at = view.resolve(name)?;
+                all.into_iter().find(|entry| entry.seq == at.seq)
+            }
+            None => all.into_iter().rfind(|entry| entry.live && !entry.thinned),
+        };
+        let entry = entry.ok_or_else(|| {
+            CommandError::failed("there is no such checkpoint")
+                .with_hint("`abide checkpoint list` shows those that there are")
+        })?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.json(&Listed::json(&entry))?;
+            return out.flush();
+        }
+        let objects = opened.store.objects()?;
+        for line in lines(&entry, &*objects) {
+            out.line(line)?;
+        }
+        out.flush()
+    }
+}
+
+fn lines(entry: &CheckpointEntry, objects: &dyn Objects) -> Vec<String> {
+    let checkpoint = &entry.checkpoint;
+    let mut lines = Vec::new();
+    let mut field = |name: &str, value: String| lines.push(format!("{name:<12} {value}"));
+    let label = checkpoint.label.as_deref().map(|label| format!(" {:?}", escape::text(label)));
+    field("Checkpoint", format!("{}{}", entry.number, label.unwrap_or_default()));
+    if let Some(id) = &checkpoint.id {
+        field("Id", escape::text(id).into_owned());
+    }
+    field("Made", day_and_time(&TimeZone::system(), entry.at));
+    field("After", format_duration(Duration::from_millis(checkpoint.duration_ms)));
+    field("By", escape::text(&checkpoint.trigger).into_owned());
+    field("Place", format!("@{}{}", entry.seq, if entry.live { "" } else { " (taken back)" }));
+    let manifest = &checkpoint.manifest;
+    field(
+        "Session",
+        format!(
+            "{} messages, {} tasks ({} done, {} under way), {} file operations, {}",
+            manifest.messages,
+            manifest.total_tasks,
+            manifest.completed_tasks,
+            manifest.active_tasks,
+            manifest.file_modifications,
+            size(manifest.storage_bytes)
+        ),
+    );
+    if let Some(digest) = &checkpoint.digest {
+        field("State", format!("{} (fold {})", escape::text(digest), checkpoint.fold));
+    }
+    if let Some(git) = &checkpoint.git {
+        let place = git.branch.as_deref().unwrap_or("detached");
+        let head =
+            git.head.as_deref().map_or("no commit yet", |head| head.get(..12).unwrap_or(head));
+        let state = match &git.error {
+            Some(error) => escape::text(error).into_owned(),
+            None => format!(
+                "{} at {head}: {} staged, {} modified, {} untracked, {} renamed",
+                escape::text(place),
+                git.staged.len(),
+                git.modified.len(),
+                git.untracked.len(),
+                git.renamed.len()
+            ),
+        };
+        field("Git", state);
+    }
+    if let Some(used) = &checkpoint.resources {
+        field(
+            "Processes",
+            format!(
+                "{}, {} of memory, {} of processor time",
+                used.processes,
+                size(used.rss_bytes),
+                format_duration(Duration::from_millis(used.cpu_ms))
+            ),
+        );
+    }
+    if let Some(counts) = &checkpoint.workspace {
+        field("Workspace", escape::text(&counts.root).into_owned());
+        field("Files", format!("{}, {}", counts.files, size(counts.bytes)));
+    }
+    if let Some(error) = &checkpoint.error {
+        field("No files", escape::text(error).into_owned());
+    }
+    if entry.thinned {
+        field("Let go", "retention has let its files go".to_owned());
+    }
+    if let Some(hash) = checkpoint.snapshot {
+        let bytes = objects.read(hash).ok().flatten();
+        match bytes.and_then(|bytes| Snapshot::read(&bytes).ok()) {
+            Some(snapshot) if snapshot.omissions > 0 => {
+                field("Left out", snapshot.omissions.to_string());
+                for omission in &snapshot.omitted {
+                    let path = escape::text(&omission.path).into_owned();
+                    lines.push(format!("  {path} ({})", omission.reason));
+                }
+            }
+            Some(_) => {}
+            None if entry.thinned => {}
+            None => lines.push("Warning: its snapshot is missing or damaged".to_owned()),
+        }
+    }
+    if !checkpoint.files.is_empty() {
+        lines.push(format!("Changed since the checkpoint before: {}", checkpoint.files.len()));
+        let paths = checkpoint.files.iter().map(|path| format!("  {}", escape::text(path)));
+        lines.extend(paths);
+    }
+    lines
+}

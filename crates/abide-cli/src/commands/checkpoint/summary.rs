@@ -1,0 +1,109 @@
+//! `abide checkpoint summary`: the checkpoints of a session in sum.
+
+use std::time::Duration;
+
+use abide::{CheckpointEntry, CheckpointSummary, SessionRef, format_duration, summarize};
+use abide_transcript::escape;
+
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::size::size;
+use crate::store::{SessionArg, Surroundings};
+
+/// Sum the checkpoints of a session up: how many, over what time, which files changed
+#[derive(Debug, clap::Args)]
+pub(crate) struct Summary {
+    #[command(flatten)]
+    session: SessionArg,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(serde::Serialize)]
+struct Wire<'a> {
+    total: u64,
+    duration_ms: u64,
+    duration: String,
+    files: &'a [String],
+    peak_rss_bytes: u64,
+    checkpoints: Vec<Brief<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct Brief<'a> {
+    number: u64,
+    at: abide::Timestamp,
+    duration_ms: u64,
+    label: Option<&'a str>,
+    files: usize,
+    branch: Option<&'a str>,
+    rss_bytes: Option<u64>,
+}
+
+impl Summary {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(false)?;
+        let summary = summarize(&entries);
+        let mut out = Output::stdout();
+        if self.json {
+            out.json(&json(&summary, &entries))?;
+        } else {
+            lines(&mut out, &summary, &entries)?;
+        }
+        out.flush()
+    }
+}
+
+fn brief(entry: &CheckpointEntry) -> Brief<'_> {
+    let checkpoint = &entry.checkpoint;
+    Brief {
+        number: entry.number,
+        at: entry.at,
+        duration_ms: checkpoint.duration_ms,
+        label: checkpoint.label.as_deref(),
+        files: checkpoint.files.len(),
+        branch: checkpoint.git.as_ref().and_then(|git| git.branch.as_deref()),
+        rss_bytes: checkpoint.resources.as_ref().map(|sample| sample.rss_bytes),
+    }
+}
+
+fn json(summary: &CheckpointSummary, entries: &[CheckpointEntry]) -> String {
+    let wire = Wire {
+        total: summary.total,
+        duration_ms: u64::try_from(summary.duration.as_millis()).unwrap_or(u64::MAX),
+        duration: format_duration(summary.duration),
+        files: &summary.files,
+        peak_rss_bytes: summary.peak_rss_bytes,
+        checkpoints: entries.iter().map(brief).collect(),
+    };
+    serde_json::to_string(&wire).unwrap_or_default()
+}
+
+fn lines(
+    out: &mut Output,
+    summary: &CheckpointSummary,
+    entries: &[CheckpointEntry],
+) -> Result<(), CommandError> {
+    out.line(format_args!("Checkpoints:     {}", summary.total))?;
+    out.line(format_args!("Duration:        {}", format_duration(summary.duration)))?;
+    if summary.peak_rss_bytes > 0 {
+        out.line(format_args!("Peak memory:     {}", size(summary.peak_rss_bytes)))?;
+    }
+    out.line(format_args!("Files changed:   {}", summary.files.len()))?;
+    for file in &summary.files {
+        out.line(format_args!("  {}", escape::text(file)))?;
+    }
+    for entry in entries {
+        let brief = brief(entry);
+        let after = format_duration(Duration::from_millis(brief.duration_ms));
+        let mut words = vec![format!("{} files changed", brief.files)];
+        words.extend(brief.branch.map(|branch| format!("on {}", escape::text(branch))));
+        words.extend(brief.rss_bytes.map(size));
+        words.extend(brief.label.map(|label| escape::text(label).into_owned()));
+        out.line(format_args!("  #{} after {after}: {}", brief.number, words.join(", ")))?;
+    }
+    Ok(())
+}

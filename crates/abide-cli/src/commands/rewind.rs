@@ -1,0 +1,288 @@
+//! `abide rewind`: goes back to an earlier place, and `abide undo`: takes that back.
+
+use abide::workspace::{Action, Restored};
+use abide::{RewindPlan, RewindRequest, RewindWatch, Session, SessionRef};
+use abide_transcript::escape;
+
+use crate::confirm::confirm;
+use crate::error::CommandError;
+use crate::interrupt::interruptible;
+use crate::output::{Output, status, warning};
+use crate::progress;
+use crate::store::{SessionArg, Surroundings, finish_rewind};
+use crate::when::ago;
+
+/// So many paths are listed.
+const LISTED: usize = 100;
+
+/// Go back to a checkpoint or a turn: the files, the conversation, or both
+///
+/// The plan is shown before anything is done, and a checkpoint of the present is made first: `abide
+/// undo` takes the rewind back. What abide has not stored (ignored files, files over the cap) stays
+/// as it is. What came after stays readable (`abide show --all`), and one can go forward to it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
+`latest`: the newest checkpoint that is whole.
+
+Examples:
+  abide rewind --to 3 --dry-run
+  abide rewind --to turn:4 --both
+  abide rewind --to \"tests pass\" --files src/parser.rs")]
+pub(crate) struct Rewind {
+    #[command(flatten)]
+    session: SessionArg,
+    /// Where to
+    #[arg(long, value_name = "WHERE")]
+    to: String,
+    /// The files; with paths, only these files and directories
+    #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with_all = ["conversation", "both"])]
+    files: Option<Vec<String>>,
+    /// The conversation, with tasks and all else that the session knows, and no file
+    #[arg(long, conflicts_with = "both")]
+    conversation: bool,
+    /// The files and the conversation [default]
+    #[arg(long)]
+    both: bool,
+    #[command(flatten)]
+    act: Act,
+}
+
+/// Take the last rewind back: its files, its conversation, or both
+///
+/// An undo is a rewind itself, and can be undone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Undo {
+    #[command(flatten)]
+    session: SessionArg,
+    #[command(flatten)]
+    act: Act,
+}
+
+#[derive(Debug, clap::Args)]
+struct Act {
+    /// Only show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it without asking
+    #[arg(long)]
+    yes: bool,
+    /// Print the plan, and what was done, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Rewind {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        finish_rewind(&session)?;
+        let watch = watch()?;
+        let to = if self.to == "latest" { latest(&session)? } else { self.to.clone() };
+        let to = session.view().resolve(&to)?;
+        let base = session.store().workspace_root(&session.core()?.0.fields).ok();
+        let mut paths = Vec::new();
+        for path in self.files.iter().flatten() {
+            paths.push(surroundings.within(path, base.as_deref())?);
+        }
+        let request =
+            RewindRequest { files: !self.conversation, conversation: self.files.is_none(), paths };
+        let plan = session.plan_rewind(&to, &request, &watch)?;
+        let heading = match &plan.checkpoint {
+            Some(entry) => {
+                let label = entry.checkpoint.label.as_deref();
+                let label = label.map(|label| format!(" {:?}", escape::text(label)));
+                let when = ago(entry.at, jiff::Timestamp::now());
+                format!("checkpoint {}{} ({when})", entry.number, label.unwrap_or_default())
+            }
+            None => format!("event @{}", to.seq),
+        };
+        self.act.carry_out(&session, plan, &heading, &watch)?;
+        Ok(session.close()?)
+    }
+}
+
+impl Undo {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let watch = watch()?;
+        let plan = session.plan_undo(&watch)?;
+        self.act.carry_out(&session, plan, "where it was before the last rewind", &watch)?;
+        Ok(session.close()?)
+    }
+}
+
+fn watch() -> Result<RewindWatch, CommandError> {
+    let snapshot = progress::capturing(interruptible()?);
+    Ok(RewindWatch { snapshot, restore: Some(progress::restoring()) })
+}
+
+/// The newest checkpoint that is whole; those that are not are named.
+fn latest(session: &Session) -> Result<String, CommandError> {
+    let objects = session.store().objects()?;
+    let (found, damaged) = session.view().latest_checkpoint(&*objects)?;
+    for entry in &damaged {
+        warning(format_args!("checkpoint {} is damaged; the one before it is taken", entry.number));
+    }
+    let found = found.ok_or_else(|| {
+        CommandError::failed("there is no checkpoint that is whole")
+            .with_hint("`abide checkpoint list` shows those that there are")
+    })?;
+    Ok(found.number.to_string())
+}
+
+impl Act {
+    fn carry_out(
+        &self,
+        session: &Session,
+        plan: RewindPlan,
+        heading: &str,
+        watch: &RewindWatch,
+    ) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        if self.json {
+            out.json(&json(&plan))?;
+        } else {
+            for line in told(&plan, heading) {
+                out.line(line)?;
+            }
+        }
+        out.flush()?;
+        if self.dry_run {
+            return Ok(());
+        }
+        if plan.files.steps.is_empty() && plan.left.0 == 0 {
+            status("There is nothing to do");
+            return Ok(());
+        }
+        confirm("Go back?", self.yes)?;
+        let done = session.rewind(plan, watch)?;
+        let Restored { created, changed, deleted, .. } = done.files;
+        if self.json {
+            let wire = serde_json::json!({
+                "rewind": done.seq, "safety": done.safety,
+                "created": created, "changed": changed, "deleted": deleted,
+                "kept": pairs(&done.files.kept), "failed": pairs(&done.files.failed),
+            });
+            out.json(&wire.to_string())?;
+        } else {
+            let files = format!("{created} created, {changed} changed, {deleted} deleted");
+            let safety = done.safety.map(|number| {
+                format!("; checkpoint {number} holds what was before, `abide undo` goes back to it")
+            });
+            let safety = safety.unwrap_or_else(|| "; `abide undo` takes it back".to_owned());
+            out.line(format_args!("Done: {files}{safety}"))?;
+        }
+        out.flush()?;
+        tell_left(&done.files)
+    }
+}
+
+fn pairs(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
+    let pair = |(path, why): &(Vec<u8>, String)| serde_json::json!({"path": String::from_utf8_lossy(path), "why": why});
+    paths.iter().map(pair).collect()
+}
+
+fn shown(path: &[u8]) -> String {
+    escape::text(&String::from_utf8_lossy(path)).into_owned()
+}
+
+/// Says what was left as it is; what could not be put back is a failure.
+pub(crate) fn tell_left(files: &Restored) -> Result<(), CommandError> {
+    for (path, why) in files.kept.iter().take(LISTED) {
+        warning(format_args!("{} was left as it is: {why}", shown(path)));
+    }
+    if files.failed.is_empty() {
+        return Ok(());
+    }
+    for (path, why) in files.failed.iter().take(LISTED) {
+        warning(format_args!("{} could not be put back: {why}", shown(path)));
+    }
+    Err(CommandError::failed(format!("{} files could not be put back", files.failed.len()))
+        .with_hint("`abide undo` takes the rewind back"))
+}
+
+fn told(plan: &RewindPlan, heading: &str) -> Vec<String> {
+    let mut lines = vec![format!("Back to {heading}")];
+    let (events, messages) = plan.left;
+    if events > 0 {
+        lines.push(format!(
+            "Conversation: {events} events leave it, {messages} of them messages; \
+             `abide show --all` still shows them"
+        ));
+    }
+    if !plan.rewind.files {
+        return lines;
+    }
+    let root = plan.rewind.workspace.as_deref().unwrap_or_default();
+    lines.push(format!("Files in {}:", escape::text(root)));
+    for step in plan.files.steps.iter().take(LISTED) {
+        lines.push(format!("  {:<7} {}", word(step.action), shown(&step.path)));
+    }
+    let steps = plan.files.steps.len();
+    if steps > LISTED {
+        lines.push(format!("  … and {} more; --json lists all", steps - LISTED));
+    }
+    let count =
+        |action: Action| plan.files.steps.iter().filter(|step| step.action == action).count();
+    lines.push(format!(
+        "  {} to create, {} to change, {} to delete; everything else is kept",
+        count(Action::Create),
+        count(Action::Change) + count(Action::Chmod),
+        count(Action::Delete)
+    ));
+    for kept in plan.files.kept.iter().take(LISTED) {
+        lines.push(format!("  keep    {} ({})", shown(&kept.path), kept.why));
+    }
+    if let Some((then, now)) = &plan.head {
+        let short = |head: &Option<String>| {
+            let head = head.as_deref().unwrap_or("no commit");
+            escape::text(head.get(..10).unwrap_or(head)).into_owned()
+        };
+        lines.push(format!(
+            "Git's HEAD has moved since then, from {} to {}; it stays where it is",
+            short(then),
+            short(now)
+        ));
+    }
+    lines
+}
+
+const fn word(action: Action) -> &'static str {
+    match action {
+        Action::Create => "create",
+        Action::Change => "change",
+        Action::Delete => "delete",
+        Action::Chmod => "chmod",
+    }
+}
+
+fn json(plan: &RewindPlan) -> String {
+    let steps: Vec<_> = plan
+        .files
+        .steps
+        .iter()
+        .map(|step| {
+            serde_json::json!({
+                "path": String::from_utf8_lossy(&step.path), "action": word(step.action),
+            })
+        })
+        .collect();
+    let kept = plan.files.kept.iter().map(
+        |kept| serde_json::json!({"path": String::from_utf8_lossy(&kept.path), "why": kept.why}),
+    );
+    serde_json::json!({
+        "to": plan.rewind.to,
+        "checkpoint": plan.checkpoint.as_ref().map(|entry| entry.number),
+        "workspace": plan.rewind.workspace,
+        "events_left": plan.left.0,
+        "messages_left": plan.left.1,
+        "files": steps,
+        "kept": kept.collect::<Vec<_>>(),
+        "head": plan.head.as_ref().map(|(then, now)| serde_json::json!({"then": then, "now": now})),
+    })
+    .to_string()
+}

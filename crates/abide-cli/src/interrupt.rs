@@ -1,0 +1,19 @@
+//! Ctrl-C as a wish that is looked at, so that what is under way ends in order.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::CommandError;
+
+/// Becomes true at Ctrl-C, and when the system asks the process to end. A second one ends it.
+pub(crate) fn interruptible() -> Result<Arc<AtomicBool>, CommandError> {
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let failed = |error: std::io::Error| CommandError::failed(error.to_string());
+        let flag = asked.clone();
+        signal_hook::flag::register_conditional_shutdown(signal, 4, flag.clone())
+            .map_err(failed)?;
+        signal_hook::flag::register(signal, flag).map_err(failed)?;
+    }
+    Ok(asked)
+}
