@@ -70,8 +70,9 @@ impl TestEnvironment {
     /// The directory of the only session.
     pub(crate) fn session_dir(&self) -> PathBuf {
         let sessions = self.project().join(".abide/sessions");
-        let mut dirs = fs::read_dir(sessions).unwrap();
-        let dir = dirs.next().unwrap().unwrap().path();
+        let entries = fs::read_dir(sessions).unwrap().map(|entry| entry.unwrap().path());
+        let mut dirs = entries.filter(|path| !path.ends_with(".git"));
+        let dir = dirs.next().unwrap();
         assert!(dirs.next().is_none());
         dir
     }

@@ -39,7 +39,7 @@ fn a_users_store_is_pointed_to() {
     assert_eq!(pointer, format!("{}\n", store.display()));
     env.run(&["init", "--user"]).success();
     env.record(&[], &[HELLO]).success();
-    assert_eq!(fs::read_dir(store.join("sessions")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(store.join("sessions")).unwrap().count(), 2, "it and the shield");
     // A clone of the project elsewhere has one of its own; XDG_DATA_HOME is kept to.
     let mut command = env.command(&["init", "--user", "../home"]);
     command.env("XDG_DATA_HOME", env.path("data"));

@@ -11,6 +11,7 @@
 
 mod bad_input;
 mod bundle;
+mod checkpoint;
 mod demo;
 mod environment;
 mod history;

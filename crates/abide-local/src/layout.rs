@@ -11,6 +11,10 @@ pub(crate) struct StoreLayout {
 }
 
 impl StoreLayout {
+    pub(crate) fn gitignore(&self) -> PathBuf {
+        self.root.join(".gitignore")
+    }
+
     pub(crate) fn config(&self) -> PathBuf {
         self.root.join("config.toml")
     }

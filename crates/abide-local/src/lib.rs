@@ -32,6 +32,7 @@ mod place;
 mod reader;
 mod recovery;
 mod sealer;
+mod shield;
 mod snapshot;
 mod stage;
 mod store;

@@ -25,6 +25,7 @@ use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, sh
 use crate::reader::LocalReader;
 use crate::recovery;
 use crate::sealer::{Sealed, Sealer, seal_all};
+use crate::shield;
 use crate::snapshot::{Pages, Snapshots, Stand};
 use crate::transcript::{Desk, Scribe, Until};
 use crate::writer::{LocalWriter, Opened};
@@ -85,6 +86,7 @@ impl LocalStore {
     pub fn open(root: &Path, options: Options) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
+        shield::mend(&*options.storage, &layout);
         let config = Config::read(&*options.storage, &layout.config())?;
         let packs = Packs::new(options.storage.clone(), layout.objects());
         let packs = Arc::new(packs.with_compression(config.objects.compression()));
@@ -95,7 +97,7 @@ impl LocalStore {
     pub fn init(root: &Path, options: Options) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         let storage = &*options.storage;
-        if storage.open(&layout.config(), Access::Read).is_ok() {
+        if shield::mend(storage, &layout) || storage.open(&layout.config(), Access::Read).is_ok() {
             return Self::open(root, options);
         }
         for dir in [root.to_owned(), layout.sessions(), layout.objects()] {
@@ -103,7 +105,7 @@ impl LocalStore {
         }
         // A store is there when its configuration is: everything else is durable before.
         storage.sync_dir(root).map_err(storage_error("sync", root))?;
-        let ignore = root.join(".gitignore");
+        let ignore = layout.gitignore();
         match storage.open(&ignore, Access::CreateNew) {
             Ok(file) => {
                 write_full(&*file, GITIGNORE.as_bytes(), 0)
@@ -117,6 +119,7 @@ impl LocalStore {
         if let Some(parent) = root.parent() {
             storage.sync_dir(parent).map_err(storage_error("sync", parent))?;
         }
+        shield::raise(storage, &layout);
         Self::open(root, options)
     }
 
@@ -195,7 +198,7 @@ impl LocalStore {
         let names = self.storage().list(&dir).map_err(storage_error("list", &dir))?;
         Ok(names
             .iter()
-            .filter(|name| short_of(name).is_none())
+            .filter(|name| short_of(name).is_none() && *name != shield::NAME)
             .map(|name| dir.join(name))
             .collect())
     }
@@ -420,6 +423,7 @@ impl LocalStore {
 
     fn create_at(&self, id: SessionId, session: NewSession) -> Result<(), StoreError> {
         let storage = self.storage();
+        shield::raise(&**storage, &self.layout);
         let layout = self.free_layout(id)?;
         for dir in [layout.dir.clone(), layout.journal(), layout.state()] {
             storage.make_dir(&dir).map_err(storage_error("create", &dir))?;

@@ -1,8 +1,10 @@
-//! `abide demo`: an agent is killed in the middle of its work, and goes on.
+//! `abide demo`: an agent is killed in the middle of its work, and goes on; then one ruins the files,
+//! and they go back.
 //!
 //! Nothing is staged: the agent is a process, the kill is SIGKILL, and what is shown is read from
 //! the journal and from the files that are left.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -12,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use abide::{
-    Event, EventRange, Fact, Follow, LocalStore, NewSession, Options, Seq, SessionFields,
-    SessionId, SessionRef, Store, TaskStatus,
+    CheckpointRequest, Event, EventRange, Fact, Follow, LocalStore, Message, NewSession, Options,
+    RewindRequest, RewindWatch, Seq, SessionFields, SessionId, SessionRef, Store, TaskStatus,
 };
 
 use crate::commands::demo_agent::FATAL_CALL;
@@ -22,7 +24,7 @@ use crate::event_line::excerpt;
 use crate::output::Output;
 use abide_transcript::escape;
 
-/// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, and the resumption
+/// Watch a session survive a kill -9: a scripted agent, a real SIGKILL, the resumption, and a rewind
 ///
 /// It takes a few seconds, needs no network, and works in a temporary directory.
 #[derive(Debug, clap::Args)]
@@ -89,7 +91,7 @@ impl Stage {
         let workspace = dir.to_owned();
         let root = dir.join(crate::store::NAME);
         let local = Arc::new(LocalStore::init(&root, Options::default())?);
-        let store = Store::over(local.clone());
+        let store = Store::local(local.clone());
         let session = store.make(NewSession {
             fields: SessionFields {
                 title: Some("Count words".to_owned()),
@@ -109,6 +111,7 @@ impl Stage {
         while follow.next_within(Duration::ZERO)?.is_some() {}
         let mut follow = self.view()?.follow(found.next());
         self.second_act(&mut follow)?;
+        self.third_act()?;
         self.check()
     }
 
@@ -205,6 +208,72 @@ impl Stage {
                 return Ok(());
             }
         }
+    }
+
+    /// Files are ruined and come back, and an undo shows that nothing was lost.
+    fn third_act(&mut self) -> Result<(), CommandError> {
+        let session = self.store.open_session(&SessionRef::Id(self.session))?;
+        let label = Some("it works".to_owned());
+        let made = session.checkpoint(&CheckpointRequest { label, ..Default::default() })?;
+        self.heading("A checkpoint, and an agent that goes wrong")?;
+        let counts = made.checkpoint.workspace.clone().unwrap_or_default();
+        let held = format!("{} {:?} holds {} files", made.number, "it works", counts.files);
+        self.fact("checkpoint", &held)?;
+        let before = self.files()?;
+        let script = self.workspace.join("count.sh");
+        std::fs::remove_file(&script).map_err(at("remove", &script))?;
+        let junk = self.workspace.join("scratch/notes.txt");
+        std::fs::create_dir_all(self.workspace.join("scratch")).map_err(at("create", &junk))?;
+        std::fs::write(&junk, "rewrite everything\n").map_err(at("write", &junk))?;
+        session.append(Message::assistant("I will rewrite everything."))?.wait()?;
+        let ruined = self.files()?;
+        let watch = RewindWatch::default();
+        let to = session.view().resolve("it works")?;
+        let request = RewindRequest { files: true, conversation: true, ..Default::default() };
+        let plan = session.plan_rewind(&to, &request, &watch)?;
+        for step in &plan.files.steps {
+            let action = format!("{:?}", step.action).to_lowercase();
+            self.fact(&format!("would {action}"), &String::from_utf8_lossy(&step.path))?;
+        }
+        session.rewind(plan, &watch)?;
+        self.heading("Rewound")?;
+        if self.files()? != before {
+            return Err(CommandError::failed("the files are not as they were"));
+        }
+        self.fact("files", "as they were at the checkpoint")?;
+        let undo = session.plan_undo(&watch)?;
+        session.rewind(undo, &watch)?;
+        if self.files()? != ruined {
+            return Err(CommandError::failed("the undo did not bring back what was"));
+        }
+        let again = session.plan_undo(&watch)?;
+        session.rewind(again, &watch)?;
+        if self.files()? != before {
+            return Err(CommandError::failed("the files are not as they were"));
+        }
+        self.fact("undo", "brought back what was ruined, and a second undo put it right again")?;
+        Ok(session.close()?)
+    }
+
+    /// The files of the workspace and their bytes.
+    fn files(&self) -> Result<BTreeMap<PathBuf, Vec<u8>>, CommandError> {
+        let mut files = BTreeMap::new();
+        let mut dirs = vec![self.workspace.clone()];
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(&dir).map_err(at("read", &dir))? {
+                let path = entry.map_err(at("read", &dir))?.path();
+                if path.ends_with(crate::store::NAME) {
+                    continue;
+                }
+                if path.is_dir() {
+                    dirs.push(path);
+                } else {
+                    let bytes = std::fs::read(&path).map_err(at("read", &path))?;
+                    files.insert(path, bytes);
+                }
+            }
+        }
+        Ok(files)
     }
 
     fn check(&mut self) -> Result<(), CommandError> {

@@ -16,8 +16,7 @@ fn store(dir: &Path) -> LocalStore {
 }
 
 fn session_dir(dir: &Path) -> PathBuf {
-    let sessions = dir.join(".abide/sessions");
-    fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path()
+    crate::session_dirs(&dir.join(".abide")).remove(0)
 }
 
 fn append(writer: &dyn SessionWriter, n: u32) -> Result<u64, AppendError> {

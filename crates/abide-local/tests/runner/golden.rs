@@ -65,6 +65,7 @@ fn frozen(path: &Path) -> bool {
         || name.ends_with(".pack")
         || name.contains("/state/")
         || name.contains("/changed/")
+        || name.contains("/.git/")
         || name.ends_with("lock"))
 }
 

@@ -176,8 +176,8 @@ fn assert_right(store: &LocalStore) {
 /// The bytes of the journals.
 fn journals(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for session in fs::read_dir(root.join("sessions")).unwrap() {
-        for file in fs::read_dir(session.unwrap().path().join("journal")).unwrap() {
+    for session in session_dirs(root) {
+        for file in fs::read_dir(session.join("journal")).unwrap() {
             let path = file.unwrap().path();
             files.insert(path.clone(), fs::read(&path).unwrap());
         }
@@ -310,11 +310,11 @@ fn a_session_that_is_taken_away_or_put_back_is_so_in_the_index() {
     let store = fixture.open();
     fixture.work(&store, 12);
     assert_right(&store);
-    let gone = fs::read_dir(fixture.root().join("sessions")).unwrap().next().unwrap().unwrap();
+    let gone = session_dirs(&fixture.root()).remove(0);
     let aside = fixture.dir.path().join("aside");
-    fs::rename(gone.path(), &aside).unwrap();
+    fs::rename(&gone, &aside).unwrap();
     assert_right(&fixture.open());
-    fs::rename(&aside, gone.path()).unwrap();
+    fs::rename(&aside, &gone).unwrap();
     assert_right(&fixture.open());
 }
 
@@ -325,8 +325,7 @@ fn a_journal_that_lost_its_end_is_read_anew_after_a_boot() {
     let store = fixture.open();
     fixture.work(&store, 10);
     assert_right(&store);
-    for session in fs::read_dir(fixture.root().join("sessions")).unwrap() {
-        let session = session.unwrap().path();
+    for session in session_dirs(&fixture.root()) {
         let journal = session.join("journal/00000001.jsonl");
         let text = fs::read_to_string(&journal).unwrap();
         let lines: Vec<&str> = text.lines().collect();
@@ -460,11 +459,11 @@ fn an_imported_session_is_found_wherever_the_follower_came_between() {
     let id = block_on(store.list()).unwrap()[0].id;
     let mut bundle = Vec::new();
     store.export_bundle(id, &mut bundle).unwrap();
-    let name = fs::read_dir(there.root().join("sessions")).unwrap().next().unwrap().unwrap();
+    let name = session_dirs(&there.root()).remove(0);
     let here = Fixture::new(24);
     let store = here.open();
     // What an import that was killed early leaves, seen by a follower.
-    fs::create_dir(here.root().join("sessions").join(name.file_name())).unwrap();
+    fs::create_dir(here.root().join("sessions").join(name.file_name().unwrap())).unwrap();
     assert_eq!(store.history(&HistoryQuery::default()).unwrap().entries, []);
     let reader = abide_local::BundleReader::open(bundle.as_slice()).unwrap();
     store.import_bundle(reader, Duration::ZERO).unwrap();
@@ -486,8 +485,8 @@ fn a_session_that_cannot_be_read_does_not_hide_the_others() {
     fixture.work(&store, 15);
     let all = store.history(&HistoryQuery::default()).unwrap().entries.len();
     assert!(all > 2);
-    let one = fs::read_dir(fixture.root().join("sessions")).unwrap().next().unwrap().unwrap();
-    let journal = one.path().join("journal");
+    let one = session_dirs(&fixture.root()).remove(0);
+    let journal = one.join("journal");
     let aside = fixture.dir.path().join("aside");
     fs::rename(&journal, &aside).unwrap();
     fs::write(&journal, b"a file").unwrap();

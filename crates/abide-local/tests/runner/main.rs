@@ -23,3 +23,9 @@ mod review;
 mod run;
 mod size;
 mod transcript;
+
+/// The directories of the sessions of a store.
+fn session_dirs(root: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(root.join("sessions")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with(".git")).collect()
+}

@@ -26,8 +26,8 @@ fn store(dir: &Path) -> LocalStore {
 fn a_session_that_cannot_be_read_is_never_made_anew() {
     let dir = tempfile::tempdir().unwrap();
     let id = block_on(store(dir.path()).create(NewSession::default().with_key("k"))).unwrap();
-    let journal = fs::read_dir(dir.path().join(".abide/sessions")).unwrap().next().unwrap();
-    let segment = journal.unwrap().path().join("journal/00000001.jsonl");
+    let session = crate::session_dirs(&dir.path().join(".abide")).remove(0);
+    let segment = session.join("journal/00000001.jsonl");
     // Something that cannot be read as a file, whoever asks.
     let bytes = fs::read(&segment).unwrap();
     fs::remove_file(&segment).unwrap();

@@ -29,8 +29,7 @@ impl Fixture {
     }
 
     fn path(&self) -> PathBuf {
-        let sessions = fs::read_dir(self.dir.path().join(".abide/sessions")).unwrap();
-        sessions.map(|entry| entry.unwrap().path()).next().unwrap().join("transcript.task")
+        crate::session_dirs(&self.dir.path().join(".abide")).remove(0).join("transcript.task")
     }
 
     fn written(&self) -> Vec<Event> {

@@ -1,0 +1,93 @@
+//! A shield against `git clean -fdx`, which removes whatever is ignored.
+//!
+//! Git's clean passes over a directory that holds a repository of its own. So the directories that
+//! cannot be made anew hold an empty one: it has no commit, and nothing is ever put into it. The
+//! files beside them (the settings, the index, `.gitignore`) do go; they are derived, or kept as a
+//! copy in the shield, and are put back when the store is next opened.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use abide_journal::{Access, Storage, read_full, write_full};
+
+use crate::layout::StoreLayout;
+
+/// The name of a repository in a directory.
+pub(crate) const NAME: &str = ".git";
+const HEAD: &[u8] = b"ref: refs/heads/abide\n";
+/// Keeps the store out of git's sight.
+const GITIGNORE: &[u8] = b"*\n";
+/// The longest file that is copied.
+const MAX: usize = 1 << 20;
+
+/// Puts the shield up. It is a help, nothing more: where it fails, the store works all the same.
+pub(crate) fn raise(storage: &dyn Storage, layout: &StoreLayout) {
+    for dir in [layout.sessions(), layout.objects(), layout.keys()] {
+        let repository = dir.join(NAME);
+        if is_file(storage, &repository.join("HEAD")) {
+            continue;
+        }
+        let made = storage
+            .make_dir(&dir)
+            .and_then(|()| storage.make_dir(&repository))
+            .and_then(|()| storage.make_dir(&repository.join("objects")))
+            .and_then(|()| storage.make_dir(&repository.join("refs")));
+        if made.is_ok() {
+            put(storage, &repository.join("HEAD"), HEAD);
+        }
+    }
+    let copy = copy(layout);
+    if let Some(settings) = read(storage, &layout.config())
+        && read(storage, &copy).as_ref() != Some(&settings)
+    {
+        put(storage, &copy, &settings);
+    }
+}
+
+/// Puts back what a clean has taken: the settings and `.gitignore`. `false` where the settings are
+/// there, or no store is.
+pub(crate) fn mend(storage: &dyn Storage, layout: &StoreLayout) -> bool {
+    let gone = matches!(
+        storage.open(&layout.config(), Access::Read),
+        Err(error) if error.kind() == ErrorKind::NotFound
+    );
+    let shielded = is_file(storage, &layout.sessions().join(NAME).join("HEAD"));
+    if !gone || !shielded {
+        return false;
+    }
+    if !is_file(storage, &layout.gitignore()) {
+        put(storage, &layout.gitignore(), GITIGNORE);
+    }
+    match read(storage, &copy(layout)) {
+        Some(settings) => put(storage, &layout.config(), &settings),
+        None => crate::config::Config::write_default(storage, &layout.config()).is_ok(),
+    }
+}
+
+/// Where a copy of the settings is.
+fn copy(layout: &StoreLayout) -> PathBuf {
+    layout.sessions().join(NAME).join("config.toml")
+}
+
+fn is_file(storage: &dyn Storage, path: &Path) -> bool {
+    storage.open(path, Access::Read).is_ok()
+}
+
+fn read(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
+    let file = storage.open(path, Access::Read).ok()?;
+    let mut bytes = vec![0; usize::try_from(file.len().ok()?).ok()?.min(MAX)];
+    let read = read_full(&*file, &mut bytes, 0).ok()?;
+    bytes.truncate(read);
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+/// Writes a file: whole, or not at all.
+fn put(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> bool {
+    let temporary = path.with_extension("tmp");
+    let written = storage.open(&temporary, Access::Create).and_then(|file| {
+        write_full(&*file, bytes, 0)?;
+        file.truncate(bytes.len() as u64)?;
+        file.sync()
+    });
+    written.and_then(|()| storage.rename(&temporary, path)).is_ok()
+}
