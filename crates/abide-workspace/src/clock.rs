@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::stat::Facts;
+use crate::stat::{Facts, device};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -26,5 +26,5 @@ fn stamped(cache: &Path, dev: u64) -> Option<i64> {
     let stamp = rustix::io::write(&file, b".").and_then(|_| rustix::fs::fstat(&file));
     let _ = rustix::fs::unlink(&probe);
     let stamp = stamp.ok()?;
-    (stamp.st_dev as u64 == dev).then(|| Facts::of(&stamp).mtime)
+    (device(&stamp) == dev).then(|| Facts::of(&stamp).mtime)
 }

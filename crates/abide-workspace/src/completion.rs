@@ -50,7 +50,7 @@ impl Worker<'_> {
         let kept = without_gone(body, &outcomes);
         let body = kept.as_ref().map_or(body, |body| body.bytes.as_slice());
         self.tree(&mut head, body, &outcomes, old.as_ref())?;
-        head.hidden &= node.work.within == Within::Ignored;
+        head.hidden = node.work.within == Within::Ignored && is_empty(head.tree);
         self.count_directory(node, head.hidden);
         let bytes = head.write(body);
         let same = old.as_ref().is_some_and(|old| old.whole == bytes);
@@ -88,12 +88,10 @@ impl Worker<'_> {
         old: Option<&Record<'_>>,
     ) -> Result<(), WorkspaceError> {
         if let Some(old) = old.filter(|old| outcomes.is_empty() && old.body == body) {
-            (head.tree, head.hidden) = (old.head.tree, old.head.hidden);
+            head.tree = old.head.tree;
             return Ok(());
         }
-        let tree = tree(body, outcomes, self.scan.means.cache);
-        head.hidden = tree.entries.is_empty();
-        let bytes = tree.write();
+        let bytes = tree(body, outcomes, self.scan.means.cache).write();
         head.tree = ObjectHash::of(&bytes);
         match old.map(|old| old.head.tree) {
             Some(old) if old == head.tree => {}
@@ -106,6 +104,11 @@ impl Worker<'_> {
     fn count_directory(&mut self, node: &Node, hidden: bool) {
         self.found.directories += u64::from(node.work.parent.is_some() && !hidden);
     }
+}
+
+/// Is this the tree of an empty directory?
+fn is_empty(tree: ObjectHash) -> bool {
+    tree == ObjectHash::of(&Tree::default().write())
 }
 
 fn outcome_of(outcomes: &[(u32, Outcome)], number: u32) -> Option<Outcome> {

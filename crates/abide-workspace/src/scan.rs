@@ -134,6 +134,7 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
     if let Some(error) = scan.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
+    scan.meter.finish();
     found.trim();
     let outcome = scan.root.into_inner().unwrap_or_else(PoisonError::into_inner);
     let same = || means.cache.map(|cache| cache.snapshot.tree);

@@ -99,7 +99,7 @@ impl<'a> Worker<'a> {
             Ok(opened) => opened,
             Err(errno) => return self.not_opened(&work, errno),
         };
-        if stat.st_dev as u64 != self.scan.means.dev {
+        if stat::device(&stat) != self.scan.means.dev {
             return self.leave_out(&work, Outcome::Omitted(OmissionReason::Elsewhere));
         }
         let node = Arc::new(Node::new(work, fd, Facts::of(&stat), stat::mode(&stat)));

@@ -14,6 +14,7 @@ use crate::error::WorkspaceError;
 use crate::policy::Policy;
 use crate::scan::{self, Means, Seen};
 use crate::snapshot::Snapshot;
+use crate::stat::device;
 use crate::watch::Watch;
 
 /// What was touched within this time before a snapshot is hashed again by the next: a program that
@@ -88,7 +89,7 @@ impl Workspace {
         self.check_disk()?;
         let stat = rustix::fs::stat(&self.root)
             .map_err(|errno| WorkspaceError::io("read", &self.root, errno))?;
-        let dev = stat.st_dev as u64;
+        let dev = device(&stat);
         let settle = i64::try_from(self.settle.as_nanos()).unwrap_or(i64::MAX);
         let settled = clock::now(&self.cache, dev).saturating_sub(settle);
         let cache = self.remembered(objects, dev)?;
