@@ -13,7 +13,8 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use abide_model::ObjectHash;
 
@@ -87,8 +88,11 @@ pub(crate) struct Whole<'a> {
     pub(crate) snapshot: &'a Snapshot,
 }
 
-/// Writes the next cache in place of the old one. A crash leaves either, or one that its sums
-/// refuse.
+/// A temporary file that is older was left by a crash.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+/// Writes the next cache in place of the old one, unless another process is at it. A crash leaves
+/// either, or one that its sums refuse.
 pub(crate) fn write(
     path: &Path,
     old: Option<&Cache>,
@@ -96,14 +100,30 @@ pub(crate) fn write(
     written: Vec<Written>,
 ) -> io::Result<()> {
     let bytes = compose(old, whole, renumbered(old.map_or(0, Cache::count), written));
-    let temporary = path.with_extension(format!("new-{}", std::process::id()));
-    let result = fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(&bytes))
-        .and_then(|()| fs::rename(&temporary, path));
+    let temporary = beside(path, ".new");
+    let mut file = match fs::File::create_new(&temporary) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let age = fs::metadata(&temporary)?.modified()?.elapsed().unwrap_or_default();
+            if age < LEFT_BEHIND {
+                return Ok(());
+            }
+            fs::remove_file(&temporary)?;
+            fs::File::create_new(&temporary)?
+        }
+        created => created?,
+    };
+    let result = file.write_all(&bytes).and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {
         let _ = fs::remove_file(&temporary);
     }
     result
+}
+
+/// A name beside the cache.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// New directories move to numbers that have become free, and their parents follow.
