@@ -22,7 +22,25 @@ const MAX_CHUNK: usize = 1 << 20;
 const WINDOW: usize = 4 << 20;
 const TRIES: usize = 3;
 
+/// What a file held when it was last read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Earlier {
+    pub(crate) kind: Kind,
+    pub(crate) hash: ObjectHash,
+}
+
+impl Earlier {
+    pub(crate) fn of(row: &Row<'_>) -> Self {
+        Self { kind: row.kind, hash: row.object() }
+    }
+
+    fn object(earlier: Option<Self>, kind: Kind) -> Option<ObjectHash> {
+        earlier.filter(|earlier| earlier.kind == kind).map(|earlier| earlier.hash)
+    }
+}
+
 /// What came of reading a file.
+#[derive(Debug)]
 pub(crate) enum Reading {
     Done { kind: Kind, mode: u16, facts: Facts, hash: ObjectHash },
     Gone,
@@ -45,7 +63,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads the file and gives it to the sink, unless it is still what `row` says. `stat` is from
+    /// Reads the file and gives it to the sink, unless it is what it was earlier. `stat` is from
     /// before.
     pub(crate) fn read(
         &mut self,
@@ -53,7 +71,7 @@ impl Reader {
         name: &CStr,
         mut stat: Stat,
         max: u64,
-        row: Option<&Row<'_>>,
+        earlier: Option<Earlier>,
         sink: &mut Sink<'_>,
     ) -> Result<Reading, StoreError> {
         for _ in 0..TRIES {
@@ -64,7 +82,7 @@ impl Reader {
             if facts.size > max {
                 return Ok(Reading::Omitted(OmissionReason::TooLarge, facts.size));
             }
-            match self.once(directory, name, &facts, row, sink)? {
+            match self.once(directory, name, &facts, earlier, sink)? {
                 Try::Read(kind, hash) => {
                     let mode = stat::mode(&stat);
                     return Ok(Reading::Done { kind, mode, facts, hash });
@@ -88,7 +106,7 @@ impl Reader {
         directory: BorrowedFd<'_>,
         name: &CStr,
         facts: &Facts,
-        row: Option<&Row<'_>>,
+        earlier: Option<Earlier>,
         sink: &mut Sink<'_>,
     ) -> Result<Try, StoreError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -97,7 +115,7 @@ impl Reader {
             Err(errno) => return Ok(Try::Refused(errno)),
         };
         if facts.size >= LARGE {
-            return self.large(&file, facts, row, sink);
+            return self.large(&file, facts, earlier, sink);
         }
         let length = match self.small(&file, facts.size as usize) {
             Ok(length) => length,
@@ -108,7 +126,7 @@ impl Reader {
             return Ok(Try::Moved);
         }
         let hash = ObjectHash::of(bytes);
-        match row.filter(|row| row.kind == Kind::File).map(Row::object) {
+        match Earlier::object(earlier, Kind::File) {
             Some(old) if old == hash => {}
             Some(old) => sink.add_like(hash, bytes, old)?,
             None => sink.add(hash, bytes)?,
@@ -138,7 +156,7 @@ impl Reader {
         &mut self,
         file: &OwnedFd,
         facts: &Facts,
-        row: Option<&Row<'_>>,
+        earlier: Option<Earlier>,
         sink: &mut Sink<'_>,
     ) -> Result<Try, StoreError> {
         self.window.resize(WINDOW, 0);
@@ -173,7 +191,7 @@ impl Reader {
         }
         let list = chunks.write();
         let hash = ObjectHash::of(&list);
-        match row.filter(|row| row.kind == Kind::Large).map(Row::object) {
+        match Earlier::object(earlier, Kind::Large) {
             Some(old) if old == hash => {}
             Some(old) => sink.add_like(hash, &list, old)?,
             None => sink.add(hash, &list)?,

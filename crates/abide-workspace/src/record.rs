@@ -115,6 +115,11 @@ impl<'a> Rows<'a> {
         Self { bytes }
     }
 
+    /// The bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
     fn take(&mut self) -> Option<Row<'a>> {
         let ([code, flag, mode @ .., low, high, _, _], rest) =
             self.bytes.split_first_chunk::<8>()?;

@@ -14,18 +14,22 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::base::Verdict;
-use crate::content::{Reader, Reading};
+use crate::content::{Earlier, Reader, Reading};
 use crate::error::WorkspaceError;
 use crate::listing::Listing;
 use crate::lookup::Lookup;
-use crate::node::{Made, Node, Outcome, Work};
-use crate::record::{Body, Kind, Record, Row};
+use crate::node::{Look, Made, Node, Outcome, ToRead, Work};
+use crate::record::{Body, Kind, Record, Row, Rows};
 use crate::rules::{self, Chain, RuleFile, Sums, Texts, Within, is_never_taken};
 use crate::scan::{Found, Scan};
 use crate::sink::Sink;
 use crate::snapshot::{Omission, OmissionReason};
 use crate::stat::{self, Facts};
 use crate::watch::Progress;
+
+/// A part of a directory's files has about so many, or so many bytes.
+const PART_FILES: usize = 256;
+const PART_BYTES: u64 = 4 << 20;
 
 /// A directory found in another.
 struct Child {
@@ -41,6 +45,7 @@ pub(crate) struct Worker<'a> {
     reader: Reader,
     listing: Listing,
     children: Vec<Child>,
+    to_read: Vec<ToRead>,
     pub(crate) found: Found,
     progress: Progress,
 }
@@ -68,6 +73,7 @@ impl<'a> Worker<'a> {
             reader: Reader::default(),
             listing: Listing::default(),
             children: Vec::new(),
+            to_read: Vec::new(),
             found: Found::default(),
             progress: Progress::default(),
         }
@@ -77,7 +83,13 @@ impl<'a> Worker<'a> {
     pub(crate) fn run(&mut self) -> Result<(), WorkspaceError> {
         while let Some(work) = self.scan.queue.next(&mut self.own) {
             self.check()?;
-            self.look(work)?;
+            match work {
+                Work::Look(look) => self.look(look)?,
+                Work::Read(node, files) => {
+                    self.read(&node, &files)?;
+                    self.part_is_done(node)?;
+                }
+            }
         }
         self.sink.flush()?;
         Ok(())
@@ -94,7 +106,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Looks into a directory.
-    fn look(&mut self, work: Work) -> Result<(), WorkspaceError> {
+    fn look(&mut self, work: Look) -> Result<(), WorkspaceError> {
         let (fd, stat) = match self.open(&work) {
             Ok(opened) => opened,
             Err(errno) => return self.not_opened(&work, errno),
@@ -125,14 +137,61 @@ impl<'a> Worker<'a> {
         for child in self.children.drain(..).rev() {
             let Child { name, number, within } = child;
             let (parent, outer) = (Some(Arc::clone(&node)), below.below(within));
-            self.own.push(Work { parent, name, number, within, outer });
+            self.own.push(Work::Look(Look { parent, name, number, within, outer }));
         }
+        self.read_or_share(&node)?;
+        self.part_is_done(node)
+    }
+
+    fn part_is_done(&mut self, node: Arc<Node>) -> Result<(), WorkspaceError> {
         self.scan.meter.add(std::mem::take(&mut self.progress));
         let number = node.work.number;
         if node.done(number, Outcome::Same) { self.complete(node) } else { Ok(()) }
     }
 
-    fn open(&self, work: &Work) -> Result<(OwnedFd, Stat), Errno> {
+    /// Reads the files of the directory that must be read, or leaves them as work for all when
+    /// they are many.
+    fn read_or_share(&mut self, node: &Arc<Node>) -> Result<(), WorkspaceError> {
+        let files = std::mem::take(&mut self.to_read);
+        let parts = parts(&files);
+        if let [_, _, ..] = parts.as_slice() {
+            node.wait_for(parts.len());
+            let shared = parts.iter().map(|part| Work::Read(Arc::clone(node), part.to_vec()));
+            self.own.extend(shared);
+        } else {
+            self.read(node, &files)?;
+        }
+        self.to_read = files;
+        self.to_read.clear();
+        Ok(())
+    }
+
+    /// Reads files of the directory.
+    fn read(&mut self, node: &Node, files: &[ToRead]) -> Result<(), WorkspaceError> {
+        let Some(Made::New { body, .. }) = node.made.get() else { return Ok(()) };
+        let max = self.scan.means.policy.max_file_bytes;
+        let mut readings = Vec::with_capacity(files.len());
+        for file in files {
+            self.check()?;
+            let rest = body.bytes.get(file.at..).unwrap_or_default();
+            let Some(row) = Rows::new(rest).next() else { continue };
+            let before = self.reader.bytes;
+            let (fd, sink) = (node.fd.as_fd(), &mut self.sink);
+            let reading = self.reader.read(fd, row.name, file.stat, max, file.earlier, sink)?;
+            self.progress.files_read += 1;
+            self.progress.bytes_read += self.reader.bytes - before;
+            if let Reading::Omitted(reason, size) = reading {
+                self.omit(node, row.name, reason, size);
+            }
+            readings.push((file.at, reading));
+        }
+        if !readings.is_empty() {
+            node.keep_readings(readings);
+        }
+        Ok(())
+    }
+
+    fn open(&self, work: &Look) -> Result<(OwnedFd, Stat), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match &work.parent {
             Some(parent) => rustix::fs::openat(&parent.fd, &*work.name, flags, Mode::empty())?,
@@ -142,7 +201,7 @@ impl<'a> Worker<'a> {
         Ok((fd, stat))
     }
 
-    fn not_opened(&mut self, work: &Work, errno: Errno) -> Result<(), WorkspaceError> {
+    fn not_opened(&mut self, work: &Look, errno: Errno) -> Result<(), WorkspaceError> {
         let outcome = match errno {
             _ if work.parent.is_none() => Err(errno),
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(Outcome::Gone),
@@ -156,7 +215,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn place(&self, work: &Work) -> PathBuf {
+    fn place(&self, work: &Look) -> PathBuf {
         let root = self.scan.means.root;
         match &work.parent {
             Some(parent) => root.join(std::ffi::OsStr::from_bytes(&parent.path_of(&work.name))),
@@ -165,7 +224,7 @@ impl<'a> Worker<'a> {
     }
 
     /// A directory that is not in the snapshot.
-    fn leave_out(&mut self, work: &Work, outcome: Outcome) -> Result<(), WorkspaceError> {
+    fn leave_out(&mut self, work: &Look, outcome: Outcome) -> Result<(), WorkspaceError> {
         let Some(parent) = &work.parent else {
             self.scan.conclude(outcome);
             return Ok(());
@@ -301,7 +360,7 @@ impl<'a> Worker<'a> {
         }
         let Gathered { body, files, bytes } = gathered;
         self.count(files, bytes);
-        Ok(Made::New { body, chain, files, bytes })
+        Ok(Made::New { body, chain })
     }
 
     fn kind_of(&self, node: &Node, name: &CStr, kind: FileType) -> Option<FileType> {
@@ -400,12 +459,10 @@ impl<'a> Worker<'a> {
         } else if kind == FileType::Symlink {
             self.read_link(node, name, facts, row)?
         } else {
-            self.progress.files_read += 1;
-            let before = self.reader.bytes;
-            let fd = node.fd.as_fd();
-            let reading = self.reader.read(fd, name, stat, max, row, &mut self.sink)?;
-            self.progress.bytes_read += self.reader.bytes - before;
-            reading
+            let at = gathered.body.bytes.len();
+            self.to_read.push(ToRead { at, stat, earlier: row.map(Earlier::of) });
+            let hash = abide_model::ObjectHash([0; 32]);
+            Reading::Done { kind: Kind::File, mode: 0, facts, hash }
         };
         match reading {
             Reading::Gone => {}
@@ -443,6 +500,25 @@ impl<'a> Worker<'a> {
         facts.size = target.len() as u64;
         Ok(Reading::Done { kind: Kind::Link, mode: 0, facts, hash })
     }
+}
+
+/// The files in parts that are worth giving to different workers.
+fn parts(files: &[ToRead]) -> Vec<&[ToRead]> {
+    let mut parts = Vec::new();
+    let (mut rest, mut count, mut bytes) = (files, 0, 0);
+    for file in files {
+        count += 1;
+        bytes += Facts::of(&file.stat).size;
+        if count >= PART_FILES || bytes >= PART_BYTES {
+            let (part, after) = rest.split_at(count);
+            parts.push(part);
+            (rest, count, bytes) = (after, 0, 0);
+        }
+    }
+    if !rest.is_empty() {
+        parts.push(rest);
+    }
+    parts
 }
 
 /// Is the thing what the row says, now?

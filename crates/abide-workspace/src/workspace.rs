@@ -136,13 +136,13 @@ impl Workspace {
         cache: Option<&Cache>,
         seen: Seen,
     ) -> Result<Taken, WorkspaceError> {
-        let Seen { tree, files, bytes, found } = seen;
+        let Seen { tree, found } = seen;
         let snapshot = Snapshot {
             version: Snapshot::VERSION,
             tree,
-            files,
+            files: found.files,
             directories: found.directories,
-            bytes,
+            bytes: found.bytes,
             omitted: found.omitted,
             omissions: found.omissions,
         };

@@ -107,6 +107,28 @@ fn a_file_that_grows_while_it_is_read_is_whole_or_named() {
     assert_eq!(lab.content(&lab.take()), on_disk(&lab.root()));
 }
 
+#[test]
+fn the_files_of_one_large_directory_are_shared_out() {
+    let lab = Lab::new();
+    for number in 0..1500 {
+        lab.write(format!("flat/{number}"), format!("{number}"));
+    }
+    for number in 0..6 {
+        lab.write(format!("bulky/{number}"), noise(3_000_000 + number));
+    }
+    let first = lab.take();
+    assert_eq!(lab.content(&first), on_disk(&lab.root()));
+    assert_eq!((first.snapshot.files, first.snapshot.directories), (1506, 2));
+    settle();
+    for number in (0..1500).step_by(2) {
+        lab.write(format!("flat/{number}"), "changed");
+    }
+    fs::remove_file(lab.path("flat/1")).unwrap();
+    let second = lab.take();
+    assert_eq!(lab.content(&second), on_disk(&lab.root()));
+    assert_eq!(second.snapshot.files, 1505);
+}
+
 /// Bytes without a pattern that a chunker could find.
 fn noise(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
