@@ -11,6 +11,7 @@ mod clock;
 mod completion;
 mod content;
 mod error;
+mod gathering;
 mod listing;
 mod lookup;
 mod memory;
