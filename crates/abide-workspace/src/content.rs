@@ -13,6 +13,7 @@ use crate::record::{Kind, Row};
 use crate::sink::Sink;
 use crate::snapshot::OmissionReason;
 use crate::stat::{self, Facts};
+use crate::watch::Watch;
 
 /// From this size on a file is stored in chunks.
 pub(crate) const LARGE: u64 = 1 << 20;
@@ -55,14 +56,18 @@ enum Try {
 }
 
 /// A reader with its room.
-#[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct Reader<'a> {
+    watch: &'a Watch,
     room: Vec<u8>,
     window: Vec<u8>,
     pub(crate) bytes: u64,
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
+    pub(crate) fn new(watch: &'a Watch) -> Self {
+        Self { watch, room: Vec::new(), window: Vec::new(), bytes: 0 }
+    }
+
     /// Reads the file and gives it to the sink, unless it is what it was earlier. `stat` is from
     /// before.
     pub(crate) fn read(
@@ -177,7 +182,8 @@ impl Reader {
                     Err(errno) => return Ok(Try::Refused(errno)),
                 }
             }
-            if total > facts.size {
+            // The caller looks whether it was cancelled, too.
+            if total > facts.size || self.watch.cancelled() {
                 return Ok(Try::Moved);
             }
             let window = self.window.get(..filled).unwrap_or_default();

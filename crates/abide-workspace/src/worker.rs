@@ -41,7 +41,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) scan: &'a Scan<'a>,
     own: Vec<Work>,
     pub(crate) sink: Sink<'a>,
-    reader: Reader,
+    reader: Reader<'a>,
     pub(crate) listing: Listing,
     pub(crate) children: Vec<Child>,
     pub(crate) to_read: Vec<ToRead>,
@@ -55,7 +55,7 @@ impl<'a> Worker<'a> {
             scan,
             own: Vec::new(),
             sink: Sink::new(scan.means.objects, &scan.claims),
-            reader: Reader::default(),
+            reader: Reader::new(scan.means.watch),
             listing: Listing::default(),
             children: Vec::new(),
             to_read: Vec::new(),
@@ -163,6 +163,7 @@ impl<'a> Worker<'a> {
             let before = self.reader.bytes;
             let (fd, sink) = (node.fd.as_fd(), &mut self.sink);
             let reading = self.reader.read(fd, row.name, file.stat, max, file.earlier, sink)?;
+            self.check()?;
             self.progress.files_read += 1;
             self.progress.bytes_read += self.reader.bytes - before;
             if let Reading::Omitted(reason, size) = reading {

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use abide_workspace::{OmissionReason, Watch, WorkspaceError};
+use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_workspace::{MemoryObjects, OmissionReason, Watch, WorkspaceError};
 
 use crate::{Lab, name, on_disk, settle};
 
@@ -173,6 +174,60 @@ fn a_cancelled_snapshot_changes_nothing() {
     let workspace = lab.workspace(&lab.cache());
     let result = workspace.snapshot(&lab.objects, &Watch { cancel, progress: None });
     assert!(matches!(result, Err(WorkspaceError::Cancelled)));
+    assert!(!lab.cache().exists());
+}
+
+/// A store in which somebody cancels as soon as something is put.
+struct Cancelling {
+    objects: MemoryObjects,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Objects for Cancelling {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        self.objects.has(hashes)
+    }
+
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.objects.put_batch(batch)
+    }
+
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.objects.put_like(objects)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        panic!("a cancelled snapshot is not made durable")
+    }
+
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.objects.read(hash)
+    }
+
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        self.objects.read_many(hashes, each)
+    }
+
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.objects.places(hashes)
+    }
+}
+
+#[test]
+fn a_snapshot_is_cancelled_within_a_large_file() {
+    let lab = Lab::new();
+    lab.write("large", noise(32 << 20));
+    let cancel = Arc::new(AtomicBool::new(false));
+    let objects = Cancelling { objects: MemoryObjects::new(), cancel: Arc::clone(&cancel) };
+    let watch = Watch { cancel: Some(cancel), progress: None };
+    let result = lab.workspace(&lab.cache()).snapshot(&objects, &watch);
+    assert!(matches!(result, Err(WorkspaceError::Cancelled)));
+    assert!(objects.objects.bytes() < 16 << 20);
     assert!(!lab.cache().exists());
 }
 

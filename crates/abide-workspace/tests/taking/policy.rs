@@ -107,9 +107,10 @@ fn some_directories_are_no_workspace() {
     let open = |root: &Path| Workspace::open(root, Path::new("cache"), Policy::default());
     let refused = |root: &Path| matches!(open(root), Err(WorkspaceError::Refused { .. }));
     assert!(refused(Path::new("/")));
-    let home = std::env::home_dir().unwrap();
-    assert!(refused(&home));
-    assert!(refused(home.parent().unwrap()));
+    if let Some(home) = std::env::home_dir().filter(|home| home.is_dir()) {
+        assert!(refused(&home));
+        assert!(refused(home.parent().unwrap()));
+    }
     let lab = Lab::new();
     assert!(!refused(&lab.root()));
     lab.write("file", "");
