@@ -3,54 +3,51 @@
 //! A snapshot is a tree of objects: each directory is an object that names its entries by hash
 //! ([`Tree`]), each file is an object or, when it is large, a list of chunks ([`Chunks`]). Two
 //! snapshots share what they have in common, and what did not change is neither read nor stored.
+//!
+//! ```
+//! use abide_workspace::{MemoryObjects, Policy, Watch, Workspace};
+//!
+//! let place = tempfile::tempdir()?;
+//! let root = place.path().join("project");
+//! std::fs::create_dir(&root)?;
+//! std::fs::write(root.join("notes.txt"), "hello")?;
+//!
+//! let objects = MemoryObjects::new();
+//! let policy = Policy { min_free_bytes: 0, ..Policy::default() };
+//! let workspace = Workspace::open(&root, &place.path().join("stat-cache"), policy)?;
+//! let first = workspace.snapshot(&objects, &Watch::default())?;
+//! let second = workspace.snapshot(&objects, &Watch::default())?;
+//! assert_eq!(first.snapshot.files, 1);
+//! assert!(second.unchanged && second.hash == first.hash);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-mod base;
-mod cache;
 mod chunks;
-mod clock;
-mod completion;
-mod diff;
+mod compare;
 mod error;
-mod file;
-mod listing;
-mod lookup;
 mod memory;
-mod node;
-mod plan;
 mod policy;
-mod queue;
 mod reach;
-mod read;
-mod record;
-mod rename;
-mod reserved;
 mod restore;
-mod root;
-mod rules;
 #[cfg(test)]
 mod sample;
-mod scan;
-mod sink;
 mod snapshot;
-mod stat;
+mod take;
 mod tree;
-mod unified;
-mod walk;
 mod watch;
-mod worker;
 mod workspace;
 
 pub use chunks::Chunks;
-pub use diff::{Change, Changed, diff};
+pub use compare::diff::{Change, Changed, diff};
+pub use compare::read::ReadError;
+pub use compare::unified::{DiffStat, FileDiff, stat, unified};
 pub use error::WorkspaceError;
 pub use memory::MemoryObjects;
-pub use plan::{Action, Kept, Plan, Step, plan};
 pub use policy::Policy;
 pub use reach::{Reach, ReachError, ReadObject};
-pub use read::ReadError;
+pub use restore::plan::{Action, Kept, Plan, Step, plan};
 pub use restore::{RestoreError, RestoreWatch, Restored, restore, restore_all};
 pub use snapshot::{Omission, OmissionReason, Snapshot};
 pub use tree::{Entry, EntryKind, Tree, TreeError};
-pub use unified::{DiffStat, FileDiff, stat, unified};
 pub use watch::{Progress, Watch};
 pub use workspace::{Taken, Workspace};

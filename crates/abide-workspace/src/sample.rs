@@ -17,7 +17,7 @@ const LARGE: usize = 24;
 const CHUNK: usize = 10;
 
 /// Objects in memory.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Heap(Mutex<HashMap<ObjectHash, Vec<u8>>>);
 
 impl Heap {

@@ -24,7 +24,7 @@ pub struct Progress {
 pub struct Watch {
     /// Ends the snapshot soon after it becomes true.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Told now and then how far the snapshot is, from any thread.
+    /// Told now and then how far the snapshot is, from any thread, and once more when all is seen.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
 
@@ -72,6 +72,13 @@ impl<'a> Meter<'a> {
         }
         let mine = self.told.compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_ok() {
+            progress(self.now());
+        }
+    }
+
+    /// Tells how it ended.
+    pub(crate) fn finish(&self) {
+        if let Some(progress) = &self.watch.progress {
             progress(self.now());
         }
     }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use abide_model::{ObjectBatch, ObjectHash, Objects};
 use ignore::gitignore::gitconfig_excludes_path;
 
-use crate::base::{Base, Patterns};
-use crate::cache::{self, Cache, Whole};
-use crate::clock;
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
-use crate::scan::{self, Means, Seen};
 use crate::snapshot::Snapshot;
+use crate::take::base::{Base, Patterns};
+use crate::take::cache::{self, Cache, Whole};
+use crate::take::clock;
+use crate::take::scan::{self, Means, Seen};
+use crate::take::stat::device;
 use crate::watch::Watch;
 
 /// What was touched within this time before a snapshot is hashed again by the next: a program that
@@ -88,7 +89,7 @@ impl Workspace {
         self.check_disk()?;
         let stat = rustix::fs::stat(&self.root)
             .map_err(|errno| WorkspaceError::io("read", &self.root, errno))?;
-        let dev = stat.st_dev as u64;
+        let dev = device(&stat);
         let settle = i64::try_from(self.settle.as_nanos()).unwrap_or(i64::MAX);
         let settled = clock::now(&self.cache, dev).saturating_sub(settle);
         let cache = self.remembered(objects, dev)?;
@@ -135,13 +136,13 @@ impl Workspace {
         cache: Option<&Cache>,
         seen: Seen,
     ) -> Result<Taken, WorkspaceError> {
-        let Seen { tree, files, bytes, found } = seen;
+        let Seen { tree, found } = seen;
         let snapshot = Snapshot {
             version: Snapshot::VERSION,
             tree,
-            files,
+            files: found.files,
             directories: found.directories,
-            bytes,
+            bytes: found.bytes,
             omitted: found.omitted,
             omissions: found.omissions,
         };
@@ -161,8 +162,8 @@ impl Workspace {
         let fresh = found.written.iter().any(|record| record.bytes.is_some());
         if fresh || !unchanged {
             let whole = Whole { dev, hash, snapshot: &snapshot };
-            cache::write(&self.cache, cache, &whole, found.written)
-                .map_err(|error| WorkspaceError::io("write", &self.cache, error))?;
+            // The snapshot is durable; without the cache the next one only takes longer.
+            let _ = cache::write(&self.cache, cache, &whole, found.written);
         }
         Ok(Taken {
             hash,

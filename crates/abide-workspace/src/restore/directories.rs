@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::found::{Found, StepError, find};
 use super::{EDITED, EXISTS, FILE_BITS, MODE_EDITED, Outcome, Run, StepResult, kind, told};
-use crate::root::{look, set_mode};
-use crate::walk::split;
+use crate::compare::walk::split;
+use crate::restore::root::{look, set_mode};
 use crate::{Action, Entry, EntryKind, Plan, Step};
 
 /// The bits that a directory may have.

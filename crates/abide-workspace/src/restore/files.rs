@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use super::found::{Found, StepError, find};
 use super::write::Body;
 use super::{EDITED, EXISTS, FILE_BITS, Outcome, Run, StepResult, kind};
-use crate::read::read_chunks;
-use crate::root::set_mode;
-use crate::walk::split;
+use crate::compare::read::read_chunks;
+use crate::compare::walk::split;
+use crate::restore::root::set_mode;
 use crate::{Action, Entry, EntryKind, Step};
 
 /// Fewer files are written by the thread that asks.

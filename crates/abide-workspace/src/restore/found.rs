@@ -8,8 +8,8 @@ use abide_model::{ObjectHash, Objects};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
-use crate::read::{ReadError, read_chunks, read_object};
-use crate::root::{READ, Seen, look};
+use crate::compare::read::{ReadError, read_chunks, read_object};
+use crate::restore::root::{READ, Seen, look};
 use crate::{Entry, EntryKind, Step};
 
 /// What a step finds at its path.

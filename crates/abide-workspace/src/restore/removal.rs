@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use super::found::{Found, StepError, find};
 use super::{EDITED, Outcome, Run, StepResult};
 use crate::Step;
-use crate::root::look;
-use crate::walk::split;
+use crate::compare::walk::split;
+use crate::restore::root::look;
 
 const HOLDS_MORE: &str = "it holds files that are not stored";
 

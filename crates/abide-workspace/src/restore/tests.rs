@@ -491,6 +491,7 @@ fn a_path_longer_than_a_system_call_takes_is_restored() {
 }
 
 /// Objects in memory that write to a file when a certain one of them is read.
+#[derive(Debug)]
 struct Meddling<'a> {
     heap: &'a Heap,
     on: ObjectHash,

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::found::StepError;
 use super::{FILE_BITS, Run};
-use crate::read::{ReadError, read_object};
-use crate::root::{Seen, look};
+use crate::compare::read::{ReadError, read_object};
+use crate::restore::root::{Seen, look};
 use crate::{Chunks, Entry, EntryKind};
 
 const PREFIX: &[u8] = b".abide-tmp-";

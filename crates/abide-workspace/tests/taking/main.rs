@@ -1,4 +1,5 @@
 //! Snapshots of real directories, taken with and without what is remembered.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod cache;
 mod content;

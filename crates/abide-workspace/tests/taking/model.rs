@@ -84,7 +84,7 @@ fn play(lab: &Lab, step: &Step) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_snapshot_is_what_is_there(steps in proptest::collection::vec(step(), 1..60), young: bool) {

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::diff::{same_content, same_kind};
-use crate::read::{ReadError, read_trees};
-use crate::reserved::is_reserved;
-use crate::walk::{Pair, Within, split, walk};
+use crate::compare::diff::{same_content, same_kind};
+use crate::compare::read::{ReadError, read_trees};
+use crate::compare::walk::{Pair, Within, split, walk};
+use crate::restore::reserved::is_reserved;
 use crate::{Entry, EntryKind};
 
 /// What is done with a path.

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::read::{ReadError, read_content};
-use crate::walk::split;
+use crate::compare::read::{ReadError, read_content};
+use crate::compare::walk::split;
 use crate::{Change, Changed, Entry, EntryKind};
 
 /// In hundredths: the least similarity of a rename.

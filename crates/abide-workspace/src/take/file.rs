@@ -9,10 +9,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::chunks::Chunks;
-use crate::record::{Kind, Row};
-use crate::sink::Sink;
 use crate::snapshot::OmissionReason;
-use crate::stat::{self, Facts};
+use crate::take::record::{Kind, Row};
+use crate::take::sink::Sink;
+use crate::take::stat::{self, Facts};
+use crate::watch::Watch;
 
 /// From this size on a file is stored in chunks.
 pub(crate) const LARGE: u64 = 1 << 20;
@@ -22,7 +23,25 @@ const MAX_CHUNK: usize = 1 << 20;
 const WINDOW: usize = 4 << 20;
 const TRIES: usize = 3;
 
+/// What a file held when it was last read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Earlier {
+    pub(crate) kind: Kind,
+    pub(crate) hash: ObjectHash,
+}
+
+impl Earlier {
+    pub(crate) fn of(row: &Row<'_>) -> Self {
+        Self { kind: row.kind, hash: row.object() }
+    }
+
+    fn object(earlier: Option<Self>, kind: Kind) -> Option<ObjectHash> {
+        earlier.filter(|earlier| earlier.kind == kind).map(|earlier| earlier.hash)
+    }
+}
+
 /// What came of reading a file.
+#[derive(Debug)]
 pub(crate) enum Reading {
     Done { kind: Kind, mode: u16, facts: Facts, hash: ObjectHash },
     Gone,
@@ -37,15 +56,19 @@ enum Try {
 }
 
 /// A reader with its room.
-#[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct Reader<'a> {
+    watch: &'a Watch,
     room: Vec<u8>,
     window: Vec<u8>,
     pub(crate) bytes: u64,
 }
 
-impl Reader {
-    /// Reads the file and gives it to the sink, unless it is still what `row` says. `stat` is from
+impl<'a> Reader<'a> {
+    pub(crate) fn new(watch: &'a Watch) -> Self {
+        Self { watch, room: Vec::new(), window: Vec::new(), bytes: 0 }
+    }
+
+    /// Reads the file and gives it to the sink, unless it is what it was earlier. `stat` is from
     /// before.
     pub(crate) fn read(
         &mut self,
@@ -53,7 +76,7 @@ impl Reader {
         name: &CStr,
         mut stat: Stat,
         max: u64,
-        row: Option<&Row<'_>>,
+        earlier: Option<Earlier>,
         sink: &mut Sink<'_>,
     ) -> Result<Reading, StoreError> {
         for _ in 0..TRIES {
@@ -64,7 +87,7 @@ impl Reader {
             if facts.size > max {
                 return Ok(Reading::Omitted(OmissionReason::TooLarge, facts.size));
             }
-            match self.once(directory, name, &facts, row, sink)? {
+            match self.once(directory, name, &facts, earlier, sink)? {
                 Try::Read(kind, hash) => {
                     let mode = stat::mode(&stat);
                     return Ok(Reading::Done { kind, mode, facts, hash });
@@ -88,7 +111,7 @@ impl Reader {
         directory: BorrowedFd<'_>,
         name: &CStr,
         facts: &Facts,
-        row: Option<&Row<'_>>,
+        earlier: Option<Earlier>,
         sink: &mut Sink<'_>,
     ) -> Result<Try, StoreError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -97,7 +120,7 @@ impl Reader {
             Err(errno) => return Ok(Try::Refused(errno)),
         };
         if facts.size >= LARGE {
-            return self.large(&file, facts, row, sink);
+            return self.large(&file, facts, earlier, sink);
         }
         let length = match self.small(&file, facts.size as usize) {
             Ok(length) => length,
@@ -108,7 +131,7 @@ impl Reader {
             return Ok(Try::Moved);
         }
         let hash = ObjectHash::of(bytes);
-        match row.filter(|row| row.kind == Kind::File).map(Row::object) {
+        match Earlier::object(earlier, Kind::File) {
             Some(old) if old == hash => {}
             Some(old) => sink.add_like(hash, bytes, old)?,
             None => sink.add(hash, bytes)?,
@@ -138,7 +161,7 @@ impl Reader {
         &mut self,
         file: &OwnedFd,
         facts: &Facts,
-        row: Option<&Row<'_>>,
+        earlier: Option<Earlier>,
         sink: &mut Sink<'_>,
     ) -> Result<Try, StoreError> {
         self.window.resize(WINDOW, 0);
@@ -159,7 +182,8 @@ impl Reader {
                     Err(errno) => return Ok(Try::Refused(errno)),
                 }
             }
-            if total > facts.size {
+            // The caller looks whether it was cancelled, too.
+            if total > facts.size || self.watch.cancelled() {
                 return Ok(Try::Moved);
             }
             let window = self.window.get(..filled).unwrap_or_default();
@@ -173,7 +197,7 @@ impl Reader {
         }
         let list = chunks.write();
         let hash = ObjectHash::of(&list);
-        match row.filter(|row| row.kind == Kind::Large).map(Row::object) {
+        match Earlier::object(earlier, Kind::Large) {
             Some(old) if old == hash => {}
             Some(old) => sink.add_like(hash, &list, old)?,
             None => sink.add(hash, &list)?,

@@ -6,7 +6,8 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::stat::Facts;
+use crate::take::cache::beside;
+use crate::take::stat::{Facts, device};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -20,11 +21,11 @@ pub(crate) fn now(cache: &Path, dev: u64) -> i64 {
 }
 
 fn stamped(cache: &Path, dev: u64) -> Option<i64> {
-    let probe = cache.with_extension(format!("probe-{}", std::process::id()));
+    let probe = beside(cache, ".clock");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::open(&probe, flags, Mode::RUSR | Mode::WUSR).ok()?;
     let stamp = rustix::io::write(&file, b".").and_then(|_| rustix::fs::fstat(&file));
     let _ = rustix::fs::unlink(&probe);
     let stamp = stamp.ok()?;
-    (stamp.st_dev as u64 == dev).then(|| Facts::of(&stamp).mtime)
+    (device(&stamp) == dev).then(|| Facts::of(&stamp).mtime)
 }

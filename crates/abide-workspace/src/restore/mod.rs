@@ -10,7 +10,10 @@
 mod directories;
 mod files;
 mod found;
+pub(crate) mod plan;
 mod removal;
+pub(crate) mod reserved;
+pub(crate) mod root;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -28,10 +31,10 @@ use rustix::io::Errno;
 use self::directories::Made;
 use self::found::StepError;
 use self::write::Temporary;
-use crate::plan::plan_all;
-use crate::read::ReadError;
-use crate::root::{Root, look, names, set_mode};
-use crate::walk::split;
+use crate::compare::read::ReadError;
+use crate::compare::walk::split;
+use crate::restore::plan::plan_all;
+use crate::restore::root::{Root, look, names, set_mode};
 use crate::{Action, Entry, EntryKind, Plan, Step};
 
 /// The bits that a file may have.

@@ -192,7 +192,7 @@ pub(crate) fn read_text(
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | follow;
     let file = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
-    if crate::stat::kind(&stat) != FileType::RegularFile {
+    if crate::take::stat::kind(&stat) != FileType::RegularFile {
         return None;
     }
     let mut text = vec![0; usize::try_from(stat.st_size).ok()?.clamp(1, MAX_TEXT)];
@@ -362,4 +362,52 @@ pub(crate) fn plain_braces(line: &str) -> String {
         out.push(character);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_are_plain_and_the_nearest_rule_of_the_strongest_kind_decides() {
+        assert_eq!(plain_braces(r"a{b,c}\{[{]"), r"a\{b,c\}\{[{]");
+        let texts = |file, text: &str| {
+            let mut texts = Texts::default();
+            texts.set(file, Some(text.into()));
+            texts
+        };
+        let rules = Arc::new(Rules::global(Some(b"g\n")));
+        let rules = rules.above(b"work".to_vec(), &texts(RuleFile::Git, "/work/up\n*.o\n"));
+        let rules = rules.inside(b"", &texts(RuleFile::Own, "x\n"));
+        let rules = rules.inside(b"a/b", &texts(RuleFile::Git, "!*.o\n/only\n!x\n!g\n"));
+        let ignored = |path: &str| rules.ignores(path.as_bytes(), false);
+        assert!(ignored("up") && ignored("a/b/x") && ignored("a/b/only"));
+        assert!(!ignored("a/b/c.o") && !ignored("a/b/c/only") && !ignored("a/b/g"));
+        let mut nested = texts(RuleFile::Git, "own\n");
+        nested.repository(Some(b"e\n".to_vec()));
+        let nested = rules.inside(b"a/b/r", &nested);
+        let ignored = |path: &str| nested.ignores(path.as_bytes(), false);
+        assert!(ignored("a/b/r/own") && ignored("a/b/r/e") && ignored("a/b/r/g"));
+        assert!(ignored("a/b/r/x") && !ignored("a/b/r/only"));
+    }
+
+    #[test]
+    fn a_chain_tells_every_kind_of_rules_apart() {
+        let outer = Chain::of([&b"outer"[..]]);
+        let sum = ObjectHash::of(b"rules");
+        let mut chains = vec![Sums::default().chain(outer)];
+        assert_eq!(chains, [outer]);
+        for file in [RuleFile::Exclude, RuleFile::Git, RuleFile::Plain, RuleFile::Own] {
+            let mut sums = Sums::default();
+            sums.set(file, sum);
+            chains.push(sums.chain(outer));
+        }
+        let mut repository = Sums::default();
+        repository.repository(None);
+        chains.push(repository.chain(outer));
+        chains.extend([Within::Ignored, Within::Included].map(|within| outer.below(within)));
+        for (at, chain) in chains.iter().enumerate() {
+            assert!(!chains[at + 1..].contains(chain), "{at}");
+        }
+    }
 }

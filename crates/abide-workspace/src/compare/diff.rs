@@ -2,9 +2,9 @@
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::read::ReadError;
-use crate::rename::find_renames;
-use crate::walk::{Pair, Within, walk};
+use crate::compare::read::ReadError;
+use crate::compare::rename::find_renames;
+use crate::compare::walk::{Pair, Within, walk};
 use crate::{Entry, EntryKind, Tree};
 
 /// In what way a path differs.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use abide_model::ObjectHash;
 
-use crate::cache::{Cache, Written};
 use crate::error::WorkspaceError;
-use crate::node::{Made, Node, Outcome};
-use crate::record::{Body, Head, Kind, Record, Rows};
-use crate::rules::{Chain, Within};
+use crate::take::cache::{Cache, Written};
+use crate::take::file::Reading;
+use crate::take::node::{Made, Node, Outcome};
+use crate::take::record::{Body, Head, Kind, Record, Rows};
+use crate::take::rules::{Chain, Within};
+use crate::take::worker::Worker;
 use crate::tree::{Entry, EntryKind, Tree};
-use crate::worker::Worker;
 
 impl Worker<'_> {
     /// Completes the directory, and those above whose last part it was.
@@ -37,21 +38,22 @@ impl Worker<'_> {
         let (mut head, body) = match (node.made.get(), &old) {
             (Some(Made::Same), Some(old)) if outcomes.is_empty() => {
                 self.found.written.push(Written { number, bytes: None });
-                self.count_directory(node, old.head.hidden);
+                self.count_directory(node, &old.head);
                 return Ok(Outcome::Same);
             }
             (Some(Made::Same), Some(old)) => (old.head.clone(), old.body),
-            (Some(Made::New { body, chain, files, bytes }), _) => {
-                (self.head(node, *chain, *files, *bytes), body.bytes.as_slice())
+            (Some(Made::New { body, chain }), _) => {
+                (self.head(node, *chain), body.bytes.as_slice())
             }
             // Without a record nothing is found to be the same.
             (Some(Made::Same), None) | (None, _) => return Ok(Outcome::Gone),
         };
-        let kept = without_gone(body, &outcomes);
-        let body = kept.as_ref().map_or(body, |body| body.bytes.as_slice());
+        let changed = self.changed(body, &outcomes, node.readings());
+        let body = changed.as_ref().map_or(body, |body| body.bytes.as_slice());
+        (head.files, head.bytes) = count(body);
         self.tree(&mut head, body, &outcomes, old.as_ref())?;
-        head.hidden &= node.work.within == Within::Ignored;
-        self.count_directory(node, head.hidden);
+        head.hidden = node.work.within == Within::Ignored && is_empty(head.tree);
+        self.count_directory(node, &head);
         let bytes = head.write(body);
         let same = old.as_ref().is_some_and(|old| old.whole == bytes);
         self.found.written.push(Written { number, bytes: (!same).then_some(bytes) });
@@ -63,7 +65,7 @@ impl Worker<'_> {
         }
     }
 
-    fn head(&self, node: &Node, chain: Chain, files: u64, bytes: u64) -> Head {
+    fn head(&self, node: &Node, chain: Chain) -> Head {
         Head {
             tree: ObjectHash([0; 32]),
             outer: node.work.outer,
@@ -74,8 +76,8 @@ impl Worker<'_> {
             mode: node.mode,
             listed: node.facts.settled(self.scan.means.settled),
             hidden: false,
-            files,
-            bytes,
+            files: 0,
+            bytes: 0,
         }
     }
 
@@ -88,12 +90,10 @@ impl Worker<'_> {
         old: Option<&Record<'_>>,
     ) -> Result<(), WorkspaceError> {
         if let Some(old) = old.filter(|old| outcomes.is_empty() && old.body == body) {
-            (head.tree, head.hidden) = (old.head.tree, old.head.hidden);
+            head.tree = old.head.tree;
             return Ok(());
         }
-        let tree = tree(body, outcomes, self.scan.means.cache);
-        head.hidden = tree.entries.is_empty();
-        let bytes = tree.write();
+        let bytes = tree(body, outcomes, self.scan.means.cache).write();
         head.tree = ObjectHash::of(&bytes);
         match old.map(|old| old.head.tree) {
             Some(old) if old == head.tree => {}
@@ -103,9 +103,59 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn count_directory(&mut self, node: &Node, hidden: bool) {
-        self.found.directories += u64::from(node.work.parent.is_some() && !hidden);
+    fn count_directory(&mut self, node: &Node, head: &Head) {
+        self.found.files += head.files;
+        self.found.bytes += head.bytes;
+        self.found.directories += u64::from(node.work.parent.is_some() && !head.hidden);
     }
+
+    /// The names with what came of the files that were read, and without the directories that
+    /// turned out to be gone; `None` when there is nothing of the kind.
+    fn changed(
+        &self,
+        body: &[u8],
+        outcomes: &[(u32, Outcome)],
+        readings: Vec<(usize, Reading)>,
+    ) -> Option<Body> {
+        let lost = |outcome: &Outcome| matches!(outcome, Outcome::Gone | Outcome::Omitted(_));
+        if readings.is_empty() && !outcomes.iter().any(|(_, outcome)| lost(outcome)) {
+            return None;
+        }
+        let mut changed = Body::default();
+        let mut readings = readings.into_iter().peekable();
+        let mut rows = Rows::new(body);
+        loop {
+            let at = body.len() - rows.left();
+            let Some(row) = rows.next() else { return Some(changed) };
+            if let Some((_, reading)) = readings.next_if(|(place, _)| *place == at) {
+                match reading {
+                    Reading::Gone => {}
+                    Reading::Omitted(reason, _) => changed.omitted(row.name, reason),
+                    Reading::Done { kind, mode, facts, hash } => {
+                        let settled = facts.settled(self.scan.means.settled);
+                        changed.file(kind, row.name, mode, &facts, hash, settled);
+                    }
+                }
+                continue;
+            }
+            let outcome = match row.kind {
+                Kind::Directory => outcome_of(outcomes, row.number),
+                _ => None,
+            };
+            match outcome {
+                Some(Outcome::Gone) => {}
+                Some(Outcome::Omitted(reason)) => changed.omitted(row.name, reason),
+                Some(Outcome::Same | Outcome::New { .. }) | None => {
+                    changed.row(&row, row.number);
+                }
+            }
+        }
+    }
+}
+
+/// Is this the tree of an empty directory?
+fn is_empty(tree: ObjectHash) -> bool {
+    tree == ObjectHash::of(&Tree::default().write())
 }
 
 fn outcome_of(outcomes: &[(u32, Outcome)], number: u32) -> Option<Outcome> {
@@ -113,25 +163,13 @@ fn outcome_of(outcomes: &[(u32, Outcome)], number: u32) -> Option<Outcome> {
     outcomes.get(at).map(|(_, outcome)| *outcome)
 }
 
-/// The names without the directories that turned out to be gone, if there are such.
-fn without_gone(body: &[u8], outcomes: &[(u32, Outcome)]) -> Option<Body> {
-    let lost = |outcome: &Outcome| matches!(outcome, Outcome::Gone | Outcome::Omitted(_));
-    if !outcomes.iter().any(|(_, outcome)| lost(outcome)) {
-        return None;
-    }
-    let mut kept = Body::default();
-    for row in Rows::new(body) {
-        let outcome = match row.kind {
-            Kind::Directory => outcome_of(outcomes, row.number),
-            _ => None,
-        };
-        match outcome {
-            Some(Outcome::Gone) => {}
-            Some(Outcome::Omitted(reason)) => kept.omitted(row.name, reason),
-            Some(Outcome::Same | Outcome::New { .. }) | None => kept.row(&row, row.number),
-        }
-    }
-    Some(kept)
+/// Files and links, and the bytes of the files.
+fn count(body: &[u8]) -> (u64, u64) {
+    Rows::new(body).fold((0, 0), |(files, bytes), row| match row.kind {
+        Kind::File | Kind::Large => (files + 1, bytes + row.size()),
+        Kind::Link => (files + 1, bytes),
+        Kind::Directory | Kind::Ignored | Kind::Omitted => (files, bytes),
+    })
 }
 
 fn tree(body: &[u8], outcomes: &[(u32, Outcome)], cache: Option<&Cache>) -> Tree {

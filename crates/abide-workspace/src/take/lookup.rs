@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use crate::record::{Row, Rows};
+use crate::take::record::{Row, Rows};
 
 pub(crate) struct Lookup<'a> {
     /// What comes after the one that was found last.

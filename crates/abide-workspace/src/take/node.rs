@@ -6,15 +6,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_model::ObjectHash;
+use rustix::fs::Stat;
 
-use crate::base::Base;
-use crate::record::Body;
-use crate::rules::{Chain, Rules, Texts, Within};
 use crate::snapshot::OmissionReason;
-use crate::stat::Facts;
+use crate::take::base::Base;
+use crate::take::file::{Earlier, Reading};
+use crate::take::record::Body;
+use crate::take::rules::{Chain, Rules, Texts, Within};
+use crate::take::stat::Facts;
+
+/// What a worker does at a time.
+pub(crate) enum Work {
+    Look(Look),
+    /// Files of a directory that has many.
+    Read(Arc<Node>, Vec<ToRead>),
+}
+
+/// A file to be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToRead {
+    /// Where its row begins among the names of its directory.
+    pub(crate) at: usize,
+    pub(crate) stat: Stat,
+    pub(crate) earlier: Option<Earlier>,
+}
 
 /// A directory to be looked into.
-pub(crate) struct Work {
+pub(crate) struct Look {
     pub(crate) parent: Option<Arc<Node>>,
     pub(crate) name: CString,
     pub(crate) number: u32,
@@ -42,29 +60,29 @@ pub(crate) enum Made {
     /// They are as remembered.
     Same,
     New {
+        /// With the rows of files as they were before reading.
         body: Body,
         chain: Chain,
-        files: u64,
-        bytes: u64,
     },
 }
 
 /// An open directory.
 pub(crate) struct Node {
-    pub(crate) work: Work,
+    pub(crate) work: Look,
     pub(crate) fd: OwnedFd,
     pub(crate) facts: Facts,
     pub(crate) mode: u16,
     pub(crate) made: OnceLock<Made>,
-    /// The directories in it that are not done, and one for itself.
+    /// The parts that are not done: directories, files to be read, and its own names.
     pending: AtomicUsize,
     outcomes: Mutex<Vec<(u32, Outcome)>>,
+    readings: Mutex<Vec<(usize, Reading)>>,
     texts: OnceLock<Texts>,
     rules: OnceLock<Arc<Rules>>,
 }
 
 impl Node {
-    pub(crate) fn new(work: Work, fd: OwnedFd, facts: Facts, mode: u16) -> Self {
+    pub(crate) fn new(work: Look, fd: OwnedFd, facts: Facts, mode: u16) -> Self {
         Self {
             work,
             fd,
@@ -73,6 +91,7 @@ impl Node {
             made: OnceLock::new(),
             pending: AtomicUsize::new(1),
             outcomes: Mutex::default(),
+            readings: Mutex::default(),
             texts: OnceLock::new(),
             rules: OnceLock::new(),
         }
@@ -118,12 +137,25 @@ impl Node {
         Arc::clone(rules)
     }
 
-    /// So many directories in it are to be waited for.
-    pub(crate) fn wait_for(&self, directories: usize) {
-        self.pending.fetch_add(directories, Ordering::Relaxed);
+    /// Keeps what came of reading files: each with the place of its row.
+    pub(crate) fn keep_readings(&self, readings: Vec<(usize, Reading)>) {
+        self.readings.lock().unwrap_or_else(PoisonError::into_inner).extend(readings);
     }
 
-    /// One of them, or its own part, is done. Was it the last?
+    /// What came of reading files, by the place of their rows.
+    pub(crate) fn readings(&self) -> Vec<(usize, Reading)> {
+        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readings = std::mem::take(&mut *readings);
+        readings.sort_unstable_by_key(|(at, _)| *at);
+        readings
+    }
+
+    /// So many parts of it are to be waited for.
+    pub(crate) fn wait_for(&self, parts: usize) {
+        self.pending.fetch_add(parts, Ordering::Relaxed);
+    }
+
+    /// A part is done. Was it the last?
     pub(crate) fn done(&self, number: u32, outcome: Outcome) -> bool {
         if !matches!(outcome, Outcome::Same) {
             let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,12 +13,14 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use abide_model::ObjectHash;
 
-use crate::record::{Body, Fields, Kind, Record, Rows};
 use crate::snapshot::Snapshot;
+use crate::take::record::{Body, Fields, Kind, Record, Rows};
 
 const MAGIC: &[u8; 8] = b"aSTAT\0\0\x01";
 const FIXED: usize = 64;
@@ -87,8 +89,11 @@ pub(crate) struct Whole<'a> {
     pub(crate) snapshot: &'a Snapshot,
 }
 
-/// Writes the next cache in place of the old one. A crash leaves either, or one that its sums
-/// refuse.
+/// A temporary file that is older was left by a crash.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+/// Writes the next cache in place of the old one, unless another process is at it. A crash leaves
+/// either, or one that its sums refuse.
 pub(crate) fn write(
     path: &Path,
     old: Option<&Cache>,
@@ -96,14 +101,30 @@ pub(crate) fn write(
     written: Vec<Written>,
 ) -> io::Result<()> {
     let bytes = compose(old, whole, renumbered(old.map_or(0, Cache::count), written));
-    let temporary = path.with_extension(format!("new-{}", std::process::id()));
-    let result = fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(&bytes))
-        .and_then(|()| fs::rename(&temporary, path));
+    let temporary = beside(path, ".new");
+    let mut file = match create(&temporary) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let age = fs::metadata(&temporary)?.modified()?.elapsed().unwrap_or_default();
+            if age < LEFT_BEHIND {
+                return Ok(());
+            }
+            fs::remove_file(&temporary)?;
+            create(&temporary)?
+        }
+        created => created?,
+    };
+    let result = file.write_all(&bytes).and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {
         let _ = fs::remove_file(&temporary);
     }
     result
+}
+
+/// A name beside the cache.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// New directories move to numbers that have become free, and their parents follow.
@@ -147,7 +168,8 @@ fn renumbered(old: u32, mut written: Vec<Written>) -> Vec<Option<Written>> {
 /// Puts the new numbers of directories into a record.
 fn follow(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
     let Some(record) = Record::read(bytes) else { return };
-    let newcomer = |row: &crate::record::Row<'_>| row.kind == Kind::Directory && row.number >= old;
+    let newcomer =
+        |row: &crate::take::record::Row<'_>| row.kind == Kind::Directory && row.number >= old;
     if !record.rows().any(|row| newcomer(&row)) {
         return;
     }
@@ -211,4 +233,9 @@ fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) 
         place.copy_from_slice(&sum.to_le_bytes());
     }
     out
+}
+
+/// Makes a file that only its owner may read: it tells the names of the workspace.
+fn create(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }

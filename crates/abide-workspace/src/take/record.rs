@@ -18,9 +18,9 @@ use std::ffi::CStr;
 use abide_model::ObjectHash;
 use rustix::fs::FileType;
 
-use crate::rules::{Chain, Within};
 use crate::snapshot::OmissionReason;
-use crate::stat::Facts;
+use crate::take::rules::{Chain, Within};
+use crate::take::stat::Facts;
 
 const SUM: usize = 4;
 const HEAD: usize = 120;
@@ -113,6 +113,11 @@ pub(crate) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
+    }
+
+    /// The bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len()
     }
 
     fn take(&mut self) -> Option<Row<'a>> {

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
-use crate::rules::{Chain, Rules, Texts, Within, decide, plain_braces};
+use crate::take::rules::{Chain, Rules, Texts, Within, decide, plain_braces};
 
 /// The patterns of a policy.
 #[derive(Debug)]

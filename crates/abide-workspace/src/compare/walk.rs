@@ -4,7 +4,7 @@
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::read::{ReadError, read_trees};
+use crate::compare::read::{ReadError, read_trees};
 use crate::{Entry, EntryKind, Tree};
 
 /// Deeper than a path can be that a system call takes.

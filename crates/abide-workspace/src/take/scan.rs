@@ -8,17 +8,17 @@ use std::thread;
 
 use abide_model::{ObjectHash, Objects};
 
-use crate::base::Base;
-use crate::cache::{Cache, Written};
 use crate::error::WorkspaceError;
-use crate::node::{Outcome, Work};
 use crate::policy::Policy;
-use crate::queue::Queue;
-use crate::rules::Within;
-use crate::sink::{Claims, Stored};
 use crate::snapshot::Omission;
+use crate::take::base::Base;
+use crate::take::cache::{Cache, Written};
+use crate::take::node::{Look, Outcome, Work};
+use crate::take::queue::Queue;
+use crate::take::rules::Within;
+use crate::take::sink::{Claims, Stored};
+use crate::take::worker::Worker;
 use crate::watch::{Meter, Watch};
-use crate::worker::Worker;
 
 const MAX_THREADS: usize = 8;
 /// The most omissions that a snapshot names.
@@ -47,6 +47,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) claims: Claims,
     pub(crate) meter: Meter<'a>,
     pub(crate) numbers: AtomicU32,
+    /// The files and bytes that have been let in under the caps.
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) root: Mutex<Option<Outcome>>,
@@ -57,6 +58,8 @@ pub(crate) struct Scan<'a> {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) written: Vec<Written>,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
     pub(crate) directories: u64,
     pub(crate) omitted: Vec<Omission>,
     pub(crate) omissions: u64,
@@ -82,6 +85,8 @@ impl Found {
 
     fn join(&mut self, other: Self) {
         self.written.extend(other.written);
+        self.files += other.files;
+        self.bytes += other.bytes;
         self.directories += other.directories;
         self.omitted.extend(other.omitted);
         self.omissions += other.omissions;
@@ -94,14 +99,12 @@ impl Found {
 /// What all workers found.
 pub(crate) struct Seen {
     pub(crate) tree: ObjectHash,
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
     pub(crate) found: Found,
 }
 
 /// Looks at everything.
 pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
-    let work = Work {
+    let root = Look {
         parent: None,
         name: CString::default(),
         number: 0,
@@ -110,7 +113,7 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
     };
     let scan = Scan {
         means,
-        queue: Queue::new(work),
+        queue: Queue::new(Work::Look(root)),
         claims: Claims::default(),
         meter: Meter::new(means.watch),
         numbers: AtomicU32::new(means.cache.map_or(1, |cache| cache.count().max(1))),
@@ -134,6 +137,7 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
     if let Some(error) = scan.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
+    scan.meter.finish();
     found.trim();
     let outcome = scan.root.into_inner().unwrap_or_else(PoisonError::into_inner);
     let same = || means.cache.map(|cache| cache.snapshot.tree);
@@ -147,8 +151,7 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
         WorkspaceError::io("read", means.root, gone)
     };
     let tree = tree.ok_or_else(gone)?;
-    let (files, bytes) = (scan.files.into_inner(), scan.bytes.into_inner());
-    Ok(Seen { tree, files, bytes, found })
+    Ok(Seen { tree, found })
 }
 
 impl Scan<'_> {

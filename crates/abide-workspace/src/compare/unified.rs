@@ -6,8 +6,8 @@ use abide_model::Objects;
 use imara_diff::sources::byte_lines;
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-use crate::read::{ReadError, read_content};
-use crate::rename::{LEAST, similarity};
+use crate::compare::read::{ReadError, read_content};
+use crate::compare::rename::{LEAST, similarity};
 use crate::{Change, Changed, Entry, EntryKind};
 
 /// Larger files are not compared line by line.

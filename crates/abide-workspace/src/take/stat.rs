@@ -17,9 +17,9 @@ impl Facts {
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             size: stat.st_size as u64,
-            mtime: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            ctime: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
-            ino: stat.st_ino as u64,
+            mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
+            ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
+            ino: stat.st_ino,
         }
     }
 
@@ -41,6 +41,13 @@ impl Facts {
 
 fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
+}
+
+/// The device that it is on.
+// Its type is not the same on every system.
+#[allow(clippy::unnecessary_cast)]
+pub(crate) fn device(stat: &Stat) -> u64 {
+    stat.st_dev as u64
 }
 
 /// The permission bits.

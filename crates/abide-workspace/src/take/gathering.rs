@@ -1,0 +1,259 @@
+//! Gathering the names of a directory that is new or has changed: which are ignored, what each is,
+//! and what of it must be read.
+
+use std::ffi::CStr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use abide_model::ObjectHash;
+use rustix::fs::{AtFlags, FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::error::WorkspaceError;
+use crate::snapshot::OmissionReason;
+use crate::take::base::Verdict;
+use crate::take::file::{Earlier, Reading};
+use crate::take::listing::Listing;
+use crate::take::lookup::Lookup;
+use crate::take::node::{Made, Node, Outcome, ToRead};
+use crate::take::record::{Body, Kind, Record, Row};
+use crate::take::rules::{self, Chain, RuleFile, Texts, Within, is_never_taken};
+use crate::take::stat::{self, Facts};
+use crate::take::worker::{Child, Worker, matches};
+
+/// What the listing of a directory came to.
+pub(crate) enum Listed {
+    Made(Made),
+    Not(Outcome),
+}
+
+/// The names of a directory while they are gathered.
+#[derive(Default)]
+struct Gathered {
+    body: Body,
+    files: u64,
+    bytes: u64,
+}
+
+impl Worker<'_> {
+    /// Lists the directory and gathers its names.
+    pub(crate) fn list(
+        &mut self,
+        node: &Arc<Node>,
+        old: Option<&Record<'_>>,
+    ) -> Result<Listed, WorkspaceError> {
+        let mut listing = std::mem::take(&mut self.listing);
+        let listed = match listing.read(node.fd.as_fd()) {
+            Ok(()) => self.gather(node, old, &listing).map(Listed::Made),
+            Err(Errno::NOENT) => Ok(Listed::Not(Outcome::Gone)),
+            Err(_) => Ok(Listed::Not(Outcome::Omitted(OmissionReason::Unreadable))),
+        };
+        self.listing = listing;
+        listed
+    }
+
+    fn gather(
+        &mut self,
+        node: &Arc<Node>,
+        old: Option<&Record<'_>>,
+        listing: &Listing,
+    ) -> Result<Made, WorkspaceError> {
+        let chain = read_rules(node, listing);
+        let known =
+            old.is_some_and(|old| old.head.outer == node.work.outer && old.head.chain == chain);
+        let mut lookup = Lookup::new(old.map(Record::rows));
+        let mut gathered = Gathered::default();
+        for named in &listing.entries {
+            self.check()?;
+            let name = listing.name(*named);
+            let row = lookup.find(name);
+            let Some(kind) = self.kind_of(node, name, named.kind) else { continue };
+            let is_directory = kind == FileType::Directory;
+            let remembered =
+                row.filter(|row| known && row.was_directory() == is_directory).map(|row| match row
+                    .kind
+                {
+                    Kind::Ignored => Verdict::Ignored,
+                    Kind::Directory => Verdict::Taken(Within::of(row.flag)),
+                    _ => Verdict::Taken(Within::Plain),
+                });
+            let verdict = if is_never_taken(name) {
+                Verdict::Ignored
+            } else {
+                remembered.unwrap_or_else(|| self.verdict(node, name, is_directory))
+            };
+            match verdict {
+                Verdict::Ignored => gathered.body.ignored(name, kind),
+                Verdict::Taken(within) => {
+                    self.take(node, name, kind, within, row.as_ref(), &mut gathered)?;
+                }
+            }
+        }
+        let Gathered { body, files, bytes } = gathered;
+        self.count(files, bytes);
+        Ok(Made::New { body, chain })
+    }
+
+    fn kind_of(&self, node: &Node, name: &CStr, kind: FileType) -> Option<FileType> {
+        if kind != FileType::Unknown {
+            return Some(kind);
+        }
+        let stat = rustix::fs::statat(&node.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(stat::kind(&stat))
+    }
+
+    fn verdict(&self, node: &Node, name: &CStr, is_directory: bool) -> Verdict {
+        let base = self.scan.means.base;
+        let path = node.path_of(name);
+        base.verdict(node.work.within, &path, is_directory, || node.rules(base))
+    }
+
+    /// Takes one name that is not ignored.
+    fn take(
+        &mut self,
+        node: &Arc<Node>,
+        name: &CStr,
+        kind: FileType,
+        within: Within,
+        row: Option<&Row<'_>>,
+        gathered: &mut Gathered,
+    ) -> Result<(), WorkspaceError> {
+        match kind {
+            FileType::Directory => {
+                if self.over(gathered, 0) {
+                    self.omit_into(node, name, OmissionReason::OverCap, 0, gathered);
+                    return Ok(());
+                }
+                let row = row.filter(|row| row.kind == Kind::Directory);
+                let number = row.map_or_else(|| self.scan.number(), |row| row.number);
+                gathered.body.directory(name, number, within);
+                self.children.push(Child { name: name.to_owned(), number, within });
+                Ok(())
+            }
+            FileType::RegularFile | FileType::Symlink => {
+                self.take_file(node, name, kind, row, gathered)
+            }
+            _ => {
+                self.omit_into(node, name, OmissionReason::Special, 0, gathered);
+                Ok(())
+            }
+        }
+    }
+
+    fn omit_into(
+        &mut self,
+        node: &Node,
+        name: &CStr,
+        reason: OmissionReason,
+        size: u64,
+        gathered: &mut Gathered,
+    ) {
+        gathered.body.omitted(name, reason);
+        self.omit(node, name, reason, size);
+    }
+
+    /// Would one more file of this size be over a cap?
+    fn over(&self, gathered: &Gathered, size: u64) -> bool {
+        let policy = self.scan.means.policy;
+        let files = self.scan.files.load(Ordering::Relaxed) + gathered.files;
+        let bytes = self.scan.bytes.load(Ordering::Relaxed) + gathered.bytes;
+        files >= policy.max_files || bytes.saturating_add(size) > policy.max_bytes
+    }
+
+    fn take_file(
+        &mut self,
+        node: &Node,
+        name: &CStr,
+        kind: FileType,
+        row: Option<&Row<'_>>,
+        gathered: &mut Gathered,
+    ) -> Result<(), WorkspaceError> {
+        let max = self.scan.means.policy.max_file_bytes;
+        let stat = match rustix::fs::statat(&node.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(_) => {
+                self.omit_into(node, name, OmissionReason::Unreadable, 0, gathered);
+                return Ok(());
+            }
+        };
+        let facts = Facts::of(&stat);
+        let reading = if stat::kind(&stat) != kind {
+            Reading::Omitted(OmissionReason::Changing, facts.size)
+        } else if self.over(gathered, facts.size) {
+            Reading::Omitted(OmissionReason::OverCap, facts.size)
+        } else if facts.size > max && kind == FileType::RegularFile {
+            Reading::Omitted(OmissionReason::TooLarge, facts.size)
+        } else if let Some(row) = row.filter(|row| is_settled(row, &stat)) {
+            let hash = row.object();
+            Reading::Done { kind: row.kind, mode: row.mode, facts, hash }
+        } else if kind == FileType::Symlink {
+            self.read_link(node, name, facts, row)?
+        } else {
+            let at = gathered.body.bytes.len();
+            self.to_read.push(ToRead { at, stat, earlier: row.map(Earlier::of) });
+            let hash = ObjectHash([0; 32]);
+            Reading::Done { kind: Kind::File, mode: 0, facts, hash }
+        };
+        match reading {
+            Reading::Gone => {}
+            Reading::Omitted(reason, size) => self.omit_into(node, name, reason, size, gathered),
+            Reading::Done { kind, mode, facts, hash } => {
+                gathered.files += 1;
+                gathered.bytes += if kind == Kind::Link { 0 } else { facts.size };
+                let settled = facts.settled(self.scan.means.settled)
+                    || row.is_some_and(|row| is_settled_by(row, kind, &facts));
+                gathered.body.file(kind, name, mode, &facts, hash, settled);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_link(
+        &mut self,
+        node: &Node,
+        name: &CStr,
+        mut facts: Facts,
+        row: Option<&Row<'_>>,
+    ) -> Result<Reading, WorkspaceError> {
+        let target = match rustix::fs::readlinkat(&node.fd, name, Vec::new()) {
+            Ok(target) => target,
+            Err(Errno::NOENT) => return Ok(Reading::Gone),
+            Err(Errno::INVAL) => return Ok(Reading::Omitted(OmissionReason::Changing, 0)),
+            Err(_) => return Ok(Reading::Omitted(OmissionReason::Unreadable, 0)),
+        };
+        let target = target.to_bytes();
+        let hash = ObjectHash::of(target);
+        if row.is_none_or(|row| row.kind != Kind::Link || row.object() != hash) {
+            self.sink.add(hash, target)?;
+        }
+        // Some file systems give a link no size.
+        facts.size = target.len() as u64;
+        Ok(Reading::Done { kind: Kind::Link, mode: 0, facts, hash })
+    }
+}
+
+fn is_settled(row: &Row<'_>, stat: &Stat) -> bool {
+    row.flag == Row::SETTLED && matches(row, stat)
+}
+
+fn is_settled_by(row: &Row<'_>, kind: Kind, facts: &Facts) -> bool {
+    row.kind == kind && row.flag == Row::SETTLED && *row.facts == facts.write()
+}
+
+/// The rules that the directory brings, kept with it, and the chain that they make.
+fn read_rules(node: &Node, listing: &Listing) -> Chain {
+    let mut texts = Texts::default();
+    for named in &listing.entries {
+        let name = listing.name(*named);
+        if let Some(rule) = RuleFile::named(name) {
+            texts.set(rule, rules::read_text(node.fd.as_fd(), name, OFlags::NOFOLLOW));
+        } else if name == c".git" {
+            texts.repository(rules::read_exclude(node.fd.as_fd()));
+        }
+    }
+    let chain = texts.sums().chain(node.work.outer);
+    node.keep(texts);
+    chain
+}

@@ -1,0 +1,341 @@
+//! A thread that takes directories from the queue. One that did not change is compared with what
+//! is remembered of it and nothing is built; any other is listed, and its record and its tree are
+//! made anew.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::error::WorkspaceError;
+use crate::snapshot::{Omission, OmissionReason};
+use crate::take::file::{Reader, Reading};
+use crate::take::gathering::Listed;
+use crate::take::listing::Listing;
+use crate::take::node::{Look, Made, Node, Outcome, ToRead, Work};
+use crate::take::record::{Kind, Record, Row, Rows};
+use crate::take::rules::{self, RuleFile, Sums, Within};
+use crate::take::scan::{Found, Scan};
+use crate::take::sink::Sink;
+use crate::take::stat::{self, Facts};
+use crate::watch::Progress;
+
+/// A part of a directory's files has about so many, or so many bytes.
+const PART_FILES: usize = 256;
+const PART_BYTES: u64 = 4 << 20;
+
+/// A directory found in another.
+pub(crate) struct Child {
+    pub(crate) name: CString,
+    pub(crate) number: u32,
+    pub(crate) within: Within,
+}
+
+pub(crate) struct Worker<'a> {
+    pub(crate) scan: &'a Scan<'a>,
+    own: Vec<Work>,
+    pub(crate) sink: Sink<'a>,
+    reader: Reader<'a>,
+    pub(crate) listing: Listing,
+    pub(crate) children: Vec<Child>,
+    pub(crate) to_read: Vec<ToRead>,
+    pub(crate) found: Found,
+    progress: Progress,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(scan: &'a Scan<'a>) -> Self {
+        Self {
+            scan,
+            own: Vec::new(),
+            sink: Sink::new(scan.means.objects, &scan.claims),
+            reader: Reader::new(scan.means.watch),
+            listing: Listing::default(),
+            children: Vec::new(),
+            to_read: Vec::new(),
+            found: Found::default(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// Works until all is done.
+    pub(crate) fn run(&mut self) -> Result<(), WorkspaceError> {
+        while let Some(work) = self.scan.queue.next(&mut self.own) {
+            self.check()?;
+            match work {
+                Work::Look(look) => self.look(look)?,
+                Work::Read(node, files) => {
+                    self.read(&node, &files)?;
+                    self.part_is_done(node)?;
+                }
+            }
+        }
+        self.sink.flush()?;
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Found {
+        self.found.stored = self.sink.stored;
+        self.found.used = self.sink.used;
+        self.found
+    }
+
+    pub(crate) fn check(&self) -> Result<(), WorkspaceError> {
+        if self.scan.means.watch.cancelled() { Err(WorkspaceError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Looks into a directory.
+    fn look(&mut self, work: Look) -> Result<(), WorkspaceError> {
+        let (fd, stat) = match self.open(&work) {
+            Ok(opened) => opened,
+            Err(errno) => return self.not_opened(&work, errno),
+        };
+        if stat::device(&stat) != self.scan.means.dev {
+            return self.leave_out(&work, Outcome::Omitted(OmissionReason::Elsewhere));
+        }
+        let node = Arc::new(Node::new(work, fd, Facts::of(&stat), stat::mode(&stat)));
+        let old = self.scan.means.cache.and_then(|cache| cache.record(node.work.number));
+        self.children.clear();
+        let made = match &old {
+            Some(old) if self.is_unchanged(&node, old) => {
+                self.count(old.head.files, old.head.bytes);
+                Made::Same
+            }
+            _ => match self.list(&node, old.as_ref())? {
+                Listed::Made(made) => made,
+                Listed::Not(outcome) => return self.leave_out(&node.work, outcome),
+            },
+        };
+        let below = match (&made, &old) {
+            (Made::New { chain, .. }, _) => *chain,
+            (Made::Same, Some(old)) => old.head.chain,
+            (Made::Same, None) => node.work.outer,
+        };
+        let _ = node.made.set(made);
+        node.wait_for(self.children.len());
+        for child in self.children.drain(..).rev() {
+            let Child { name, number, within } = child;
+            let (parent, outer) = (Some(Arc::clone(&node)), below.below(within));
+            self.own.push(Work::Look(Look { parent, name, number, within, outer }));
+        }
+        self.read_or_share(&node)?;
+        self.part_is_done(node)
+    }
+
+    fn part_is_done(&mut self, node: Arc<Node>) -> Result<(), WorkspaceError> {
+        self.scan.meter.add(std::mem::take(&mut self.progress));
+        let number = node.work.number;
+        if node.done(number, Outcome::Same) { self.complete(node) } else { Ok(()) }
+    }
+
+    /// Reads the files of the directory that must be read, or leaves them as work for all when
+    /// they are many.
+    fn read_or_share(&mut self, node: &Arc<Node>) -> Result<(), WorkspaceError> {
+        let files = std::mem::take(&mut self.to_read);
+        let parts = parts(&files);
+        if let [_, _, ..] = parts.as_slice() {
+            node.wait_for(parts.len());
+            let shared = parts.iter().map(|part| Work::Read(Arc::clone(node), part.to_vec()));
+            self.own.extend(shared);
+        } else {
+            self.read(node, &files)?;
+        }
+        self.to_read = files;
+        self.to_read.clear();
+        Ok(())
+    }
+
+    /// Reads files of the directory.
+    fn read(&mut self, node: &Node, files: &[ToRead]) -> Result<(), WorkspaceError> {
+        let Some(Made::New { body, .. }) = node.made.get() else { return Ok(()) };
+        let max = self.scan.means.policy.max_file_bytes;
+        let mut readings = Vec::with_capacity(files.len());
+        for file in files {
+            self.check()?;
+            let rest = body.bytes.get(file.at..).unwrap_or_default();
+            let Some(row) = Rows::new(rest).next() else { continue };
+            let before = self.reader.bytes;
+            let (fd, sink) = (node.fd.as_fd(), &mut self.sink);
+            let reading = self.reader.read(fd, row.name, file.stat, max, file.earlier, sink)?;
+            self.check()?;
+            self.progress.files_read += 1;
+            self.progress.bytes_read += self.reader.bytes - before;
+            if let Reading::Omitted(reason, size) = reading {
+                self.omit(node, row.name, reason, size);
+            }
+            readings.push((file.at, reading));
+        }
+        if !readings.is_empty() {
+            node.keep_readings(readings);
+        }
+        Ok(())
+    }
+
+    fn open(&self, work: &Look) -> Result<(OwnedFd, Stat), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match &work.parent {
+            Some(parent) => rustix::fs::openat(&parent.fd, &*work.name, flags, Mode::empty())?,
+            None => rustix::fs::open(self.scan.means.root, flags, Mode::empty())?,
+        };
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok((fd, stat))
+    }
+
+    fn not_opened(&mut self, work: &Look, errno: Errno) -> Result<(), WorkspaceError> {
+        let outcome = match errno {
+            _ if work.parent.is_none() => Err(errno),
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(Outcome::Gone),
+            // Too many open files and the like are no property of this directory.
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(errno),
+            _ => Ok(Outcome::Omitted(OmissionReason::Unreadable)),
+        };
+        match outcome {
+            Ok(outcome) => self.leave_out(work, outcome),
+            Err(errno) => Err(WorkspaceError::io("open", self.place(work), io::Error::from(errno))),
+        }
+    }
+
+    fn place(&self, work: &Look) -> PathBuf {
+        let root = self.scan.means.root;
+        match &work.parent {
+            Some(parent) => root.join(std::ffi::OsStr::from_bytes(&parent.path_of(&work.name))),
+            None => root.to_owned(),
+        }
+    }
+
+    /// A directory that is not in the snapshot.
+    fn leave_out(&mut self, work: &Look, outcome: Outcome) -> Result<(), WorkspaceError> {
+        let Some(parent) = &work.parent else {
+            self.scan.conclude(outcome);
+            return Ok(());
+        };
+        if let Outcome::Omitted(reason) = outcome {
+            self.omit(parent, &work.name, reason, 0);
+        }
+        if parent.done(work.number, outcome) {
+            return self.complete(Arc::clone(parent));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn omit(&mut self, node: &Node, name: &CStr, reason: OmissionReason, size: u64) {
+        let path = escaped(&node.path_of(name));
+        self.found.omit(Omission { path, reason, size });
+    }
+
+    pub(crate) fn count(&mut self, files: u64, bytes: u64) {
+        self.scan.files.fetch_add(files, Ordering::Relaxed);
+        self.scan.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.progress.files_seen += files;
+    }
+
+    /// Are the names of the directory what they were, by their metadata? Then the directories in
+    /// it are left in `children`.
+    fn is_unchanged(&mut self, node: &Node, old: &Record<'_>) -> bool {
+        let (means, head) = (self.scan.means, &old.head);
+        let same = head.listed
+            && head.outer == node.work.outer
+            && head.mode == node.mode
+            && (head.mtime, head.ctime, head.ino)
+                == (node.facts.mtime, node.facts.ctime, node.facts.ino);
+        let files = self.scan.files.load(Ordering::Relaxed).saturating_add(head.files);
+        let bytes = self.scan.bytes.load(Ordering::Relaxed).saturating_add(head.bytes);
+        let fits = files <= means.policy.max_files && bytes <= means.policy.max_bytes;
+        if !means.tells || !same || !fits {
+            return false;
+        }
+        let mut sums = Sums::default();
+        let unchanged = old.rows().all(|row| self.row_is_unchanged(node, &row, &mut sums));
+        if unchanged && sums.chain(node.work.outer) == head.chain {
+            return true;
+        }
+        self.children.clear();
+        false
+    }
+
+    fn row_is_unchanged(&mut self, node: &Node, row: &Row<'_>, sums: &mut Sums) -> bool {
+        let rule = RuleFile::named(row.name);
+        match row.kind {
+            Kind::File | Kind::Large | Kind::Link => {
+                if row.flag != Row::SETTLED || !is_same(node, row) {
+                    return false;
+                }
+                match (rule, row.kind) {
+                    (None, _) | (Some(_), Kind::Link) => true,
+                    (Some(rule), Kind::File) => {
+                        sums.set(rule, row.object());
+                        true
+                    }
+                    (Some(_), _) => false,
+                }
+            }
+            Kind::Directory => {
+                let within = Within::of(row.flag);
+                let name = row.name.to_owned();
+                self.children.push(Child { name, number: row.number, within });
+                true
+            }
+            Kind::Ignored => {
+                if row.name == c".git" {
+                    sums.repository(rules::read_exclude(node.fd.as_fd()).as_deref());
+                }
+                rule.is_none()
+            }
+            Kind::Omitted => false,
+        }
+    }
+}
+
+/// The files in parts that are worth giving to different workers.
+fn parts(files: &[ToRead]) -> Vec<&[ToRead]> {
+    let mut parts = Vec::new();
+    let (mut rest, mut count, mut bytes) = (files, 0, 0);
+    for file in files {
+        count += 1;
+        bytes += Facts::of(&file.stat).size;
+        if count >= PART_FILES || bytes >= PART_BYTES {
+            let (part, after) = rest.split_at(count);
+            parts.push(part);
+            (rest, count, bytes) = (after, 0, 0);
+        }
+    }
+    if !rest.is_empty() {
+        parts.push(rest);
+    }
+    parts
+}
+
+/// Is the thing what the row says, now?
+fn is_same(node: &Node, row: &Row<'_>) -> bool {
+    rustix::fs::statat(&node.fd, row.name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| matches(row, &stat))
+}
+
+/// Does the row hold for what has this metadata?
+pub(crate) fn matches(row: &Row<'_>, stat: &Stat) -> bool {
+    let kind = match row.kind {
+        Kind::File | Kind::Large => FileType::RegularFile,
+        Kind::Link => FileType::Symlink,
+        Kind::Directory | Kind::Ignored | Kind::Omitted => return false,
+    };
+    let mode = kind == FileType::Symlink || row.mode == stat::mode(stat);
+    mode && stat::kind(stat) == kind && *row.facts == Facts::of(stat).write()
+}
+
+/// A path as text. What is not UTF-8 is shown as `\xNN`.
+fn escaped(path: &[u8]) -> String {
+    let mut out = String::with_capacity(path.len());
+    for part in path.utf8_chunks() {
+        out.push_str(part.valid());
+        for byte in part.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
