@@ -35,7 +35,7 @@ pub use bundle::{
 pub use disk::Disk;
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
-pub use journal::{Found, Identity, Journal, Start};
+pub use journal::{Found, Identity, Journal, Origin, Start};
 pub use line::{Body, Line, LineBody, LineError, LineHead, MAX_LINE, ObjectRef};
 pub use packs::{ObjectPlace, PackWriter, Packs};
 pub use queue::{Commit, CommitQueue};

@@ -152,6 +152,12 @@ impl Overview {
         self.seq = event.seq;
         self.updated = self.updated.max(event.at);
         match event.fact() {
+            // What a fork is stays so, however far back it goes.
+            Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
+                self.id = Some(fact.session);
+                self.created = event.at;
+                self.fields.update(fact.fields);
+            }
             Ok(fact @ Fact::TurnStarted(_)) => self.open.apply_dead(&fact),
             Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
