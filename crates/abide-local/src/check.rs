@@ -9,6 +9,7 @@ use abide_model::{Anomaly, Event, Kind, ObjectHash, SessionId, SessionState, Sto
 
 use crate::error::{storage_error, store_error};
 use crate::layout::shown;
+use crate::past::Gone;
 use crate::reader::note_of;
 use crate::store::LocalStore;
 
@@ -118,7 +119,7 @@ impl LocalStore {
         }
         // The snapshot and the tail must give what the whole journal gives.
         if !rewinds && checked.findings.is_empty() {
-            let mut look = reader.look().map_err(store_error)?;
+            let mut look = reader.look(Gone::PassOver).map_err(store_error)?;
             if !look.pages.bring_all(&mut look.state)
                 || !look.state.is_sound()
                 || look.state.digest() != state.digest()

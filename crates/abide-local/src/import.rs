@@ -20,10 +20,10 @@ use crate::changed::ChangedMark;
 use crate::error::{storage_error, store_error};
 use crate::keys::Keys;
 use crate::layout::{SessionLayout, shown};
+use crate::past::Gone;
 use crate::reader::note_of;
 use crate::recovery;
 use crate::sealer::seal_all;
-use crate::snapshot::Snapshots;
 use crate::stage::{Stage, clear};
 use crate::store::{LocalStore, Upkeep};
 
@@ -346,17 +346,12 @@ impl LocalStore {
     }
 
     fn look(&self, id: SessionId, layout: &SessionLayout) -> Result<recovery::Look, StoreError> {
-        let storage = self.storage();
-        let journal = Journal::new(storage.clone(), layout.journal());
-        let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
-        let mut snapshots = Snapshots::new(storage.clone(), layout.state());
-        recovery::look(&journal, &mut snapshots, id, mark, storage, &layout.state())
-            .map_err(store_error)
+        self.reader_at(id, layout).look(Gone::PassOver).map_err(store_error)
     }
 
     /// Mends the end of a session and makes all of it durable, as a writer does before it goes on.
     /// The lock is held until what this gives is dropped.
-    fn settle(
+    pub(crate) fn settle(
         &self,
         id: SessionId,
         layout: &SessionLayout,
@@ -454,7 +449,7 @@ struct Compared {
 }
 
 /// Keeps a session locked.
-struct Held {
+pub(crate) struct Held {
     _lock: Option<Box<dyn Lock>>,
     _appender: Option<Appender>,
 }

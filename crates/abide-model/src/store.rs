@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Epoch, Event, History, HistoryQuery, NewEvent, Parent, Seq, SessionFields, SessionId,
-    SessionRef, SessionState, Ticket, Timestamp,
+    AppendError, Epoch, Event, History, HistoryQuery, NewEvent, Parent, Seq, SessionFields,
+    SessionId, SessionRef, SessionState, Ticket, Timestamp,
 };
 
 /// What a store answers, once it has.

@@ -349,7 +349,7 @@ impl Reading<'_> {
         } else if self.whole || std::mem::replace(&mut self.rewound, true) {
             return Ok(Read::Rewound);
         }
-        let all = || self.reader.events(EventRange { last: event.seq, ..EventRange::ALL });
+        let all = || self.reader.own_events(EventRange { last: event.seq, ..EventRange::ALL });
         self.delta.set_overview(Overview::of(all)?);
         Ok(Read::All)
     }

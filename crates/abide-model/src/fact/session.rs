@@ -108,7 +108,8 @@ impl SessionFields {
     #[must_use]
     pub fn forked_from(&self, first: Seq) -> Option<&Parent> {
         let fork = |parent: &&Parent| {
-            parent.reason == ParentReason::Fork && parent.seq > Seq::ZERO
+            parent.reason == ParentReason::Fork
+                && parent.seq > Seq::ZERO
                 && parent.seq.next() == first
         };
         self.parent.as_ref().filter(fork)
