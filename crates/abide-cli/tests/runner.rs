@@ -13,6 +13,7 @@ mod bad_input;
 mod bundle;
 mod demo;
 mod environment;
+mod fork;
 mod history;
 mod kill;
 mod places;

@@ -29,8 +29,8 @@ mod watermark;
 
 pub use appender::{AppendTo, Appender, Position};
 pub use bundle::{
-    BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleReader,
-    BundleRecord, BundleWriter,
+    BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleParent,
+    BundleReader, BundleRecord, BundleWriter,
 };
 pub use disk::Disk;
 pub use error::JournalError;

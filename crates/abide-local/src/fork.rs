@@ -10,8 +10,7 @@ use abide_model::{NewSession, Parent, ParentReason, Seq, SessionId, StoreError};
 
 use crate::error::store_error;
 use crate::layout::shown;
-use crate::past::{MAX_FORKS, state_to_fork, sum_of};
-use crate::reader::LocalReader;
+use crate::past::{MAX_FORKS, state_to_fork};
 use crate::store::{Beginning, LocalStore};
 
 impl LocalStore {
@@ -40,9 +39,7 @@ impl LocalStore {
                 reason: format!("it is a fork of {MAX_FORKS} forks, and there can be no more"),
             });
         }
-        let own = at >= past.own_first();
-        let sum = if own { sum_of(&reader, at) } else { past.sum_of(at) };
-        let sum = sum.map_err(store_error)?.ok_or_else(|| StoreError::Damaged {
+        let sum = reader.sum_of(at).map_err(store_error)?.ok_or_else(|| StoreError::Damaged {
             place: shown(reader.journal().dir()),
             reason: format!("event @{at} cannot be read"),
         })?;
@@ -53,7 +50,11 @@ impl LocalStore {
     }
 
     /// The place to fork at, durable: the last acknowledged event, or one before it.
-    fn durable_place(&self, parent: SessionId, at: Option<Seq>) -> Result<Seq, StoreError> {
+    pub(crate) fn durable_place(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+    ) -> Result<Seq, StoreError> {
         let reader = self.reader(parent)?;
         let marked = || reader.mark().map(|mark| mark.map(|mark| mark.seq)).map_err(store_error);
         let mut last = marked()?;
@@ -79,7 +80,10 @@ impl LocalStore {
         let mut forks = Vec::new();
         for (id, layout) in self.directory().all().map_err(store_error)? {
             let reader = self.reader_at(id, &layout);
-            forks.extend(parent_link(&reader)?.map(|parent| (id, parent)));
+            if reader.journal().origin().map_err(store_error)?.is_fork() {
+                let link = reader.past().map_err(store_error)?.link();
+                forks.extend(link.map(|parent| (id, parent)));
+            }
         }
         forks.sort_unstable_by_key(|(id, _)| *id);
         Ok(forks)
@@ -90,18 +94,4 @@ impl LocalStore {
         let forks = self.forks()?.into_iter().filter(|(_, parent)| parent.session == session);
         Ok(forks.map(|(id, _)| id).collect())
     }
-}
-
-/// The session and the event that this one goes on from. Where its first event cannot be read, the
-/// session that holds the event before that.
-fn parent_link(reader: &LocalReader) -> Result<Option<Parent>, StoreError> {
-    let origin = reader.journal().origin().map_err(store_error)?;
-    if !origin.is_fork() {
-        return Ok(None);
-    }
-    let past = reader.past().map_err(store_error)?;
-    Ok(past.parent().cloned().or_else(|| {
-        let holder = past.stretches().last()?.reader.session();
-        Some(Parent { session: holder, seq: past.last(), reason: ParentReason::Fork })
-    }))
 }

@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{Found, JournalError, Origin, Start, Sum};
-use abide_model::{Event, Lineage, Parent, ReadNote, Seq, SessionId, SessionState};
+use abide_model::{Event, Lineage, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState};
 
 use crate::reader::LocalReader;
 use crate::recovery::{self, rewind_target};
@@ -103,9 +103,13 @@ impl Past {
         self.origin.first.back(1)
     }
 
-    /// The session that it was forked from, as it says itself.
-    pub(crate) const fn parent(&self) -> Option<&Parent> {
-        self.origin.parent.as_ref()
+    /// The session and the event that a fork goes on from. Where its first event cannot be read,
+    /// the session that holds the event before that.
+    pub(crate) fn link(&self) -> Option<Parent> {
+        self.origin.parent.clone().or_else(|| {
+            let session = self.stretches.last()?.reader.session();
+            Some(Parent { session, seq: self.last(), reason: ParentReason::Fork })
+        })
     }
 
     pub(crate) fn is_fork(&self) -> bool {
@@ -257,7 +261,7 @@ fn parent_of(
 }
 
 /// The sum of an event of a session's own, where it can be read.
-pub(crate) fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
+fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
     let mut sum = None;
     let start = reader.journal().seek(seq)?;
     reader.journal().walk(start, reader.mark()?, &mut |found| match found {
@@ -296,6 +300,12 @@ fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, 
 }
 
 impl LocalReader {
+    /// The sum of an event, shared or of the session's own, where it can be read.
+    pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
+        let past = self.past()?;
+        if seq < past.own_first() { past.sum_of(seq) } else { sum_of(self, seq) }
+    }
+
     /// Gives the session's own events up to `to`, oldest first.
     pub(crate) fn each_own_event(
         &self,

@@ -5,6 +5,7 @@ mod demo;
 mod demo_agent;
 mod doctor;
 mod export;
+mod fork;
 mod history;
 mod import;
 mod init;
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Tail(tail::Tail),
     Export(export::Export),
     Import(import::Import),
+    Fork(fork::Fork),
     Doctor(doctor::Doctor),
     Demo(demo::Demo),
     #[command(hide = true)]
@@ -45,6 +47,7 @@ impl Command {
             Self::Tail(tail) => tail.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
+            Self::Fork(fork) => fork.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),

@@ -11,6 +11,7 @@ use abide_model::{Applied, Event, EventRange, Kind, Overview, Seq, rewind_of};
 use serde::{Deserialize, Serialize};
 
 use super::{Progress, Step};
+use crate::past::Gone;
 use crate::reader::LocalReader;
 
 /// So much is brought to the index at once.
@@ -218,11 +219,11 @@ fn read(
             }
             return Ok(0);
         }
-        Stand::More(start) => {
-            let overview = work.followed.as_ref().map(|followed| followed.overview.clone());
-            (start, Delta::new(&work.name, overview.unwrap_or_default()))
-        }
-        Stand::Other => (Start::beginning(), Delta::restart(&work.name)),
+        Stand::More(start) => match &work.followed {
+            Some(followed) => (start, Delta::new(&work.name, followed.overview.clone())),
+            None => (start, Delta::new(&work.name, beginning(&reader)?)),
+        },
+        Stand::Other => (Start::beginning(), restarted(&work.name, &reader)?),
     };
     let mut reading = Reading {
         reader: &reader,
@@ -238,7 +239,7 @@ fn read(
         // Many rewinds, each of which would be a look at everything before it: from the beginning,
         // in one go, with the places gone back to known.
         reading = Reading {
-            delta: Delta::restart(&work.name),
+            delta: restarted(&work.name, &reader)?,
             place: None,
             events: 0,
             rewinds: Some(rewinds(&reader)?),
@@ -255,6 +256,23 @@ fn read(
         let _ = give(Piece::Gone(work.name.clone()));
     }
     Ok(reading.events)
+}
+
+/// The overview before the first event: a fork goes on with the numbers of turns.
+fn beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
+    let past = reader.past()?;
+    let mut overview = Overview::default();
+    if past.is_fork() {
+        let state = past.state_at(past.last(), Gone::PassOver)?;
+        overview.open.last_turn = state.core.turns.last;
+    }
+    Ok(overview)
+}
+
+fn restarted(name: &str, reader: &LocalReader) -> Result<Delta, JournalError> {
+    let mut delta = Delta::restart(name);
+    delta.set_overview(beginning(reader)?);
+    Ok(delta)
 }
 
 /// A session that is being read.
@@ -350,7 +368,8 @@ impl Reading<'_> {
             return Ok(Read::Rewound);
         }
         let all = || self.reader.own_events(EventRange { last: event.seq, ..EventRange::ALL });
-        self.delta.set_overview(Overview::of(all)?);
+        let overview = beginning(self.reader)?.followed_by(all)?;
+        self.delta.set_overview(overview);
         Ok(Read::All)
     }
 }
