@@ -89,7 +89,7 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
     disk.note(1, 0);
     let moments = disk.take_history();
     let whole = state(&store, made).digest();
-    let cuts = cut_everywhere(&moments, size::of(12, 400), &|disk, moment, seed| {
+    let cuts = cut_everywhere(&moments, size::of(40, 500), &|disk, moment, seed| {
         let store = open_store(disk, seed).unwrap();
         let here = exists(&store, made);
         if moment.note.0 == 1 && !here {
@@ -116,7 +116,7 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
         }
         Ok(())
     });
-    assert!(cuts > 100, "{cuts}");
+    size::report("power cuts while a fork is made", cuts, 10_000);
 }
 
 #[test]
@@ -177,6 +177,33 @@ fn the_state_is_the_same_from_a_snapshot_and_from_the_beginning() {
     assert_eq!(texts(&again, all.fork), page);
     say(&again, all.fork, &["four"]);
     assert_eq!(state(&again, all.fork).core.messages.total, 3);
+}
+
+/// The pages of the state come from a file of the parent's; the fork's own snapshot must not need it.
+#[test]
+fn a_snapshot_of_a_fork_holds_all_of_its_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+    let parent = block_on(store.create(NewSession::titled("parent"))).unwrap();
+    let writer = store.writer(parent, NOW).unwrap();
+    let task = |n: u64| {
+        let json = format!(r#"{{"kind":"task.created","data":{{"task":"T{n}","title":"t"}}}}"#);
+        NewEvent::parse(&json).unwrap()
+    };
+    let tasks = (0..600).map(task).collect();
+    writer.append(tasks, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    block_on(writer.close()).unwrap();
+    let last = block_on(store.reader(parent).unwrap().page(EventRange::ALL.backward())).unwrap();
+    let made = fork(&store, parent, last.events[0].seq.0);
+    say(&store, made, &["goes on"]);
+    // Without its parent it has nothing but its snapshot.
+    let gone = store.reader(parent).unwrap().journal().dir().parent().unwrap().to_owned();
+    std::fs::rename(gone, dir.path().join("away")).unwrap();
+    let again = LocalStore::open(store.root(), Options::default()).unwrap();
+    let state = state(&again, made);
+    assert_eq!(state.tasks.iter().count(), 600);
+    assert_eq!((state.core.tasks.total, state.core.messages.total), (600, 1));
+    say(&again, made, &["and on"]);
 }
 
 #[test]
