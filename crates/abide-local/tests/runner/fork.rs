@@ -190,20 +190,18 @@ fn a_snapshot_of_a_fork_holds_all_of_its_state() {
         let json = format!(r#"{{"kind":"task.created","data":{{"task":"T{n}","title":"t"}}}}"#);
         NewEvent::parse(&json).unwrap()
     };
-    let tasks = (0..600).map(task).collect();
+    let tasks = (0..60).map(task).collect();
     writer.append(tasks, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
     block_on(writer.close()).unwrap();
     let last = block_on(store.reader(parent).unwrap().page(EventRange::ALL.backward())).unwrap();
     let made = fork(&store, parent, last.events[0].seq.0);
-    say(&store, made, &["goes on"]);
     // Without its parent it has nothing but its snapshot.
     let gone = store.reader(parent).unwrap().journal().dir().parent().unwrap().to_owned();
     std::fs::rename(gone, dir.path().join("away")).unwrap();
     let again = LocalStore::open(store.root(), Options::default()).unwrap();
     let state = state(&again, made);
-    assert_eq!(state.tasks.iter().count(), 600);
-    assert_eq!((state.core.tasks.total, state.core.messages.total), (600, 1));
-    say(&again, made, &["and on"]);
+    assert_eq!((state.tasks.iter().count(), state.core.tasks.total), (60, 60));
+    say(&again, made, &["goes on"]);
 }
 
 #[test]
