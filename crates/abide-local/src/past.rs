@@ -14,7 +14,7 @@ use crate::reader::LocalReader;
 use crate::recovery::{self, rewind_target};
 use crate::snapshot::{Restored, Snapshots};
 
-/// The most sessions that a fork's past may lie in.
+/// The most sessions that a fork may come from, one after the other.
 pub(crate) const MAX_FORKS: usize = 256;
 
 /// The events of one session that another one shares.
@@ -54,6 +54,8 @@ pub(crate) struct Past {
     origin: Origin,
     /// Oldest first.
     stretches: Vec<Stretch>,
+    /// How many sessions it comes from, those included whose own events it does not share.
+    depth: usize,
     missing: Option<Missing>,
 }
 
@@ -66,15 +68,15 @@ impl Past {
             dir: reader.journal().dir().to_owned(),
             origin: origin.clone(),
             stretches: Vec::new(),
+            depth: 0,
             missing: None,
         };
         let mut child = (reader.session(), origin);
         let mut last = past.last();
-        let mut steps = 0;
         while child.1.is_fork() {
             last = last.min(child.1.first.back(1));
-            steps += 1;
-            if steps > MAX_FORKS {
+            past.depth += 1;
+            if past.depth > MAX_FORKS {
                 return Err(past.damaged("it is a fork of too many forks"));
             }
             let Some((id, holder)) = parent_of(reader, child.0, &child.1)? else {
@@ -116,9 +118,9 @@ impl Past {
         self.origin.is_fork()
     }
 
-    /// In how many sessions it lies.
-    pub(crate) fn depth(&self) -> usize {
-        self.stretches.len()
+    /// How many sessions it comes from.
+    pub(crate) const fn depth(&self) -> usize {
+        self.depth
     }
 
     pub(crate) fn stretches(&self) -> &[Stretch] {

@@ -226,6 +226,44 @@ fn the_header_or_the_first_event_may_be_damaged() {
 }
 
 #[test]
+fn the_journal_goes_on_with_the_numbers_and_the_chain_of_the_parent() {
+    let all = forked();
+    let lines = |id: SessionId| -> Vec<serde_json::Value> {
+        let journal = std::fs::read_to_string(all.dir_of(id).join("journal/00000001.jsonl"));
+        journal.unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let (parent, fork) = (lines(all.parent), lines(all.fork));
+    let shared = parent[3]["sum"].as_str().unwrap();
+    let own = shared.rsplit('.').next().unwrap();
+    assert_eq!((&parent[3]["seq"], &fork[0]["first"]), (&3.into(), &4.into()));
+    assert_eq!(fork[0]["prev"], own);
+    let created = &fork[1];
+    assert_eq!((&created["seq"], &created["kind"]), (&4.into(), &"session.created".into()));
+    assert_eq!(created["sum"].as_str().unwrap().split('.').nth(1), own.get(..12));
+    let link = serde_json::json!({"session": all.parent, "seq": 3, "reason": "fork"});
+    assert_eq!(created["data"]["parent"], link);
+}
+
+#[test]
+fn there_is_an_end_to_forks_of_forks() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = LocalStore::init(&store_path(), options(&disk, 3)).unwrap();
+    let mut last = block_on(store.create(NewSession::titled("first"))).unwrap();
+    let mut made = 0;
+    // At a place that all of them share, so that none but the first holds any of it.
+    let refused = loop {
+        match block_on(store.fork(last, Some(Seq(1)), NewSession::default())) {
+            Ok(id) => last = id,
+            Err(error) => break error.to_string(),
+        }
+        made += 1;
+    };
+    assert_eq!(made, 256);
+    assert!(refused.contains("there can be no more"), "{refused}");
+    assert_eq!(state(&store, last).core.seq, Seq(2), "the last one is as good as the first");
+}
+
+#[test]
 fn the_forks_of_a_session_are_known() {
     let all = forked();
     let deeper = fork(&all.store, all.fork, 5);
