@@ -8,7 +8,9 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{Found, JournalError, Origin, Start, Sum};
-use abide_model::{Event, Lineage, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState};
+use abide_model::{
+    Event, Lineage, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber,
+};
 
 use crate::reader::LocalReader;
 use crate::recovery::{self, rewind_target};
@@ -302,6 +304,15 @@ fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, 
 }
 
 impl LocalReader {
+    /// The greatest number of a turn before the session's own events.
+    pub(crate) fn turns_before(&self) -> Result<TurnNumber, JournalError> {
+        let past = self.past()?;
+        if !past.is_fork() {
+            return Ok(TurnNumber::default());
+        }
+        Ok(past.state_at(past.last(), Gone::PassOver)?.core.turns.last)
+    }
+
     /// The sum of an event, shared or of the session's own, where it can be read.
     pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
         let past = self.past()?;

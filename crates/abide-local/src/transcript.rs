@@ -53,7 +53,11 @@ impl Transcript {
         let point = resume_point(&*file)?;
         let point = point.filter(|point| is_of(&reader, point));
         let end = point.as_ref().map_or(0, |point| point.offset);
-        let writer = point.map_or_else(TranscriptWriter::new, TranscriptWriter::resume);
+        let writer = match point {
+            Some(point) => TranscriptWriter::resume(point),
+            // Where the past cannot be read, turns are numbered from 1.
+            None => TranscriptWriter::after(reader.turns_before().unwrap_or_default()),
+        };
         if file.len()? > end {
             file.truncate(end)?;
         }

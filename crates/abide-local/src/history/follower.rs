@@ -11,7 +11,6 @@ use abide_model::{Applied, Event, EventRange, Kind, Overview, Seq, rewind_of};
 use serde::{Deserialize, Serialize};
 
 use super::{Progress, Step};
-use crate::past::Gone;
 use crate::reader::LocalReader;
 
 /// So much is brought to the index at once.
@@ -260,12 +259,8 @@ fn read(
 
 /// The overview before the first event: a fork goes on with the numbers of turns.
 fn beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
-    let past = reader.past()?;
     let mut overview = Overview::default();
-    if past.is_fork() {
-        let state = past.state_at(past.last(), Gone::PassOver)?;
-        overview.open.last_turn = state.core.turns.last;
-    }
+    overview.open.last_turn = reader.turns_before()?;
     Ok(overview)
 }
 

@@ -320,4 +320,8 @@ fn only_the_own_events_are_in_the_index_and_turns_are_numbered_on() {
     let entry = history.entries.iter().find(|entry| entry.id == later).unwrap();
     assert_eq!((entry.overview.turns, entry.overview.open.last_turn.0), (1, 2));
     assert_eq!((entry.overview.messages, entry.overview.id), (0, Some(later)));
+    turn(later);
+    let transcript = std::fs::read_to_string(all.dir_of(later).join("transcript.task")).unwrap();
+    let turns: Vec<_> = transcript.lines().filter(|line| line.starts_with("--- Turn")).collect();
+    assert_eq!(turns, ["--- Turn 2: a ---", "--- Turn 3: a ---"]);
 }
