@@ -181,6 +181,12 @@ fn hint(error: &abide::Error) -> Option<String> {
         | abide::Error::Import(ImportError::Store(error)) => match error {
             // Whoever looked for it says what there is.
             StoreError::NoSession { .. } => None,
+            StoreError::NoEvent { .. } => {
+                Some("`abide show --json` has every event with its number".to_owned())
+            }
+            StoreError::NoParent { parent, .. } => Some(format!(
+                "bring session {parent} back, from a backup or with `abide import`; `abide show` reads what is here"
+            )),
             StoreError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
             StoreError::Held { .. } => Some(
                 "wait until it is done, give it time with `--wait 30s`, or end that process"
@@ -239,6 +245,11 @@ fn import_hint(error: &ImportError) -> Option<String> {
         }
         ImportError::KeyTaken { .. } => {
             "nothing was changed; a key leads to one session: `--store DIR` takes it into another store"
+        }
+        ImportError::NoParent { parent, .. } => {
+            return Some(format!(
+                "nothing was changed; a fork shares the past of its parent: import session {parent} first"
+            ));
         }
         ImportError::Store(_) => return None,
     };

@@ -14,6 +14,7 @@ mod bundle;
 mod checkpoint;
 mod demo;
 mod environment;
+mod fork;
 mod history;
 mod kill;
 mod places;

@@ -56,6 +56,8 @@ pub struct Appender {
     /// Directories whose names are to be made durable with the next sync.
     new_names: Vec<PathBuf>,
     failed: bool,
+    /// The journal has no event of its own yet.
+    empty: bool,
     /// Commits so far: a writer that goes on and on has room set aside for it.
     commits: u64,
     /// How far room is set aside in the segment.
@@ -63,20 +65,24 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// Starts the journal of a new session, whose directories exist already. `new_names` are the
-    /// directories that must be synced for the journal to be found.
+    /// Starts the journal of a new session, whose directories exist already, behind `last`: the
+    /// event of another session that it is forked at and its sum, or nothing and the genesis sum.
+    /// `new_names` are the directories that must be synced for the journal to be found.
     pub fn create(
         to: AppendTo,
         lock: Box<dyn Lock>,
+        last: (Seq, Sum),
         new_names: Vec<PathBuf>,
     ) -> Result<Self, JournalError> {
         let session = to.session;
-        let sum = Sum::genesis(session);
+        let (seq, sum) = last;
         let (path, file) = new_segment(&*to.storage, &to.dir, 1)?;
-        let header = SegmentHeader { session, segment: 1, first: Seq::FIRST, prev: sum }.write();
+        let header = SegmentHeader { session, segment: 1, first: seq.next(), prev: sum }.write();
         write_full(&*file, &header, 0).map_err(JournalError::io("write", &path))?;
-        let end = Position { segment: 1, offset: header.len() as u64, seq: Seq::ZERO, sum };
-        Self::resume(to, lock, end, Seq::ZERO, new_names)
+        let end = Position { segment: 1, offset: header.len() as u64, seq, sum };
+        let mut appender = Self::resume(to, lock, end, seq, new_names)?;
+        appender.empty = true;
+        Ok(appender)
     }
 
     /// Goes on at `end`, where recovery has found that the journal ends. What is not durable yet
@@ -104,6 +110,7 @@ impl Appender {
             unsynced,
             new_names,
             failed: false,
+            empty: false,
             commits: 0,
             reserved: 0,
         })
@@ -139,7 +146,7 @@ impl Appender {
     ) -> Result<(), JournalError> {
         self.check_fence()?;
         if !lines.is_empty() {
-            if self.end.offset >= self.to.limit && self.end.seq > Seq::ZERO {
+            if self.end.offset >= self.to.limit && !self.empty {
                 self.rotate()?;
             }
             self.reserve(lines.len() as u64);
@@ -155,6 +162,7 @@ impl Appender {
                 sum: last.1,
                 ..self.end
             };
+            self.empty = false;
             self.unsynced = true;
         }
         if durability == Durability::Synced && self.unsynced {

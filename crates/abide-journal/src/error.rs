@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use abide_model::SessionId;
+
 /// Why the bytes could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -36,6 +38,14 @@ pub enum JournalError {
         offset: u64,
         /// In what way.
         reason: String,
+    },
+    /// The session that a fork shares its past with is gone.
+    #[error("session {session} was forked from session {parent}, which is not in this store")]
+    NoParent {
+        /// The fork.
+        session: SessionId,
+        /// What it was forked from.
+        parent: SessionId,
     },
     /// The session's lock is no longer at its place, or somebody else wrote to the journal.
     #[error("another writer has taken over: {reason}")]

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_model::{Fact, Seq, SessionId};
+use abide_model::{Fact, Parent, Seq, SessionId};
 
 use crate::{
     Damage, DamageReason, JournalError, Line, Mark, Piece, Scan, ScanEnd, Segment, SegmentForm,
@@ -32,10 +32,36 @@ pub struct Start {
 }
 
 impl Start {
-    /// The beginning of a session's journal.
+    /// The beginning of a session's journal. Which event that is, its [`Origin`] tells.
     #[must_use]
     pub const fn beginning() -> Self {
-        Self { segment: 1, offset: 0, expected: Some(Seq::FIRST), sum: None }
+        Self { segment: 1, offset: 0, expected: None, sum: None }
+    }
+
+    const fn is_beginning(&self) -> bool {
+        self.segment == 1 && self.offset == 0 && self.expected.is_none()
+    }
+}
+
+/// What a journal begins with. That of a fork goes on with the numbers and the chain of the
+/// session it was forked from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Its first event.
+    pub first: Seq,
+    /// The sum that the first line is chained to, where the header can be read.
+    pub prev: Option<Sum>,
+    /// The session whose past it shares, where `session.created` can be read.
+    pub parent: Option<Parent>,
+}
+
+impl Origin {
+    const PLAIN: Self = Self { first: Seq::FIRST, prev: None, parent: None };
+
+    /// Does the past of this session lie in another one's journal?
+    #[must_use]
+    pub fn is_fork(&self) -> bool {
+        self.first > Seq::FIRST
     }
 }
 
@@ -188,6 +214,29 @@ impl Journal {
         Ok(identity)
     }
 
+    /// What the journal begins with: by the header of its first segment, else by its first event.
+    pub fn origin(&self) -> Result<Origin, JournalError> {
+        let first = SegmentName { number: 1, form: SegmentForm::Plain };
+        let segment = match self.open_segment(first) {
+            Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Origin::PLAIN);
+            }
+            segment => segment?,
+        };
+        // A header that came to the wrong place says nothing about this journal.
+        let header = header_of(&segment)?.filter(|header| header.segment == 1);
+        if let Some(header) = &header
+            && header.first == Seq::FIRST
+        {
+            return Ok(Origin { prev: Some(header.prev), ..Origin::PLAIN });
+        }
+        let parent = parent_in(&segment)?;
+        let prev = header.as_ref().map(|header| header.prev);
+        let first = header.map(|header| header.first);
+        let first = first.or_else(|| parent.as_ref().map(|parent| parent.seq.next()));
+        Ok(Origin { first: first.unwrap_or(Seq::FIRST), prev, parent })
+    }
+
     /// The segment that the watermark names, when no other comes after it: then there is no need
     /// to list them all. `None` when they must be listed.
     pub fn last_segment(&self, mark: Mark) -> Option<SegmentName> {
@@ -224,11 +273,17 @@ impl Journal {
         mark: Option<Mark>,
         visit: &mut Visit<'_>,
     ) -> Result<(), JournalError> {
+        let (expected, sum) = if start.is_beginning() {
+            let origin = self.origin()?;
+            (Some(origin.first), origin.prev.or(start.sum))
+        } else {
+            (start.expected, start.sum)
+        };
         let mut walker = Walker {
             journal: self,
             names,
-            expected: start.expected,
-            sum: start.sum,
+            expected,
+            sum,
             mark,
             bad: None,
             proven: None,
@@ -271,8 +326,7 @@ impl Journal {
         };
         let segment = self.open_segment(*name)?;
         let offset = seek_in(&segment, seq)?;
-        let expected = (name.number == 1 && offset == 0).then_some(Seq::FIRST);
-        Ok(Start { segment: name.number, offset, expected, sum: None })
+        Ok(Start { segment: name.number, offset, expected: None, sum: None })
     }
 }
 
@@ -323,6 +377,24 @@ fn header_of(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
         Some(line) if SegmentHeader::is_header(line) => SegmentHeader::read(line, segment.path()),
         _ => Ok(None),
     }
+}
+
+/// The session whose past this one shares, as its first event says.
+fn parent_in(segment: &Segment) -> Result<Option<Parent>, JournalError> {
+    let mut parent = None;
+    Scan::new(segment).chunks(0, &mut |_, raw, _| {
+        split(raw, segment, &mut |_, _, piece| match piece {
+            Piece::Line(line) => {
+                let fact = line.event().map(|event| event.fact());
+                if let Some(Ok(Fact::SessionCreated(created))) = fact {
+                    parent = created.fields.forked_from(line.seq).cloned();
+                }
+                ControlFlow::Break(())
+            }
+            Piece::Header(_) | Piece::Bad => ControlFlow::Continue(()),
+        })
+    })?;
+    Ok(parent)
 }
 
 fn first_seq(segment: &Segment) -> Result<Option<Seq>, JournalError> {

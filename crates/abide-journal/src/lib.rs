@@ -33,15 +33,15 @@ mod watermark;
 
 pub use appender::{AppendTo, Appender, Position};
 pub use bundle::{
-    BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleReader,
-    BundleRecord, BundleWriter,
+    BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleParent,
+    BundleReader, BundleRecord, BundleWriter,
 };
 pub use collect::Collected;
 pub use compression::{Codec, Compression};
 pub use disk::Disk;
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
-pub use journal::{Found, Identity, Journal, Start};
+pub use journal::{Found, Identity, Journal, Origin, Start};
 pub use line::{Body, Line, LineBody, LineError, LineHead, MAX_LINE, ObjectRef};
 pub use pack_writer::PackWriter;
 pub use packs::Packs;

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use abide_journal::{Found, Start};
-use abide_model::{Anomaly, Event, Kind, ObjectHash, SessionId, SessionState, StoreError};
+use abide_model::{Anomaly, Event, Kind, ObjectHash, Seq, SessionId, SessionState, StoreError};
 
 use crate::error::{storage_error, store_error};
 use crate::layout::shown;
+use crate::past::Gone;
 use crate::reader::note_of;
 use crate::store::LocalStore;
 
@@ -54,7 +55,7 @@ impl LocalStore {
         let mark = reader.mark().map_err(store_error)?;
         let mut checked = Checked::default();
         let mut objects: BTreeSet<ObjectHash> = BTreeSet::new();
-        let mut state = SessionState::default();
+        let mut state = self.check_past(&reader, &mut checked)?;
         let mut rewinds = false;
         reader
             .journal()
@@ -118,7 +119,7 @@ impl LocalStore {
         }
         // The snapshot and the tail must give what the whole journal gives.
         if !rewinds && checked.findings.is_empty() {
-            let mut look = reader.look().map_err(store_error)?;
+            let mut look = reader.look(Gone::PassOver).map_err(store_error)?;
             if !look.pages.bring_all(&mut look.state)
                 || !look.state.is_sound()
                 || look.state.digest() != state.digest()
@@ -132,6 +133,52 @@ impl LocalStore {
             }
         }
         Ok(checked)
+    }
+
+    /// Checks that the past of a fork is there and that the chain goes through; gives the state
+    /// that the session begins with.
+    fn check_past(
+        &self,
+        reader: &crate::LocalReader,
+        checked: &mut Checked,
+    ) -> Result<SessionState, StoreError> {
+        let past = reader.past().map_err(store_error)?;
+        if !past.is_fork() {
+            return Ok(SessionState::default());
+        }
+        let place = format!("the past of session {}", reader.session());
+        if let Some(note) = past.note(Seq::FIRST) {
+            checked.findings.push(Finding {
+                severity: Severity::Error,
+                rule: "missing-parent",
+                place,
+                message: note.to_string(),
+            });
+            return Ok(SessionState::default());
+        }
+        let shared = past.sum_of(past.last()).map_err(store_error)?;
+        let mut chained = false;
+        let walked = reader.journal().walk(Start::beginning(), None, &mut |found| {
+            if let Found::Event { line, .. } = found {
+                chained = shared.is_some_and(|sum| sum.link() == line.prev)
+                    || line.seq > past.own_first();
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_error)?;
+        if !chained {
+            checked.findings.push(Finding {
+                severity: Severity::Error,
+                rule: "fork-chain",
+                place,
+                message: format!(
+                    "its first event does not follow from event @{} of the session it was forked from",
+                    past.last()
+                ),
+            });
+        }
+        past.state_at(past.last(), Gone::PassOver).map_err(store_error)
     }
 
     fn check_segments(

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    BundleError, BundleHeader, BundleWriter, Found, JournalError, Line, Start, Sum,
+    BundleError, BundleHeader, BundleParent, BundleWriter, Found, JournalError, Line, Start, Sum,
 };
 use abide_model::{Fact, Kind, ObjectHash, Seq, SessionId, StoreError};
 
@@ -66,14 +66,18 @@ impl LocalStore {
         out: W,
     ) -> Result<BundleHeader, ExportError> {
         let reader = self.reader(session)?;
-        let survey = survey(session, &reader)?;
+        let parent = parent_of(&reader)?;
+        let before = parent
+            .map_or_else(|| (Seq::ZERO, Sum::genesis(session)), |parent| (parent.seq, parent.sum));
+        let survey = survey(session, &reader, before)?;
         let header = BundleHeader {
             session,
             created: session.created(),
             title: survey.title,
-            events: survey.last.0.0,
+            events: survey.last.0.0 - before.0.0,
             objects: survey.objects.len() as u64,
             bytes: survey.bytes + survey.objects.values().sum::<u64>(),
+            parent,
         };
         let bad = |source| match source {
             BundleError::Fault { fault, .. } => {
@@ -99,7 +103,7 @@ impl LocalStore {
             writer.line(line.bytes()).map_err(bad).map(|_| ())
         };
         let mut written = Ok(());
-        let mut end = (Seq::ZERO, Sum::genesis(session));
+        let mut end = before;
         each_line(&reader, &mut |found| {
             let Found::Event { line, .. } = found else { return ControlFlow::Continue(()) };
             if line.seq > survey.last.0 {
@@ -118,6 +122,25 @@ impl LocalStore {
     }
 }
 
+/// The event that a fork goes on from.
+fn parent_of(reader: &LocalReader) -> Result<Option<BundleParent>, ExportError> {
+    let past = reader.past().map_err(store_error)?;
+    if !past.is_fork() {
+        return Ok(None);
+    }
+    let parent = past.link();
+    let sum = past.sum().map_err(store_error)?;
+    match (parent, sum) {
+        (Some(parent), Some(sum)) => {
+            Ok(Some(BundleParent { session: parent.session, seq: parent.seq, sum }))
+        }
+        _ => Err(ExportError::Damaged {
+            session: reader.session(),
+            reason: "what it was forked from cannot be read".to_owned(),
+        }),
+    }
+}
+
 fn each_line(
     reader: &LocalReader,
     visit: &mut dyn FnMut(Found<'_>) -> ControlFlow<()>,
@@ -128,13 +151,12 @@ fn each_line(
     walk().map_err(store_error)
 }
 
-fn survey(session: SessionId, reader: &LocalReader) -> Result<Survey, ExportError> {
-    let mut survey = Survey {
-        title: None,
-        last: (Seq::ZERO, Sum::genesis(session)),
-        bytes: 0,
-        objects: HashMap::new(),
-    };
+fn survey(
+    session: SessionId,
+    reader: &LocalReader,
+    before: (Seq, Sum),
+) -> Result<Survey, ExportError> {
+    let mut survey = Survey { title: None, last: before, bytes: 0, objects: HashMap::new() };
     let mut lost = None;
     each_line(reader, &mut |found| {
         match found {

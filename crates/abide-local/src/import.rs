@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use abide_journal::{
-    Appender, BundleError, BundleHeader, BundleReader, BundleRecord, Found, Identity, Journal,
-    Line, Lock, Mark, Position, SegmentForm, SegmentName, Start, Sum, Watermark,
+    Appender, BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, Found, Identity,
+    Journal, Line, Lock, Mark, Position, SegmentForm, SegmentName, Start, Sum, Watermark,
 };
 use abide_model::{Durability, Fact, ReadNote, Seq, SessionId, SessionRef, StoreError};
 
@@ -20,10 +20,10 @@ use crate::changed::ChangedMark;
 use crate::error::{storage_error, store_error};
 use crate::keys::Keys;
 use crate::layout::{SessionLayout, shown};
+use crate::past::Gone;
 use crate::reader::note_of;
 use crate::recovery;
 use crate::sealer::seal_all;
-use crate::snapshot::Snapshots;
 use crate::stage::{Stage, clear};
 use crate::store::{LocalStore, Upkeep};
 
@@ -39,6 +39,18 @@ pub enum ImportError {
         /// Which session.
         session: SessionId,
         /// The first event that differs.
+        seq: Seq,
+    },
+    /// The session in the bundle shares the past of another one, and that is not here.
+    #[error(
+        "session {session} goes on from event {seq} of session {parent}, which is not in this store"
+    )]
+    NoParent {
+        /// The session in the bundle.
+        session: SessionId,
+        /// What it was forked from.
+        parent: SessionId,
+        /// The last event that they share.
         seq: Seq,
     },
     /// Another session here has the client's key, and a key leads to one session.
@@ -94,7 +106,11 @@ impl LocalStore {
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
         if !self.is_made(id)? {
-            let stage = self.stage(id, beginning(id), wait)?;
+            self.check_parent(bundle.header())?;
+            if let Some(parent) = bundle.header().parent {
+                self.durable_place(parent.session, Some(parent.seq))?;
+            }
+            let stage = self.stage(id, beginning(bundle.header()), wait)?;
             // Another import may have been first.
             if !self.is_made(id)? {
                 return self.import_new(bundle, stage);
@@ -102,7 +118,7 @@ impl LocalStore {
         }
         let layout = self.layout_of(id)?;
         let (here, durable) = self.reach(id)?;
-        let events = Seq(bundle.header().events);
+        let events = bundle.header().last();
         if events > here {
             let lock = self.lock_session(id, &layout, wait)?;
             return self.forward(bundle, &layout, lock, wait);
@@ -137,8 +153,12 @@ impl LocalStore {
                 notes: compared.notes,
             });
         }
+        self.check_parent(bundle.header())?;
+        let before = bundle.header().before().0;
         while let Some(record) = bundle.next()? {
-            if let BundleRecord::Line(line) = record {
+            if let BundleRecord::Line(line) = record
+                && line.seq == before.next()
+            {
                 self.check_key(&line, id)?;
             }
         }
@@ -153,11 +173,14 @@ impl LocalStore {
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
         let mut key = None;
+        let before = bundle.header().before().0;
         while let Some(record) = bundle.next()? {
             match record {
                 BundleRecord::Object { bytes, .. } => stage.object(bytes)?,
                 BundleRecord::Line(line) => {
-                    key = key.or(self.check_key(&line, id)?);
+                    if line.seq == before.next() {
+                        key = self.check_key(&line, id)?;
+                    }
                     stage.line(&line)?;
                 }
             }
@@ -279,7 +302,7 @@ impl LocalStore {
         let reader = self.reader(id)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut compared =
-            Compared { last: (Seq::ZERO, Sum::genesis(id)), outcome: None, notes: Vec::new() };
+            Compared { last: bundle.header().before(), outcome: None, notes: Vec::new() };
         let mut failed = None;
         let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| match self
             .compare_one(bundle, id, &found, &mut compared, object)
@@ -346,17 +369,12 @@ impl LocalStore {
     }
 
     fn look(&self, id: SessionId, layout: &SessionLayout) -> Result<recovery::Look, StoreError> {
-        let storage = self.storage();
-        let journal = Journal::new(storage.clone(), layout.journal());
-        let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
-        let mut snapshots = Snapshots::new(storage.clone(), layout.state());
-        recovery::look(&journal, &mut snapshots, id, mark, storage, &layout.state())
-            .map_err(store_error)
+        self.reader_at(id, layout).look(Gone::PassOver).map_err(store_error)
     }
 
     /// Mends the end of a session and makes all of it durable, as a writer does before it goes on.
     /// The lock is held until what this gives is dropped.
-    fn settle(
+    pub(crate) fn settle(
         &self,
         id: SessionId,
         layout: &SessionLayout,
@@ -412,11 +430,24 @@ impl LocalStore {
         Stage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, end)
     }
 
+    /// Refuses a fork whose past is not here.
+    fn check_parent(&self, bundle: &BundleHeader) -> Result<(), ImportError> {
+        let Some(BundleParent { session: parent, seq, sum }) = bundle.parent else {
+            return Ok(());
+        };
+        let missing = ImportError::NoParent { session: bundle.session, parent, seq };
+        if !self.is_made(parent)? {
+            return Err(missing);
+        }
+        let here = self.reader(parent)?.sum_of(seq).map_err(store_error)?;
+        if here != Some(sum) {
+            return Err(missing);
+        }
+        Ok(())
+    }
+
     /// The key that the first line gives the session, if nobody else has it.
     fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<Option<String>, ImportError> {
-        if line.seq != Seq::FIRST {
-            return Ok(None);
-        }
         let key = match line.event().map(|event| event.fact()) {
             Some(Ok(Fact::SessionCreated(created))) => created.fields.key,
             _ => None,
@@ -454,7 +485,7 @@ struct Compared {
 }
 
 /// Keeps a session locked.
-struct Held {
+pub(crate) struct Held {
     _lock: Option<Box<dyn Lock>>,
     _appender: Option<Appender>,
 }
@@ -481,8 +512,9 @@ fn changed(layout: &SessionLayout) -> StoreError {
 }
 
 /// Before the first event of a session.
-fn beginning(id: SessionId) -> Position {
-    Position { segment: 0, offset: 0, seq: Seq::ZERO, sum: Sum::genesis(id) }
+fn beginning(bundle: &BundleHeader) -> Position {
+    let (seq, sum) = bundle.before();
+    Position { segment: 0, offset: 0, seq, sum }
 }
 
 /// The next line of a bundle, and its objects to whom they concern.

@@ -20,14 +20,17 @@
 mod changed;
 mod check;
 mod config;
+mod directory;
 mod environment;
 mod error;
 mod export;
+mod fork;
 mod history;
 mod import;
 mod keys;
 mod layout;
 mod objects;
+mod past;
 mod place;
 mod reader;
 mod recovery;

@@ -1,8 +1,8 @@
 //! Reading a session beside its writer, or without one. Nothing is written.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_journal::{
     Access, Body, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
@@ -12,8 +12,10 @@ use abide_model::{
     SessionId, SessionReader, SessionState,
 };
 
+use crate::directory::Directory;
 use crate::error::store_error;
 use crate::layout::{SessionLayout, shown};
+use crate::past::{Gone, Past};
 use crate::recovery;
 use crate::snapshot::Snapshots;
 
@@ -29,8 +31,11 @@ pub struct LocalReader {
     watermark: PathBuf,
     state_dir: PathBuf,
     packs: Arc<Packs>,
+    directory: Directory,
     /// Where the next page of a reader that goes forward starts: no need to seek.
     next: Mutex<Option<(Seq, Start)>>,
+    /// Where the events before its own are, once somebody has asked.
+    past: OnceLock<Past>,
 }
 
 impl LocalReader {
@@ -39,6 +44,7 @@ impl LocalReader {
         session: SessionId,
         layout: &SessionLayout,
         packs: Arc<Packs>,
+        directory: Directory,
     ) -> Self {
         Self {
             journal: Journal::new(storage.clone(), layout.journal()),
@@ -47,8 +53,37 @@ impl LocalReader {
             watermark: layout.watermark(),
             state_dir: layout.state(),
             packs,
+            directory,
             next: Mutex::new(None),
+            past: OnceLock::new(),
         }
+    }
+
+    /// The reader of another session of the same store.
+    pub(crate) fn sibling(&self, session: SessionId, layout: &SessionLayout) -> Self {
+        let (storage, packs) = (self.storage.clone(), self.packs.clone());
+        Self::new(storage, session, layout, packs, self.directory.clone())
+    }
+
+    pub(crate) const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) const fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    /// Where the events before the session's own are.
+    pub(crate) fn past(&self) -> Result<&Past, JournalError> {
+        if let Some(past) = self.past.get() {
+            return Ok(past);
+        }
+        let past = Past::of(self)?;
+        Ok(self.past.get_or_init(|| past))
     }
 
     pub(crate) const fn session(&self) -> SessionId {
@@ -96,7 +131,40 @@ impl LocalReader {
         Ok(last)
     }
 
+    /// A page of what is the session's: its past, then its own events.
     fn forward(&self, first: Seq, last: Seq, limit: usize) -> Result<EventPage, JournalError> {
+        let past = self.past()?;
+        let own = past.own_first();
+        if first >= own {
+            return self.own_forward(first, last, limit);
+        }
+        let mut page =
+            EventPage { notes: past.note(first).into_iter().collect(), ..EventPage::default() };
+        let within =
+            past.stretches().iter().filter(|part| part.last >= first && part.first <= last);
+        for part in within {
+            let left = limit - page.events.len();
+            let (from, to) = (first.max(part.first), last.min(part.last));
+            let read = part.reader.own_forward(from, to, left)?;
+            page.events.extend(read.events);
+            page.notes.extend(read.notes);
+            let full = page.events.len() >= limit && to < last;
+            page.next = read.next.or(full.then(|| to.next()));
+            if page.next.is_some() {
+                return Ok(page);
+            }
+        }
+        if last >= own {
+            let read = self.own_forward(own, last, limit - page.events.len())?;
+            page.events.extend(read.events);
+            page.notes.extend(read.notes);
+            page.next = read.next;
+        }
+        Ok(page)
+    }
+
+    /// A page of the session's own events.
+    fn own_forward(&self, first: Seq, last: Seq, limit: usize) -> Result<EventPage, JournalError> {
         let known = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
         let start = match known {
             Some((seq, start)) if seq == first => start,
@@ -125,7 +193,8 @@ impl LocalReader {
                     resume = (line.seq < last).then_some((next, start));
                     return ControlFlow::Break(());
                 }
-                ControlFlow::Continue(())
+                // Nothing that stands behind the last one is of interest.
+                if line.seq == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             }
             found => {
                 page.notes.extend(note_of(&found));
@@ -156,7 +225,9 @@ impl LocalReader {
             }
         }
         page.events.reverse();
-        page.next = (first > range.first).then(|| first.back(1));
+        // There is nothing to read where the past is missing.
+        let readable = self.past()?.missing().map_or(Seq::FIRST, |missing| missing.last.next());
+        page.next = (first > range.first.max(readable)).then(|| first.back(1));
         Ok(page)
     }
 
@@ -223,8 +294,8 @@ impl LocalReader {
         }
     }
 
-    /// The events of a range, forward.
-    pub(crate) fn events(
+    /// The session's own events of a range, forward.
+    pub(crate) fn own_events(
         &self,
         range: EventRange,
     ) -> impl Iterator<Item = Result<Event, JournalError>> + '_ {
@@ -236,7 +307,7 @@ impl LocalReader {
                     return Some(Ok(event));
                 }
                 let range = next.take()?;
-                match self.page_now(range) {
+                match self.own_forward(range.first, range.last, range.limit.max(1)) {
                     Ok(read) => {
                         next = read.next.map(|first| EventRange { first, ..range });
                         page = read.events.into_iter();
@@ -247,16 +318,18 @@ impl LocalReader {
         })
     }
 
-    pub(crate) fn look(&self) -> Result<recovery::Look, JournalError> {
+    pub(crate) fn look(&self, gone: Gone) -> Result<recovery::Look, JournalError> {
         let mut snapshots = Snapshots::new(self.storage.clone(), self.state_dir.clone());
-        recovery::look(
-            &self.journal,
-            &mut snapshots,
-            self.session,
-            self.mark()?,
-            &self.storage,
-            &self.state_dir,
-        )
+        recovery::look(self, &mut snapshots, self.mark()?, gone)
+    }
+
+    /// The state as of the last event that can be read.
+    pub(crate) fn state_now(&self) -> Result<SessionState, JournalError> {
+        let mut look = self.look(Gone::PassOver)?;
+        if look.pages.bring_all(&mut look.state) {
+            return Ok(look.state);
+        }
+        recovery::state_at(self, look.end.seq, self.mark()?, Gone::PassOver)
     }
 }
 
@@ -295,13 +368,6 @@ impl SessionReader for LocalReader {
     }
 
     fn state(&self) -> Pending<'_, SessionState> {
-        Box::pin(async move {
-            let mut look = self.look().map_err(store_error)?;
-            if look.pages.bring_all(&mut look.state) {
-                return Ok(look.state);
-            }
-            let mark = self.mark().map_err(store_error)?;
-            recovery::state_at(&self.journal, look.end.seq, mark).map_err(store_error)
-        })
+        Box::pin(async move { self.state_now().map_err(store_error) })
     }
 }

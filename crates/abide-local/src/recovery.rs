@@ -5,7 +5,6 @@
 //! that was acknowledged: events that are lost leave a gap that the next writer names.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use abide_journal::{
     Access, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, SegmentForm,
@@ -13,6 +12,8 @@ use abide_journal::{
 };
 use abide_model::{Event, Fact, Kind, Lineage, Seq, SessionId, SessionState, Timestamp};
 
+use crate::past::Gone;
+use crate::reader::LocalReader;
 use crate::snapshot::{Pages, Restored, Snapshots, Stand};
 
 /// What a look over a journal found.
@@ -43,28 +44,41 @@ impl Look {
 
 /// Finds the end of the journal and the state there, from the newest snapshot that fits.
 pub(crate) fn look(
-    journal: &Journal,
+    reader: &LocalReader,
     snapshots: &mut Snapshots,
-    session: SessionId,
     mark: Option<Mark>,
-    storage: &Arc<dyn Storage>,
-    state_dir: &std::path::Path,
+    gone: Gone,
 ) -> Result<Look, JournalError> {
-    if let Some(restored) = snapshots.restore(journal)
-        && let Some(look) = look_from(journal, restored, mark)?
-    {
-        return Ok(look);
+    let journal = reader.journal();
+    if let Some(restored) = snapshots.restore(journal) {
+        let start = restored.start();
+        if let Some(look) = look_from(reader, restored, start, mark, gone)? {
+            return Ok(look);
+        }
     }
+    let past = reader.past()?;
+    // A fork begins with the past that it shares.
+    let (state, sum) = if past.is_fork() {
+        (past.state_at(past.last(), gone)?, past.sum()?)
+    } else {
+        (SessionState::default(), Some(Sum::genesis(reader.session())))
+    };
     // From the beginning no page is away, so that nothing can be missing.
     let beginning = Restored {
-        state: SessionState::default(),
-        pages: Pages::new(storage.clone(), state_dir.to_owned(), 0, 0),
+        state,
+        pages: Pages::new(reader.storage().clone(), reader.state_dir().to_owned(), 0, 0),
         stand: Stand {
-            end: Position { segment: 1, offset: 0, seq: Seq::ZERO, sum: Sum::genesis(session) },
+            end: Position {
+                segment: 1,
+                offset: 0,
+                seq: past.last(),
+                sum: sum.unwrap_or_else(|| Sum::genesis(reader.session())),
+            },
             line: 0,
         },
     };
-    look_from(journal, beginning, mark)?.ok_or_else(|| JournalError::Damaged {
+    let start = Start { segment: 1, offset: 0, expected: Some(past.own_first()), sum };
+    look_from(reader, beginning, start, mark, gone)?.ok_or_else(|| JournalError::Damaged {
         path: journal.dir().to_owned(),
         offset: 0,
         reason: "the state cannot be folded".to_owned(),
@@ -73,11 +87,13 @@ pub(crate) fn look(
 
 /// `None` when a page of the snapshot is not readable.
 fn look_from(
-    journal: &Journal,
+    reader: &LocalReader,
     restored: Restored,
+    start: Start,
     mark: Option<Mark>,
+    gone: Gone,
 ) -> Result<Option<Look>, JournalError> {
-    let start = restored.start();
+    let journal = reader.journal();
     let Restored { state, pages, stand } = restored;
     let mut look = Look {
         at: state.core.at,
@@ -126,7 +142,7 @@ fn look_from(
         return Ok(None);
     }
     if rewound {
-        return fold_with_rewinds(journal, look, mark).map(Some);
+        return fold_with_rewinds(reader, look, mark, gone).map(Some);
     }
     finish(journal, &mut look, mark)?;
     Ok(Some(look))
@@ -191,19 +207,28 @@ pub(crate) fn rewind_target(event: &Event) -> Option<Seq> {
     }
 }
 
-/// The state at `to`: a fold over the lineage from the beginning.
+/// The state at `to`: a fold over the lineage from the beginning, which for a fork is that of the
+/// first session it comes from.
 pub(crate) fn state_at(
-    journal: &Journal,
+    reader: &LocalReader,
     to: Seq,
     mark: Option<Mark>,
+    gone: Gone,
 ) -> Result<SessionState, JournalError> {
+    let past = reader.past()?;
+    if to < past.own_first() {
+        let mut state = past.state_at(to, gone)?;
+        reader.each_own_event(past.own_first(), mark, &mut |event| state.apply_dead(event))?;
+        return Ok(state);
+    }
+    past.check(gone)?;
     let mut rewinds = Vec::new();
-    each_event(journal, to, mark, &mut |event| {
+    each_event(reader, to, mark, &mut |event| {
         rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
     })?;
     let lineage = Lineage::at(to, &rewinds);
     let mut state = SessionState::default();
-    each_event(journal, to, mark, &mut |event| {
+    each_event(reader, to, mark, &mut |event| {
         if lineage.contains(event.seq) {
             state.apply(event);
         } else {
@@ -215,7 +240,7 @@ pub(crate) fn state_at(
 
 /// The state behind a rewind, from the state just before it.
 pub(crate) fn apply_rewind(
-    journal: &Journal,
+    reader: &LocalReader,
     before: SessionState,
     event: &Event,
     mark: Option<Mark>,
@@ -223,36 +248,29 @@ pub(crate) fn apply_rewind(
     let Some(to) = rewind_target(event) else {
         return Ok(before);
     };
-    let mut state = SessionState::rewound(state_at(journal, to, mark)?, before);
+    let mut state = SessionState::rewound(state_at(reader, to, mark, Gone::Refuse)?, before);
     state.apply(event);
     Ok(state)
 }
 
 fn each_event(
-    journal: &Journal,
+    reader: &LocalReader,
     to: Seq,
     mark: Option<Mark>,
     visit: &mut dyn FnMut(&Event),
 ) -> Result<(), JournalError> {
-    journal.walk(Start::beginning(), mark, &mut |found| {
-        if let Found::Event { line, .. } = found {
-            if line.seq > to {
-                return ControlFlow::Break(());
-            }
-            if let Some(event) = line.event() {
-                visit(&event);
-            }
-        }
-        ControlFlow::Continue(())
-    })
+    reader.past()?.each_event(to, visit)?;
+    reader.each_own_event(to, mark, visit)
 }
 
 /// A journal with rewinds behind the snapshot: folded from the beginning.
 fn fold_with_rewinds(
-    journal: &Journal,
+    reader: &LocalReader,
     mut look: Look,
     mark: Option<Mark>,
+    gone: Gone,
 ) -> Result<Look, JournalError> {
+    let journal = reader.journal();
     look.damage.clear();
     look.torn = None;
     journal.walk(Start::beginning(), mark, &mut |found| {
@@ -272,7 +290,7 @@ fn fold_with_rewinds(
         }
         ControlFlow::Continue(())
     })?;
-    look.state = state_at(journal, look.end.seq, mark)?;
+    look.state = state_at(reader, look.end.seq, mark, gone)?;
     finish(journal, &mut look, mark)?;
     Ok(look)
 }

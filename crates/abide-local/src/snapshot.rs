@@ -88,6 +88,13 @@ impl Snapshots {
         roots.iter().find_map(|root| self.restore_one(journal, root))
     }
 
+    /// The newest snapshot that fits the journal and holds nothing behind `to`.
+    pub(crate) fn restore_before(&mut self, journal: &Journal, to: Seq) -> Option<Restored> {
+        let roots = self.slots.read(&*self.storage);
+        let mut fit = roots.iter().filter_map(|root| self.restore_one(journal, root));
+        fit.find(|restored| restored.stand.end.seq <= to)
+    }
+
     fn restore_one(&self, journal: &Journal, root: &[u8]) -> Option<Restored> {
         let root: Root<'_> = serde_json::from_slice(root).ok()?;
         let sum = Sum::from_ascii(root.sum.as_bytes())?;
@@ -162,6 +169,13 @@ pub(crate) struct Taken {
     bytes: Vec<u8>,
     root: Vec<u8>,
     live: u64,
+}
+
+impl Taken {
+    /// How many bytes of pages are to be written.
+    pub(crate) const fn page_bytes(&self) -> usize {
+        self.bytes.len()
+    }
 }
 
 /// The pages of a state: read as they are needed, held ready to be written.

@@ -7,21 +7,23 @@ use std::time::{Duration, Instant};
 
 use abide_journal::{
     Access, AppendTo, Appender, Disk, Identity, Journal, JournalError, Lock, LockMode, Packs,
-    Storage, Watermark, read_full, write_full,
+    Storage, Sum, Watermark, read_full, write_full,
 };
 use abide_model::{
     History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
-    Recovery, SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
-    SessionWriter, Store, StoreError, WriterHolder,
+    Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
+    SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
 
 use crate::changed::ChangedMark;
 use crate::config::Config;
+use crate::directory::Directory;
 use crate::environment::Environment;
 use crate::error::{storage_error, store_error};
 use crate::history::Progress;
 use crate::keys::{self, Keys};
 use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, short_of, shown};
+use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::recovery;
 use crate::sealer::{Sealed, Sealer, seal_all};
@@ -77,6 +79,26 @@ pub struct LocalStore {
     /// Where sessions were found. A session's directory never changes its name.
     found: Mutex<HashMap<SessionId, SessionLayout>>,
 }
+
+/// What a new session begins with.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    /// The event before its first, and its sum.
+    pub(crate) last: (Seq, Sum),
+    /// The state there.
+    pub(crate) state: SessionState,
+}
+
+impl Beginning {
+    /// Nothing came before.
+    fn of(id: SessionId) -> Self {
+        Self { last: (Seq::ZERO, Sum::genesis(id)), state: SessionState::default() }
+    }
+}
+
+/// A new session gets a snapshot of the state it begins with, unless that is larger: a fork is
+/// small, and has its parent to look at.
+const FIRST_SNAPSHOT: usize = 32 << 10;
 
 /// Keeps the store out of git's sight.
 const GITIGNORE: &str = "*\n";
@@ -218,23 +240,11 @@ impl LocalStore {
     /// Whose a session's directory is. Only what is not there counts as never made: whatever else
     /// keeps it from being read is an error.
     pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
-        let journal = Journal::new(self.storage().clone(), layout.journal());
-        let mark = Watermark::read(&**self.storage(), &layout.watermark())?;
-        if let Some(mark) = mark
-            && let Ok(Some(header)) = journal.header(mark.segment)
-        {
-            return Ok(Identity::Known(header.session));
-        }
-        match journal.identify() {
-            Err(JournalError::Io { source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound =>
-            {
-                Ok(if mark.is_some() { Identity::Unknown } else { Identity::Empty })
-            }
-            // A session that was made and lost all its events is not one that was never made.
-            Ok(Identity::Empty) if mark.is_some() => Ok(Identity::Unknown),
-            identity => identity,
-        }
+        self.directory().identify(layout)
+    }
+
+    pub(crate) fn directory(&self) -> Directory {
+        Directory::new(self.storage().clone(), self.layout.clone())
     }
 
     fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
@@ -250,20 +260,11 @@ impl LocalStore {
         if let Some(layout) = known(&self.found.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(layout);
         }
-        for short in SessionId::SHORT..=12 {
-            let layout = self.layout.session(&session_name(id, short));
-            match self.identify(&layout).map_err(store_error)? {
-                Identity::Known(other) if other != id => {}
-                // Known, or the name fits and nothing says that it is another's.
-                Identity::Known(_) | Identity::Unknown => {
-                    let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-                    found.insert(id, layout.clone());
-                    return Ok(layout);
-                }
-                Identity::Empty => break,
-            }
-        }
-        Err(StoreError::NoSession { reference: id.to_string() })
+        let layout = self.directory().find(id).map_err(store_error)?;
+        let layout = layout.ok_or_else(|| StoreError::NoSession { reference: id.to_string() })?;
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.insert(id, layout.clone());
+        Ok(layout)
     }
 
     /// The reader of a session, for who wants more than the trait has: its journal.
@@ -273,7 +274,7 @@ impl LocalStore {
     }
 
     pub(crate) fn reader_at(&self, id: SessionId, layout: &SessionLayout) -> LocalReader {
-        LocalReader::new(self.storage().clone(), id, layout, self.packs.clone())
+        LocalReader::new(self.storage().clone(), id, layout, self.packs.clone(), self.directory())
     }
 
     pub(crate) fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
@@ -358,9 +359,20 @@ impl LocalStore {
     }
 
     fn create_now(&self, session: NewSession) -> Result<SessionId, StoreError> {
+        self.make(session, |id, session| Ok((session, Beginning::of(id))))
+    }
+
+    /// Makes a session, unless there is one that has its key. What it begins with is looked for
+    /// only where it is made.
+    pub(crate) fn make(
+        &self,
+        session: NewSession,
+        begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, Beginning), StoreError>,
+    ) -> Result<SessionId, StoreError> {
         let Some(key) = session.fields.key.clone() else {
             let id = self.new_id();
-            return self.create_at(id, session).map(|()| id);
+            let (session, beginning) = begin(id, session)?;
+            return self.create_at(id, session, beginning).map(|()| id);
         };
         let keys = self.all_keys()?;
         let id = match self.key_holder(&keys, &key)? {
@@ -373,7 +385,8 @@ impl LocalStore {
                 id
             }
         };
-        self.create_at(id, session).map(|()| id)
+        let (session, beginning) = begin(id, session)?;
+        self.create_at(id, session, beginning).map(|()| id)
     }
 
     /// The keys, with a file for each session's.
@@ -421,7 +434,12 @@ impl LocalStore {
         SessionId::new((self.options.env.now)(), random)
     }
 
-    fn create_at(&self, id: SessionId, session: NewSession) -> Result<(), StoreError> {
+    fn create_at(
+        &self,
+        id: SessionId,
+        session: NewSession,
+        beginning: Beginning,
+    ) -> Result<(), StoreError> {
         let storage = self.storage();
         shield::raise(&**storage, &self.layout);
         let layout = self.free_layout(id)?;
@@ -444,18 +462,20 @@ impl LocalStore {
         }
         let new_names = vec![layout.journal(), layout.dir.clone(), self.layout.sessions()];
         let appender =
-            Appender::create(self.append_to(id, &layout), lock, new_names).map_err(store_error)?;
+            Appender::create(self.append_to(id, &layout), lock, beginning.last, new_names)
+                .map_err(store_error)?;
         let writer = LocalWriter::new(Opened {
             storage: storage.clone(),
             env: self.options.env.clone(),
-            journal,
+            reader: self.reader_at(id, &layout),
+            snapshot_bytes: FIRST_SNAPSHOT,
             appender,
             packs: self.packs.clone(),
             snapshots: Snapshots::new(storage.clone(), layout.state()),
-            state: SessionState::default(),
+            at: id.created().max(beginning.state.core.at),
+            state: beginning.state,
             pages: Pages::new(storage.clone(), layout.state(), 0, 0),
-            at: id.created(),
-            durable: abide_model::Seq::ZERO,
+            durable: beginning.last.0,
             stand: None,
             recovered: None,
             notes: Vec::new(),
@@ -565,9 +585,9 @@ impl LocalStore {
         storage.make_dir(&layout.state()).map_err(storage_error("create", &layout.state()))?;
         let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
         let mut snapshots = Snapshots::new(storage.clone(), layout.state());
+        let reader = self.reader_at(session, &layout);
         let mut look =
-            recovery::look(&journal, &mut snapshots, session, mark, storage, &layout.state())
-                .map_err(store_error)?;
+            recovery::look(&reader, &mut snapshots, mark, Gone::Refuse).map_err(store_error)?;
         let notes = notes_of(&look);
         let recovered = recovery_of(&look);
         let mended =
@@ -583,7 +603,8 @@ impl LocalStore {
         LocalWriter::new(Opened {
             storage: storage.clone(),
             env: self.options.env.clone(),
-            journal,
+            reader,
+            snapshot_bytes: usize::MAX,
             appender,
             packs: self.packs.clone(),
             snapshots,
@@ -615,7 +636,7 @@ impl LocalStore {
 
     fn desk(&self, session: SessionId, layout: &SessionLayout) -> Desk {
         let (storage, packs) = (self.storage().clone(), self.packs.clone());
-        Desk { storage, session, layout: layout.clone(), packs }
+        Desk { storage, session, layout: layout.clone(), packs, directory: self.directory() }
     }
 
     /// Brings the transcript of a session up to date, unless another process is at it.
@@ -687,6 +708,15 @@ fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
 impl Store for LocalStore {
     fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
         Box::pin(async move { self.create_now(session) })
+    }
+
+    fn fork(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Pending<'_, SessionId> {
+        Box::pin(async move { self.fork_now(parent, at, session) })
     }
 
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {

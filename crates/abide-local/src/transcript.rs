@@ -17,6 +17,7 @@ use abide_journal::{
 use abide_model::{EventRange, Kind, Seq, SessionId};
 use abide_transcript::{ResumePoint, TranscriptWriter};
 
+use crate::directory::Directory;
 use crate::layout::SessionLayout;
 use crate::reader::LocalReader;
 
@@ -52,7 +53,11 @@ impl Transcript {
         let point = resume_point(&*file)?;
         let point = point.filter(|point| is_of(&reader, point));
         let end = point.as_ref().map_or(0, |point| point.offset);
-        let writer = point.map_or_else(TranscriptWriter::new, TranscriptWriter::resume);
+        let writer = match point {
+            Some(point) => TranscriptWriter::resume(point),
+            // Where the past cannot be read, turns are numbered from 1.
+            None => TranscriptWriter::after(reader.turns_before().unwrap_or_default()),
+        };
         if file.len()? > end {
             file.truncate(end)?;
         }
@@ -72,7 +77,7 @@ impl Transcript {
         };
         let began = self.end;
         let range = EventRange { last, ..EventRange::from(self.writer.last().next()) };
-        for event in self.reader.events(range) {
+        for event in self.reader.own_events(range) {
             self.writer.push(&event?);
             if let Some(text) = self.writer.take_ready() {
                 write_full(&*self.file, text.as_bytes(), self.end)
@@ -125,13 +130,15 @@ pub(crate) struct Desk {
     pub(crate) session: SessionId,
     pub(crate) layout: SessionLayout,
     pub(crate) packs: Arc<Packs>,
+    pub(crate) directory: Directory,
 }
 
 impl Desk {
     /// Opens the transcript. What goes wrong with it is nobody's concern: it is written later.
     pub(crate) fn transcript(&self) -> Option<Transcript> {
+        let (storage, packs) = (self.storage.clone(), self.packs.clone());
         let reader =
-            LocalReader::new(self.storage.clone(), self.session, &self.layout, self.packs.clone());
+            LocalReader::new(storage, self.session, &self.layout, packs, self.directory.clone());
         Transcript::open(&self.storage, &self.layout, reader).ok().flatten()
     }
 }

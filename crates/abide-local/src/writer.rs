@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use abide_journal::{
-    Appender, Commit, CommitQueue, Journal, JournalError, Line, LineBody, ObjectRef, PackWriter,
-    Packs, Position, Salt, Storage, Sum,
+    Appender, Commit, CommitQueue, JournalError, Line, LineBody, ObjectRef, PackWriter, Packs,
+    Position, Salt, Storage, Sum,
 };
 use abide_model::{
     Acknowledged, Acknowledger, Anomaly, AppendError, Core, Digest, Durability, Epoch, Event, Fact,
@@ -18,6 +18,8 @@ use abide_model::{
 use crate::changed::ChangedMark;
 use crate::environment::Environment;
 use crate::error::store_error;
+use crate::past::Gone;
+use crate::reader::LocalReader;
 use crate::recovery;
 use crate::sealer::Sealer;
 use crate::snapshot::{Pages, Snapshots, Stand, Taken};
@@ -64,7 +66,7 @@ impl Salts {
 struct Staging {
     state: SessionState,
     pages: Pages,
-    journal: Journal,
+    reader: LocalReader,
     env: Environment,
     lines: Vec<u8>,
     seq: Seq,
@@ -77,6 +79,7 @@ struct Staging {
     ends_part: bool,
     since_snapshot: u64,
     snapshot_every: u64,
+    snapshot_bytes: usize,
     /// Written before the first event, so that a writer that writes nothing leaves no trace.
     opening: Vec<Prepared>,
     /// `writer.opened` was written.
@@ -165,7 +168,8 @@ impl Commit for Committer {
 impl Staging {
     fn take_snapshot(&mut self) -> Option<Taken> {
         self.since_snapshot = 0;
-        self.pages.take(&mut self.state)
+        let taken = self.pages.take(&mut self.state)?;
+        (taken.page_bytes() <= self.snapshot_bytes).then_some(taken)
     }
 
     /// Takes one event in: gives it its place and time, applies it and writes its line.
@@ -192,7 +196,7 @@ impl Staging {
     fn fold(&mut self, event: &Event) -> Result<Option<Anomaly>, JournalError> {
         if recovery::rewind_target(event).is_some() {
             let before = self.state.clone();
-            self.state = recovery::apply_rewind(&self.journal, before, event, None)?;
+            self.state = recovery::apply_rewind(&self.reader, before, event, None)?;
             return Ok(None);
         }
         Ok(self.state.apply(event))
@@ -213,7 +217,7 @@ impl Staging {
     /// Folds the state anew, since a page of its snapshot is not readable. Everything staged must
     /// be written.
     fn heal(&mut self) -> Result<(), JournalError> {
-        self.state = recovery::state_at(&self.journal, self.seq, None)?;
+        self.state = recovery::state_at(&self.reader, self.seq, None, Gone::Refuse)?;
         self.pages.discard();
         Ok(())
     }
@@ -223,7 +227,9 @@ impl Staging {
 pub(crate) struct Opened {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) env: Environment,
-    pub(crate) journal: Journal,
+    pub(crate) reader: LocalReader,
+    /// A snapshot with more bytes of pages than this is not written.
+    pub(crate) snapshot_bytes: usize,
     pub(crate) appender: Appender,
     pub(crate) packs: Arc<Packs>,
     pub(crate) snapshots: Snapshots,
@@ -288,10 +294,12 @@ impl LocalWriter {
             opening.push(salts.system_event(Kind::RECOVERY_PERFORMED, recovered)?);
         }
         let pack_writer = Arc::new(Mutex::new(None));
+        let journal_dir = opened.reader.journal().dir().to_owned();
         let staging = Staging {
             state: opened.state,
             pages: opened.pages,
-            journal: opened.journal.clone(),
+            reader: opened.reader,
+            snapshot_bytes: opened.snapshot_bytes,
             env: opened.env,
             lines: Vec::new(),
             seq: end.seq,
@@ -310,7 +318,7 @@ impl LocalWriter {
             appender: opened.appender,
             packs: pack_writer.clone(),
             snapshots: opened.snapshots,
-            journal_dir: opened.journal.dir().to_owned(),
+            journal_dir,
             sealer: opened.sealer,
             stand: opened.stand,
             changed: opened.changed,

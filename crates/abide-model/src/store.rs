@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, NewEvent, Objects, Seq,
+    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, NewEvent, Objects, Parent, Seq,
     SessionFields, SessionId, SessionRef, SessionState, Ticket, Timestamp,
 };
 
@@ -76,6 +76,24 @@ pub enum StoreError {
         /// Some that fit.
         matches: Vec<String>,
     },
+    /// There is no such event, or it is not acknowledged yet.
+    #[error("session {session} has no acknowledged event @{seq}; its last is @{last}")]
+    NoEvent {
+        /// Which session.
+        session: SessionId,
+        /// Which event was asked for.
+        seq: Seq,
+        /// The last that is acknowledged.
+        last: Seq,
+    },
+    /// The session that a fork shares its past with is gone.
+    #[error("session {session} was forked from session {parent}, which is not in this store")]
+    NoParent {
+        /// The fork.
+        session: SessionId,
+        /// What it was forked from.
+        parent: SessionId,
+    },
     /// Another writer has the session.
     #[error("session {session} is held by {holder}")]
     Held {
@@ -130,6 +148,15 @@ impl NewSession {
     #[must_use]
     pub fn titled(title: impl Into<String>) -> Self {
         Self { fields: SessionFields { title: Some(title.into()), ..SessionFields::default() } }
+    }
+
+    /// As a fork of a session that is like this: what this one is not told it has from that one.
+    #[must_use]
+    pub fn forked(self, parent: Parent, like: &SessionFields) -> Self {
+        let mut fields = SessionFields { parent: None, key: None, ..like.clone() };
+        fields.update(self.fields);
+        fields.parent = Some(parent);
+        Self { fields }
     }
 
     /// With the client's own key.
@@ -252,6 +279,15 @@ pub struct EventPage {
 pub trait Store: fmt::Debug + Send + Sync {
     /// Makes a session; with a key that is known, gives the session that has it. Durable.
     fn create(&self, session: NewSession) -> Pending<'_, SessionId>;
+    /// Makes a session that shares the past of another one up to `at`; up to its last acknowledged
+    /// event, where that is not given. What the new one is not told it has from the other: title,
+    /// agent, labels and so on, but not the key. Otherwise as [`Store::create`].
+    fn fork(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Pending<'_, SessionId>;
     /// Which session is meant?
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId>;
     /// Every session, newest first.

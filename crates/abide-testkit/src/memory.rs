@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use abide_model::{
     Acknowledged, Acknowledger, AppendError, Core, Digest, Direction, Durability, Epoch, Event,
     EventPage, EventRange, History, HistoryQuery, InputError, Kind, Limits, Lineage, NewEvent,
-    NewSession, Objects, OddEvents, Payload, Pending, ReadNote, Seq, SessionCreated, SessionId,
-    SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store, StoreError,
-    Ticket, Timestamp, WriterHolder, WriterOpened,
+    NewSession, Objects, OddEvents, Parent, ParentReason, Payload, Pending, ReadNote, Seq,
+    SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
+    SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder, WriterOpened,
 };
 
 use abide_workspace::MemoryObjects;
@@ -20,7 +20,10 @@ use crate::{Random, plain_history};
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// Its own events: those before are its parent's.
     events: Vec<Event>,
+    /// What it was forked from, and the last event that it shares.
+    parent: Option<(SessionId, Seq)>,
     state: SessionState,
     held: bool,
     key: Option<String>,
@@ -81,40 +84,74 @@ impl Inner {
     fn push(&mut self, id: SessionId, new: NewEvent) -> Result<Acknowledged, StoreError> {
         let at = self.now();
         let kept = self.kept(id)?;
-        let seq = Seq(kept.events.len() as u64 + 1);
+        let seq = kept.last().next();
         let event = new.into_event(seq, at);
         kept.events.push(event.clone());
         let anomaly = kept.state.apply(&event);
         if event.kind == Kind::SESSION_REWOUND && anomaly.is_none() {
-            kept.refold();
+            let state = fold(&self.events(id, seq));
+            self.kept(id)?.state = state;
         }
         Ok(Acknowledged { seq, anomaly, repeated: false })
+    }
+
+    /// The events of a session up to `last`, those that it shares included.
+    fn events(&self, id: SessionId, last: Seq) -> Vec<Event> {
+        let Some(kept) = self.sessions.get(&id) else { return Vec::new() };
+        let mut events = match kept.parent {
+            Some((parent, at)) => self.events(parent, at.min(last)),
+            None => Vec::new(),
+        };
+        events.extend(kept.events.iter().filter(|event| event.seq <= last).cloned());
+        events
+    }
+
+    fn insert(&mut self, session: NewSession, kept: Kept) -> Result<SessionId, StoreError> {
+        let mut random = [0; 10];
+        self.random.fill(&mut random);
+        let id = SessionId::new(self.now(), random);
+        self.sessions.insert(id, kept);
+        let created = SessionCreated { session: id, fields: session.fields };
+        let data = Payload::of(&created).map_err(input)?;
+        self.push(id, NewEvent::new(Kind::SESSION_CREATED, data))?;
+        Ok(id)
+    }
+
+    fn with_key(&self, key: Option<&String>) -> Option<SessionId> {
+        let key = Some(key?);
+        self.sessions.iter().find(|(_, kept)| kept.key.as_ref() == key).map(|(id, _)| *id)
     }
 }
 
 impl Kept {
-    fn refold(&mut self) {
-        let rewinds: Vec<(Seq, Seq)> = self
-            .events
-            .iter()
-            .filter_map(|event| match event.fact() {
-                Ok(abide_model::Fact::Rewind(rewind)) if rewind.to < event.seq => {
-                    Some((event.seq, rewind.to))
-                }
-                _ => None,
-            })
-            .collect();
-        let lineage = Lineage::at(Seq(self.events.len() as u64), &rewinds);
-        let mut state = SessionState::default();
-        for event in &self.events {
-            if lineage.contains(event.seq) {
-                state.apply(event);
-            } else {
-                state.apply_dead(event);
-            }
-        }
-        self.state = state;
+    fn last(&self) -> Seq {
+        let shared = self.parent.map_or(Seq::ZERO, |(_, at)| at);
+        Seq(shared.0 + self.events.len() as u64)
     }
+}
+
+/// The state after these events, rewinds and all.
+fn fold(events: &[Event]) -> SessionState {
+    let rewinds: Vec<(Seq, Seq)> = events
+        .iter()
+        .filter_map(|event| match event.fact() {
+            Ok(abide_model::Fact::Rewind(rewind)) if rewind.to < event.seq => {
+                Some((event.seq, rewind.to))
+            }
+            _ => None,
+        })
+        .collect();
+    let last = events.last().map_or(Seq::ZERO, |event| event.seq);
+    let lineage = Lineage::at(last, &rewinds);
+    let mut state = SessionState::default();
+    for event in events {
+        if lineage.contains(event.seq) {
+            state.apply(event);
+        } else {
+            state.apply_dead(event);
+        }
+    }
+    state
 }
 
 impl Store for MemoryStore {
@@ -123,19 +160,36 @@ impl Store for MemoryStore {
             Once(false).await;
             let mut inner = self.lock();
             let key = session.fields.key.clone();
-            if key.is_some()
-                && let Some((id, _)) = inner.sessions.iter().find(|(_, kept)| kept.key == key)
-            {
-                return Ok(*id);
+            match inner.with_key(key.as_ref()) {
+                Some(id) => Ok(id),
+                None => inner.insert(session, Kept { key, ..Kept::default() }),
             }
-            let mut random = [0; 10];
-            inner.random.fill(&mut random);
-            let id = SessionId::new(inner.now(), random);
-            inner.sessions.insert(id, Kept { key, ..Kept::default() });
-            let created = SessionCreated { session: id, fields: session.fields };
-            let data = Payload::of(&created).map_err(input)?;
-            inner.push(id, NewEvent::new(Kind::SESSION_CREATED, data))?;
-            Ok(id)
+        })
+    }
+
+    fn fork(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Pending<'_, SessionId> {
+        Box::pin(async move {
+            Once(false).await;
+            let mut inner = self.lock();
+            let last = inner.kept(parent)?.last();
+            let key = session.fields.key.clone();
+            if let Some(id) = inner.with_key(key.as_ref()) {
+                return Ok(id);
+            }
+            let seq = at.unwrap_or(last);
+            if seq == Seq::ZERO || seq > last {
+                return Err(StoreError::NoEvent { session: parent, seq, last });
+            }
+            let state = fold(&inner.events(parent, seq));
+            let link = Parent { session: parent, seq, reason: ParentReason::Fork };
+            let session = session.forked(link, &state.core.fields);
+            let parent = Some((parent, seq));
+            inner.insert(session, Kept { key, parent, state, ..Kept::default() })
         })
     }
 
@@ -358,9 +412,9 @@ impl SessionReader for MemoryReader {
     fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
         Box::pin(async move {
             Once(false).await;
-            let mut inner = self.store.lock();
-            let fits = |event: &&Event| event.seq >= range.first && event.seq <= range.last;
-            let events = inner.kept(self.session)?.events.iter().filter(fits).cloned();
+            let inner = self.store.lock();
+            let fits = |event: &Event| event.seq >= range.first && event.seq <= range.last;
+            let events = inner.events(self.session, range.last).into_iter().filter(fits);
             let mut all: Vec<Event> = match range.direction {
                 Direction::Forward => events.collect(),
                 Direction::Backward => events.rev().collect(),
@@ -374,7 +428,7 @@ impl SessionReader for MemoryReader {
     fn acknowledged(&self) -> Pending<'_, Seq> {
         Box::pin(async move {
             Once(false).await;
-            Ok(Seq(self.store.lock().kept(self.session)?.events.len() as u64))
+            Ok(self.store.lock().kept(self.session)?.last())
         })
     }
 

@@ -1,13 +1,20 @@
 //! What is told in a line: everything that is neither said nor done by a tool.
 
-use abide_model::{Event, Fact, Usage};
+use abide_model::{Event, Fact, SessionCreated, Usage};
 
 use crate::item::Weight;
 use crate::short;
+use crate::summary::forked_from;
 
 /// Label, text and weight of an event.
 pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight) {
     let (label, text, weight) = match fact {
+        Some(Fact::SessionCreated(SessionCreated { fields, .. }))
+            if fields.forked_from(event.seq).is_some() =>
+        {
+            let from = fields.parent.as_ref().map(forked_from).unwrap_or_default();
+            ("Forked", from, Weight::Normal)
+        }
         Some(Fact::SessionCreated(created)) => {
             ("Session created", created.fields.title.unwrap_or_default(), Weight::Minor)
         }

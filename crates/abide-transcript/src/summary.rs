@@ -1,8 +1,8 @@
 //! A session in short, as it stands at the top of a rendering.
 
 use abide_model::{
-    FileOp, SessionId, SessionState, SessionStatus, TaskId, TaskStatus, Timestamp, TurnNumber,
-    Usage,
+    FileOp, Parent, ParentReason, SessionId, SessionState, SessionStatus, TaskId, TaskStatus,
+    Timestamp, TurnNumber, Usage,
 };
 
 /// The most turns, tasks and files that are listed.
@@ -83,6 +83,7 @@ impl Summary {
             ("Project", fields.project.clone()),
             ("Workspace", fields.workspace.clone()),
             ("Key", fields.key.clone()),
+            ("Forked", fields.parent.as_ref().map(forked_from)),
         ];
         let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let labels = fields.labels.iter().map(|(name, value)| ("Label", format!("{name}={value}")));
@@ -159,6 +160,15 @@ impl Summary {
             counts.push(crate::note::usage(&self.usage));
         }
         counts
+    }
+}
+
+/// `from abc123 at @41`; a session that comes from another in another way says so.
+pub(crate) fn forked_from(parent: &Parent) -> String {
+    let from = parent.session.short(SessionId::SHORT);
+    match parent.reason {
+        ParentReason::Fork => format!("from {from} at @{}", parent.seq),
+        ParentReason::Delta => format!("as the plan of {from}, edited"),
     }
 }
 

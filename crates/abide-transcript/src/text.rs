@@ -237,6 +237,9 @@ impl Rendering for Text {
         facts.push(short::between(summary.created, summary.last));
         let _ = writeln!(out, "{}", facts.join(" · "));
         let _ = writeln!(out, "{}", self.paint(Look::Faint, &summary.counts().join(" · ")));
+        if let Some((label, from)) = summary.fields.iter().find(|(name, _)| *name == "Forked") {
+            let _ = writeln!(out, "{}", self.paint(Look::Faint, &format!("{label} {from}")));
+        }
         if let Some(reason) = &summary.reason {
             self.paragraph(&mut out, "", &short::start(reason, 400), None);
         }

@@ -14,6 +14,7 @@ use abide_model::{
 use crate::chunk::{Chain, ChunkSum, FORMAT};
 use crate::entry::Entry;
 use crate::outline::{Applied, CallOutline, Outline, Role, Section, TurnOutline};
+use crate::place::Places;
 use crate::resume::ResumePoint;
 use crate::short;
 
@@ -67,6 +68,18 @@ impl TranscriptWriter {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A writer of a new transcript, of a session before whose first event there were so many turns:
+    /// a fork goes on with their numbers. The first chunk has an outline that says so.
+    #[must_use]
+    pub fn after(turn: TurnNumber) -> Self {
+        if turn == TurnNumber(0) {
+            return Self::default();
+        }
+        let outline = Outline { places: Places::after(turn), ..Outline::default() };
+        let chain = Chain { since: usize::MAX, ..Chain::default() };
+        Self { chain, outline, ..Self::default() }
     }
 
     /// A writer that goes on where a transcript ends.

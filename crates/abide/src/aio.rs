@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abide_model::{
-    Event, EventPage, EventRange, History, HistoryQuery, NewEvent, NewSession, SessionId,
+    Event, EventPage, EventRange, History, HistoryQuery, NewEvent, NewSession, Seq, SessionId,
     SessionRef, SessionState, SessionSummary, Ticket,
 };
 use blocking::unblock;
@@ -62,6 +62,17 @@ impl Store {
     pub async fn open_session(&self, session: SessionRef) -> Result<Session, Error> {
         let store = self.0.clone();
         unblock(move || store.open_session(&session)).await.map(Session::from)
+    }
+
+    /// See [`crate::Store::fork`].
+    pub async fn fork(
+        &self,
+        session: SessionRef,
+        at: Option<Seq>,
+        new: NewSession,
+    ) -> Result<SessionId, Error> {
+        let store = self.0.clone();
+        unblock(move || store.fork(&session, at, new)).await
     }
 
     /// See [`crate::Store::history`].

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use abide_local::{Environment, LocalStore, Options, find_store, store_for_recording};
 use abide_model::{
-    History, HistoryQuery, NewSession, ObjectHash, Objects, SessionId, SessionRef, SessionSummary,
-    Store as StoreTrait, Timestamp,
+    History, HistoryQuery, NewSession, ObjectHash, Objects, Seq, SessionId, SessionRef,
+    SessionSummary, Store as StoreTrait, Timestamp,
 };
 use abide_workspace::Policy;
 use pollster::block_on;
@@ -118,6 +118,35 @@ impl Store {
     /// Makes a session without opening it; with a key that is known, gives the session that has it.
     pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
         Ok(block_on(self.inner.create(session))?)
+    }
+
+    /// Makes a session that goes on from a place in another one's past, without opening it: right
+    /// behind event `at`, or behind the last acknowledged one. The past is shared, not copied. What
+    /// the new session is not told it has from the other; with a key that is known, the session
+    /// that has it is given.
+    ///
+    /// ```
+    /// use abide::{Message, NewSession, SessionRef, Store};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// let store = Store::open_or_init(dir.path())?;
+    /// let session = store.create(NewSession::titled("one way"))?;
+    /// session.append(Message::user("hello"))?.wait()?;
+    /// let place = session.view().resolve("@3")?;
+    /// let parent = SessionRef::Id(session.id());
+    /// let fork = store.fork(&parent, Some(place.seq), NewSession::titled("another way"))?;
+    /// let fork = store.open_session(&SessionRef::Id(fork))?;
+    /// assert_eq!(fork.state()?.core.messages.total, 1);
+    /// # Ok::<(), abide::Error>(())
+    /// ```
+    pub fn fork(
+        &self,
+        session: &SessionRef,
+        at: Option<Seq>,
+        new: NewSession,
+    ) -> Result<SessionId, Error> {
+        let parent = block_on(self.inner.find(session))?;
+        Ok(block_on(self.inner.fork(parent, at, new))?)
     }
 
     /// Which session is meant?

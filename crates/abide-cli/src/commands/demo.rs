@@ -225,7 +225,8 @@ impl Stage {
         let junk = self.workspace.join("scratch/notes.txt");
         std::fs::create_dir_all(self.workspace.join("scratch")).map_err(at("create", &junk))?;
         std::fs::write(&junk, "rewrite everything\n").map_err(at("write", &junk))?;
-        session.append(Message::assistant("I will rewrite everything."))?.wait()?;
+        let said = session.append(Message::assistant("I will rewrite everything."))?;
+        said.wait().map_err(abide::Error::from)?;
         let ruined = self.files()?;
         let watch = RewindWatch::default();
         let to = session.view().resolve("it works")?;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use abide::{HistoryEntry, HistoryQuery, Match, Search, SessionStatus, Timestamp, Touched, Usage};
+use abide::{
+    HistoryEntry, HistoryQuery, Match, Parent, ParentReason, Search, SessionId, SessionStatus,
+    Timestamp, Touched, Usage,
+};
 use abide_transcript::escape;
 use serde::Serialize;
 
@@ -136,6 +139,8 @@ struct Row<'a> {
     summary: Option<&'a str>,
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<&'a Parent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     match_count: Option<u64>,
     #[serde(skip_serializing_if = "<[Match]>::is_empty")]
     matches: &'a [Match],
@@ -166,6 +171,7 @@ impl<'a> Row<'a> {
             request: overview.request.as_deref(),
             summary: overview.summary.as_deref(),
             reason: overview.reason.as_deref(),
+            parent: overview.fields.parent.as_ref(),
             match_count: (entry.match_count > 0).then_some(entry.match_count),
             matches: &entry.matches,
             touched: &entry.touched,
@@ -273,6 +279,11 @@ fn table(
             Cell::plain(count(entry.files)),
             Cell::plain(title(entry)),
         ]);
+        if let Some(parent) = overview.fields.parent.as_ref().filter(|parent| is_fork(parent)) {
+            let from = parent.session.short(SessionId::SHORT);
+            let text = format!("forked from {from} at @{}", parent.seq);
+            table.note("", &[(text, Colour::Dim)]);
+        }
         for found in &entry.matches {
             table.note(&format!("{}: ", place(found)), &marked(found));
         }
@@ -285,6 +296,10 @@ fn table(
         }
     }
     table.lines().into_iter().try_for_each(|line| out.line(line))
+}
+
+fn is_fork(parent: &Parent) -> bool {
+    parent.reason == ParentReason::Fork
 }
 
 /// An excerpt in parts, what was found in a colour of its own.

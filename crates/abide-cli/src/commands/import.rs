@@ -159,7 +159,7 @@ impl Import {
             (ImportOutcome::Made, true) => format!("Would import {session}: {content}"),
             (ImportOutcome::Forwarded { from }, dry_run) => {
                 let verb = if dry_run { "Would forward" } else { "Forwarded" };
-                format!("{verb} {session} from event {from} to {}: {content}", bundle.events)
+                format!("{verb} {session} from event {from} to {}: {content}", bundle.last())
             }
             (ImportOutcome::Same, _) => format!("Already here: {session}: {content}"),
             (ImportOutcome::Behind { here }, _) => {

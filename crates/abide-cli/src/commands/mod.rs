@@ -6,6 +6,7 @@ mod demo;
 mod demo_agent;
 mod doctor;
 mod export;
+mod fork;
 mod history;
 mod import;
 mod init;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Undo(rewind::Undo),
     Export(export::Export),
     Import(import::Import),
+    Fork(fork::Fork),
     Doctor(doctor::Doctor),
     Demo(demo::Demo),
     #[command(hide = true)]
@@ -55,6 +57,7 @@ impl Command {
             Self::Undo(undo) => undo.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
+            Self::Fork(fork) => fork.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),

@@ -47,14 +47,8 @@ impl BundleCheck {
                 found: MAX_OBJECTS,
             });
         }
-        Ok(Self {
-            last: Seq::ZERO,
-            sum: Sum::genesis(session),
-            bytes: 0,
-            objects: HashMap::new(),
-            waiting: Vec::new(),
-            told,
-        })
+        let (last, sum) = told.before();
+        Ok(Self { last, sum, bytes: 0, objects: HashMap::new(), waiting: Vec::new(), told })
     }
 
     /// The last event so far, and its sum.
@@ -67,6 +61,11 @@ impl BundleCheck {
     #[must_use]
     pub fn has(&self, hash: ObjectHash) -> bool {
         self.objects.contains_key(&hash)
+    }
+
+    /// The events so far.
+    pub(super) fn events(&self) -> u64 {
+        self.last.0.saturating_sub(self.told.before().0.0)
     }
 
     /// The objects so far.
@@ -122,8 +121,10 @@ impl BundleCheck {
         if line.prev != self.sum.link() {
             return Err(BundleFault::Unchained { seq: line.seq });
         }
-        if line.seq.0 > self.told.events {
-            let (told, found) = (self.told.events, line.seq.0);
+        let before = self.told.before().0;
+        let found = line.seq.0 - before.0;
+        if found > self.told.events {
+            let told = self.told.events;
             return Err(BundleFault::Count { what: "events", told, found });
         }
         let form = |reason| BundleFault::Form { seq: line.seq, reason };
@@ -133,7 +134,7 @@ impl BundleCheck {
         }
         let event = line.event().ok_or(form("its head"))?;
         check_event(&event).map_err(form)?;
-        if line.seq == Seq::FIRST {
+        if line.seq == before.next() {
             self.check_first(&event)?;
         }
         self.check_objects(&line)?;
@@ -148,7 +149,7 @@ impl BundleCheck {
             return Err(BundleFault::StrayObject { hash: *hash });
         }
         let counts = [
-            ("events", self.told.events, self.last.0),
+            ("events", self.told.events, self.events()),
             ("objects", self.told.objects, self.objects.len() as u64),
             ("bytes", self.told.bytes, self.bytes),
         ];
@@ -157,7 +158,7 @@ impl BundleCheck {
                 return Err(BundleFault::Count { what, told, found });
             }
         }
-        if self.last == Seq::ZERO {
+        if self.events() == 0 {
             return Err(BundleFault::NotTheBeginning { session: self.told.session });
         }
         Ok(())
@@ -178,7 +179,12 @@ impl BundleCheck {
         let begins = match (&event.data, event.fact()) {
             // An erased one tells nothing; the chain starts from the id all the same.
             (None, _) => event.kind == Kind::SESSION_CREATED,
-            (Some(_), Ok(Fact::SessionCreated(created))) => created.session == session,
+            (Some(_), Ok(Fact::SessionCreated(created))) => {
+                let parent = created.fields.forked_from(event.seq);
+                let parent = parent.map(|parent| (parent.session, parent.seq));
+                let told = self.told.parent.map(|parent| (parent.session, parent.seq));
+                created.session == session && parent == told
+            }
             _ => false,
         };
         if begins { Ok(()) } else { Err(BundleFault::NotTheBeginning { session }) }

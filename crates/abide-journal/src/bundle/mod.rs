@@ -28,7 +28,7 @@ pub use check::BundleCheck;
 pub use reader::{BundleReader, BundleRecord};
 pub use writer::BundleWriter;
 
-use crate::LineError;
+use crate::{LineError, Sum};
 
 /// The version of bundles that this program writes, and the newest it reads.
 pub const BUNDLE_VERSION: u64 = 1;
@@ -66,6 +66,26 @@ pub struct BundleHeader {
     pub objects: u64,
     /// How many bytes their lines and objects have together.
     pub bytes: u64,
+    /// What the session was forked from. That is not in the bundle.
+    pub parent: Option<BundleParent>,
+}
+
+/// The event that the session in a bundle goes on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BundleParent {
+    /// The session it is an event of.
+    pub session: SessionId,
+    /// Which event.
+    pub seq: Seq,
+    /// Its sum.
+    pub sum: Sum,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ParentWire {
+    session: String,
+    seq: Seq,
+    sum: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,6 +98,8 @@ struct HeaderWire {
     events: u64,
     objects: u64,
     bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentWire>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -115,7 +137,26 @@ impl BundleHeader {
             events: self.events,
             objects: self.objects,
             bytes: self.bytes,
+            parent: self.parent.map(|parent| ParentWire {
+                session: parent.session.to_string(),
+                seq: parent.seq,
+                sum: parent.sum.to_string(),
+            }),
         })
+    }
+
+    /// What comes before the first event: the event that the session was forked at and its sum, or
+    /// nothing and the genesis sum.
+    #[must_use]
+    pub fn before(&self) -> (Seq, Sum) {
+        let genesis = || (Seq::ZERO, Sum::genesis(self.session));
+        self.parent.map_or_else(genesis, |parent| (parent.seq, parent.sum))
+    }
+
+    /// The seq of the last event.
+    #[must_use]
+    pub fn last(&self) -> Seq {
+        Seq(self.before().0.0.saturating_add(self.events))
     }
 
     fn read(line: &[u8]) -> Result<Self, BundleError> {
@@ -133,6 +174,16 @@ impl BundleHeader {
             .session
             .parse()
             .map_err(|_| BundleError::NotABundle { reason: "its session has no id".to_owned() })?;
+        let no_parent =
+            || BundleError::NotABundle { reason: "its parent is not readable".to_owned() };
+        let parent = match wire.parent {
+            None => None,
+            Some(parent) => Some(BundleParent {
+                session: parent.session.parse().map_err(|_| no_parent())?,
+                seq: Some(parent.seq).filter(|seq| *seq > Seq::ZERO).ok_or_else(no_parent)?,
+                sum: Sum::from_ascii(parent.sum.as_bytes()).ok_or_else(no_parent)?,
+            }),
+        };
         Ok(Self {
             session,
             created: wire.created,
@@ -140,6 +191,7 @@ impl BundleHeader {
             events: wire.events,
             objects: wire.objects,
             bytes: wire.bytes,
+            parent,
         })
     }
 }
@@ -251,7 +303,9 @@ pub enum BundleFault {
         seq: Seq,
     },
     /// The first event is not the one that a session begins with.
-    #[error("the first event is not `session.created` of session {session}")]
+    #[error(
+        "the first event is not `session.created` of session {session}, or names another parent"
+    )]
     NotTheBeginning {
         /// The session of the bundle.
         session: SessionId,

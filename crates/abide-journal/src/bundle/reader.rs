@@ -119,8 +119,7 @@ impl<R: Read> BundleReader<R> {
             }
             Begins::End(EndWire { end }) => {
                 self.check.finish().map_err(fault)?;
-                let (last, _) = self.check.last();
-                let counts = (last.0, self.check.objects(), self.check.bytes());
+                let counts = (self.check.events(), self.check.objects(), self.check.bytes());
                 let hash = ObjectHash(*self.hasher.finalize().as_bytes());
                 if (end.events, end.objects, end.bytes) != counts || end.hash != hash {
                     return Err(fault(BundleFault::Hash));

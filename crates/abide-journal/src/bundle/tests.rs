@@ -80,6 +80,7 @@ impl Maker {
             events: lines.len() as u64,
             objects: objects.iter().flatten().count() as u64,
             bytes: lines.iter().chain(objects.iter().flatten()).map(|x| x.len() as u64).sum(),
+            parent: None,
         }
     }
 

@@ -71,9 +71,8 @@ impl<W: Write> BundleWriter<W> {
     /// Writes the end. Gives back where it was written to.
     pub fn finish(mut self) -> Result<W, BundleError> {
         self.check.finish().map_err(self.fault())?;
-        let (last, _) = self.check.last();
         let end = End {
-            events: last.0,
+            events: self.check.events(),
             objects: self.check.objects(),
             bytes: self.check.bytes(),
             hash: ObjectHash(*self.hasher.finalize().as_bytes()),

@@ -218,11 +218,11 @@ fn read(
             }
             return Ok(0);
         }
-        Stand::More(start) => {
-            let overview = work.followed.as_ref().map(|followed| followed.overview.clone());
-            (start, Delta::new(&work.name, overview.unwrap_or_default()))
-        }
-        Stand::Other => (Start::beginning(), Delta::restart(&work.name)),
+        Stand::More(start) => match &work.followed {
+            Some(followed) => (start, Delta::new(&work.name, followed.overview.clone())),
+            None => (start, Delta::new(&work.name, beginning(&reader)?)),
+        },
+        Stand::Other => (Start::beginning(), restarted(&work.name, &reader)?),
     };
     let mut reading = Reading {
         reader: &reader,
@@ -238,7 +238,7 @@ fn read(
         // Many rewinds, each of which would be a look at everything before it: from the beginning,
         // in one go, with the places gone back to known.
         reading = Reading {
-            delta: Delta::restart(&work.name),
+            delta: restarted(&work.name, &reader)?,
             place: None,
             events: 0,
             rewinds: Some(rewinds(&reader)?),
@@ -255,6 +255,19 @@ fn read(
         let _ = give(Piece::Gone(work.name.clone()));
     }
     Ok(reading.events)
+}
+
+/// The overview before the first event: a fork goes on with the numbers of turns.
+fn beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
+    let mut overview = Overview::default();
+    overview.open.last_turn = reader.turns_before()?;
+    Ok(overview)
+}
+
+fn restarted(name: &str, reader: &LocalReader) -> Result<Delta, JournalError> {
+    let mut delta = Delta::restart(name);
+    delta.set_overview(beginning(reader)?);
+    Ok(delta)
 }
 
 /// A session that is being read.
@@ -349,8 +362,9 @@ impl Reading<'_> {
         } else if self.whole || std::mem::replace(&mut self.rewound, true) {
             return Ok(Read::Rewound);
         }
-        let all = || self.reader.events(EventRange { last: event.seq, ..EventRange::ALL });
-        self.delta.set_overview(Overview::of(all)?);
+        let all = || self.reader.own_events(EventRange { last: event.seq, ..EventRange::ALL });
+        let overview = beginning(self.reader)?.followed_by(all)?;
+        self.delta.set_overview(overview);
         Ok(Read::All)
     }
 }

@@ -16,6 +16,7 @@ mod contract;
 mod damage;
 mod faults;
 mod fence;
+mod fork;
 mod golden;
 mod index;
 mod power;

@@ -103,6 +103,18 @@ pub struct SessionFields {
 }
 
 impl SessionFields {
+    /// The session whose past this one shares, when these are the fields that it was created with
+    /// as event `first`.
+    #[must_use]
+    pub fn forked_from(&self, first: Seq) -> Option<&Parent> {
+        let fork = |parent: &&Parent| {
+            parent.reason == ParentReason::Fork
+                && parent.seq > Seq::ZERO
+                && parent.seq.next() == first
+        };
+        self.parent.as_ref().filter(fork)
+    }
+
     /// Takes in what is now otherwise.
     pub fn update(&mut self, new: Self) {
         let texts = [

@@ -66,6 +66,15 @@ impl Overview {
     where
         I: Iterator<Item = Result<Event, E>>,
     {
+        Self::default().followed_by(events)
+    }
+
+    /// The overview of these events, the first of all, where something was known before them: the
+    /// events of a fork go on with the numbers of turns.
+    pub fn followed_by<I, E>(self, events: impl Fn() -> I) -> Result<Self, E>
+    where
+        I: Iterator<Item = Result<Event, E>>,
+    {
         let mut rewinds = Vec::new();
         let mut end = Seq::ZERO;
         for event in events() {
@@ -74,7 +83,7 @@ impl Overview {
             rewinds.extend(rewind_of(&event));
         }
         let lineage = Lineage::at(end, &rewinds);
-        let mut overview = Self::default();
+        let mut overview = self;
         for event in events() {
             let event = event?;
             if lineage.contains(event.seq) {
@@ -152,6 +161,12 @@ impl Overview {
         self.seq = event.seq;
         self.updated = self.updated.max(event.at);
         match event.fact() {
+            // What a fork is stays so, however far back it goes.
+            Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
+                self.id = Some(fact.session);
+                self.created = event.at;
+                self.fields.update(fact.fields);
+            }
             Ok(fact @ Fact::TurnStarted(_)) => self.open.apply_dead(&fact),
             Ok(Fact::TurnFinished(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),
             Ok(Fact::ApiResult(fact)) => self.usage.add(&fact.usage.unwrap_or_default()),

@@ -9,7 +9,7 @@ use super::{
 use super::{hashed_key, usage_keys};
 use crate::fact::{
     ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, FilesRestored,
-    GitState, Rewind, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
+    GitState, Rewind, SessionCreated, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
 };
 use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, TurnNumber};
 
@@ -49,6 +49,10 @@ impl SessionState {
             self.remember(key, event);
         }
         match event.fact() {
+            // What a fork is stays so, however far back it goes.
+            Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
+                self.session_created(event, fact);
+            }
             Ok(Fact::Rewind(fact)) => self.count_rewind(event, &fact),
             Ok(Fact::FilesRestored(fact)) => self.files_restored(&fact),
             Ok(Fact::Thinning(fact)) => self.core.checkpoints.thin(&fact.checkpoints),
@@ -88,15 +92,7 @@ impl SessionState {
 
     fn fact(&mut self, event: &Event, fact: Fact) -> Option<Anomaly> {
         match fact {
-            Fact::SessionCreated(fact) => {
-                let again = self.core.id.is_some();
-                if !again {
-                    self.core.id = Some(fact.session);
-                    self.core.created = event.at;
-                }
-                self.core.fields.update(fact.fields);
-                return again.then_some(Anomaly::SessionCreatedTwice);
-            }
+            Fact::SessionCreated(fact) => return self.session_created(event, fact),
             Fact::SessionUpdated(fact) => self.core.fields.update(fact),
             Fact::SessionStatus(fact) => {
                 self.core.status = fact.status;
@@ -181,6 +177,19 @@ impl SessionState {
             Fact::Erased | Fact::Foreign => {}
         }
         None
+    }
+
+    fn session_created(&mut self, event: &Event, fact: SessionCreated) -> Option<Anomaly> {
+        if fact.fields.forked_from(event.seq).is_some() {
+            *self = std::mem::take(self).forked();
+        }
+        let again = self.core.id.is_some();
+        if !again {
+            self.core.id = Some(fact.session);
+            self.core.created = event.at;
+        }
+        self.core.fields.update(fact.fields);
+        again.then_some(Anomaly::SessionCreatedTwice)
     }
 
     fn remember(&mut self, key: &str, event: &Event) {

@@ -19,7 +19,9 @@ pub use table::{PageRef, Table};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, Fact, Kind, LaneId, Seq, TaskId};
+use self::core::Health;
+use crate::fact::{SessionFields, SessionStatus, Usage};
+use crate::{Epoch, Event, Fact, Kind, LaneId, Seq, TaskId, Timestamp};
 use entry::UsageEntry;
 use table::TableRoot;
 
@@ -347,6 +349,32 @@ impl SessionState {
             table.install(page.page, bytes)?;
         });
         Ok(())
+    }
+
+    /// The state that a fork starts with: the past as it was, of which nothing was spent, opened,
+    /// recovered or keyed in the new session.
+    #[must_use]
+    pub fn forked(self) -> Self {
+        let core = self.core;
+        let fields = SessionFields { parent: None, key: None, ..core.fields };
+        let core = Core {
+            id: None,
+            created: Timestamp::default(),
+            fields,
+            status: SessionStatus::default(),
+            reason: None,
+            summary: None,
+            epoch: Epoch::default(),
+            writing: false,
+            usage: Usage::default(),
+            health: Health::default(),
+            rewinds: 0,
+            last_rewind: None,
+            restoring: None,
+            ..core
+        };
+        let keys = [Table::new("keys"), Table::new("keys")];
+        Self { core, usage: Table::new("usage"), keys, ..self }
     }
 
     /// The state after a rewind: `base` is the state at the place gone back to, `before` the

@@ -47,6 +47,11 @@ const EDITED: &str = "it was changed after the snapshot of the present";
 const MODE_EDITED: &str = "its mode was changed after the snapshot of the present";
 const SPECIAL_BITS: &str = "its set-user-id, set-group-id and sticky bits are left out";
 
+/// Is it a name that a restore gives to a file that is not whole yet?
+pub(crate) fn is_temporary(name: &[u8]) -> bool {
+    Temporary::is(name)
+}
+
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {

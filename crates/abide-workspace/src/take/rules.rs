@@ -98,11 +98,14 @@ impl RuleFile {
     }
 }
 
-/// Names that are never captured, in any case: a store, and what belongs to git.
+/// Names that are never captured, in any case: a store, what belongs to git, and what a restore that
+/// was cut off has left.
 pub(crate) fn is_never_taken(name: &CStr) -> bool {
     let name = name.to_bytes();
     name.first() == Some(&b'.')
-        && (name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b".abide"))
+        && (name.eq_ignore_ascii_case(b".git")
+            || name.eq_ignore_ascii_case(b".abide")
+            || crate::restore::is_temporary(name))
 }
 
 /// The hashes of the rules that a directory brings.

@@ -178,6 +178,7 @@ fn a_cancelled_snapshot_changes_nothing() {
 }
 
 /// A store in which somebody cancels as soon as something is put.
+#[derive(Debug)]
 struct Cancelling {
     objects: MemoryObjects,
     cancel: Arc<AtomicBool>,

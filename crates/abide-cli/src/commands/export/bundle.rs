@@ -4,6 +4,7 @@ use abide::SessionId;
 
 use super::target::Target;
 use crate::error::CommandError;
+use crate::output::status;
 use crate::store::Opened;
 
 /// Writes the bundle of a session.
@@ -15,7 +16,15 @@ pub(super) fn run(opened: &Opened, id: SessionId, mut to: Target) -> Result<(), 
         ));
     }
     match opened.local.export_bundle(id, &mut to) {
-        Ok(_) => to.finish(),
+        Ok(bundle) => {
+            if let Some(parent) = bundle.parent {
+                status(format_args!(
+                    "It goes on from event @{} of session {}, which is not in the bundle: where it is imported, that one must be",
+                    parent.seq, parent.session
+                ));
+            }
+            to.finish()
+        }
         Err(abide::ExportError::Bundle { source: abide::BundleError::Write(error), .. }) => {
             Err(error.into())
         }

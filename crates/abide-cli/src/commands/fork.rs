@@ -1,0 +1,87 @@
+//! `abide fork`: a new session that goes on from a place in another one's past.
+
+use abide::{NewSession, Seq, SessionFields, SessionId, SessionRef};
+use serde::Serialize;
+
+use crate::error::CommandError;
+use crate::output::{Output, status};
+use crate::store::{SessionArg, Surroundings};
+
+/// Start a new session from a place in another one's past
+///
+/// The new session shares the past up to there: nothing is copied, and neither of the two sees
+/// what the other does from then on. Without --at it goes on from the last acknowledged event.
+/// Files in the workspace are left as they are.
+///
+/// WHERE is one of: @41, right behind that event; turn:3, where that turn has ended (of a turn
+/// that has not: its last event); a checkpoint, by its number, its label or its id. What a rewind
+/// took back is found too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide fork                            another way from here
+  abide fork abc123 --at turn:3
+  abide fork --at before-refactor --title \"Without the refactoring\"
+  export ABIDE_SESSION=$(abide fork --at @41)")]
+pub(crate) struct Fork {
+    #[command(flatten)]
+    session: SessionArg,
+    /// Where: @41, turn:3, or a checkpoint [default: the last event]
+    #[arg(long, value_name = "WHERE")]
+    at: Option<String>,
+    /// What people call it [default: the other one's title]
+    #[arg(long)]
+    title: Option<String>,
+    /// Your own key for it: with a key that is known, that session is taken
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
+    /// Print {"session":…,"short":…,"parent":…,"at":…}
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Forked<'a> {
+    session: String,
+    short: &'a str,
+    parent: Option<SessionId>,
+    at: Option<Seq>,
+}
+
+impl Fork {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let parent = self.session.find(&opened, surroundings)?;
+        let view = opened.store.view(&SessionRef::Id(parent))?;
+        let at = self.at.as_deref().map(|place| view.resolve(place)).transpose()?;
+        let fields = SessionFields { title: self.title, key: self.key, ..SessionFields::default() };
+        let at = at.map(|place| place.seq);
+        let id = opened.store.fork(&SessionRef::Id(parent), at, NewSession { fields })?;
+        let sessions = opened.store.sessions()?;
+        let short = sessions
+            .into_iter()
+            .find(|session| session.id == id)
+            .map_or_else(|| id.short(SessionId::SHORT), |session| session.short);
+        let link = opened.store.view(&SessionRef::Id(id))?.state()?.core.fields.parent;
+        let mut out = Output::stdout();
+        if self.json {
+            let forked = Forked {
+                session: id.to_string(),
+                short: &short,
+                parent: link.as_ref().map(|link| link.session),
+                at: link.as_ref().map(|link| link.seq),
+            };
+            out.json(&serde_json::to_string(&forked).unwrap_or_default())?;
+        } else {
+            out.line(&short)?;
+            if let Some(link) = link {
+                status(format_args!(
+                    "Forked from {} at @{}. Go on with `abide record --session {short}`; `abide show {short}` shows it",
+                    link.session.short(SessionId::SHORT),
+                    link.seq
+                ));
+            }
+        }
+        out.flush()
+    }
+}

@@ -1,0 +1,71 @@
+//! The sessions of a store by their directories: whose each is, and where one is to be found.
+
+use std::sync::Arc;
+
+use abide_journal::{Identity, Journal, JournalError, Storage, Watermark};
+use abide_model::SessionId;
+
+use crate::layout::{SessionLayout, StoreLayout, session_name, short_of};
+
+/// The directory of a store's sessions.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory {
+    storage: Arc<dyn Storage>,
+    layout: StoreLayout,
+}
+
+impl Directory {
+    pub(crate) const fn new(storage: Arc<dyn Storage>, layout: StoreLayout) -> Self {
+        Self { storage, layout }
+    }
+
+    /// Whose a session's directory is. Only what is not there counts as never made: whatever else
+    /// keeps it from being read is an error.
+    pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
+        let journal = Journal::new(self.storage.clone(), layout.journal());
+        let mark = Watermark::read(&*self.storage, &layout.watermark())?;
+        if let Some(mark) = mark
+            && let Ok(Some(header)) = journal.header(mark.segment)
+        {
+            return Ok(Identity::Known(header.session));
+        }
+        match journal.identify() {
+            Err(JournalError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Ok(if mark.is_some() { Identity::Unknown } else { Identity::Empty })
+            }
+            // A session that was made and lost all its events is not one that was never made.
+            Ok(Identity::Empty) if mark.is_some() => Ok(Identity::Unknown),
+            identity => identity,
+        }
+    }
+
+    /// The directory of a session; `None` when it is not here.
+    pub(crate) fn find(&self, id: SessionId) -> Result<Option<SessionLayout>, JournalError> {
+        for short in SessionId::SHORT..=12 {
+            let layout = self.layout.session(&session_name(id, short));
+            match self.identify(&layout)? {
+                Identity::Known(other) if other != id => {}
+                // Known, or the name fits and nothing says that it is another's.
+                Identity::Known(_) | Identity::Unknown => return Ok(Some(layout)),
+                Identity::Empty => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every session that tells whose it is.
+    pub(crate) fn all(&self) -> Result<Vec<(SessionId, SessionLayout)>, JournalError> {
+        let dir = self.layout.sessions();
+        let names = self.storage.list(&dir).map_err(JournalError::io("list", &dir))?;
+        let mut all = Vec::new();
+        for name in names.iter().filter(|name| short_of(name).is_some()) {
+            let layout = self.layout.session(name);
+            if let Ok(Identity::Known(id)) = self.identify(&layout) {
+                all.push((id, layout));
+            }
+        }
+        Ok(all)
+    }
+}

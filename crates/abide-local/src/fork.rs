@@ -1,0 +1,97 @@
+//! Forking a session: a new one that goes on from a place in another one's past.
+//!
+//! Nothing of the past is copied. The new journal begins with the number and the sum that follow
+//! from the event it was forked at, so that the chain goes through, and `session.created` names
+//! the parent. Only what is durable can be forked from.
+
+use std::time::Duration;
+
+use abide_model::{NewSession, Parent, ParentReason, Seq, SessionId, StoreError};
+
+use crate::error::store_error;
+use crate::layout::shown;
+use crate::past::{MAX_FORKS, state_to_fork};
+use crate::store::{Beginning, LocalStore};
+
+impl LocalStore {
+    pub(crate) fn fork_now(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Result<SessionId, StoreError> {
+        self.layout_of(parent)?;
+        self.make(session, |_, session| self.begin_fork(parent, at, session))
+    }
+
+    fn begin_fork(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Result<(NewSession, Beginning), StoreError> {
+        let at = self.durable_place(parent, at)?;
+        let reader = self.reader(parent)?;
+        let past = reader.past().map_err(store_error)?;
+        if past.depth() >= MAX_FORKS {
+            return Err(StoreError::Damaged {
+                place: format!("session {parent}"),
+                reason: format!("it is a fork of {MAX_FORKS} forks, and there can be no more"),
+            });
+        }
+        let sum = reader.sum_of(at).map_err(store_error)?.ok_or_else(|| StoreError::Damaged {
+            place: shown(reader.journal().dir()),
+            reason: format!("event @{at} cannot be read"),
+        })?;
+        let state = state_to_fork(&reader, at).map_err(store_error)?;
+        let link = Parent { session: parent, seq: at, reason: ParentReason::Fork };
+        let session = session.forked(link, &state.core.fields);
+        Ok((session, Beginning { last: (at, sum), state }))
+    }
+
+    /// The place to fork at, durable: the last acknowledged event, or one before it.
+    pub(crate) fn durable_place(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+    ) -> Result<Seq, StoreError> {
+        let reader = self.reader(parent)?;
+        let marked = || reader.mark().map(|mark| mark.map(|mark| mark.seq)).map_err(store_error);
+        let mut last = marked()?;
+        if last.is_none_or(|last| at.is_some_and(|at| at > last)) {
+            // What is written and not known to be durable is made so, unless its writer is at it.
+            let layout = self.layout_of(parent)?;
+            if let Ok(lock) = self.lock_session(parent, &layout, Duration::ZERO) {
+                self.settle(parent, &layout, lock)?;
+                last = Some(reader.last().map_err(store_error)?);
+            }
+        }
+        let last = last.unwrap_or(Seq::ZERO);
+        let at = at.unwrap_or(last);
+        if at == Seq::ZERO || at > last {
+            return Err(StoreError::NoEvent { session: parent, seq: at, last });
+        }
+        Ok(at)
+    }
+
+    /// Every fork here, with the session and the event it goes on from. A session must stay while
+    /// one of its forks does. Reads the beginning of each journal.
+    pub fn forks(&self) -> Result<Vec<(SessionId, Parent)>, StoreError> {
+        let mut forks = Vec::new();
+        for (id, layout) in self.directory().all().map_err(store_error)? {
+            let reader = self.reader_at(id, &layout);
+            if reader.journal().origin().map_err(store_error)?.is_fork() {
+                let link = reader.past().map_err(store_error)?.link();
+                forks.extend(link.map(|parent| (id, parent)));
+            }
+        }
+        forks.sort_unstable_by_key(|(id, _)| *id);
+        Ok(forks)
+    }
+
+    /// The forks of a session that are here.
+    pub fn forks_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
+        let forks = self.forks()?.into_iter().filter(|(_, parent)| parent.session == session);
+        Ok(forks.map(|(id, _)| id).collect())
+    }
+}

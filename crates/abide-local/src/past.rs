@@ -1,0 +1,349 @@
+//! The past that a fork shares with the sessions it comes from, by reference: their journals are
+//! read where they are.
+//!
+//! A fork's own events begin behind the one it was forked at; those before it are its parent's,
+//! or lie further back still. Events never change, so that it does not matter what becomes of the
+//! parent meanwhile, as long as it is there.
+
+use std::ops::ControlFlow;
+
+use abide_journal::{Found, JournalError, Origin, Start, Sum};
+use abide_model::{
+    Event, Lineage, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber,
+};
+
+use crate::reader::LocalReader;
+use crate::recovery::{self, rewind_target};
+use crate::snapshot::{Restored, Snapshots};
+
+/// The most sessions that a fork may come from, one after the other.
+pub(crate) const MAX_FORKS: usize = 256;
+
+/// The events of one session that another one shares.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    /// Reads the session, its own events only.
+    pub(crate) reader: LocalReader,
+    /// The first of them.
+    pub(crate) first: Seq,
+    /// The last of them that is shared.
+    pub(crate) last: Seq,
+}
+
+/// A session whose events are shared and that is not in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Missing {
+    /// Which, where that can be read.
+    pub(crate) parent: Option<SessionId>,
+    /// The last event that is missing with it.
+    pub(crate) last: Seq,
+}
+
+/// What to do when a part of the past is not in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It is an error.
+    Refuse,
+    /// What is there is taken.
+    PassOver,
+}
+
+/// Where the events before a session's own are.
+#[derive(Debug)]
+pub(crate) struct Past {
+    session: SessionId,
+    dir: std::path::PathBuf,
+    origin: Origin,
+    /// Oldest first.
+    stretches: Vec<Stretch>,
+    /// How many sessions it comes from, those included whose own events it does not share.
+    depth: usize,
+    missing: Option<Missing>,
+}
+
+impl Past {
+    /// The past of the session that `reader` reads.
+    pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
+        let origin = reader.journal().origin()?;
+        let mut past = Self {
+            session: reader.session(),
+            dir: reader.journal().dir().to_owned(),
+            origin: origin.clone(),
+            stretches: Vec::new(),
+            depth: 0,
+            missing: None,
+        };
+        let mut child = (reader.session(), origin);
+        let mut last = past.last();
+        while child.1.is_fork() {
+            last = last.min(child.1.first.back(1));
+            past.depth += 1;
+            if past.depth > MAX_FORKS {
+                return Err(past.damaged("it is a fork of too many forks"));
+            }
+            let Some((id, holder)) = parent_of(reader, child.0, &child.1)? else {
+                let parent = child.1.parent.map(|parent| parent.session);
+                past.missing = Some(Missing { parent, last });
+                break;
+            };
+            let origin = holder.journal().origin()?;
+            if origin.first <= last {
+                let first = origin.first;
+                past.stretches.push(Stretch { reader: holder, first, last });
+            }
+            child = (id, origin);
+        }
+        past.stretches.reverse();
+        Ok(past)
+    }
+
+    /// The first event of the session's own.
+    pub(crate) const fn own_first(&self) -> Seq {
+        self.origin.first
+    }
+
+    /// The last event that is shared; none for a session that is no fork.
+    pub(crate) const fn last(&self) -> Seq {
+        self.origin.first.back(1)
+    }
+
+    /// The session and the event that a fork goes on from. Where its first event cannot be read,
+    /// the session that holds the event before that.
+    pub(crate) fn link(&self) -> Option<Parent> {
+        self.origin.parent.clone().or_else(|| {
+            let session = self.stretches.last()?.reader.session();
+            Some(Parent { session, seq: self.last(), reason: ParentReason::Fork })
+        })
+    }
+
+    pub(crate) fn is_fork(&self) -> bool {
+        self.origin.is_fork()
+    }
+
+    /// How many sessions it comes from.
+    pub(crate) const fn depth(&self) -> usize {
+        self.depth
+    }
+
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    pub(crate) const fn missing(&self) -> Option<Missing> {
+        self.missing
+    }
+
+    /// What who reads from `first` on is told of what is missing.
+    pub(crate) fn note(&self, first: Seq) -> Option<ReadNote> {
+        let missing = self.missing.filter(|missing| first <= missing.last)?;
+        let of = missing.parent.map_or_else(
+            || "another session, and which one cannot be read".to_owned(),
+            |parent| format!("session {parent}, which is not in this store"),
+        );
+        Some(ReadNote::Damage {
+            place: format!("the past of session {}", self.session),
+            reason: format!("it is that of {of}"),
+            lost: Some((first.max(Seq::FIRST), missing.last)),
+        })
+    }
+
+    fn damaged(&self, reason: &str) -> JournalError {
+        JournalError::Damaged { path: self.dir.clone(), offset: 0, reason: reason.to_owned() }
+    }
+
+    /// Refuses when a part of it is not there.
+    pub(crate) fn check(&self, gone: Gone) -> Result<(), JournalError> {
+        match (gone, self.missing) {
+            (Gone::PassOver, _) | (Gone::Refuse, None) => Ok(()),
+            (Gone::Refuse, Some(Missing { parent: Some(parent), .. })) => {
+                Err(JournalError::NoParent { session: self.session, parent })
+            }
+            (Gone::Refuse, Some(Missing { parent: None, .. })) => {
+                Err(self
+                    .damaged("its past is that of another session, and which one cannot be read"))
+            }
+        }
+    }
+
+    /// The sum of the last event that is shared.
+    pub(crate) fn sum(&self) -> Result<Option<Sum>, JournalError> {
+        match self.origin.prev {
+            Some(prev) => Ok(Some(prev)),
+            None => self.sum_of(self.last()),
+        }
+    }
+
+    /// The sum of a shared event, where it can be read.
+    pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
+        let holds = |stretch: &&Stretch| (stretch.first..=stretch.last).contains(&seq);
+        match self.stretches.iter().find(holds) {
+            Some(stretch) => sum_of(&stretch.reader, seq),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives the shared events up to `to`, oldest first.
+    pub(crate) fn each_event(
+        &self,
+        to: Seq,
+        visit: &mut dyn FnMut(&Event),
+    ) -> Result<(), JournalError> {
+        for stretch in self.stretches.iter().filter(|stretch| stretch.first <= to) {
+            stretch.reader.each_own_event(to.min(stretch.last), stretch.reader.mark()?, visit)?;
+        }
+        Ok(())
+    }
+
+    /// The state at `to`, an event that is shared; of the fork as it would be there, so that it
+    /// can go back to it.
+    pub(crate) fn state_at(&self, to: Seq, gone: Gone) -> Result<SessionState, JournalError> {
+        let mut state = self.fold(to, gone)?;
+        for stretch in self.stretches.iter().filter(|stretch| stretch.first > to) {
+            stretch.reader.each_own_event(stretch.first, None, &mut |event| {
+                state.apply_dead(event);
+            })?;
+        }
+        Ok(state)
+    }
+
+    fn fold(&self, to: Seq, gone: Gone) -> Result<SessionState, JournalError> {
+        let holder = self.stretches.iter().rev().find(|stretch| stretch.first <= to);
+        if let Some(holder) = holder
+            && let Some(state) = near_snapshot(&holder.reader, to)?
+        {
+            return Ok(state);
+        }
+        self.check(gone)?;
+        let mut rewinds = Vec::new();
+        self.each_event(to, &mut |event| {
+            rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
+        })?;
+        let lineage = Lineage::at(to, &rewinds);
+        let mut state = SessionState::default();
+        self.each_event(to, &mut |event| {
+            if lineage.contains(event.seq) {
+                state.apply(event);
+            } else {
+                state.apply_dead(event);
+            }
+        })?;
+        Ok(state)
+    }
+}
+
+/// The state that a fork of a session at `at` begins with.
+pub(crate) fn state_to_fork(reader: &LocalReader, at: Seq) -> Result<SessionState, JournalError> {
+    let past = reader.past()?;
+    if at < past.own_first() {
+        return past.fold(at, Gone::Refuse);
+    }
+    match near_snapshot(reader, at)? {
+        Some(state) => Ok(state),
+        None => recovery::state_at(reader, at, reader.mark()?, Gone::Refuse),
+    }
+}
+
+/// The parent of `child`: the one it names, else the one that has the event it goes on from.
+fn parent_of(
+    reader: &LocalReader,
+    child: SessionId,
+    origin: &Origin,
+) -> Result<Option<(SessionId, LocalReader)>, JournalError> {
+    let directory = reader.directory();
+    if let Some(parent) = &origin.parent {
+        let found = directory.find(parent.session)?;
+        return Ok(found.map(|layout| (parent.session, reader.sibling(parent.session, &layout))));
+    }
+    let Some(prev) = origin.prev else { return Ok(None) };
+    for (id, layout) in directory.all()?.into_iter().filter(|(id, _)| *id != child) {
+        let sibling = reader.sibling(id, &layout);
+        if matches!(sum_of(&sibling, origin.first.back(1)), Ok(Some(sum)) if sum == prev) {
+            return Ok(Some((id, sibling)));
+        }
+    }
+    Ok(None)
+}
+
+/// The sum of an event of a session's own, where it can be read.
+fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
+    let mut sum = None;
+    let start = reader.journal().seek(seq)?;
+    reader.journal().walk(start, reader.mark()?, &mut |found| match found {
+        Found::Event { line, .. } if line.seq >= seq => {
+            sum = (line.seq == seq).then_some(line.sum);
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
+    Ok(sum)
+}
+
+/// The state at `to` from a snapshot of the session not far before it. None where there is none,
+/// or where the session went back in between.
+fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, JournalError> {
+    let mut snapshots = Snapshots::new(reader.storage().clone(), reader.state_dir().to_owned());
+    let Some(restored) = snapshots.restore_before(reader.journal(), to) else { return Ok(None) };
+    let start = restored.start();
+    let Restored { mut state, mut pages, .. } = restored;
+    if !pages.bring_all(&mut state) {
+        return Ok(None);
+    }
+    // Its pages are in the other session's file.
+    state.unsave();
+    if state.core.seq == to {
+        return Ok(Some(state));
+    }
+    let mut rewound = false;
+    reader.walk_to(start, to, reader.mark()?, &mut |event| {
+        rewound |= rewind_target(event).is_some();
+        if !rewound {
+            state.apply(event);
+        }
+    })?;
+    Ok((!rewound).then_some(state))
+}
+
+impl LocalReader {
+    /// The greatest number of a turn before the session's own events.
+    pub(crate) fn turns_before(&self) -> Result<TurnNumber, JournalError> {
+        let past = self.past()?;
+        if !past.is_fork() {
+            return Ok(TurnNumber::default());
+        }
+        Ok(past.state_at(past.last(), Gone::PassOver)?.core.turns.last)
+    }
+
+    /// The sum of an event, shared or of the session's own, where it can be read.
+    pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
+        let past = self.past()?;
+        if seq < past.own_first() { past.sum_of(seq) } else { sum_of(self, seq) }
+    }
+
+    /// Gives the session's own events up to `to`, oldest first.
+    pub(crate) fn each_own_event(
+        &self,
+        to: Seq,
+        mark: Option<abide_journal::Mark>,
+        visit: &mut dyn FnMut(&Event),
+    ) -> Result<(), JournalError> {
+        self.walk_to(Start::beginning(), to, mark, visit)
+    }
+
+    fn walk_to(
+        &self,
+        start: Start,
+        to: Seq,
+        mark: Option<abide_journal::Mark>,
+        visit: &mut dyn FnMut(&Event),
+    ) -> Result<(), JournalError> {
+        self.journal().walk(start, mark, &mut |found| {
+            let Found::Event { line, .. } = found else { return ControlFlow::Continue(()) };
+            if line.seq <= to
+                && let Some(event) = line.event()
+            {
+                visit(&event);
+            }
+            if line.seq >= to { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+    }
+}
