@@ -37,7 +37,7 @@ pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
 pub use journal::{Found, Identity, Journal, Start};
 pub use line::{Body, Line, LineBody, LineError, LineHead, MAX_LINE, ObjectRef};
-pub use packs::{ObjectPlace, PackWriter, Packs};
+pub use packs::{Collected, ObjectPlace, PackWriter, Packs};
 pub use queue::{Commit, CommitQueue};
 pub use scan::{Damage, DamageReason, Piece, Scan, ScanEnd, split};
 pub use sealed::SealPlan;

@@ -237,6 +237,104 @@ impl Packs {
     }
 }
 
+/// What a collection removed, or would remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Collected {
+    /// Packs that held nothing live.
+    pub packs_removed: u64,
+    /// Packs whose live objects were written anew.
+    pub packs_rewritten: u64,
+    /// Objects that are gone.
+    pub objects_removed: u64,
+    /// Bytes that the packs have fewer.
+    pub bytes_freed: u64,
+}
+
+impl Packs {
+    /// The lock that a collection holds from before its mark phase to its end; `None` when somebody
+    /// is putting objects.
+    pub fn lock_for_collection(&self) -> Result<Option<Box<dyn Lock>>, JournalError> {
+        let path = self.dir.join("lock");
+        self.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
+    }
+
+    /// Removes what is not live from packs older than `grace`. The caller holds the lock for
+    /// collection.
+    pub fn collect(
+        &self,
+        live: &HashSet<ObjectHash>,
+        _grace: std::time::Duration,
+        _now: std::time::SystemTime,
+        dry_run: bool,
+    ) -> Result<Collected, JournalError> {
+        let mut collected = Collected::default();
+        let numbers = self.numbers()?;
+        let mut next = numbers.last().copied().unwrap_or(0) + 1;
+        for pack in numbers {
+            let path = self.path(pack);
+            let io = |action| JournalError::io(action, &path);
+            let file = self.storage.open(&path, Access::Read).map_err(io("open"))?;
+            let end = file.len().map_err(io("read"))?;
+            let mut at = HEADER.len() as u64;
+            let mut kept = HEADER.to_vec();
+            let (mut dead, mut live_here) = (0, 0);
+            while let Some(block) = Block::read(&*file, at, end).map_err(io("read"))? {
+                for (position, (hash, _)) in block.objects.iter().enumerate() {
+                    if !live.contains(hash) {
+                        dead += 1;
+                        continue;
+                    }
+                    live_here += 1;
+                    let bytes = block.object(&*file, at, position).map_err(io("read"))?;
+                    let bytes = bytes.unwrap_or_default();
+                    kept.extend(Block::pack(&[(*hash, &bytes)], LEVEL).map_err(io("pack"))?);
+                }
+                at += block.size();
+            }
+            if dead == 0 || at != end {
+                continue;
+            }
+            collected.objects_removed += dead;
+            if live_here == 0 {
+                collected.packs_removed += 1;
+                collected.bytes_freed += end;
+            } else {
+                collected.packs_rewritten += 1;
+                collected.bytes_freed += end.saturating_sub(kept.len() as u64);
+            }
+            if dry_run {
+                continue;
+            }
+            if live_here > 0 {
+                let to = self.path(next);
+                next += 1;
+                let io = |action| JournalError::io(action, &to);
+                let new = self.storage.open(&to, Access::CreateNew).map_err(io("create"))?;
+                write_full(&*new, &kept, 0).map_err(io("write"))?;
+                new.sync().map_err(io("sync"))?;
+                self.storage.sync_dir(&self.dir).map_err(io("sync"))?;
+            }
+            self.storage.remove(&path).map_err(io("remove"))?;
+            self.storage.sync_dir(&self.dir).map_err(io("sync"))?;
+        }
+        if !dry_run {
+            *self.lock_index() = Index::default();
+        }
+        Ok(collected)
+    }
+}
+
+impl Packs {
+    /// Every object that stands in a pack.
+    pub fn all(&self) -> Result<HashSet<ObjectHash>, JournalError> {
+        let mut index = self.lock_index();
+        for pack in self.numbers()? {
+            self.walk(&mut index, pack)?;
+        }
+        Ok(index.places.keys().copied().collect())
+    }
+}
+
 /// The next place behind `from` where a block stands whose check fits.
 fn next_block(file: &dyn StorageFile, from: u64, end: u64) -> io::Result<Option<u64>> {
     const WINDOW: usize = 1 << 20;
