@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use abide_journal::{Access, Storage, read_full, write_full};
-use abide_model::StoreError;
+use abide_model::{Retention, StoreError};
 use serde::Deserialize;
 
 use crate::error::storage_error;
@@ -22,6 +22,8 @@ pub struct Config {
     pub version: u64,
     /// The journal's settings.
     pub journal: JournalConfig,
+    /// What is let go.
+    pub retention: Retention,
 }
 
 /// `[journal]`
@@ -36,7 +38,11 @@ pub struct JournalConfig {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { version: STORE_VERSION, journal: JournalConfig::default() }
+        Self {
+            version: STORE_VERSION,
+            journal: JournalConfig::default(),
+            retention: Retention::default(),
+        }
     }
 }
 
@@ -55,6 +61,15 @@ version = 1
 segment_bytes = 4194304
 # Strings in payloads with more bytes than this are kept as objects.
 object_bytes = 65536
+
+# What is let go; without a limit nothing is.
+# [retention]
+# max_age = \"30d\"
+# max_count = 1000
+# max_size = \"10GB\"
+# keep_failed = true
+# min_keep = 10
+# thin = true
 ";
 
 impl Config {

@@ -45,6 +45,15 @@ impl Keys {
         }
     }
 
+    /// Takes a key's file away.
+    pub(crate) fn remove(&self, key: &str) -> Result<(), StoreError> {
+        let path = self.path(key);
+        match self.storage.remove(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(storage_error("remove", &path)),
+        }
+    }
+
     fn path(&self, key: &str) -> PathBuf {
         path_of(&self.dir, key)
     }

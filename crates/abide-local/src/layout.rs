@@ -24,6 +24,7 @@ impl StoreLayout {
             self.changed(),
             self.changed_taken(),
             self.imports(),
+            self.removed(),
         ];
         match dirs.iter().find(|dir| dir.is_symlink()) {
             Some(dir) => Err(StoreError::Damaged {
@@ -70,6 +71,20 @@ impl StoreLayout {
 
     pub(crate) fn imports(&self) -> PathBuf {
         self.root.join("imports")
+    }
+
+    /// Where a session's directory goes before its files are deleted.
+    pub(crate) fn removed(&self) -> PathBuf {
+        self.root.join("removed")
+    }
+
+    /// When sessions were last cleaned up.
+    pub(crate) fn cleaned(&self) -> PathBuf {
+        self.root.join("cleaned")
+    }
+
+    pub(crate) fn cleanup_lock(&self) -> PathBuf {
+        self.root.join("cleanup.lock")
     }
 
     pub(crate) fn session(&self, name: &str) -> SessionLayout {
