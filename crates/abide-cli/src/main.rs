@@ -5,6 +5,7 @@
 
 mod clock;
 mod commands;
+mod confirm;
 mod error;
 mod event_line;
 mod line_reader;

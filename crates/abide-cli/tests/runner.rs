@@ -11,8 +11,10 @@
 
 mod bad_input;
 mod bundle;
+mod cleanup;
 mod demo;
 mod environment;
+mod erase;
 mod history;
 mod kill;
 mod places;

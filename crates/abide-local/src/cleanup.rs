@@ -114,7 +114,7 @@ impl LocalStore {
     /// Plans a cleanup with these settings. Nothing is changed.
     pub fn plan_cleanup(&self, settings: &Retention) -> Result<CleanupPlan, StoreError> {
         let now = (self.options().env.now)();
-        let mut plan = self.plan_sessions(settings, now)?;
+        let mut plan = self.plan_sessions(settings, now, None)?;
         plan.leftovers = self.leftovers()?.len() as u64;
         let without = Without {
             sessions: plan.sessions.iter().map(|session| session.id).collect(),
@@ -146,8 +146,8 @@ impl LocalStore {
     }
 
     /// The cleanup that commands which write begin with: at most once a day, and only when the
-    /// settings let anything go.
-    pub fn clean_up_daily(&self) -> Result<Daily, StoreError> {
+    /// settings let anything go. The session that the command is `about` stays.
+    pub fn clean_up_daily(&self, about: SessionId) -> Result<Daily, StoreError> {
         let settings = &self.config().retention;
         if !settings.is_set() {
             return Ok(Daily::NotDue);
@@ -170,7 +170,7 @@ impl LocalStore {
             Some(seen) => {
                 CleanupPlan { jumped: Some(ClockJump { seen, now }), ..CleanupPlan::default() }
             }
-            None => self.plan_sessions(settings, now)?,
+            None => self.plan_sessions(settings, now, Some(about))?,
         };
         if let Some(jump) = plan.jumped {
             note.doubted = Some(now);
@@ -191,7 +191,7 @@ impl LocalStore {
         let wanted: HashSet<SessionId> = plan.sessions.iter().map(|session| session.id).collect();
         let count = self.unsorted_names()?.len();
         // What changed since the plan was shown is not taken by surprise.
-        let fresh = self.plan_sessions(settings, now)?;
+        let fresh = self.plan_sessions(settings, now, None)?;
         for session in fresh.sessions.into_iter().filter(|session| wanted.contains(&session.id)) {
             match self.remove_session(session.id) {
                 Ok(()) => cleaned.sessions.push(session),
@@ -226,9 +226,13 @@ impl LocalStore {
         &self,
         settings: &Retention,
         now: Timestamp,
+        about: Option<SessionId>,
     ) -> Result<CleanupPlan, StoreError> {
         let mut plan = CleanupPlan::default();
-        let here = self.sessions_here(&mut plan.notes)?;
+        let mut here = self.sessions_here(&mut plan.notes)?;
+        for here in here.iter_mut().filter(|here| Some(here.facts.id) == about) {
+            here.facts.in_use = true;
+        }
         let newest = here.iter().map(|here| here.facts.last_used).max();
         let seen = self.read_cleaned().at.or(newest);
         plan.jumped = seen

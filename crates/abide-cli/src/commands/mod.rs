@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+mod cleanup;
 mod completions;
 mod demo;
 mod demo_agent;
 mod doctor;
+mod erase;
 mod export;
 mod history;
 mod import;
@@ -11,6 +13,7 @@ mod init;
 mod new;
 mod record;
 mod show;
+mod status;
 mod tail;
 
 use crate::error::CommandError;
@@ -27,7 +30,10 @@ pub(crate) enum Command {
     Tail(tail::Tail),
     Export(export::Export),
     Import(import::Import),
+    Status(status::Status),
     Doctor(doctor::Doctor),
+    Cleanup(cleanup::Cleanup),
+    Erase(erase::Erase),
     Demo(demo::Demo),
     #[command(hide = true)]
     DemoAgent(demo_agent::DemoAgent),
@@ -45,7 +51,10 @@ impl Command {
             Self::Tail(tail) => tail.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
+            Self::Status(status) => status.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
+            Self::Cleanup(cleanup) => cleanup.run(surroundings),
+            Self::Erase(erase) => erase.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),
             Self::Completions(completions) => completions.run(),
