@@ -137,12 +137,19 @@ impl LocalStore {
         plan: &CleanupPlan,
         settings: &Retention,
     ) -> Result<Cleaned, StoreError> {
-        let _lock = self.lock_cleanup()?.ok_or_else(|| StoreError::Storage {
+        let _lock = self.hold_cleanup()?;
+        self.apply(plan, settings)
+    }
+
+    /// The lock over cleanups and erasures; an error when somebody else has it.
+    pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn Lock>, StoreError> {
+        self.lock_cleanup()?.ok_or_else(|| StoreError::Storage {
             action: "lock",
             place: shown(&self.layout().cleanup_lock()),
-            source: std::sync::Arc::new(std::io::Error::other("another cleanup is running")),
-        })?;
-        self.apply(plan, settings)
+            source: std::sync::Arc::new(std::io::Error::other(
+                "a cleanup or an erasure is running",
+            )),
+        })
     }
 
     /// The cleanup that commands which write begin with: at most once a day, and only when the

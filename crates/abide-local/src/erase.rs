@@ -1,9 +1,9 @@
 //! Erasing payloads: a secret leaves the journal, the objects, the index, the state and the
 //! transcript. The chain stays valid: the line keeps its head and its sums.
 //!
-//! Everything derived is dropped first, so that no crash leaves it behind the journal's back. Then
-//! each segment is written anew beside the old one and put in its place. An erasure that was cut
-//! short is done by the same command again.
+//! What is to be erased is written down first (`erasing`), so that an erasure that was cut short is
+//! finished by the next one. Everything derived is dropped before the journal is touched. Then each
+//! segment is written anew beside the old one and put in its place, whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use abide_journal::{
     Access, Body, Found, Journal, Line, Lock, LockMode, Segment, SegmentForm, SegmentName, Start,
-    Storage, write_full,
+    Storage, read_full, write_full,
 };
 use abide_model::{Erasure, Kind, ObjectHash, Seq, SessionId, StoreError, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::collection::{CollectError, Without};
 use crate::error::{storage_error, store_error};
@@ -111,6 +111,15 @@ pub struct Matches {
     pub heads: Vec<Seq>,
 }
 
+/// What is being erased, as it stands in `erasing`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Unfinished {
+    session: SessionId,
+    events: Vec<Seq>,
+    objects: Vec<ObjectHash>,
+    reason: Option<String>,
+}
+
 /// The lines of a segment that are to be erased: where each starts and ends, and what takes its
 /// place.
 type Replacements = BTreeMap<u64, Vec<(u64, u64, Vec<u8>)>>;
@@ -178,15 +187,54 @@ impl LocalStore {
         Ok(ErasePlan { session, lines, forks })
     }
 
-    /// Erases. Waits so long for writers to let go.
+    /// Erases. Waits so long for writers to let go. An erasure that was cut short is finished first.
     pub fn apply_erase(
         &self,
         plan: &ErasePlan,
         reason: Option<&str>,
         wait: Duration,
     ) -> Result<Erased, EraseError> {
-        let objects: HashSet<ObjectHash> =
-            plan.lines.iter().flat_map(|line| line.objects.iter().copied()).collect();
+        let _lock = self.hold_cleanup()?;
+        self.finish(wait)?;
+        let unfinished = Unfinished {
+            session: plan.session,
+            events: plan.lines.iter().map(|line| line.seq).collect(),
+            objects: plan.lines.iter().flat_map(|line| line.objects.iter().copied()).collect(),
+            reason: reason.map(str::to_owned),
+        };
+        self.erase(plan, &unfinished, wait)
+    }
+
+    /// Finishes an erasure that was cut short; none where there is none.
+    pub fn finish_erase(&self, wait: Duration) -> Result<Option<Erased>, EraseError> {
+        if self.read_unfinished()?.is_none() {
+            return Ok(None);
+        }
+        let _lock = self.hold_cleanup()?;
+        self.finish(wait)
+    }
+
+    fn finish(&self, wait: Duration) -> Result<Option<Erased>, EraseError> {
+        let Some(unfinished) = self.read_unfinished()? else { return Ok(None) };
+        let erased = match self.plan_erase(unfinished.session, &unfinished.events) {
+            Ok(plan) => self.erase(&plan, &unfinished, wait)?,
+            // Removed meanwhile, and its objects go with the next collection.
+            Err(EraseError::Store(StoreError::NoSession { .. })) => {
+                self.forget_unfinished()?;
+                Erased::default()
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some(erased))
+    }
+
+    fn erase(
+        &self,
+        plan: &ErasePlan,
+        unfinished: &Unfinished,
+        wait: Duration,
+    ) -> Result<Erased, EraseError> {
+        let objects: HashSet<ObjectHash> = unfinished.objects.iter().copied().collect();
         let collection = (!objects.is_empty())
             .then(|| self.wait_for_objects(wait).map_err(EraseError::NotBegun))
             .transpose()?;
@@ -199,23 +247,59 @@ impl LocalStore {
             locks.push(self.lock_session(*fork, &layout, wait)?);
             derived.push((*fork, layout));
         }
+        self.write_unfinished(unfinished)?;
         let index = self.drop_index()?;
         for (_, layout) in &derived {
             self.drop_derived(layout, wait)?;
         }
         let erased = self.rewrite(plan, &layout)?;
         drop((index, locks));
-        self.note_erased(plan, reason, &layout, lock)?;
+        self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
         let mut done = Erased { payloads: erased, ..Erased::default() };
         if let Some(_lock) = collection {
             self.erase_objects(&objects, &mut done).map_err(EraseError::Objects)?;
         }
+        self.forget_unfinished()?;
         for (session, _) in &derived {
             // Both are a help: whoever needs them makes them.
             let _ = self.update_transcript(*session);
         }
         let _ = self.seal(plan.session, Duration::ZERO);
         Ok(done)
+    }
+
+    fn read_unfinished(&self) -> Result<Option<Unfinished>, StoreError> {
+        let path = self.layout().erasing();
+        let file = match self.storage().open(&path, Access::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(storage_error("open", &path))?,
+        };
+        let len = file.len().map_err(storage_error("read", &path))?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
+        bytes.truncate(read);
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| StoreError::Damaged { place: shown(&path), reason: error.to_string() })
+    }
+
+    fn write_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
+        let storage = &**self.storage();
+        let path = self.layout().erasing();
+        let temporary = path.with_extension("tmp");
+        let file = storage
+            .open(&temporary, Access::Create)
+            .map_err(storage_error("create", &temporary))?;
+        let bytes = serde_json::to_vec(unfinished).unwrap_or_default();
+        let written = file.truncate(0).and_then(|()| write_full(&*file, &bytes, 0));
+        written.and_then(|()| file.sync()).map_err(storage_error("write", &temporary))?;
+        storage.rename(&temporary, &path).map_err(storage_error("write", &path))?;
+        storage.sync_dir(self.root()).map_err(storage_error("sync", self.root()))
+    }
+
+    fn forget_unfinished(&self) -> Result<(), StoreError> {
+        let path = self.layout().erasing();
+        self.storage().remove(&path).map_err(storage_error("remove", &path))
     }
 
     fn wait_for_objects(&self, wait: Duration) -> Result<Box<dyn Lock>, CollectError> {

@@ -83,6 +83,12 @@ impl StoreLayout {
         self.root.join("cleaned")
     }
 
+    /// What is being erased, until all of it is.
+    pub(crate) fn erasing(&self) -> PathBuf {
+        self.root.join("erasing")
+    }
+
+    /// Over cleanups and erasures.
     pub(crate) fn cleanup_lock(&self) -> PathBuf {
         self.root.join("cleanup.lock")
     }

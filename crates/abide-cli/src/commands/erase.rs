@@ -56,6 +56,10 @@ pub(crate) struct Erase {
 impl Erase {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
+        let wait = self.wait.unwrap_or(DEFAULT_WAIT);
+        if !self.dry_run && opened.local.finish_erase(wait).map_err(failed)?.is_some() {
+            status("Finished an erasure that was cut short");
+        }
         let plans = self.plans(&opened, surroundings)?;
         let mut out = Output::stdout();
         if !self.json || self.dry_run {
@@ -76,7 +80,6 @@ impl Erase {
         }
         confirm("Erase these? It cannot be undone.", self.yes)?;
         for plan in &plans {
-            let wait = self.wait.unwrap_or(DEFAULT_WAIT);
             let erased =
                 opened.local.apply_erase(plan, self.reason.as_deref(), wait).map_err(failed)?;
             if self.json {

@@ -14,11 +14,13 @@
 mod bundle;
 mod contract;
 mod damage;
+mod erase;
 mod faults;
 mod fence;
 mod golden;
 mod index;
 mod power;
+mod retention;
 mod review;
 mod run;
 mod size;
