@@ -262,8 +262,11 @@ impl LocalStore {
             }
         }
         let going: HashSet<SessionId> = planned.remove.iter().map(|(id, _)| *id).collect();
-        let staying = here.iter().filter(|here| !going.contains(&here.facts.id));
-        for here in staying.filter(|here| settings.thin && !here.facts.in_use) {
+        let staying = || here.iter().filter(|here| !going.contains(&here.facts.id));
+        // A fork can go back to the checkpoints of the sessions that it comes from.
+        let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
+        let alone = |here: &&Here| !here.facts.in_use && !parents.contains(&here.facts.id);
+        for here in staying().filter(|_| settings.thin).filter(alone) {
             let numbers = plan_thinning(now, &here.checkpoints);
             if !numbers.is_empty() {
                 plan.checkpoints.push((here.facts.id, numbers));

@@ -176,7 +176,7 @@ impl LocalStore {
         if let Some(seq) = wanted.difference(&found).next() {
             return Err(EraseError::NoEvent { session, seq: *seq });
         }
-        let forks = self.forks_of(session)?;
+        let forks = self.heirs_of(session)?;
         for line in &lines {
             let parent = line.kind == Kind::SESSION_CREATED && self.has_parent(session)?;
             if parent || STRUCTURAL.contains(&line.kind) {
@@ -445,7 +445,7 @@ impl LocalStore {
     }
 
     /// The sessions that were forked from this one, and from those.
-    fn forks_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
+    fn heirs_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
         let mut parents = Vec::new();
         for name in self.names()? {
             if let Ok(abide_journal::Identity::Known(id)) =
