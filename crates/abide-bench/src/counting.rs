@@ -58,6 +58,10 @@ impl Storage for CountingDisk {
         self.disk.remove(path)
     }
 
+    fn modified(&self, path: &Path) -> io::Result<std::time::SystemTime> {
+        self.disk.modified(path)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.syncs.add();
         self.disk.sync_dir(dir)

@@ -272,6 +272,9 @@ impl Storage for Hasty {
     fn remove(&self, path: &Path) -> io::Result<()> {
         Disk.remove(path)
     }
+    fn modified(&self, path: &Path) -> io::Result<std::time::SystemTime> {
+        Disk.modified(path)
+    }
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }

@@ -211,7 +211,8 @@ fn hint(error: &abide::Error) -> Option<String> {
         }
         abide::Error::Export(error @ ExportError::Bundle { .. }) => cause_hint(error),
         abide::Error::Import(error) => import_hint(error),
-        abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
+        // It says itself what there is.
+        abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 
@@ -68,6 +69,10 @@ impl Storage for Disk {
         } else {
             fs::remove_file(path)
         }
+    }
+
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        fs::symlink_metadata(path)?.modified()
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

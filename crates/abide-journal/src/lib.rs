@@ -11,12 +11,16 @@
 
 mod appender;
 mod bundle;
+mod collect;
+mod compression;
 mod disk;
 mod error;
 mod header;
 mod journal;
 mod line;
 mod pack;
+mod pack_index;
+mod pack_writer;
 mod packs;
 mod queue;
 mod scan;
@@ -32,12 +36,15 @@ pub use bundle::{
     BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleReader,
     BundleRecord, BundleWriter,
 };
+pub use collect::Collected;
+pub use compression::{Codec, Compression};
 pub use disk::Disk;
 pub use error::JournalError;
 pub use header::{JOURNAL_VERSION, SegmentHeader};
 pub use journal::{Found, Identity, Journal, Start};
 pub use line::{Body, Line, LineBody, LineError, LineHead, MAX_LINE, ObjectRef};
-pub use packs::{Collected, ObjectPlace, PackWriter, Packs};
+pub use pack_writer::PackWriter;
+pub use packs::Packs;
 pub use queue::{Commit, CommitQueue};
 pub use scan::{Damage, DamageReason, Piece, Scan, ScanEnd, split};
 pub use sealed::SealPlan;

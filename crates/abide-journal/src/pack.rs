@@ -1,9 +1,17 @@
-//! The block of a pack: one or more objects, compressed together.
+//! The block of a pack: one or more objects, compressed together, or each as its difference from
+//! another object.
 //!
 //! ```text
 //! magic 4 | codec 1 | 0 3 | count 4 | plain 8 | stored 8 | check 16     the head
 //! (hash 32, length 8) × count                                           the table
 //! stored bytes
+//! ```
+//!
+//! Codec 4 holds differences. Its rows are longer, each object is compressed by itself, and a base
+//! of zeros stands for none:
+//!
+//! ```text
+//! (hash 32, length 8, base 32, depth 4, stored length 4) × count
 //! ```
 //!
 //! The check covers the rest of the head, the table and the stored bytes, so that a torn or
@@ -14,99 +22,165 @@ use std::io;
 
 use abide_model::ObjectHash;
 
+use crate::compression::{self, Codec, Compression};
 use crate::{StorageFile, read_full};
 
 pub(crate) const HEAD: usize = 44;
 const ROW: usize = 40;
+const LIKE_ROW: usize = 80;
 pub(crate) const MAGIC: &[u8; 4] = b"aBLK";
 const CHECK: usize = 16;
+const LIKE: u8 = 4;
 /// The most plain bytes of a block, and the most objects.
 const MAX_PLAIN: u64 = 256 << 20;
 const MAX_COUNT: u32 = 1 << 20;
 
-/// How the bytes of a block are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Codec {
-    Stored = 0,
-    Zstd = 1,
+/// What an object's row says besides its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) hash: ObjectHash,
+    pub(crate) length: u64,
+    /// Where it starts: in the plain bytes, or in the stored ones when it stands by itself.
+    start: u64,
+    like: Option<Like>,
+}
+
+impl Row {
+    /// What it is a difference from.
+    pub(crate) fn base(&self) -> Option<ObjectHash> {
+        self.like.and_then(|like| like.base)
+    }
+
+    /// How many objects must be read before it.
+    pub(crate) fn depth(&self) -> u32 {
+        self.like.map_or(0, |like| like.depth)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Like {
+    base: Option<ObjectHash>,
+    depth: u32,
+    stored: u32,
+}
+
+/// An object that stands by itself in a block.
+#[derive(Debug, Clone)]
+pub(crate) struct LikeObject {
+    pub(crate) hash: ObjectHash,
+    pub(crate) length: u64,
+    pub(crate) base: Option<ObjectHash>,
+    pub(crate) depth: u32,
+    pub(crate) stored: Vec<u8>,
 }
 
 /// Where a block is and what is in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
-    codec: Codec,
+    code: u8,
     plain: u64,
     stored: u64,
     check: [u8; CHECK],
-    /// Hash and length of each object, in order.
-    pub(crate) objects: Vec<(ObjectHash, u64)>,
+    pub(crate) rows: Vec<Row>,
+}
+
+fn codec_of(code: u8) -> Option<Codec> {
+    [Codec::None, Codec::Zstd, Codec::Gzip, Codec::Lz4].get(usize::from(code)).copied()
+}
+
+const fn code_of(codec: Codec) -> u8 {
+    match codec {
+        Codec::None => 0,
+        Codec::Zstd => 1,
+        Codec::Gzip => 2,
+        Codec::Lz4 => 3,
+    }
 }
 
 impl Block {
-    /// How many bytes it takes in the file.
-    pub(crate) fn size(&self) -> u64 {
-        HEAD as u64 + self.objects.len() as u64 * ROW as u64 + self.stored
+    fn row_size(&self) -> usize {
+        if self.code == LIKE { LIKE_ROW } else { ROW }
     }
 
-    /// Writes objects as one block.
-    pub(crate) fn pack(objects: &[(ObjectHash, &[u8])], level: i32) -> io::Result<Vec<u8>> {
-        let plain: Vec<u8> = objects.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
-        let compressed = zstd::bulk::compress(&plain, level)?;
-        let (codec, stored) = if compressed.len() < plain.len() {
-            (Codec::Zstd, compressed)
-        } else {
-            (Codec::Stored, plain.clone())
+    /// How many bytes it takes in the file.
+    pub(crate) fn size(&self) -> u64 {
+        HEAD as u64 + (self.rows.len() * self.row_size()) as u64 + self.stored
+    }
+
+    /// Does each object stand by itself?
+    pub(crate) const fn is_like(&self) -> bool {
+        self.code == LIKE
+    }
+
+    /// The bytes of all its objects.
+    pub(crate) const fn plain(&self) -> u64 {
+        self.plain
+    }
+
+    /// Writes objects as one block: their names and lengths, and their bytes in the same order.
+    pub(crate) fn pack(
+        rows: &[(ObjectHash, u64)],
+        plain: &[u8],
+        compression: Compression,
+    ) -> io::Result<Vec<u8>> {
+        let compressed = compression::compress(plain, compression)?;
+        let (code, stored) = match &compressed {
+            Some((codec, stored)) => (code_of(*codec), stored.as_slice()),
+            None => (code_of(Codec::None), plain),
         };
-        let count =
-            u32::try_from(objects.len()).map_err(|_| io::Error::other("too many objects"))?;
-        let mut out = Vec::with_capacity(HEAD + objects.len() * ROW + stored.len());
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&[codec as u8, 0, 0, 0]);
-        out.extend_from_slice(&count.to_le_bytes());
-        out.extend_from_slice(&(plain.len() as u64).to_le_bytes());
-        out.extend_from_slice(&(stored.len() as u64).to_le_bytes());
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&out);
-        let mut table = Vec::with_capacity(objects.len() * ROW);
-        for (hash, bytes) in objects {
+        let mut table = Vec::with_capacity(rows.len() * ROW);
+        for (hash, length) in rows {
             table.extend_from_slice(&hash.0);
-            table.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            table.extend_from_slice(&length.to_le_bytes());
         }
-        hasher.update(&table);
-        hasher.update(&stored);
-        out.extend_from_slice(hasher.finalize().as_bytes().get(..CHECK).unwrap_or_default());
-        out.extend_from_slice(&table);
-        out.extend_from_slice(&stored);
-        Ok(out)
+        write(code, rows.len(), plain.len() as u64, &table, stored)
+    }
+
+    /// Writes objects that each stand by themselves.
+    pub(crate) fn pack_like(objects: &[LikeObject]) -> io::Result<Vec<u8>> {
+        let mut table = Vec::with_capacity(objects.len() * LIKE_ROW);
+        let mut stored = Vec::new();
+        let mut plain = 0;
+        for object in objects {
+            let length = u32::try_from(object.stored.len()).map_err(io::Error::other)?;
+            table.extend_from_slice(&object.hash.0);
+            table.extend_from_slice(&object.length.to_le_bytes());
+            table.extend_from_slice(&object.base.map_or([0; 32], |base| base.0));
+            table.extend_from_slice(&object.depth.to_le_bytes());
+            table.extend_from_slice(&length.to_le_bytes());
+            stored.extend_from_slice(&object.stored);
+            plain += object.length;
+        }
+        write(LIKE, objects.len(), plain, &table, &stored)
     }
 
     /// Reads the head and the table of the block at `offset`. `None` when there is none.
     pub(crate) fn read(file: &dyn StorageFile, offset: u64, end: u64) -> io::Result<Option<Self>> {
-        let mut head = [0; HEAD];
-        if read_full(file, &mut head, offset)? < HEAD {
-            return Ok(None);
-        }
-        let Some((codec, count, plain, stored, check)) = parse_head(&head) else {
+        // Most tables are short: head and table come in one read.
+        let mut first = [0; HEAD + 16 * LIKE_ROW];
+        let got = read_full(file, &mut first, offset)?;
+        let Some(head) = first.get(..HEAD).filter(|_| got >= HEAD) else { return Ok(None) };
+        let Some((code, count, plain, stored, check)) = parse_head(head) else {
             return Ok(None);
         };
-        let rows = count as usize * ROW;
-        if offset + HEAD as u64 + rows as u64 + stored > end {
+        let size = if code == LIKE { LIKE_ROW } else { ROW };
+        let table = count as usize * size;
+        if offset + HEAD as u64 + table as u64 + stored > end {
             return Ok(None);
         }
-        let mut table = vec![0; rows];
-        if read_full(file, &mut table, offset + HEAD as u64)? < rows {
-            return Ok(None);
-        }
-        let mut objects = Vec::with_capacity(count as usize);
-        for row in table.chunks_exact(ROW) {
-            let (hash, len) = row.split_at(32);
-            let (Ok(hash), Ok(len)) = (hash.try_into(), len.try_into()) else {
-                return Ok(None);
-            };
-            objects.push((ObjectHash(hash), u64::from_le_bytes(len)));
-        }
-        let sum = objects.iter().try_fold(0_u64, |sum, (_, len)| sum.checked_add(*len));
-        Ok((sum == Some(plain)).then_some(Self { codec, plain, stored, check, objects }))
+        let mut long = Vec::new();
+        let bytes = match first.get(HEAD..HEAD + table).filter(|_| got >= HEAD + table) {
+            Some(bytes) => bytes,
+            None => {
+                long.resize(table, 0);
+                if read_full(file, &mut long, offset + HEAD as u64)? < table {
+                    return Ok(None);
+                }
+                &long
+            }
+        };
+        let rows = parse_rows(bytes, code, plain, stored);
+        Ok(rows.map(|rows| Self { code, plain, stored, check, rows }))
     }
 
     /// Are its bytes those that were written?
@@ -122,43 +196,77 @@ impl Block {
         Ok(hasher.finalize().as_bytes().get(..CHECK) == Some(&self.check[..]))
     }
 
-    /// The plain bytes of object `index`; `None` when they are not what its hash says.
-    pub(crate) fn object(
+    /// All its plain bytes, or those of its first objects up to `last`. `None` when they cannot
+    /// be had. Not for one whose objects stand by themselves.
+    pub(crate) fn unpack(
         &self,
         file: &dyn StorageFile,
         offset: u64,
-        index: usize,
+        last: Option<&Row>,
     ) -> io::Result<Option<Vec<u8>>> {
-        let at = offset + HEAD as u64 + self.objects.len() as u64 * ROW as u64;
+        let Some(codec) = codec_of(self.code) else { return Ok(None) };
+        let at = offset + self.size() - self.stored;
         let mut stored = vec![0; usize::try_from(self.stored).unwrap_or(0)];
         let read = read_full(file, &mut stored, at)?;
         stored.truncate(read);
-        let plain = match self.codec {
-            Codec::Stored => stored,
-            Codec::Zstd => {
-                let capacity = usize::try_from(self.plain).unwrap_or(0);
-                match zstd::bulk::decompress(&stored, capacity) {
-                    Ok(plain) => plain,
-                    Err(_) => return Ok(None),
-                }
-            }
-        };
-        let start: u64 = self.objects.iter().take(index).map(|(_, len)| len).sum();
-        let Some((hash, len)) = self.objects.get(index) else {
-            return Ok(None);
-        };
-        let range = usize::try_from(start).unwrap_or(usize::MAX)
-            ..usize::try_from(start + len).unwrap_or(usize::MAX);
-        Ok(plain.get(range).filter(|bytes| ObjectHash::of(bytes) == *hash).map(<[u8]>::to_vec))
+        let whole = usize::try_from(self.plain).unwrap_or(0);
+        let until = last.map_or(whole, |row| usize::try_from(row.start + row.length).unwrap_or(0));
+        Ok(compression::decompress(codec, stored, until, whole))
+    }
+
+    /// The stored bytes of an object that stands by itself.
+    pub(crate) fn stored_of(
+        &self,
+        file: &dyn StorageFile,
+        offset: u64,
+        row: &Row,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let Some(like) = row.like else { return Ok(None) };
+        let at = offset + self.size() - self.stored + row.start;
+        let mut stored = vec![0; like.stored as usize];
+        let read = read_full(file, &mut stored, at)?;
+        Ok((read == stored.len()).then_some(stored))
     }
 }
 
-fn parse_head(head: &[u8; HEAD]) -> Option<(Codec, u32, u64, u64, [u8; CHECK])> {
+/// The bytes of an object within the plain bytes of its block; `None` when they are not what its
+/// hash says.
+pub(crate) fn slice_of<'a>(plain: &'a [u8], row: &Row) -> Option<&'a [u8]> {
+    let start = usize::try_from(row.start).ok()?;
+    let end = usize::try_from(row.start.checked_add(row.length)?).ok()?;
+    plain.get(start..end).filter(|bytes| ObjectHash::of(bytes) == row.hash)
+}
+
+/// An object that stands by itself, from its stored bytes and its base.
+pub(crate) fn unpack_like(stored: &[u8], base: Option<&[u8]>, row: &Row) -> Option<Vec<u8>> {
+    let whole = usize::try_from(row.length).ok()?;
+    let bytes = compression::decompress_like(stored, base.unwrap_or_default(), whole)?;
+    (ObjectHash::of(&bytes) == row.hash).then_some(bytes)
+}
+
+fn write(code: u8, count: usize, plain: u64, table: &[u8], stored: &[u8]) -> io::Result<Vec<u8>> {
+    let count = u32::try_from(count).map_err(|_| io::Error::other("too many objects"))?;
+    let mut out = Vec::with_capacity(HEAD + table.len() + stored.len());
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&[code, 0, 0, 0]);
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&plain.to_le_bytes());
+    out.extend_from_slice(&(stored.len() as u64).to_le_bytes());
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&out);
+    hasher.update(table);
+    hasher.update(stored);
+    out.extend_from_slice(hasher.finalize().as_bytes().get(..CHECK).unwrap_or_default());
+    out.extend_from_slice(table);
+    out.extend_from_slice(stored);
+    Ok(out)
+}
+
+fn parse_head(head: &[u8]) -> Option<(u8, u32, u64, u64, [u8; CHECK])> {
     let rest = head.strip_prefix(MAGIC)?;
     let (codec, rest) = rest.split_at_checked(4)?;
-    let codec = match codec {
-        [0, 0, 0, 0] => Codec::Stored,
-        [1, 0, 0, 0] => Codec::Zstd,
+    let code = match codec {
+        [code, 0, 0, 0] if *code <= LIKE => *code,
         _ => return None,
     };
     let (count, rest) = rest.split_at_checked(4)?;
@@ -168,5 +276,35 @@ fn parse_head(head: &[u8; HEAD]) -> Option<(Codec, u32, u64, u64, [u8; CHECK])> 
     let plain = u64::from_le_bytes(plain.try_into().ok()?);
     let stored = u64::from_le_bytes(stored.try_into().ok()?);
     let sane = count <= MAX_COUNT && plain <= MAX_PLAIN && stored <= MAX_PLAIN;
-    sane.then_some((codec, count, plain, stored, check.try_into().ok()?))
+    sane.then_some((code, count, plain, stored, check.try_into().ok()?))
+}
+
+/// The rows of a table; `None` when their lengths do not add up.
+fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<Row>> {
+    let size = if code == LIKE { LIKE_ROW } else { ROW };
+    let mut rows = Vec::with_capacity(table.len() / size);
+    let (mut lengths, mut stored_lengths) = (0_u64, 0_u64);
+    for row in table.chunks_exact(size) {
+        let (hash, rest) = row.split_at_checked(32)?;
+        let (length, rest) = rest.split_at_checked(8)?;
+        let length = u64::from_le_bytes(length.try_into().ok()?);
+        let like = if code == LIKE { Some(parse_like(rest)?) } else { None };
+        let start = if code == LIKE { stored_lengths } else { lengths };
+        rows.push(Row { hash: ObjectHash(hash.try_into().ok()?), length, start, like });
+        lengths = lengths.checked_add(length)?;
+        stored_lengths += like.map_or(0, |like| u64::from(like.stored));
+    }
+    let fits = lengths == plain && (code != LIKE || stored_lengths == stored);
+    fits.then_some(rows)
+}
+
+fn parse_like(rest: &[u8]) -> Option<Like> {
+    let (base, rest) = rest.split_at_checked(32)?;
+    let (depth, stored) = rest.split_at_checked(4)?;
+    let base: [u8; 32] = base.try_into().ok()?;
+    Some(Like {
+        base: (base != [0; 32]).then_some(ObjectHash(base)),
+        depth: u32::from_le_bytes(depth.try_into().ok()?),
+        stored: u32::from_le_bytes(stored.try_into().ok()?),
+    })
 }

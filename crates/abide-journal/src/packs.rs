@@ -4,73 +4,117 @@
 //! end is not whole is left as it is, and a new one is begun. One process appends to a pack at
 //! a time (a lock on the pack); any number read. An object is durable when its pack was synced,
 //! and whoever names it syncs the pack first, whether it wrote the object or found it there.
+//!
+//! Beside a pack stands its index ([`PackIndex`]), which says where its objects are and how far
+//! the pack is durable. What stands behind that is walked.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use abide_model::ObjectHash;
+use abide_model::{EachObject, ObjectHash};
 
-use crate::pack::Block;
-use crate::{Access, JournalError, Lock, LockMode, Storage, StorageFile, read_full, write_full};
+use crate::compression::Compression;
+use crate::pack::{Block, slice_of, unpack_like};
+use crate::pack_index::{At, PackIndex};
+use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
 /// The first bytes of a pack.
-const HEADER: &[u8; 16] = b"abide pack 1\n\0\0\0";
+pub(crate) const HEADER: &[u8; 16] = b"abide pack 1\n\0\0\0";
 /// A pack that has this many bytes is full.
-const FULL: u64 = 64 << 20;
-const LEVEL: i32 = 3;
+pub(crate) const FULL: u64 = 64 << 20;
 /// The most bytes that are hashed in search of one block.
 const MAX_HASHED: u64 = 1 << 30;
+/// How many differences may stand between an object and one that is stored whole.
+pub(crate) const MAX_DEPTH: u32 = 10;
+/// Unpacked blocks that are kept for the next read, and the largest of them.
+const KEPT_BLOCKS: usize = 16;
+const KEPT_BYTES: usize = 1 << 20;
 
 /// Where an object is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ObjectPlace {
-    /// The number of the pack.
-    pub pack: u64,
-    /// Where its block starts.
-    offset: u64,
-    /// Which object of the block.
-    index: usize,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) pack: u64,
+    pub(crate) offset: u64,
+    pub(crate) index: u32,
+}
+
+/// A pack as far as it was looked at.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) index: Option<PackIndex>,
+    /// What the index does not reach.
+    pub(crate) behind: HashMap<ObjectHash, At>,
+    /// Where the last whole block ends.
+    pub(crate) end: u64,
+    /// Every byte up to there belongs to a whole block.
+    pub(crate) whole: bool,
+}
+
+impl Known {
+    /// Up to here everything is durable.
+    pub(crate) fn reach(&self) -> u64 {
+        self.index.as_ref().map_or(0, |index| index.reach)
+    }
+
+    fn find(&self, hash: &ObjectHash) -> io::Result<Option<At>> {
+        match (self.behind.get(hash), &self.index) {
+            (Some(at), _) => Ok(Some(*at)),
+            (None, Some(index)) => index.find(hash),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
-struct Index {
-    places: HashMap<ObjectHash, ObjectPlace>,
-    /// How far each pack was walked.
-    walked: HashMap<u64, Walked>,
+pub(crate) struct Index {
+    pub(crate) packs: BTreeMap<u64, Known>,
     /// Every pack was walked with its blocks checked.
     thorough: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Walked {
-    /// Where the last whole block ends.
-    end: u64,
-    /// Every byte up to there belongs to a whole block.
-    whole: bool,
-}
+/// A block and its plain bytes, or those of its first objects.
+type Unpacked = Arc<(Block, Vec<u8>)>;
+/// A block and the file it is in.
+pub(crate) type OpenBlock = (Arc<dyn StorageFile>, Block);
+type KeptBlocks = VecDeque<((u64, u64), Unpacked)>;
 
 /// The objects of a store.
 #[derive(Debug)]
 pub struct Packs {
-    storage: Arc<dyn Storage>,
-    dir: PathBuf,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) dir: PathBuf,
+    pub(crate) compression: Compression,
     index: Mutex<Index>,
+    kept: Mutex<KeptBlocks>,
 }
 
 impl Packs {
     /// The packs in this directory.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
-        Self { storage, dir, index: Mutex::default() }
+        let compression = Compression::default();
+        Self { storage, dir, compression, index: Mutex::default(), kept: Mutex::default() }
     }
 
-    fn path(&self, pack: u64) -> PathBuf {
+    /// The same packs, with new objects compressed in this way.
+    #[must_use]
+    pub fn with_compression(self, compression: Compression) -> Self {
+        Self { compression, ..self }
+    }
+
+    pub(crate) fn path(&self, pack: u64) -> PathBuf {
         self.dir.join(format!("{pack:08}.pack"))
     }
 
-    fn lock_index(&self) -> MutexGuard<'_, Index> {
+    pub(crate) fn lock_path(&self, pack: u64) -> PathBuf {
+        self.dir.join(format!("{pack:08}.lock"))
+    }
+
+    pub(crate) fn lock_index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,118 +132,275 @@ impl Packs {
     }
 
     /// Where an object is, if it is there.
-    pub fn find(&self, hash: ObjectHash) -> Result<Option<ObjectPlace>, JournalError> {
+    pub(crate) fn find(&self, hash: ObjectHash) -> Result<Option<Place>, JournalError> {
+        let found = self.find_all(&[hash])?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    /// Where objects are. What is not known is looked for in what others have written since.
+    pub(crate) fn find_all(
+        &self,
+        hashes: &[ObjectHash],
+    ) -> Result<Vec<Option<Place>>, JournalError> {
         let mut index = self.lock_index();
-        if let Some(place) = index.places.get(&hash) {
-            return Ok(Some(*place));
+        let mut places = Vec::with_capacity(hashes.len());
+        for hash in hashes {
+            places.push(self.find_known(&index, hash)?);
         }
-        for pack in self.numbers()? {
-            self.walk(&mut index, pack)?;
+        if places.contains(&None) {
+            self.refresh(&mut index)?;
+            for (place, hash) in places.iter_mut().zip(hashes) {
+                if place.is_none() {
+                    *place = self.find_known(&index, hash)?;
+                }
+            }
         }
-        Ok(index.places.get(&hash).copied())
+        Ok(places)
+    }
+
+    fn find_known(&self, index: &Index, hash: &ObjectHash) -> Result<Option<Place>, JournalError> {
+        for (pack, known) in index.packs.iter().rev() {
+            let found = known.find(hash).map_err(|error| {
+                JournalError::io("read", &self.path(*pack).with_extension("idx"))(error)
+            })?;
+            if let Some(At { offset, index }) = found {
+                return Ok(Some(Place { pack: *pack, offset, index }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks for new packs, and for what was added to those that are known.
+    pub(crate) fn refresh(&self, index: &mut Index) -> Result<(), JournalError> {
+        let numbers = self.numbers()?;
+        index.packs.retain(|pack, _| numbers.binary_search(pack).is_ok());
+        for pack in numbers {
+            match self.walk(index, pack) {
+                // Collected between listing and opening.
+                Err(JournalError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound => {}
+                walked => walked?,
+            }
+        }
+        Ok(())
     }
 
     /// Reads on in a pack from where it was last left. Behind bytes that are no block, it goes on
     /// with the next block whose check fits.
-    fn walk(&self, index: &mut Index, pack: u64) -> Result<Walked, JournalError> {
+    pub(crate) fn walk(&self, index: &mut Index, pack: u64) -> Result<(), JournalError> {
         let path = self.path(pack);
-        let file =
-            self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
         let read = |error| JournalError::io("read", &path)(error);
-        let end = file.len().map_err(read)?;
-        let begin = Walked { end: HEADER.len() as u64, whole: has_header(&*file).map_err(read)? };
-        let mut walked = index.walked.get(&pack).copied().unwrap_or(begin);
+        if let std::collections::btree_map::Entry::Vacant(vacant) = index.packs.entry(pack) {
+            let file =
+                self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
+            let len = file.len().map_err(read)?;
+            let whole = has_header(&*file).map_err(read)?;
+            let found = PackIndex::open(&*self.storage, &path, len);
+            let end = found.as_ref().map_or(HEADER.len() as u64, |index| index.reach);
+            vacant.insert(Known { file, index: found, behind: HashMap::new(), end, whole });
+        }
+        let Some(known) = index.packs.get_mut(&pack) else { return Ok(()) };
+        let len = known.file.len().map_err(read)?;
+        if known.end >= len {
+            return Ok(());
+        }
+        let file = known.file.clone();
         loop {
-            while let Some(block) = Block::read(&*file, walked.end, end).map_err(read)? {
-                for (position, (hash, _)) in block.objects.iter().enumerate() {
-                    let place = ObjectPlace { pack, offset: walked.end, index: position };
-                    index.places.insert(*hash, place);
+            while let Some(block) = Block::read(&*file, known.end, len).map_err(read)? {
+                for (index, row) in (0..).zip(&block.rows) {
+                    known.behind.insert(row.hash, At { offset: known.end, index });
                 }
-                walked.end += block.size();
+                known.end += block.size();
             }
-            match next_block(&*file, walked.end, end).map_err(read)? {
-                Some(next) => walked = Walked { end: next, whole: false },
-                None => break,
+            match next_block(&*file, known.end, len).map_err(read)? {
+                Some(next) => (known.end, known.whole) = (next, false),
+                None => return Ok(()),
             }
         }
-        index.walked.insert(pack, walked);
-        Ok(walked)
     }
 
     /// The bytes of an object, checked against its name. Where it is not found, or not whole, every
     /// pack is walked once more with each block checked: a damaged length may have led past it.
     pub fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, JournalError> {
-        if let Some(bytes) = self.read_found(hash)? {
+        if let Some(bytes) = self.read_found(hash, 0)? {
             return Ok(Some(bytes));
         }
-        let mut index = self.lock_index();
-        if std::mem::replace(&mut index.thorough, true) {
+        if !self.look_closely()? {
             return Ok(None);
         }
-        for pack in self.numbers()? {
-            self.walk_checked(&mut index, pack)?;
-        }
-        drop(index);
-        self.read_found(hash)
+        self.read_found(hash, 0)
     }
 
-    /// Walks a pack from its start, trusting no length that its check does not cover.
-    fn walk_checked(&self, index: &mut Index, pack: u64) -> Result<(), JournalError> {
-        let path = self.path(pack);
-        let file =
-            self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
+    /// Walks every pack with each block checked, once; `false` when that was done before.
+    fn look_closely(&self) -> Result<bool, JournalError> {
+        let mut index = self.lock_index();
+        if std::mem::replace(&mut index.thorough, true) {
+            return Ok(false);
+        }
+        self.refresh(&mut index)?;
+        for (pack, known) in &mut index.packs {
+            let path = self.path(*pack);
+            let read = |error| JournalError::io("read", &path)(error);
+            let file = known.file.clone();
+            each_whole_block(&*file, &mut |offset, block| {
+                for (index, row) in (0..).zip(&block.rows) {
+                    known.behind.insert(row.hash, At { offset, index });
+                }
+            })
+            .map_err(read)?;
+        }
+        Ok(true)
+    }
+
+    fn read_found(&self, hash: ObjectHash, depth: u32) -> Result<Option<Vec<u8>>, JournalError> {
+        match self.find(hash)? {
+            Some(place) => self.read_at(place, hash, depth),
+            None => Ok(None),
+        }
+    }
+
+    fn file(&self, pack: u64) -> Option<Arc<dyn StorageFile>> {
+        self.lock_index().packs.get(&pack).map(|known| known.file.clone())
+    }
+
+    /// Forgets where objects are: packs have gone.
+    pub(crate) fn forget(&self) -> Result<(), JournalError> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut index = self.lock_index();
+        *index = Index::default();
+        self.refresh(&mut index)
+    }
+
+    /// The block at a place.
+    pub(crate) fn block(&self, place: Place) -> Result<Option<OpenBlock>, JournalError> {
+        let Some(file) = self.file(place.pack) else { return Ok(None) };
+        let path = self.path(place.pack);
         let read = |error| JournalError::io("read", &path)(error);
         let end = file.len().map_err(read)?;
-        let mut at = Some(HEADER.len() as u64);
-        while let Some(offset) = at {
-            let block = Block::read(&*file, offset, end).map_err(read)?;
-            let whole = match &block {
-                Some(block) => block.verify(&*file, offset).map_err(read)?,
-                None => false,
+        let block = Block::read(&*file, place.offset, end).map_err(read)?;
+        Ok(block.map(|block| (file, block)))
+    }
+
+    fn read_at(
+        &self,
+        place: Place,
+        hash: ObjectHash,
+        depth: u32,
+    ) -> Result<Option<Vec<u8>>, JournalError> {
+        let key = (place.pack, place.offset);
+        let wanted = |unpacked: &Unpacked| {
+            let row = unpacked.0.rows.get(place.index as usize).filter(|row| row.hash == hash)?;
+            slice_of(&unpacked.1, row).map(<[u8]>::to_vec)
+        };
+        let kept = {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter().find(|(at, _)| *at == key).map(|(_, unpacked)| unpacked.clone())
+        };
+        if let Some(bytes) = kept.as_ref().and_then(wanted) {
+            return Ok(Some(bytes));
+        }
+        let Some((file, block)) = self.block(place)? else { return Ok(None) };
+        let Some(row) = block.rows.get(place.index as usize).filter(|row| row.hash == hash) else {
+            return Ok(None);
+        };
+        let path = self.path(place.pack);
+        let read = |error| JournalError::io("read", &path)(error);
+        if block.is_like() {
+            let Some(stored) = block.stored_of(&*file, place.offset, row).map_err(read)? else {
+                return Ok(None);
             };
-            at = match block.filter(|_| whole) {
-                Some(block) => {
-                    for (position, (hash, _)) in block.objects.iter().enumerate() {
-                        let place = ObjectPlace { pack, offset, index: position };
-                        index.places.insert(*hash, place);
+            let base = match row.base() {
+                // A chain that does not end is damage, or somebody's work.
+                Some(_) if depth > MAX_DEPTH => return Ok(None),
+                Some(base) => match self.read_found(base, depth + 1)? {
+                    Some(base) => Some(base),
+                    None => return Ok(None),
+                },
+                None => None,
+            };
+            return Ok(unpack_like(&stored, base.as_deref(), row));
+        }
+        let small = usize::try_from(block.plain()).is_ok_and(|plain| plain <= KEPT_BYTES);
+        let last = if small { None } else { Some(*row) };
+        let Some(plain) = block.unpack(&*file, place.offset, last.as_ref()).map_err(read)? else {
+            return Ok(None);
+        };
+        let unpacked: Unpacked = Arc::new((block, plain));
+        let bytes = wanted(&unpacked);
+        if small {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.truncate(KEPT_BLOCKS - 1);
+            kept.push_front((key, unpacked));
+        }
+        Ok(bytes)
+    }
+
+    /// Reads many objects, each block once, in the order in which they stand.
+    pub fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), JournalError> {
+        let places = self.find_all(hashes)?;
+        let mut order: Vec<(Option<Place>, usize)> =
+            places.into_iter().zip(0..hashes.len()).collect();
+        order.sort_unstable();
+        let together = |a: &(Option<Place>, usize), b: &(Option<Place>, usize)| {
+            a.0.map(|place| (place.pack, place.offset))
+                == b.0.map(|place| (place.pack, place.offset))
+        };
+        for group in order.chunk_by(together) {
+            let Some(first) = group.first().and_then(|(place, _)| *place) else {
+                for (_, wanted) in group {
+                    if self.give(hashes, *wanted, each)?.is_break() {
+                        return Ok(());
                     }
-                    Some(offset + block.size())
                 }
-                None => next_block(&*file, offset, end).map_err(read)?,
+                continue;
             };
+            let path = self.path(first.pack);
+            let read = |error| JournalError::io("read", &path)(error);
+            let found = self.block(first)?.filter(|(_, block)| !block.is_like());
+            let last = group.last().and_then(|(place, _)| *place);
+            let mut plain = None;
+            if let (Some((file, block)), Some(last)) = (&found, last) {
+                let row = block.rows.get(last.index as usize);
+                plain = block.unpack(&**file, first.offset, row).map_err(read)?;
+            }
+            for (place, wanted) in group {
+                let bytes = found.as_ref().zip(plain.as_ref()).and_then(|((_, block), plain)| {
+                    let row = block.rows.get((*place)?.index as usize)?;
+                    slice_of(plain, row).filter(|_| hashes.get(*wanted) == Some(&row.hash))
+                });
+                let flow = match bytes {
+                    Some(bytes) => each(*wanted, Some(bytes)),
+                    None => self.give(hashes, *wanted, each)?,
+                };
+                if flow.is_break() {
+                    return Ok(());
+                }
+            }
         }
         Ok(())
     }
 
-    fn read_found(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, JournalError> {
-        let Some(place) = self.find(hash)? else {
-            return Ok(None);
+    fn give(
+        &self,
+        hashes: &[ObjectHash],
+        wanted: usize,
+        each: &mut EachObject<'_>,
+    ) -> Result<ControlFlow<()>, JournalError> {
+        let bytes = match hashes.get(wanted) {
+            Some(hash) => self.read(*hash)?,
+            None => None,
         };
-        let path = self.path(place.pack);
-        let file =
-            self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
-        let read = |error| JournalError::io("read", &path)(error);
-        let end = file.len().map_err(read)?;
-        let Some(block) = Block::read(&*file, place.offset, end).map_err(read)? else {
-            return Ok(None);
-        };
-        block.object(&*file, place.offset, place.index).map_err(read)
+        Ok(each(wanted, bytes.as_deref()))
     }
 
-    /// Writes a block once more where it stands. Whoever wrote it may have failed to sync it, and
-    /// the cache then holds bytes that would never reach the disk.
-    fn write_again(&self, place: ObjectPlace) -> Result<(), JournalError> {
-        let path = self.path(place.pack);
-        let file =
-            self.storage.open(&path, Access::Write).map_err(JournalError::io("open", &path))?;
-        let read = |error| JournalError::io("read", &path)(error);
-        let end = file.len().map_err(read)?;
-        let Some(block) = Block::read(&*file, place.offset, end).map_err(read)? else {
-            return Ok(());
-        };
-        let mut bytes = vec![0; usize::try_from(block.size()).unwrap_or(0)];
-        read_full(&*file, &mut bytes, place.offset).map_err(read)?;
-        write_full(&*file, &bytes, place.offset).map_err(JournalError::io("write", &path))
+    /// For each object a number that those in the same block share.
+    pub fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, JournalError> {
+        let places = self.find_all(hashes)?;
+        Ok(places.into_iter().map(|at| at.map(|at| (at.pack << 40) | at.offset)).collect())
     }
 
     /// Looks every block of every pack over; gives what is wrong and where.
@@ -237,108 +438,40 @@ impl Packs {
     }
 }
 
-/// What a collection removed, or would remove.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Collected {
-    /// Packs that held nothing live.
-    pub packs_removed: u64,
-    /// Packs whose live objects were written anew.
-    pub packs_rewritten: u64,
-    /// Objects that are gone.
-    pub objects_removed: u64,
-    /// Bytes that the packs have fewer.
-    pub bytes_freed: u64,
-}
-
-impl Packs {
-    /// The lock that a collection holds from before its mark phase to its end; `None` when somebody
-    /// is putting objects.
-    pub fn lock_for_collection(&self) -> Result<Option<Box<dyn Lock>>, JournalError> {
-        let path = self.dir.join("lock");
-        self.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
-    }
-
-    /// Removes what is not live from packs older than `grace`. The caller holds the lock for
-    /// collection.
-    pub fn collect(
-        &self,
-        live: &HashSet<ObjectHash>,
-        _grace: std::time::Duration,
-        _now: std::time::SystemTime,
-        dry_run: bool,
-    ) -> Result<Collected, JournalError> {
-        let mut collected = Collected::default();
-        let numbers = self.numbers()?;
-        let mut next = numbers.last().copied().unwrap_or(0) + 1;
-        for pack in numbers {
-            let path = self.path(pack);
-            let io = |action| JournalError::io(action, &path);
-            let file = self.storage.open(&path, Access::Read).map_err(io("open"))?;
-            let end = file.len().map_err(io("read"))?;
-            let mut at = HEADER.len() as u64;
-            let mut kept = HEADER.to_vec();
-            let (mut dead, mut live_here) = (0, 0);
-            while let Some(block) = Block::read(&*file, at, end).map_err(io("read"))? {
-                for (position, (hash, _)) in block.objects.iter().enumerate() {
-                    if !live.contains(hash) {
-                        dead += 1;
-                        continue;
-                    }
-                    live_here += 1;
-                    let bytes = block.object(&*file, at, position).map_err(io("read"))?;
-                    let bytes = bytes.unwrap_or_default();
-                    kept.extend(Block::pack(&[(*hash, &bytes)], LEVEL).map_err(io("pack"))?);
-                }
+/// Visits each block whose check fits, trusting no length that its check does not cover. Says
+/// whether everything between was whole.
+pub(crate) fn each_whole_block(
+    file: &dyn StorageFile,
+    visit: &mut dyn FnMut(u64, &Block),
+) -> io::Result<bool> {
+    let end = file.len()?;
+    let mut whole = has_header(file)?;
+    let mut at = HEADER.len() as u64;
+    while at < end {
+        match Block::read(file, at, end)? {
+            Some(block) if block.verify(file, at)? => {
+                visit(at, &block);
                 at += block.size();
             }
-            if dead == 0 || at != end {
-                continue;
+            _ => {
+                whole = false;
+                match next_block(file, at, end)? {
+                    Some(next) => at = next,
+                    None => break,
+                }
             }
-            collected.objects_removed += dead;
-            if live_here == 0 {
-                collected.packs_removed += 1;
-                collected.bytes_freed += end;
-            } else {
-                collected.packs_rewritten += 1;
-                collected.bytes_freed += end.saturating_sub(kept.len() as u64);
-            }
-            if dry_run {
-                continue;
-            }
-            if live_here > 0 {
-                let to = self.path(next);
-                next += 1;
-                let io = |action| JournalError::io(action, &to);
-                let new = self.storage.open(&to, Access::CreateNew).map_err(io("create"))?;
-                write_full(&*new, &kept, 0).map_err(io("write"))?;
-                new.sync().map_err(io("sync"))?;
-                self.storage.sync_dir(&self.dir).map_err(io("sync"))?;
-            }
-            self.storage.remove(&path).map_err(io("remove"))?;
-            self.storage.sync_dir(&self.dir).map_err(io("sync"))?;
         }
-        if !dry_run {
-            *self.lock_index() = Index::default();
-        }
-        Ok(collected)
     }
-}
-
-impl Packs {
-    /// Every object that stands in a pack.
-    pub fn all(&self) -> Result<HashSet<ObjectHash>, JournalError> {
-        let mut index = self.lock_index();
-        for pack in self.numbers()? {
-            self.walk(&mut index, pack)?;
-        }
-        Ok(index.places.keys().copied().collect())
-    }
+    Ok(whole)
 }
 
 /// The next place behind `from` where a block stands whose check fits.
 fn next_block(file: &dyn StorageFile, from: u64, end: u64) -> io::Result<Option<u64>> {
     const WINDOW: usize = 1 << 20;
     let mut base = from + 1;
+    if base + (crate::pack::HEAD as u64) > end {
+        return Ok(None);
+    }
     let mut window = vec![0; WINDOW];
     // What looks like a block is hashed: not without end.
     let mut budget = MAX_HASHED;
@@ -368,232 +501,7 @@ fn has_header(file: &dyn StorageFile) -> io::Result<bool> {
     Ok(read_full(file, &mut header, 0)? == HEADER.len() && header == *HEADER)
 }
 
-/// Appends objects, to a pack of its own while it lasts.
-#[derive(Debug)]
-pub struct PackWriter {
-    packs: Arc<Packs>,
-    /// Keeps collection away while objects are being written and named.
-    _share: Box<dyn Lock>,
-    open: Option<OpenPack>,
-    /// Packs that must be synced before an event that names their objects is written.
-    unsynced: BTreeSet<u64>,
-    /// Objects that this writer has put since its last sync, and those that it has synced.
-    put: Vec<ObjectHash>,
-    durable: HashSet<ObjectHash>,
-    new_names: bool,
-}
-
-#[derive(Debug)]
-struct OpenPack {
-    number: u64,
-    path: PathBuf,
-    file: Arc<dyn StorageFile>,
-    end: u64,
-    _lock: Box<dyn Lock>,
-}
-
-impl PackWriter {
-    /// A writer. Waits for a collection that runs.
-    pub fn open(packs: Arc<Packs>) -> Result<Self, JournalError> {
-        let path = packs.dir.join("lock");
-        loop {
-            let lock = packs
-                .storage
-                .lock(&path, LockMode::Shared)
-                .map_err(JournalError::io("lock", &path))?;
-            if let Some(share) = lock {
-                return Ok(Self {
-                    packs,
-                    _share: share,
-                    open: None,
-                    unsynced: BTreeSet::new(),
-                    put: Vec::new(),
-                    durable: HashSet::new(),
-                    new_names: false,
-                });
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-    }
-
-    /// Puts an object, unless it is there already. It is durable after [`PackWriter::sync`].
-    pub fn put(&mut self, bytes: &[u8]) -> Result<ObjectHash, JournalError> {
-        let hash = ObjectHash::of(bytes);
-        if let Some(place) = self.packs.find(hash)? {
-            // An object found must also be whole: what names it relies on it.
-            if self.packs.read_found(hash)?.is_some() {
-                if !self.durable.contains(&hash) {
-                    self.packs.write_again(place)?;
-                    self.unsynced.insert(place.pack);
-                    self.put.push(hash);
-                }
-                return Ok(hash);
-            }
-        }
-        let dir = self.packs.dir.clone();
-        let block = Block::pack(&[(hash, bytes)], LEVEL)
-            .map_err(JournalError::io("pack an object for", &dir))?;
-        let packs = self.packs.clone();
-        let open = self.pack()?;
-        if let Err(error) = write_full(&*open.file, &block, open.end) {
-            let _ = open.file.truncate(open.end);
-            let failed = JournalError::io("write", &open.path)(error);
-            self.open = None;
-            return Err(failed);
-        }
-        let place = ObjectPlace { pack: open.number, offset: open.end, index: 0 };
-        open.end += block.len() as u64;
-        packs.lock_index().places.insert(hash, place);
-        self.unsynced.insert(place.pack);
-        self.put.push(hash);
-        Ok(hash)
-    }
-
-    /// Makes everything durable that was put or found since the last sync.
-    pub fn sync(&mut self) -> Result<(), JournalError> {
-        for number in std::mem::take(&mut self.unsynced) {
-            let path = self.packs.path(number);
-            let file = match &self.open {
-                Some(open) if open.number == number => open.file.clone(),
-                _ => self
-                    .packs
-                    .storage
-                    .open(&path, Access::Write)
-                    .map_err(JournalError::io("open", &path))?,
-            };
-            file.sync().map_err(JournalError::io("sync", &path))?;
-            self.new_names = true;
-        }
-        if std::mem::take(&mut self.new_names) {
-            let dir = &self.packs.dir;
-            self.packs.storage.sync_dir(dir).map_err(JournalError::io("sync", dir))?;
-        }
-        self.durable.extend(self.put.drain(..));
-        Ok(())
-    }
-
-    /// The pack to append to: the one at hand, another that nobody writes to, or a new one.
-    fn pack(&mut self) -> Result<&mut OpenPack, JournalError> {
-        let usable = self.open.take().filter(|open| open.end < FULL);
-        let open = match usable {
-            Some(open) => open,
-            None => self.take_pack()?,
-        };
-        Ok(self.open.insert(open))
-    }
-
-    fn take_pack(&self) -> Result<OpenPack, JournalError> {
-        let packs = &self.packs;
-        let numbers = packs.numbers()?;
-        let mut next = numbers.last().copied().unwrap_or(0) + 1;
-        // Packs fill up in order, so an unfilled one is among the last.
-        for number in numbers.into_iter().rev().take(8) {
-            let Some(lock) = self.lock_pack(number)? else {
-                continue;
-            };
-            let walked = packs.walk(&mut packs.lock_index(), number)?;
-            let path = packs.path(number);
-            let file = packs
-                .storage
-                .open(&path, Access::Write)
-                .map_err(JournalError::io("open", &path))?;
-            let end = file.len().map_err(JournalError::io("read", &path))?;
-            if walked.whole && walked.end == end && end < FULL {
-                return Ok(OpenPack { number, path, file, end, _lock: lock });
-            }
-        }
-        loop {
-            let path = packs.path(next);
-            let lock = self.lock_pack(next)?;
-            match (lock, packs.storage.open(&path, Access::CreateNew)) {
-                (Some(lock), Ok(file)) => {
-                    write_full(&*file, HEADER, 0).map_err(JournalError::io("write", &path))?;
-                    let walked = Walked { end: HEADER.len() as u64, whole: true };
-                    packs.lock_index().walked.insert(next, walked);
-                    return Ok(OpenPack {
-                        number: next,
-                        path,
-                        file,
-                        end: HEADER.len() as u64,
-                        _lock: lock,
-                    });
-                }
-                (_, Err(error)) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(JournalError::io("create", &path)(error));
-                }
-                _ => next += 1,
-            }
-        }
-    }
-
-    fn lock_pack(&self, number: u64) -> Result<Option<Box<dyn Lock>>, JournalError> {
-        let path = lock_path(&self.packs.dir, number);
-        self.packs.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
-    }
-}
-
-fn lock_path(dir: &Path, number: u64) -> PathBuf {
-    dir.join(format!("{number:08}.lock"))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Disk;
-
-    fn packs(dir: &Path) -> Arc<Packs> {
-        Arc::new(Packs::new(Arc::new(Disk), dir.to_owned()))
-    }
-
-    #[test]
-    fn objects_come_back_are_kept_once_and_are_checked() {
-        let dir = tempfile::tempdir().unwrap();
-        let text = "an object ".repeat(10_000);
-        let mut writer = PackWriter::open(packs(dir.path())).unwrap();
-        let hash = writer.put(text.as_bytes()).unwrap();
-        writer.sync().unwrap();
-        let size = std::fs::metadata(dir.path().join("00000001.pack")).unwrap().len();
-        assert!(size < 1000);
-        drop(writer);
-        // Another process finds it, and does not store it again.
-        let other = packs(dir.path());
-        let mut writer = PackWriter::open(other.clone()).unwrap();
-        assert_eq!(writer.put(text.as_bytes()).unwrap(), hash);
-        writer.put(b"small").unwrap();
-        writer.sync().unwrap();
-        assert_eq!(other.read(hash).unwrap().unwrap(), text.as_bytes());
-        assert_eq!(other.read(ObjectHash::of(b"nothing")).unwrap(), None);
-        assert_eq!(other.verify().unwrap(), []);
-        assert_eq!(other.numbers().unwrap(), [1]);
-
-        let path = dir.path().join("00000001.pack");
-        let mut bytes = std::fs::read(&path).unwrap();
-        let at = bytes.len() - 3;
-        bytes[at] ^= 1;
-        std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(packs(dir.path()).read(ObjectHash::of(b"small")).unwrap(), None);
-        assert_eq!(other.verify().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn two_writers_have_a_pack_each_and_a_torn_pack_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut one = PackWriter::open(packs(dir.path())).unwrap();
-        let mut two = PackWriter::open(packs(dir.path())).unwrap();
-        let first = one.put(b"first").unwrap();
-        let second = two.put(b"second").unwrap();
-        assert_eq!(one.packs.numbers().unwrap(), [1, 2]);
-        drop((one, two));
-        let path = dir.path().join("00000002.pack");
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes.extend_from_slice(b"aBLK half a blo");
-        std::fs::write(&path, &bytes).unwrap();
-        let all = packs(dir.path());
-        let mut writer = PackWriter::open(all.clone()).unwrap();
-        let third = writer.put(b"third").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        for hash in [first, second, third] {
-            assert!(all.read(hash).unwrap().is_some());
-        }
-    }
+pub(crate) fn test_packs(dir: &std::path::Path) -> Arc<Packs> {
+    Arc::new(Packs::new(Arc::new(crate::Disk), dir.to_owned()))
 }

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub trait Storage: Debug + Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file, or a directory that is empty.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// When a file was last written.
+    fn modified(&self, path: &Path) -> io::Result<SystemTime>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes a lock on a file, made where it is missing; `None` when somebody else has it. It is

@@ -187,8 +187,9 @@ impl LocalStore {
             reach.add(&read, *snapshot)?;
         }
         // What another kind of event names may be a snapshot too.
-        let all = self.packs().all().map_err(store_error)?;
-        for hash in marks.named.difference(&marks.payloads).filter(|hash| all.contains(*hash)) {
+        let others: Vec<ObjectHash> = marks.named.difference(&marks.payloads).copied().collect();
+        let places = self.packs().places(&others).map_err(store_error)?;
+        for (hash, _) in others.iter().zip(places).filter(|(_, place)| place.is_some()) {
             let bytes = read(*hash)?.unwrap_or_default();
             if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
                 reach.add(&read, *hash)?;

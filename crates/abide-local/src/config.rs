@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use abide_journal::{Access, Storage, read_full, write_full};
+use abide_journal::{Access, Codec, Compression, Storage, read_full, write_full};
 use abide_model::{Retention, StoreError};
 use serde::Deserialize;
 
@@ -22,8 +22,35 @@ pub struct Config {
     pub version: u64,
     /// The journal's settings.
     pub journal: JournalConfig,
+    /// The objects' settings.
+    pub objects: ObjectsConfig,
     /// What is let go.
     pub retention: Retention,
+}
+
+/// `[objects]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ObjectsConfig {
+    /// How new objects are compressed.
+    pub compression: Codec,
+    /// How hard.
+    pub level: i32,
+    /// Less than this many bytes are stored as they are.
+    pub threshold: u64,
+}
+
+impl Default for ObjectsConfig {
+    fn default() -> Self {
+        let Compression { codec, level, threshold } = Compression::default();
+        Self { compression: codec, level, threshold }
+    }
+}
+
+impl ObjectsConfig {
+    pub(crate) const fn compression(&self) -> Compression {
+        Compression { codec: self.compression, level: self.level, threshold: self.threshold }
+    }
 }
 
 /// `[journal]`
@@ -41,6 +68,7 @@ impl Default for Config {
         Self {
             version: STORE_VERSION,
             journal: JournalConfig::default(),
+            objects: ObjectsConfig::default(),
             retention: Retention::default(),
         }
     }
@@ -61,6 +89,14 @@ version = 1
 segment_bytes = 4194304
 # Strings in payloads with more bytes than this are kept as objects.
 object_bytes = 65536
+
+[objects]
+# How new objects (large payloads, files of the workspace) are compressed: zstd, lz4, gzip, none.
+compression = \"zstd\"
+# How hard: 1 to 19 for zstd, 1 to 9 for gzip.
+level = 1
+# Less than this many bytes are stored as they are.
+threshold = 128
 
 # What is let go; without a limit nothing is.
 # [retention]
@@ -103,6 +139,10 @@ impl Config {
             return Err(damaged(
                 "segment_bytes must be at least 4096, object_bytes 1024".to_owned(),
             ));
+        }
+        let most = if config.objects.compression == Codec::Gzip { 9 } else { 19 };
+        if !(1..=most).contains(&config.objects.level) {
+            return Err(damaged(format!("the level of [objects] must be 1 to {most}")));
         }
         Ok(config)
     }

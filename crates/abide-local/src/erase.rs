@@ -322,17 +322,17 @@ impl LocalStore {
         done: &mut Erased,
     ) -> Result<(), CollectError> {
         let named = self.live_objects(&Without::default())?;
-        let mut live = self.packs().all().map_err(store_error)?;
-        for object in objects {
-            if named.contains(object) {
-                done.shared.push(*object);
-            } else {
-                live.remove(object);
+        let dead: HashSet<ObjectHash> = objects.difference(&named).copied().collect();
+        let packs = self.packs();
+        packs.erase(&dead, self.system_time()).map_err(store_error)?;
+        let all: Vec<ObjectHash> = objects.iter().copied().collect();
+        let places = packs.places(&all).map_err(store_error)?;
+        for (hash, place) in all.iter().zip(places) {
+            match place {
+                None => done.objects += 1,
+                Some(_) => done.shared.push(*hash),
             }
         }
-        let now = self.system_time();
-        let collected = self.packs().collect(&live, Duration::ZERO, now, false);
-        done.objects = collected.map_err(store_error)?.objects_removed;
         done.shared.sort_unstable_by_key(|hash| hash.0);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use abide_journal::{
-    Body, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
+    Access, Body, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
 };
 use abide_model::{
     Direction, Event, EventPage, EventRange, Leaf, Limits, Payload, Pending, ReadNote, Seq,
@@ -63,6 +63,24 @@ impl LocalReader {
 
     pub(crate) fn mark(&self) -> Result<Option<Mark>, JournalError> {
         Watermark::read(&*self.storage, &self.watermark)
+    }
+
+    /// The bytes of the session's files.
+    fn bytes_now(&self) -> Result<u64, JournalError> {
+        let mut sum = 0;
+        for dir in [self.journal.dir(), &self.state_dir] {
+            let names = match self.storage.list(dir) {
+                Ok(names) => names,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(JournalError::io("list", dir)(error)),
+            };
+            for name in names {
+                // A file that was sealed or rotated away meanwhile counts nothing.
+                let file = self.storage.open(&dir.join(name), Access::Read);
+                sum += file.and_then(|file| file.len()).unwrap_or(0);
+            }
+        }
+        Ok(sum)
     }
 
     /// The last event that can be read.
@@ -270,6 +288,10 @@ impl SessionReader for LocalReader {
                 None => self.last().map_err(store_error),
             }
         })
+    }
+
+    fn bytes(&self) -> Pending<'_, u64> {
+        Box::pin(async move { self.bytes_now().map_err(store_error) })
     }
 
     fn state(&self) -> Pending<'_, SessionState> {

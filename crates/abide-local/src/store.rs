@@ -10,8 +10,8 @@ use abide_journal::{
     Storage, Watermark, read_full, write_full,
 };
 use abide_model::{
-    History, HistoryQuery, Kind, NewEvent, NewSession, Payload, Pending, ReadNote, Recovery,
-    SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
+    History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
+    Recovery, SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
     SessionWriter, Store, StoreError, WriterHolder,
 };
 
@@ -86,7 +86,8 @@ impl LocalStore {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
         let config = Config::read(&*options.storage, &layout.config())?;
-        let packs = Arc::new(Packs::new(options.storage.clone(), layout.objects()));
+        let packs = Packs::new(options.storage.clone(), layout.objects());
+        let packs = Arc::new(packs.with_compression(config.objects.compression()));
         Ok(Self { layout, options, config, packs, found: Mutex::default() })
     }
 
@@ -711,5 +712,9 @@ impl Store for LocalStore {
 
     fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
         Box::pin(async move { Ok(Arc::new(self.reader(session)?) as Arc<dyn SessionReader>) })
+    }
+
+    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
+        Box::pin(async move { Ok(Arc::new(LocalStore::objects(self)?) as Arc<dyn Objects>) })
     }
 }

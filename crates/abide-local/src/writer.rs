@@ -10,9 +10,9 @@ use abide_journal::{
     Packs, Position, Salt, Storage, Sum,
 };
 use abide_model::{
-    Acknowledged, Acknowledger, Anomaly, AppendError, Durability, Epoch, Erasure, Event, Fact,
-    InputError, Kind, Limits, NewEvent, OddEvents, Payload, Pending, ReadNote, Recovery, Seq,
-    SessionState, SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
+    Acknowledged, Acknowledger, Anomaly, AppendError, Core, Digest, Durability, Epoch, Erasure,
+    Event, Fact, InputError, Kind, Limits, NewEvent, OddEvents, Payload, Pending, ReadNote,
+    Recovery, Seq, SessionState, SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
 };
 
 use crate::changed::ChangedMark;
@@ -590,6 +590,11 @@ impl SessionWriter for LocalWriter {
                 healed.map_err(store_error)
             }
         }
+    }
+
+    fn core(&self) -> Result<(Core, Digest), StoreError> {
+        let queue = &self.shared.queue;
+        Ok(queue.look(|staging| (staging.state.core.clone(), staging.state.digest())))
     }
 
     fn epoch(&self) -> Epoch {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Epoch, Event, History, HistoryQuery, NewEvent, Seq, SessionFields, SessionId,
-    SessionRef, SessionState, Ticket, Timestamp,
+    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, NewEvent, Objects, Seq,
+    SessionFields, SessionId, SessionRef, SessionState, Ticket, Timestamp,
 };
 
 /// What a store answers, once it has.
@@ -262,6 +262,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>>;
     /// Opens a session for reading.
     fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>>;
+    /// The store's objects, to put and to read. While they are open, none is collected.
+    fn objects(&self) -> Pending<'_, Arc<dyn Objects>>;
 }
 
 /// The one writer of a session. Dropping it lets the session go.
@@ -276,6 +278,9 @@ pub trait SessionWriter: Send + Sync {
     ) -> Result<Ticket, AppendError>;
     /// The state after every event taken in so far.
     fn state(&self) -> Result<SessionState, StoreError>;
+    /// The small part of that state and the digest of all of it: for the same price however long
+    /// the session is.
+    fn core(&self) -> Result<(Core, Digest), StoreError>;
     /// This writer's epoch.
     fn epoch(&self) -> Epoch;
     /// What was found and mended when the session was opened.
@@ -292,4 +297,6 @@ pub trait SessionReader: Send + Sync {
     fn acknowledged(&self) -> Pending<'_, Seq>;
     /// The state as of the last event that can be read.
     fn state(&self) -> Pending<'_, SessionState>;
+    /// The bytes that the session takes in the store, its objects left aside.
+    fn bytes(&self) -> Pending<'_, u64>;
 }

@@ -7,12 +7,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use abide_model::{
-    Acknowledged, Acknowledger, AppendError, Direction, Durability, Epoch, Event, EventPage,
-    EventRange, History, HistoryQuery, InputError, Kind, Limits, Lineage, NewEvent, NewSession,
-    OddEvents, Payload, Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader,
-    SessionRef, SessionState, SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp,
-    WriterHolder, WriterOpened,
+    Acknowledged, Acknowledger, AppendError, Core, Digest, Direction, Durability, Epoch, Event,
+    EventPage, EventRange, History, HistoryQuery, InputError, Kind, Limits, Lineage, NewEvent,
+    NewSession, Objects, OddEvents, Payload, Pending, ReadNote, Seq, SessionCreated, SessionId,
+    SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store, StoreError,
+    Ticket, Timestamp, WriterHolder, WriterOpened,
 };
+
+use abide_workspace::MemoryObjects;
 
 use crate::{Random, plain_history};
 
@@ -33,13 +35,13 @@ struct Inner {
 
 /// A store that forgets everything when it is dropped. Clones are the same store.
 #[derive(Debug, Clone)]
-pub struct MemoryStore(Arc<Mutex<Inner>>);
+pub struct MemoryStore(Arc<Mutex<Inner>>, Arc<MemoryObjects>);
 
 impl Default for MemoryStore {
     fn default() -> Self {
         let inner =
             Inner { sessions: BTreeMap::new(), random: Random::new(7), clock: 1_763_169_600_000 };
-        Self(Arc::new(Mutex::new(inner)))
+        Self(Arc::new(Mutex::new(inner)), Arc::default())
     }
 }
 
@@ -220,6 +222,13 @@ impl Store for MemoryStore {
             Ok(Arc::new(MemoryReader { store: self.clone(), session }) as Arc<dyn SessionReader>)
         })
     }
+
+    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
+        Box::pin(async move {
+            Once(false).await;
+            Ok(self.1.clone() as Arc<dyn Objects>)
+        })
+    }
 }
 
 fn input(source: InputError) -> StoreError {
@@ -311,6 +320,12 @@ impl SessionWriter for MemoryWriter {
         Ok(self.store.lock().kept(self.session)?.state.clone())
     }
 
+    fn core(&self) -> Result<(Core, Digest), StoreError> {
+        let mut inner = self.store.lock();
+        let state = &inner.kept(self.session)?.state;
+        Ok((state.core.clone(), state.digest()))
+    }
+
     fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -360,6 +375,16 @@ impl SessionReader for MemoryReader {
         Box::pin(async move {
             Once(false).await;
             Ok(Seq(self.store.lock().kept(self.session)?.events.len() as u64))
+        })
+    }
+
+    fn bytes(&self) -> Pending<'_, u64> {
+        Box::pin(async move {
+            Once(false).await;
+            let mut inner = self.store.lock();
+            let data =
+                inner.kept(self.session)?.events.iter().filter_map(|event| event.data.as_ref());
+            Ok(data.map(|data| data.as_str().len() as u64).sum())
         })
     }
 

@@ -3,6 +3,8 @@
 use abide_local::{BundleError, ExportError, ImportError};
 use abide_model::{AppendError, InputError, StoreError};
 
+use crate::PositionError;
+
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,6 +23,9 @@ pub enum Error {
     /// An event was not one.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// There is no such place in the session.
+    #[error(transparent)]
+    Position(#[from] PositionError),
     /// A session was not put into a bundle.
     #[error(transparent)]
     Export(#[from] ExportError),

@@ -38,12 +38,14 @@ pub mod aio;
 mod error;
 mod events;
 mod follow;
+mod position;
 mod session;
 mod store;
 
 pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
+pub use position::{PositionError, Resolved};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 

@@ -72,7 +72,7 @@ impl Clocked {
 
     /// Puts a snapshot of one file, and gives the snapshot, its tree and the file.
     fn snapshot(&self, text: &str) -> [ObjectHash; 3] {
-        let mut writer = PackWriter::open(self.packs()).unwrap();
+        let writer = PackWriter::open(self.packs()).unwrap();
         let file = writer.put(text.as_bytes()).unwrap();
         let entry = Entry {
             name: b"file".to_vec(),

@@ -352,15 +352,8 @@ impl SessionState {
         self.core.checkpoints.last = last.max(number);
         self.core.checkpoints.total += 1;
         self.core.checkpoints.newest = Some(number);
-        let state = CheckpointState {
-            seq: event.seq,
-            at: event.at,
-            id: fact.id.map(clip),
-            label: fact.label.map(clip),
-            trigger: clip(fact.trigger),
-            pinned: fact.pinned,
-            snapshot: fact.snapshot,
-        };
+        self.core.checkpoints.snapshot = fact.snapshot.or(self.core.checkpoints.snapshot);
+        let state = CheckpointState::new(event, fact);
         self.checkpoints.set(&number.to_string(), Some(state));
         (number <= last).then_some(Anomaly::DuplicateCheckpoint)
     }
@@ -404,7 +397,7 @@ fn lane(event: &Event) -> &str {
     event.lane.as_ref().map(LaneId::as_str).unwrap_or_default()
 }
 
-fn clip(text: String) -> String {
+pub(super) fn clip(text: String) -> String {
     if text.len() <= CLIP { text } else { text.chars().take(CLIP).collect() }
 }
 

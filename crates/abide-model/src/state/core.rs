@@ -8,7 +8,9 @@ use super::LaneState;
 use crate::fact::{
     GitState, LimitObservation, ResourceSample, SessionFields, SessionStatus, TaskStatus, Usage,
 };
-use crate::{Anomaly, Epoch, FileOp, Lineage, Seq, SessionId, TaskId, Timestamp, TurnNumber};
+use crate::{
+    Anomaly, Epoch, FileOp, Lineage, ObjectHash, Seq, SessionId, TaskId, Timestamp, TurnNumber,
+};
 
 /// How many messages, by role.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -82,6 +84,8 @@ pub struct Checkpoints {
     pub total: u64,
     /// The newest live one.
     pub newest: Option<u64>,
+    /// The newest snapshot of a live one.
+    pub snapshot: Option<ObjectHash>,
     /// Those that retention let go, first and last of each range; never reverts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thinned: Vec<(u64, u64)>,

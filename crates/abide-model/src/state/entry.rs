@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{FileOp, TaskStatus, TurnRole, Usage};
-use crate::{LaneId, ObjectHash, Seq, TaskId, Timestamp, TurnNumber};
+use super::apply::clip;
+use crate::fact::{Checkpoint, FileOp, TaskStatus, TurnRole, Usage};
+use crate::{Event, LaneId, ObjectHash, Seq, TaskId, Timestamp, TurnNumber};
 
 /// A call that has no result yet. After a crash its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +98,22 @@ pub struct CheckpointState {
     /// Its workspace snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<ObjectHash>,
+}
+
+impl CheckpointState {
+    /// The checkpoint that this event recorded.
+    #[must_use]
+    pub fn new(event: &Event, fact: Checkpoint) -> Self {
+        Self {
+            seq: event.seq,
+            at: event.at,
+            id: fact.id.map(clip),
+            label: fact.label.map(clip),
+            trigger: clip(fact.trigger),
+            pinned: fact.pinned,
+            snapshot: fact.snapshot,
+        }
+    }
 }
 
 /// A task. What is derived (children, what it waits for) is kept as tasks change, so that one

@@ -1,0 +1,152 @@
+//! How objects are compressed.
+
+use std::io::{self, Read, Write};
+
+use zstd::zstd_safe;
+
+/// A way to compress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Codec {
+    /// Not at all.
+    None,
+    /// As gzip does.
+    Gzip,
+    /// As zstd does.
+    #[default]
+    Zstd,
+    /// As LZ4 does: the fastest, and the least small.
+    Lz4,
+}
+
+/// A way to compress, how hard, and from which size on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression {
+    /// The way.
+    pub codec: Codec,
+    /// How hard: 1 to 9 for gzip, 1 to 19 for zstd. LZ4 has no levels.
+    pub level: i32,
+    /// Less than this many bytes are stored as they are.
+    pub threshold: u64,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self { codec: Codec::Zstd, level: 1, threshold: 128 }
+    }
+}
+
+/// How far back a difference may reach: both versions fit in.
+const WINDOW_LOG: u32 = 22;
+/// A difference is made of small objects, so that trying harder costs little.
+const LIKE_LEVEL: i32 = 3;
+
+fn failed(code: usize) -> io::Error {
+    io::Error::other(zstd_safe::get_error_name(code))
+}
+
+/// Compresses; `None` where it would not become smaller.
+pub(crate) fn compress(
+    plain: &[u8],
+    compression: Compression,
+) -> io::Result<Option<(Codec, Vec<u8>)>> {
+    if (plain.len() as u64) < compression.threshold {
+        return Ok(None);
+    }
+    let compressed = match compression.codec {
+        Codec::None => return Ok(None),
+        Codec::Zstd => zstd::bulk::compress(plain, compression.level)?,
+        Codec::Gzip => {
+            let level = flate2::Compression::new(u32::try_from(compression.level).unwrap_or(6));
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(plain)?;
+            encoder.finish()?
+        }
+        Codec::Lz4 => lz4_flex::block::compress(plain),
+    };
+    Ok((compressed.len() < plain.len()).then_some((compression.codec, compressed)))
+}
+
+/// Decompresses the first `until` of `whole` bytes; `None` when that is not what is there.
+pub(crate) fn decompress(
+    codec: Codec,
+    stored: Vec<u8>,
+    until: usize,
+    whole: usize,
+) -> Option<Vec<u8>> {
+    let plain = match codec {
+        Codec::None => stored,
+        Codec::Zstd if until >= whole => zstd::bulk::decompress(&stored, whole).ok()?,
+        Codec::Zstd => {
+            let mut plain = Vec::with_capacity(until);
+            let decoder = zstd::stream::read::Decoder::with_buffer(stored.as_slice()).ok()?;
+            decoder.take(until as u64).read_to_end(&mut plain).ok()?;
+            plain
+        }
+        Codec::Gzip => {
+            let mut plain = Vec::with_capacity(until);
+            let decoder = flate2::bufread::GzDecoder::new(stored.as_slice());
+            decoder.take(until as u64).read_to_end(&mut plain).ok()?;
+            plain
+        }
+        Codec::Lz4 => lz4_flex::block::decompress(&stored, whole).ok()?,
+    };
+    (plain.len() >= until).then_some(plain)
+}
+
+/// The difference of some bytes from others that they are like.
+pub(crate) fn compress_like(plain: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
+    let mut context = zstd_safe::CCtx::create();
+    let set = |context: &mut zstd_safe::CCtx<'_>, parameter| {
+        context.set_parameter(parameter).map_err(failed).map(|_| ())
+    };
+    set(&mut context, zstd_safe::CParameter::CompressionLevel(LIKE_LEVEL))?;
+    set(&mut context, zstd_safe::CParameter::WindowLog(WINDOW_LOG))?;
+    context.ref_prefix(base).map_err(failed)?;
+    let mut out = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
+    context.compress2(&mut out, plain).map_err(failed)?;
+    Ok(out)
+}
+
+/// The bytes of a difference; `None` when they are not there.
+pub(crate) fn decompress_like(stored: &[u8], base: &[u8], whole: usize) -> Option<Vec<u8>> {
+    let mut context = zstd_safe::DCtx::create();
+    context.ref_prefix(base).ok()?;
+    let mut out = Vec::with_capacity(whole);
+    context.decompress(&mut out, stored).ok()?;
+    (out.len() == whole).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_codec_gives_back_what_went_in_or_a_part_of_it() {
+        let text = "some text that repeats itself, ".repeat(1000).into_bytes();
+        for codec in [Codec::Gzip, Codec::Zstd, Codec::Lz4] {
+            let compression = Compression { codec, ..Compression::default() };
+            let (codec, stored) = compress(&text, compression).unwrap().unwrap();
+            assert!(stored.len() < text.len() / 10);
+            let whole = decompress(codec, stored.clone(), text.len(), text.len()).unwrap();
+            assert_eq!(whole, text);
+            let part = decompress(codec, stored, 100, text.len()).unwrap();
+            assert_eq!(part[..100], text[..100]);
+        }
+        let none = Compression { codec: Codec::None, ..Compression::default() };
+        assert_eq!(compress(&text, none).unwrap(), None);
+        assert_eq!(compress(b"short", Compression::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_difference_is_small_and_gives_the_bytes_back() {
+        let base: Vec<u8> =
+            (0..200_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let mut new = base.clone();
+        new[400_000] ^= 1;
+        let stored = compress_like(&new, &base).unwrap();
+        assert!(stored.len() < 1000, "{}", stored.len());
+        assert_eq!(decompress_like(&stored, &base, new.len()).unwrap(), new);
+        assert_eq!(decompress_like(&stored, b"another base", new.len()), None);
+    }
+}

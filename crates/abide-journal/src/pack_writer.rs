@@ -1,0 +1,624 @@
+//! Putting objects into packs.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use abide_model::{NewObject, ObjectBatch, ObjectHash};
+
+use crate::compression::{self, Codec};
+use crate::pack::{Block, LikeObject};
+use crate::pack_index::{At, PackIndex};
+use crate::packs::{FULL, HEADER, Known, MAX_DEPTH, Packs, Place};
+use crate::{Access, JournalError, Lock, LockMode, StorageFile, read_full, write_full};
+
+/// An index is written anew when so many bytes or blocks stand behind what it reaches.
+const BEHIND_BYTES: u64 = 256 << 10;
+const BEHIND_BLOCKS: u64 = 512;
+/// A pack with more bytes than this behind its index is left, and a new one begun.
+const MAX_BEHIND: u64 = 8 << 20;
+/// A difference is kept when it is smaller than the object by so much.
+const PAYS: usize = 2;
+/// The most stored bytes of one block of differences.
+const LIKE_BYTES: usize = 4 << 20;
+
+/// The bytes of an object that another is like, and its depth.
+type Base = (Vec<u8>, u32);
+
+/// Appends objects, to a pack of its own while it lasts. Threads share it: they compress side by
+/// side and take turns to write.
+#[derive(Debug)]
+pub struct PackWriter {
+    packs: Arc<Packs>,
+    /// Keeps collection away while objects are being written and named.
+    _share: Option<Box<dyn Lock>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    open: Option<OpenPack>,
+    /// Begins a pack of its own instead of going on with one.
+    fresh: bool,
+    written: u64,
+    /// Packs that must be synced before an event that names their objects is written.
+    unsynced: BTreeSet<u64>,
+    /// Packs whose names may not be durable.
+    unnamed: bool,
+    /// From where on a pack is this writer's to make durable, and from where on it wrote it.
+    mine: HashMap<u64, (u64, u64)>,
+    /// Blocks of others that this writer has looked over, and those that it wrote once more.
+    verified: HashSet<(u64, u64)>,
+    again: HashSet<(u64, u64)>,
+    /// Full packs that are being synced.
+    syncing: Vec<JoinHandle<Result<(), JournalError>>>,
+}
+
+#[derive(Debug)]
+struct OpenPack {
+    number: u64,
+    path: PathBuf,
+    file: Arc<dyn StorageFile>,
+    end: u64,
+    /// Blocks behind the index, about.
+    blocks: u64,
+    _lock: Box<dyn Lock>,
+}
+
+impl PackWriter {
+    /// A writer. Waits for a collection that runs.
+    pub fn open(packs: Arc<Packs>) -> Result<Self, JournalError> {
+        let path = packs.dir.join("lock");
+        loop {
+            let lock = packs
+                .storage
+                .lock(&path, LockMode::Shared)
+                .map_err(JournalError::io("lock", &path))?;
+            if let Some(share) = lock {
+                return Ok(Self { packs, _share: Some(share), inner: Mutex::default() });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// The writer of a collection, which takes no pack that is there.
+    pub(crate) fn beginning_a_pack(packs: Arc<Packs>) -> Self {
+        let inner = Inner { fresh: true, ..Inner::default() };
+        Self { packs, _share: None, inner: Mutex::new(inner) }
+    }
+
+    /// The bytes that it has written.
+    pub(crate) fn written(&self) -> u64 {
+        self.lock().written
+    }
+
+    /// The packs that it writes to.
+    #[must_use]
+    pub const fn packs(&self) -> &Arc<Packs> {
+        &self.packs
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an object, unless it is there already. It is durable after [`PackWriter::sync`].
+    pub fn put(&self, bytes: &[u8]) -> Result<ObjectHash, JournalError> {
+        let hash = ObjectHash::of(bytes);
+        if self.has(&[hash])? != [true] {
+            self.append(&[(hash, bytes.len() as u64)], bytes)?;
+        }
+        Ok(hash)
+    }
+
+    /// Which of these are there, whole, and durable after the next [`PackWriter::sync`]?
+    pub fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, JournalError> {
+        let places = self.packs.find_all(hashes)?;
+        let mut has = Vec::with_capacity(hashes.len());
+        for place in places {
+            has.push(match place {
+                Some(place) => self.rely_on(place)?,
+                None => false,
+            });
+        }
+        Ok(has)
+    }
+
+    /// Sees to it that a block that others wrote is whole and will be durable: what names its
+    /// objects relies on it. `false` when it is not whole.
+    fn rely_on(&self, place: Place) -> Result<bool, JournalError> {
+        let key = (place.pack, place.offset);
+        let mut inner = self.lock();
+        let (from, own) = inner.mine.get(&place.pack).copied().unwrap_or((u64::MAX, u64::MAX));
+        if !inner.verified.contains(&key) && place.offset < own {
+            let path = self.packs.path(place.pack);
+            let Some((file, block)) = self.packs.block(place)? else { return Ok(false) };
+            if !block.verify(&*file, place.offset).map_err(JournalError::io("read", &path))? {
+                return Ok(false);
+            }
+            inner.verified.insert(key);
+            if let Some(base) =
+                block.rows.get(place.index as usize).and_then(crate::pack::Row::base)
+            {
+                drop(inner);
+                if self.has(&[base])? != [true] {
+                    return Ok(false);
+                }
+                inner = self.lock();
+            }
+        }
+        let reach = self.packs.lock_index().packs.get(&place.pack).map_or(0, Known::reach);
+        if place.offset >= reach && place.offset < from && !inner.again.contains(&key) {
+            self.write_again(place)?;
+            inner.again.insert(key);
+            inner.unsynced.insert(place.pack);
+            inner.unnamed = true;
+        }
+        Ok(true)
+    }
+
+    /// Writes a block once more where it stands. Whoever wrote it may have failed to sync it, and
+    /// the cache then holds bytes that would never reach the disk.
+    fn write_again(&self, place: Place) -> Result<(), JournalError> {
+        let Some((_, block)) = self.packs.block(place)? else { return Ok(()) };
+        let path = self.packs.path(place.pack);
+        let file = self
+            .packs
+            .storage
+            .open(&path, Access::Write)
+            .map_err(JournalError::io("open", &path))?;
+        rewrite(&*file, place.offset, place.offset + block.size())
+            .map_err(JournalError::io("write", &path))
+    }
+
+    /// Stores objects together, without looking whether they are there. Gives the bytes it took.
+    pub fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, JournalError> {
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        self.append(batch.rows(), batch.plain())
+    }
+
+    fn append(&self, rows: &[(ObjectHash, u64)], plain: &[u8]) -> Result<u64, JournalError> {
+        let dir = &self.packs.dir;
+        let block = Block::pack(rows, plain, self.packs.compression)
+            .map_err(JournalError::io("pack objects for", dir))?;
+        self.write(&block, &mut rows.iter().map(|(hash, _)| *hash))
+    }
+
+    /// Stores objects as their difference from others, where that pays. Gives the bytes it took.
+    pub fn put_like(&self, objects: &[NewObject]) -> Result<u64, JournalError> {
+        let bases = self.bases(objects)?;
+        let mut plain = ObjectBatch::default();
+        let mut like: Vec<LikeObject> = Vec::new();
+        let (mut bytes, mut taken) = (0, 0);
+        for (object, base) in objects.iter().zip(bases) {
+            let stored = match &base {
+                Some((bytes, _)) => Some(
+                    compression::compress_like(&object.bytes, bytes)
+                        .map_err(JournalError::io("pack objects for", &self.packs.dir))?,
+                ),
+                None => None,
+            };
+            let stored = stored.filter(|stored| stored.len() < object.bytes.len() / PAYS);
+            match (stored, base) {
+                (Some(stored), Some((_, depth))) => {
+                    bytes += stored.len();
+                    like.push(LikeObject {
+                        hash: object.hash,
+                        length: object.bytes.len() as u64,
+                        base: object.base,
+                        depth: depth + 1,
+                        stored,
+                    });
+                }
+                _ => plain.push(object.hash, &object.bytes),
+            }
+            if bytes > LIKE_BYTES {
+                taken += self.write_like(&like)?;
+                like.clear();
+                bytes = 0;
+            }
+            if plain.plain().len() > LIKE_BYTES {
+                taken += self.put_batch(&plain)?;
+                plain.clear();
+            }
+        }
+        Ok(taken + self.write_like(&like)? + self.put_batch(&plain)?)
+    }
+
+    pub(crate) fn write_like(&self, objects: &[LikeObject]) -> Result<u64, JournalError> {
+        if objects.is_empty() {
+            return Ok(0);
+        }
+        let block = Block::pack_like(objects)
+            .map_err(JournalError::io("pack objects for", &self.packs.dir))?;
+        self.write(&block, &mut objects.iter().map(|object| object.hash))
+    }
+
+    /// The bytes of each object's base and its depth, where it can serve as one.
+    fn bases(&self, objects: &[NewObject]) -> Result<Vec<Option<Base>>, JournalError> {
+        let mut bases: Vec<Option<Base>> = objects.iter().map(|_| None).collect();
+        if self.packs.compression.codec != Codec::Zstd {
+            return Ok(bases);
+        }
+        let mut wanted = Vec::new();
+        for (at, object) in objects.iter().enumerate() {
+            let Some(base) = object.base.filter(|base| *base != object.hash) else { continue };
+            let Some(place) = self.packs.find(base)? else { continue };
+            let Some((_, block)) = self.packs.block(place)? else { continue };
+            let depth = block.rows.get(place.index as usize).map_or(0, crate::pack::Row::depth);
+            if depth < MAX_DEPTH && self.rely_on(place)? {
+                wanted.push((at, base, depth));
+            }
+        }
+        let hashes: Vec<_> = wanted.iter().map(|(_, base, _)| *base).collect();
+        self.packs.read_many(&hashes, &mut |index, bytes| {
+            if let (Some((at, _, depth)), Some(bytes)) = (wanted.get(index), bytes)
+                && let Some(base) = bases.get_mut(*at)
+            {
+                *base = Some((bytes.to_vec(), *depth));
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok(bases)
+    }
+
+    /// Appends a block.
+    pub(crate) fn write(
+        &self,
+        block: &[u8],
+        hashes: &mut dyn Iterator<Item = ObjectHash>,
+    ) -> Result<u64, JournalError> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let open = self.pack(inner)?;
+        if let Err(error) = write_full(&*open.file, block, open.end) {
+            let _ = open.file.truncate(open.end);
+            let failed = JournalError::io("write", &open.path)(error);
+            inner.open = None;
+            return Err(failed);
+        }
+        let (number, offset) = (open.number, open.end);
+        open.end += block.len() as u64;
+        open.blocks += 1;
+        let end = open.end;
+        inner.written += block.len() as u64;
+        inner.unsynced.insert(number);
+        if let Some(known) = self.packs.lock_index().packs.get_mut(&number) {
+            known
+                .behind
+                .extend((0..).zip(hashes).map(|(index, hash)| (hash, At { offset, index })));
+            known.end = end;
+        }
+        Ok(block.len() as u64)
+    }
+
+    /// Makes everything durable that was put or found since the last sync.
+    pub fn sync(&self) -> Result<(), JournalError> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let mut failed = None;
+        for handle in std::mem::take(&mut inner.syncing) {
+            let done = handle.join().unwrap_or_else(|_| {
+                Err(JournalError::io("sync", &self.packs.dir)(io::Error::other("a thread died")))
+            });
+            failed = failed.or(done.err());
+        }
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        for number in std::mem::take(&mut inner.unsynced) {
+            let path = self.packs.path(number);
+            let file = match &inner.open {
+                Some(open) if open.number == number => open.file.clone(),
+                _ => self
+                    .packs
+                    .storage
+                    .open(&path, Access::Write)
+                    .map_err(JournalError::io("open", &path))?,
+            };
+            file.sync().map_err(JournalError::io("sync", &path))?;
+        }
+        if std::mem::take(&mut inner.unnamed) {
+            let dir = &self.packs.dir;
+            self.packs.storage.sync_dir(dir).map_err(JournalError::io("sync", dir))?;
+        }
+        let due: Vec<u64> = inner.mine.keys().copied().collect();
+        for number in due {
+            let open = inner.open.as_mut().filter(|open| open.number == number);
+            match open {
+                Some(open) if open.blocks < BEHIND_BLOCKS && !self.is_behind(number) => {}
+                Some(open) => {
+                    self.write_index(number);
+                    open.blocks = 0;
+                }
+                // A pack that was left: it will not change again.
+                None => {
+                    self.write_index(number);
+                    inner.mine.remove(&number);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_behind(&self, number: u64) -> bool {
+        let index = self.packs.lock_index();
+        index.packs.get(&number).is_some_and(|known| known.end - known.reach() >= BEHIND_BYTES)
+    }
+
+    /// Writes the index of a pack that is synced. A help, nothing more: without it the pack is
+    /// walked.
+    fn write_index(&self, number: u64) {
+        let path = self.packs.path(number);
+        let mut index = self.packs.lock_index();
+        let Some(known) = index.packs.get_mut(&number).filter(|known| known.whole) else { return };
+        let old = known.index.as_ref().map(PackIndex::rows).transpose();
+        let Ok(old) = old else { return };
+        let mut rows = old.unwrap_or_default();
+        rows.extend(known.behind.iter().map(|(hash, at)| (*hash, *at)));
+        if PackIndex::write(&*self.packs.storage, &path, known.end, rows).is_ok()
+            && let Some(new) = PackIndex::open(&*self.packs.storage, &path, known.end)
+        {
+            known.index = Some(new);
+            known.behind.clear();
+        }
+    }
+
+    /// The pack to append to: the one at hand, another that nobody writes to, or a new one.
+    fn pack<'a>(&self, inner: &'a mut Inner) -> Result<&'a mut OpenPack, JournalError> {
+        if let Some(full) = inner.open.take_if(|open| open.end >= FULL) {
+            // Synced beside the work that goes on.
+            inner.syncing.push(std::thread::spawn(move || {
+                full.file.sync().map_err(JournalError::io("sync", &full.path))
+            }));
+            inner.unsynced.remove(&full.number);
+        }
+        let open = match inner.open.take() {
+            Some(open) => open,
+            None => {
+                let (open, from) = self.take_pack(inner.fresh)?;
+                inner.mine.insert(open.number, (from, open.end));
+                inner.unsynced.insert(open.number);
+                inner.unnamed |= from <= HEADER.len() as u64;
+                open
+            }
+        };
+        Ok(inner.open.insert(open))
+    }
+
+    /// A pack, and from where on it is this writer's to make durable.
+    fn take_pack(&self, fresh: bool) -> Result<(OpenPack, u64), JournalError> {
+        let packs = &self.packs;
+        let numbers = packs.numbers()?;
+        let mut next = numbers.last().copied().unwrap_or(0) + 1;
+        // Packs fill up in order, so an unfilled one is among the last.
+        for number in numbers.into_iter().rev().take(if fresh { 0 } else { 8 }) {
+            let Some(lock) = self.lock_pack(number)? else {
+                continue;
+            };
+            if let Some(taken) = self.take_over(number, lock)? {
+                return Ok(taken);
+            }
+        }
+        loop {
+            let path = packs.path(next);
+            let lock = self.lock_pack(next)?;
+            match (lock, packs.storage.open(&path, Access::CreateNew)) {
+                (Some(lock), Ok(file)) => {
+                    // Of a pack that had this number and is gone.
+                    PackIndex::remove(&*packs.storage, &path)
+                        .map_err(JournalError::io("remove the index of", &path))?;
+                    write_full(&*file, HEADER, 0).map_err(JournalError::io("write", &path))?;
+                    packs.walk(&mut packs.lock_index(), next)?;
+                    let end = HEADER.len() as u64;
+                    let open = OpenPack { number: next, path, file, end, blocks: 0, _lock: lock };
+                    return Ok((open, end));
+                }
+                (_, Err(error)) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(JournalError::io("create", &path)(error));
+                }
+                _ => next += 1,
+            }
+        }
+    }
+
+    /// Goes on with a pack, where it is whole and not full. What stands behind its index is written
+    /// once more, so that the next sync makes all of it durable for certain.
+    fn take_over(
+        &self,
+        number: u64,
+        lock: Box<dyn Lock>,
+    ) -> Result<Option<(OpenPack, u64)>, JournalError> {
+        let packs = &self.packs;
+        let (whole, walked, reach, blocks) = {
+            let mut index = packs.lock_index();
+            packs.walk(&mut index, number)?;
+            let Some(known) = index.packs.get(&number) else { return Ok(None) };
+            (known.whole, known.end, known.reach(), known.behind.len() as u64)
+        };
+        let path = packs.path(number);
+        let file =
+            packs.storage.open(&path, Access::Write).map_err(JournalError::io("open", &path))?;
+        let end = file.len().map_err(JournalError::io("read", &path))?;
+        if !whole || walked != end || end >= FULL || end - reach > MAX_BEHIND {
+            return Ok(None);
+        }
+        rewrite(&*file, reach, end).map_err(JournalError::io("write", &path))?;
+        let from = reach.max(HEADER.len() as u64);
+        Ok(Some((OpenPack { number, path, file, end, blocks, _lock: lock }, from)))
+    }
+
+    fn lock_pack(&self, number: u64) -> Result<Option<Box<dyn Lock>>, JournalError> {
+        let path = self.packs.lock_path(number);
+        self.packs.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
+    }
+}
+
+/// Writes the bytes of a range once more where they stand.
+fn rewrite(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
+    let mut at = from;
+    while at < to {
+        let left = usize::try_from(to - at).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; left.min(1 << 20)];
+        let read = read_full(file, &mut bytes, at)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes.truncate(read);
+        write_full(file, &bytes, at)?;
+        at += read as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::packs::test_packs as packs;
+
+    #[test]
+    fn objects_come_back_are_kept_once_and_are_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "an object ".repeat(10_000);
+        let writer = PackWriter::open(packs(dir.path())).unwrap();
+        let hash = writer.put(text.as_bytes()).unwrap();
+        writer.sync().unwrap();
+        let size = std::fs::metadata(dir.path().join("00000001.pack")).unwrap().len();
+        assert!(size < 1000);
+        drop(writer);
+        // Another process finds it, and does not store it again.
+        let other = packs(dir.path());
+        let writer = PackWriter::open(other.clone()).unwrap();
+        assert_eq!(writer.put(text.as_bytes()).unwrap(), hash);
+        writer.put(b"small").unwrap();
+        writer.sync().unwrap();
+        assert_eq!(other.read(hash).unwrap().unwrap(), text.as_bytes());
+        assert_eq!(other.read(ObjectHash::of(b"nothing")).unwrap(), None);
+        assert_eq!(other.verify().unwrap(), []);
+        assert_eq!(other.numbers().unwrap(), [1]);
+
+        let path = dir.path().join("00000001.pack");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.len() - 3;
+        bytes[at] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(packs(dir.path()).read(ObjectHash::of(b"small")).unwrap(), None);
+        assert_eq!(other.verify().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn two_writers_have_a_pack_each_and_a_torn_pack_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = PackWriter::open(packs(dir.path())).unwrap();
+        let two = PackWriter::open(packs(dir.path())).unwrap();
+        let first = one.put(b"first").unwrap();
+        let second = two.put(b"second").unwrap();
+        assert_eq!(one.packs.numbers().unwrap(), [1, 2]);
+        drop((one, two));
+        let path = dir.path().join("00000002.pack");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.extend_from_slice(b"aBLK half a blo");
+        std::fs::write(&path, &bytes).unwrap();
+        let all = packs(dir.path());
+        let writer = PackWriter::open(all.clone()).unwrap();
+        let third = writer.put(b"third").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        for hash in [first, second, third] {
+            assert!(all.read(hash).unwrap().is_some());
+        }
+    }
+
+    fn version(n: u32) -> Vec<u8> {
+        let lines = (0..4000_u32).map(|line| {
+            let edit = if line == n { "edited" } else { "plain" };
+            format!("{edit} line {line} {}\n", blake3::hash(&line.to_le_bytes()))
+        });
+        lines.collect::<String>().into_bytes()
+    }
+
+    fn size_of(dir: &Path) -> u64 {
+        let packs = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        packs
+            .filter(|path| path.extension().is_some_and(|e| e == "pack"))
+            .map(|path| std::fs::metadata(path).unwrap().len())
+            .sum()
+    }
+
+    #[test]
+    fn many_versions_of_a_file_take_the_room_of_their_differences() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = packs(dir.path());
+        let writer = PackWriter::open(all.clone()).unwrap();
+        let mut last = writer.put(&version(0)).unwrap();
+        let first_size = size_of(dir.path());
+        let mut hashes = vec![last];
+        for n in 1..40 {
+            let bytes = version(n);
+            let hash = ObjectHash::of(&bytes);
+            writer.put_like(&[NewObject { hash, bytes, base: Some(last) }]).unwrap();
+            writer.sync().unwrap();
+            last = hash;
+            hashes.push(hash);
+        }
+        // Each chain ends after MAX_DEPTH, and a whole one is stored.
+        assert!(size_of(dir.path()) < first_size * 5);
+        let fresh = packs(dir.path());
+        for (n, hash) in (0..).zip(&hashes) {
+            assert_eq!(fresh.read(*hash).unwrap().unwrap(), version(n), "{n}");
+        }
+        let mut seen = 0;
+        fresh
+            .read_many(&hashes, &mut |n, bytes| {
+                seen += 1;
+                assert_eq!(bytes.unwrap(), version(u32::try_from(n).unwrap()));
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(seen, hashes.len());
+        // An object whose base is damaged is not there.
+        let path = dir.path().join("00000001.pack");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[200] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(packs(dir.path()).read(hashes[1]).unwrap(), None);
+        let writer = PackWriter::open(packs(dir.path())).unwrap();
+        assert_eq!(writer.has(&[hashes[0], hashes[1], hashes[39]]).unwrap()[..2], [false, false]);
+    }
+
+    #[test]
+    fn batches_are_found_through_the_index_and_without_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = packs(dir.path());
+        let writer = PackWriter::open(all).unwrap();
+        let object = |n: u32| {
+            let mut bytes = vec![0; 640];
+            blake3::Hasher::new().update(&n.to_le_bytes()).finalize_xof().fill(&mut bytes);
+            bytes
+        };
+        let objects: Vec<Vec<u8>> = (0..3000).map(object).collect();
+        for part in objects.chunks(100) {
+            let mut batch = ObjectBatch::default();
+            part.iter().for_each(|bytes| batch.push(ObjectHash::of(bytes), bytes));
+            writer.put_batch(&batch).unwrap();
+        }
+        writer.sync().unwrap();
+        drop(writer);
+        let hashes: Vec<_> = objects.iter().map(|bytes| ObjectHash::of(bytes)).collect();
+        let index = dir.path().join("00000001.idx");
+        for with_index in [true, false] {
+            assert_eq!(index.exists(), with_index);
+            let fresh = packs(dir.path());
+            assert_eq!(fresh.read(hashes[777]).unwrap().unwrap(), objects[777]);
+            let writer = PackWriter::open(fresh).unwrap();
+            assert!(writer.has(&hashes).unwrap().iter().all(|has| *has));
+            drop(writer);
+            let _ = std::fs::remove_file(&index);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What decides about a whole workspace before any of its own files does: the policy, git's global
+//! excludes, and the ignore files between the root of the repository and a workspace inside it.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::WorkspaceError;
+use crate::policy::Policy;
+use crate::rules::{Chain, Rules, Texts, Within, decide, plain_braces};
+
+/// The patterns of a policy.
+#[derive(Debug)]
+pub(crate) struct Patterns {
+    include: Gitignore,
+    exclude: Gitignore,
+    /// The components of each `include`, without those that can match at any depth.
+    reach: Vec<Vec<String>>,
+    /// Can something at any depth be included?
+    anywhere: bool,
+}
+
+impl Patterns {
+    pub(crate) fn new(policy: &Policy) -> Result<Self, WorkspaceError> {
+        let mut reach = Vec::new();
+        let mut anywhere = false;
+        for pattern in &policy.include {
+            let inner = pattern.trim_end_matches('/');
+            if pattern.starts_with(['!', '#']) {
+                continue;
+            }
+            if inner.contains('/') {
+                let inner = inner.trim_start_matches('/');
+                reach.push(inner.split('/').map(str::to_owned).collect());
+            } else {
+                anywhere = true;
+            }
+        }
+        let include = list("include", &policy.include)?;
+        let exclude = list("exclude", &policy.exclude)?;
+        Ok(Self { include, exclude, reach, anywhere })
+    }
+
+    /// Could something below this directory be included?
+    fn reaches(&self, directory: &[u8]) -> bool {
+        self.anywhere || self.reach.iter().any(|pattern| reaches(pattern, directory))
+    }
+}
+
+fn reaches(pattern: &[String], directory: &[u8]) -> bool {
+    let mut pattern = pattern.iter();
+    for name in directory.split(|byte| *byte == b'/') {
+        match pattern.next().map(String::as_str) {
+            None => return false,
+            Some("**") => return true,
+            Some(part) if part.contains(['*', '?', '[', '\\']) => {}
+            Some(part) if part.as_bytes() == name => {}
+            Some(_) => return false,
+        }
+    }
+    pattern.next().is_some()
+}
+
+fn list(list: &'static str, patterns: &[String]) -> Result<Gitignore, WorkspaceError> {
+    let mut builder = GitignoreBuilder::new("");
+    let refused = |pattern: &str, error: ignore::Error| WorkspaceError::Pattern {
+        list,
+        pattern: pattern.to_owned(),
+        reason: error.to_string(),
+    };
+    for pattern in patterns {
+        let added = builder.add_line(None, &plain_braces(pattern));
+        added.map_err(|error| refused(pattern, error))?;
+    }
+    builder.build().map_err(|error| refused("", error))
+}
+
+/// What is to be done with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is taken. What is in it is judged so.
+    Taken(Within),
+    Ignored,
+}
+
+/// What decides about all.
+#[derive(Debug)]
+pub(crate) struct Base<'a> {
+    patterns: &'a Patterns,
+    global: Option<Vec<u8>>,
+    /// For each directory above, from the repository's root on: the path of the workspace from
+    /// it, and its rules.
+    above: Vec<(Vec<u8>, Texts)>,
+    pub(crate) chain: Chain,
+    rules: OnceLock<Arc<Rules>>,
+}
+
+impl<'a> Base<'a> {
+    pub(crate) fn read(
+        root: &Path,
+        policy: &Policy,
+        patterns: &'a Patterns,
+        global: Option<&Path>,
+    ) -> Self {
+        let global = global.and_then(|path| fs::read(path).ok());
+        let above = above(root);
+        let limits = [policy.max_file_bytes, policy.max_files, policy.max_bytes];
+        let limits: Vec<[u8; 8]> = limits.into_iter().map(u64::to_le_bytes).collect();
+        let marks = |list: &'static [u8]| std::iter::once(list);
+        let mut chain = Chain::of(
+            limits
+                .iter()
+                .map(|limit| &limit[..])
+                .chain(marks(b"include"))
+                .chain(policy.include.iter().map(String::as_bytes))
+                .chain(marks(b"exclude"))
+                .chain(policy.exclude.iter().map(String::as_bytes))
+                .chain(marks(b"global"))
+                .chain(global.as_deref()),
+        );
+        for (path, texts) in &above {
+            chain = texts.sums().chain(Chain::of([&chain.0[..], path]));
+        }
+        Self { patterns, global, above, chain, rules: OnceLock::new() }
+    }
+
+    /// The rules from outside the workspace.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        let rules = self.rules.get_or_init(|| {
+            let global = Arc::new(Rules::global(self.global.as_deref()));
+            self.above.iter().fold(global, |rules, (path, texts)| rules.above(path.clone(), texts))
+        });
+        Arc::clone(rules)
+    }
+
+    /// What is to be done with this path, whose directory was judged as `within`.
+    pub(crate) fn verdict(
+        &self,
+        within: Within,
+        path: &[u8],
+        is_directory: bool,
+        rules: impl FnOnce() -> Arc<Rules>,
+    ) -> Verdict {
+        if decide(&self.patterns.exclude, path, is_directory) == Some(true) {
+            return Verdict::Ignored;
+        }
+        if within == Within::Included {
+            return Verdict::Taken(Within::Included);
+        }
+        if decide(&self.patterns.include, path, is_directory) == Some(true) {
+            return Verdict::Taken(Within::Included);
+        }
+        if within == Within::Plain && !rules().ignores(path, is_directory) {
+            return Verdict::Taken(Within::Plain);
+        }
+        if is_directory && self.patterns.reaches(path) {
+            return Verdict::Taken(Within::Ignored);
+        }
+        Verdict::Ignored
+    }
+}
+
+/// The rules of the directories above the root that belong to the same repository; none when the
+/// root is a repository's own, or in none.
+fn above(root: &Path) -> Vec<(Vec<u8>, Texts)> {
+    let has_git = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
+    if has_git(root) {
+        return Vec::new();
+    }
+    let Some(top) = root.ancestors().find(|directory| has_git(directory)) else {
+        return Vec::new();
+    };
+    let between = root.ancestors().skip(1).take_while(|directory| directory.starts_with(top));
+    let mut found: Vec<_> = between.filter_map(|directory| outer(root, directory)).collect();
+    found.reverse();
+    found
+}
+
+fn outer(root: &Path, directory: &Path) -> Option<(Vec<u8>, Texts)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty()).ok()?;
+    let path = root.strip_prefix(directory).ok()?.as_os_str().as_bytes().to_vec();
+    Some((path, Texts::read(opened.as_fd())))
+}

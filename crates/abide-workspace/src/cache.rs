@@ -1,0 +1,214 @@
+//! The stat cache: what the last snapshot knew of each directory. It is derived: lost or damaged,
+//! the next snapshot reads everything again.
+//!
+//! ```text
+//! magic 8 | sum 4 | length of head 4 | device 8 | snapshot's hash 32 | directories 4
+//! | length of snapshot 4 | snapshot | offset 8 for each directory, 0 where there is none
+//! then the records
+//! ```
+//!
+//! The sum covers the head; each record has one of its own, checked by who uses it. The root is
+//! directory 0, and a directory keeps its number from one snapshot to the next, so that records
+//! of unchanged ones are copied as they are.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use abide_model::ObjectHash;
+
+use crate::record::{Body, Fields, Kind, Record, Rows};
+use crate::snapshot::Snapshot;
+
+const MAGIC: &[u8; 8] = b"aSTAT\0\0\x01";
+const FIXED: usize = 64;
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    bytes: Vec<u8>,
+    /// The offset of each record.
+    table: Vec<u64>,
+    pub(crate) hash: ObjectHash,
+    pub(crate) snapshot: Snapshot,
+}
+
+impl Cache {
+    /// Reads the cache of a root on this device. `None` when there is none that can be used.
+    pub(crate) fn read(path: &Path, dev: u64) -> Option<Self> {
+        let bytes = fs::read(path).ok()?;
+        let mut fields = Fields(&bytes);
+        if fields.take::<8>()? != MAGIC {
+            return None;
+        }
+        let sum = fields.number::<4>()?;
+        let length = usize::try_from(fields.number::<4>()?).ok()?;
+        let covered = bytes.get(12..length)?;
+        if u64::from(crc32fast::hash(covered)) != sum || fields.number::<8>()? != dev {
+            return None;
+        }
+        let hash = ObjectHash(*fields.take()?);
+        let count = usize::try_from(fields.number::<4>()?).ok()?;
+        let snapshot = usize::try_from(fields.number::<4>()?).ok()?;
+        let (snapshot, rest) = fields.0.split_at_checked(snapshot)?;
+        let snapshot = Snapshot::read(snapshot).ok()?;
+        let (offsets, _) = rest.as_chunks::<8>();
+        let table = offsets.get(..count)?.iter().map(|at| u64::from_le_bytes(*at)).collect();
+        Some(Self { table, hash, snapshot, bytes })
+    }
+
+    /// How many numbers are in use.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.table.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What is remembered of a directory, if it is whole.
+    pub(crate) fn record(&self, number: u32) -> Option<Record<'_>> {
+        let at = *self.table.get(number as usize)?;
+        if at == 0 {
+            return None;
+        }
+        Record::read(self.bytes.get(usize::try_from(at).ok()?..)?)
+    }
+}
+
+/// A record of the next cache.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) number: u32,
+    /// Its bytes when it is new, else it stays as it is.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+/// What the next cache says of the whole.
+pub(crate) struct Whole<'a> {
+    pub(crate) dev: u64,
+    pub(crate) hash: ObjectHash,
+    pub(crate) snapshot: &'a Snapshot,
+}
+
+/// Writes the next cache in place of the old one. A crash leaves either, or one that its sums
+/// refuse.
+pub(crate) fn write(
+    path: &Path,
+    old: Option<&Cache>,
+    whole: &Whole<'_>,
+    written: Vec<Written>,
+) -> io::Result<()> {
+    let bytes = compose(old, whole, renumbered(old.map_or(0, Cache::count), written));
+    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    let result = fs::File::create(&temporary)
+        .and_then(|mut file| file.write_all(&bytes))
+        .and_then(|()| fs::rename(&temporary, path));
+    if result.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    result
+}
+
+/// New directories move to numbers that have become free, and their parents follow.
+fn renumbered(old: u32, mut written: Vec<Written>) -> Vec<Option<Written>> {
+    written.sort_unstable_by_key(|record| record.number);
+    let first_new = written.partition_point(|record| record.number < old);
+    let fresh = written.len() - first_new;
+    let mut table: Vec<Option<Written>> = Vec::new();
+    table.resize_with(old as usize, || None);
+    let mut moved: Vec<(u32, u32)> = Vec::with_capacity(fresh);
+    let newcomers = written.split_off(first_new);
+    for record in written {
+        let number = record.number as usize;
+        if let Some(place) = table.get_mut(number) {
+            *place = Some(record);
+        }
+    }
+    let mut free = 0;
+    for record in newcomers {
+        while table.get(free).is_some_and(Option::is_some) {
+            free += 1;
+        }
+        moved.push((record.number, free as u32));
+        match table.get_mut(free) {
+            Some(place) => *place = Some(record),
+            None => table.push(Some(record)),
+        }
+    }
+    if !moved.is_empty() {
+        let records = table.iter_mut().flatten();
+        for bytes in records.filter_map(|record| record.bytes.as_mut()) {
+            follow(bytes, old, &moved);
+        }
+    }
+    while table.last().is_some_and(Option::is_none) {
+        table.pop();
+    }
+    table
+}
+
+/// Puts the new numbers of directories into a record.
+fn follow(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
+    let Some(record) = Record::read(bytes) else { return };
+    let newcomer = |row: &crate::record::Row<'_>| row.kind == Kind::Directory && row.number >= old;
+    if !record.rows().any(|row| newcomer(&row)) {
+        return;
+    }
+    let mut body = Body::default();
+    for row in Rows::new(record.body) {
+        let number = if newcomer(&row) {
+            let at = moved.binary_search_by_key(&row.number, |(number, _)| *number);
+            at.ok().and_then(|at| moved.get(at)).map_or(row.number, |(_, number)| *number)
+        } else {
+            row.number
+        };
+        body.row(&row, number);
+    }
+    *bytes = record.head.write(&body.bytes);
+}
+
+fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) -> Vec<u8> {
+    let snapshot = whole.snapshot.write();
+    let head = FIXED + snapshot.len() + table.len() * 8;
+    let room = old.map_or(0, |old| old.bytes.len());
+    let fresh: usize =
+        table.iter().flatten().filter_map(|record| record.bytes.as_ref()).map(Vec::len).sum();
+    let mut out = Vec::with_capacity(head + room + fresh);
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&u32::try_from(head).unwrap_or(0).to_le_bytes());
+    out.extend_from_slice(&whole.dev.to_le_bytes());
+    out.extend_from_slice(&whole.hash.0);
+    out.extend_from_slice(&(table.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(snapshot.len() as u32).to_le_bytes());
+    out.extend_from_slice(&snapshot);
+    let offsets = out.len();
+    out.resize(head, 0);
+    let mut places = Vec::with_capacity(table.len());
+    for (number, record) in table.into_iter().enumerate() {
+        let kept = || old.and_then(|old| old.record(number as u32));
+        let at = out.len() as u64;
+        match record {
+            Some(Written { bytes: Some(bytes), .. }) => out.extend_from_slice(&bytes),
+            Some(Written { bytes: None, .. }) => match kept() {
+                Some(record) => out.extend_from_slice(record.whole),
+                None => {
+                    places.push(0);
+                    continue;
+                }
+            },
+            None => {
+                places.push(0);
+                continue;
+            }
+        }
+        places.push(at);
+    }
+    if let Some(table) = out.get_mut(offsets..head) {
+        for (place, at) in table.as_chunks_mut::<8>().0.iter_mut().zip(places) {
+            *place = at.to_le_bytes();
+        }
+    }
+    let sum = out.get(12..head).map_or(0, crc32fast::hash);
+    if let Some(place) = out.get_mut(8..12) {
+        place.copy_from_slice(&sum.to_le_bytes());
+    }
+    out
+}

@@ -1,0 +1,194 @@
+//! What differs between two snapshots.
+
+use abide_model::{ObjectHash, Objects};
+
+use crate::content::ContentError;
+use crate::rename::find_renames;
+use crate::walk::{Pair, Within, walk};
+use crate::{Entry, EntryKind, Tree};
+
+/// In what way a path differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It is only in the new one.
+    Created,
+    /// It is only in the old one.
+    Deleted,
+    /// Its content is another, and perhaps its mode.
+    Modified,
+    /// Only its mode is another.
+    ModeChanged,
+    /// It is a file in one, and a link or a directory in the other.
+    KindChanged,
+    /// It was at another path, with this content or much of it.
+    Renamed {
+        /// Where it was.
+        from: Vec<u8>,
+    },
+}
+
+/// A path that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Its bytes from the root, with slashes.
+    pub path: Vec<u8>,
+    /// In what way.
+    pub change: Change,
+    /// What it was.
+    pub old: Option<Entry>,
+    /// What it is.
+    pub new: Option<Entry>,
+}
+
+/// What differs between two trees, by path. With no old tree, all of the new one is created.
+///
+/// Directories are named where their mode changed, where they became something else, and where
+/// they are empty; otherwise what is in them tells.
+pub fn diff(
+    objects: &dyn Objects,
+    old: Option<ObjectHash>,
+    new: ObjectHash,
+    renames: bool,
+) -> Result<Vec<Changed>, ContentError> {
+    let mut changes = Vec::new();
+    walk(objects, old, Some(new), &mut |pair| {
+        changes.extend(changed(&pair));
+        Within::Enter
+    })?;
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    if renames {
+        find_renames(objects, &mut changes)?;
+    }
+    Ok(changes)
+}
+
+fn changed(pair: &Pair<'_>) -> Option<Changed> {
+    let change = match (pair.old, pair.new) {
+        (None, Some(new)) => is_told(new).then_some(Change::Created)?,
+        (Some(old), None) => is_told(old).then_some(Change::Deleted)?,
+        (Some(old), Some(new)) if !same_kind(old.kind, new.kind) => Change::KindChanged,
+        (Some(old), Some(new)) if old.kind == EntryKind::Directory => {
+            (old.mode != new.mode).then_some(Change::ModeChanged)?
+        }
+        (Some(old), Some(new)) if same_content(old, new) => Change::ModeChanged,
+        (Some(_), Some(_)) => Change::Modified,
+        (None, None) => return None,
+    };
+    let path = pair.path.to_vec();
+    Some(Changed { path, change, old: pair.old.cloned(), new: pair.new.cloned() })
+}
+
+fn is_told(entry: &Entry) -> bool {
+    entry.kind != EntryKind::Directory || entry.hash == ObjectHash::of(&Tree::default().write())
+}
+
+/// A large file is a file.
+pub(crate) fn same_kind(a: EntryKind, b: EntryKind) -> bool {
+    let plain = |kind| matches!(kind, EntryKind::File | EntryKind::Large);
+    a == b || plain(a) && plain(b)
+}
+
+pub(crate) fn same_content(a: &Entry, b: &Entry) -> bool {
+    a.kind == b.kind && a.hash == b.hash && a.size == b.size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Heap, Node, directory, file, link};
+
+    fn told(old: &Node, new: &Node) -> Vec<(String, Change)> {
+        let heap = Heap::default();
+        let changes = diff(&heap, Some(old.store(&heap)), new.store(&heap), true).unwrap();
+        let name = |path: Vec<u8>| String::from_utf8(path).unwrap();
+        changes.into_iter().map(|changed| (name(changed.path), changed.change)).collect()
+    }
+
+    fn renamed(from: &str) -> Change {
+        Change::Renamed { from: from.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn every_change_is_told_by_path() {
+        let old = directory([
+            ("a", directory([("b", file("b")), ("gone", file("gone"))])),
+            ("a.txt", file("same")),
+            ("dir", directory([("x", file("x"))])),
+            ("edited", file("one")),
+            ("empty", directory([])),
+            ("kind", file("k")),
+            ("link", link("a")),
+            ("mode", file("m")),
+            ("modes", directory([("x", file("x"))])),
+        ]);
+        let new = directory([
+            ("a", directory([("b", file("bb"))])),
+            ("a.txt", file("same")),
+            ("dir", file("")),
+            ("edited", file("two").with_mode(0o755)),
+            ("empty2", directory([])),
+            ("kind", link("k")),
+            ("link", link("b")),
+            ("mode", file("m").with_mode(0o755)),
+            ("modes", directory([("x", file("x"))]).with_mode(0o700)),
+            ("new", directory([("f", file("f"))])),
+        ]);
+        let expected = [
+            ("a/b", Change::Modified),
+            ("a/gone", Change::Deleted),
+            ("dir", Change::KindChanged),
+            ("dir/x", Change::Deleted),
+            ("edited", Change::Modified),
+            ("empty", Change::Deleted),
+            ("empty2", Change::Created),
+            ("kind", Change::KindChanged),
+            ("link", Change::Modified),
+            ("mode", Change::ModeChanged),
+            ("modes", Change::ModeChanged),
+            ("new/f", Change::Created),
+        ];
+        let expected: Vec<_> = expected.map(|(path, change)| (path.to_owned(), change)).into();
+        assert_eq!(told(&old, &new), expected);
+    }
+
+    #[test]
+    fn equal_subtrees_are_not_read() {
+        let heap = Heap::default();
+        let same = directory([("x", file("x"))]);
+        let old = directory([("same", same.clone()), ("f", file("1"))]).store(&heap);
+        let new = directory([("same", same.clone()), ("f", file("2"))]).store(&heap);
+        heap.lose(same.store(&heap));
+        assert_eq!(diff(&heap, Some(old), new, false).unwrap().len(), 1);
+        let all = diff(&heap, None, new, false);
+        assert!(matches!(all, Err(ContentError::Missing(_))));
+    }
+
+    #[test]
+    fn renames_are_found_by_content_and_by_likeness() {
+        let lines = |count: u32| (0..count).map(|n| format!("{n}\n")).collect::<String>();
+        let old = directory([
+            ("a", directory([("name", file("equal"))])),
+            ("other", file("equal")),
+            ("text", file(&lines(10))),
+            ("unlike", file("nothing of it stays\n")),
+            ("void", file("")),
+        ]);
+        let new = directory([
+            ("b", directory([("name", file("equal"))])),
+            ("else", file("quite different, all of it\n")),
+            ("moved", file(&(lines(10) + "more\n"))),
+            ("void2", file("")),
+        ]);
+        let expected = [
+            ("b/name", renamed("a/name")),
+            ("else", Change::Created),
+            ("moved", renamed("text")),
+            ("other", Change::Deleted),
+            ("unlike", Change::Deleted),
+            ("void", Change::Deleted),
+            ("void2", Change::Created),
+        ];
+        let expected: Vec<_> = expected.map(|(path, change)| (path.to_owned(), change)).into();
+        assert_eq!(told(&old, &new), expected);
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether a file is still what a snapshot says, byte by byte.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use abide_model::{ObjectHash, Objects};
+use rustix::fs::{FileType, Mode};
+use rustix::io::Errno;
+
+use crate::content::{ContentError, read_chunks, read_object};
+use crate::root::{READ, Seen, look};
+use crate::{Entry, EntryKind, Step};
+
+/// What a step finds at its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing.
+    Missing,
+    /// What the step makes of it: it was done before.
+    Target(Seen),
+    /// What the plan says; or only the beginning of it, or of what the step makes of it. That is
+    /// what a restore leaves that was cut off, and the store holds the whole.
+    Replaceable(Seen),
+    /// Something that the store may not hold.
+    Other,
+}
+
+/// Why a step was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StepError {
+    #[error(transparent)]
+    Io(#[from] Errno),
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// It is to stop here.
+    #[error("it was stopped")]
+    Stopped,
+}
+
+/// Looks at the path of a step that makes or deletes a file or a link.
+pub(crate) fn find(
+    objects: &dyn Objects,
+    directory: &OwnedFd,
+    name: &[u8],
+    step: &Step,
+) -> Result<Found, StepError> {
+    let Some(seen) = look(directory, name)? else { return Ok(Found::Missing) };
+    let holds = |entry: Option<&Entry>| {
+        entry.map_or(Ok(false), |entry| holds(objects, directory, name, &seen, entry))
+    };
+    if holds(step.entry.as_ref())? {
+        return Ok(Found::Target(seen));
+    }
+    let was = step.was.as_ref().filter(|was| was.kind != EntryKind::Directory);
+    let begins = |entry| begins(objects, directory, name, &seen, entry);
+    if holds(was)? || begins(step.entry.as_ref())? || begins(was)? {
+        return Ok(Found::Replaceable(seen));
+    }
+    Ok(Found::Other)
+}
+
+/// Is what was seen at this name this entry? Modes do not count.
+fn holds(
+    objects: &dyn Objects,
+    directory: &OwnedFd,
+    name: &[u8],
+    seen: &Seen,
+    entry: &Entry,
+) -> Result<bool, StepError> {
+    match entry.kind {
+        EntryKind::Directory => Ok(seen.kind == FileType::Directory),
+        EntryKind::Link => {
+            if seen.kind != FileType::Symlink {
+                return Ok(false);
+            }
+            let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
+            Ok(ObjectHash::of(target.to_bytes()) == entry.hash)
+        }
+        EntryKind::File | EntryKind::Large => {
+            if seen.kind != FileType::RegularFile || seen.size != entry.size {
+                return Ok(false);
+            }
+            let Some(mut file) = open(directory, name, seen)? else { return Ok(false) };
+            if entry.kind == EntryKind::File {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update_reader(&mut file)?;
+                return Ok(ObjectHash(*hasher.finalize().as_bytes()) == entry.hash);
+            }
+            for (length, hash) in read_chunks(objects, entry)?.chunks {
+                if ObjectHash::of(&take(&mut file, u64::from(length))?) != hash {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// Are the bytes at this name the first ones of this file, and not all?
+fn begins(
+    objects: &dyn Objects,
+    directory: &OwnedFd,
+    name: &[u8],
+    seen: &Seen,
+    entry: Option<&Entry>,
+) -> Result<bool, StepError> {
+    let Some(entry) = entry else { return Ok(false) };
+    let file = matches!(entry.kind, EntryKind::File | EntryKind::Large);
+    if !file || seen.kind != FileType::RegularFile || seen.size >= entry.size {
+        return Ok(false);
+    }
+    let Some(mut file) = open(directory, name, seen)? else { return Ok(false) };
+    let parts = match entry.kind {
+        EntryKind::Large => read_chunks(objects, entry)?.chunks,
+        _ => vec![(u32::MAX, entry.hash)],
+    };
+    let mut left = seen.size;
+    for (length, hash) in parts {
+        if left == 0 {
+            break;
+        }
+        let bytes = take(&mut file, left.min(u64::from(length)))?;
+        if !read_object(objects, hash)?.starts_with(&bytes) {
+            return Ok(false);
+        }
+        left = left.saturating_sub(u64::from(length));
+    }
+    Ok(true)
+}
+
+/// Opens the file that was seen, and no other.
+fn open(directory: &OwnedFd, name: &[u8], seen: &Seen) -> Result<Option<File>, StepError> {
+    let fd = match rustix::fs::openat(directory, name, READ, Mode::empty()) {
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+        opened => opened?,
+    };
+    let same = Seen::of(&rustix::fs::fstat(&fd)?) == *seen;
+    Ok(same.then(|| File::from(fd)))
+}
+
+fn take(file: &mut File, length: u64) -> Result<Vec<u8>, StepError> {
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

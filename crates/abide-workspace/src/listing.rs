@@ -1,0 +1,71 @@
+//! The names in a directory, as the kernel gives them.
+
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+/// Room for many names in one call.
+const ROOM: usize = 64 << 10;
+
+/// One name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named {
+    start: usize,
+    end: usize,
+    /// What it is, where the file system says so here.
+    pub(crate) kind: FileType,
+}
+
+/// The names of one directory, used again for the next.
+#[derive(Default)]
+pub(crate) struct Listing {
+    names: Vec<u8>,
+    pub(crate) entries: Vec<Named>,
+    room: Vec<u8>,
+}
+
+impl Listing {
+    /// Reads a directory from its beginning.
+    pub(crate) fn read(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.names.clear();
+        self.entries.clear();
+        self.room.reserve(ROOM);
+        self.fill(directory)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn fill(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut raw = rustix::fs::RawDir::new(directory, self.room.spare_capacity_mut());
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            push(&mut self.names, &mut self.entries, entry.file_name(), entry.file_type());
+        }
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn fill(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        for entry in rustix::fs::Dir::read_from(directory)? {
+            let entry = entry?;
+            push(&mut self.names, &mut self.entries, entry.file_name(), entry.file_type());
+        }
+        Ok(())
+    }
+
+    /// A name.
+    pub(crate) fn name(&self, named: Named) -> &CStr {
+        let bytes = self.names.get(named.start..named.end).unwrap_or(b"\0");
+        CStr::from_bytes_until_nul(bytes).unwrap_or(c"")
+    }
+}
+
+fn push(names: &mut Vec<u8>, entries: &mut Vec<Named>, name: &CStr, kind: FileType) {
+    if matches!(name.to_bytes(), b"." | b"..") {
+        return;
+    }
+    let start = names.len();
+    names.extend_from_slice(name.to_bytes_with_nul());
+    entries.push(Named { start, end: names.len(), kind });
+}

@@ -1,0 +1,108 @@
+//! Objects that live in memory: for tests, and for a snapshot that is compared and thrown away.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+
+/// Objects in memory. Nothing is compressed, and a sync does nothing.
+#[derive(Debug, Default)]
+pub struct MemoryObjects {
+    objects: Mutex<HashMap<ObjectHash, Vec<u8>>>,
+}
+
+impl MemoryObjects {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// The bytes of all.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.lock().values().map(|bytes| bytes.len() as u64).sum()
+    }
+
+    /// Adds an object and gives its name.
+    pub fn insert(&self, bytes: &[u8]) -> ObjectHash {
+        let hash = ObjectHash::of(bytes);
+        self.lock().insert(hash, bytes.to_vec());
+        hash
+    }
+
+    /// Takes an object away. Was it there?
+    pub fn remove(&self, hash: ObjectHash) -> bool {
+        self.lock().remove(&hash).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectHash, Vec<u8>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Objects for MemoryObjects {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        let objects = self.lock();
+        Ok(hashes.iter().map(|hash| objects.contains_key(hash)).collect())
+    }
+
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        let mut objects = self.lock();
+        let mut rest = batch.plain();
+        for (hash, length) in batch.rows() {
+            let length = usize::try_from(*length).unwrap_or(usize::MAX).min(rest.len());
+            let (bytes, after) = rest.split_at(length);
+            objects.insert(*hash, bytes.to_vec());
+            rest = after;
+        }
+        Ok(batch.plain().len() as u64)
+    }
+
+    fn put_like(&self, new: &[NewObject]) -> Result<u64, StoreError> {
+        let mut objects = self.lock();
+        for object in new {
+            objects.insert(object.hash, object.bytes.clone());
+        }
+        Ok(new.iter().map(|object| object.bytes.len() as u64).sum())
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.lock().get(&hash).cloned();
+        Ok(found.filter(|bytes| ObjectHash::of(bytes) == hash))
+    }
+
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        for (at, hash) in hashes.iter().enumerate() {
+            if each(at, self.read(*hash)?.as_deref()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        let objects = self.lock();
+        Ok(hashes.iter().map(|hash| objects.contains_key(hash).then_some(0)).collect())
+    }
+}

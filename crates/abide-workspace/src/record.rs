@@ -1,0 +1,324 @@
+//! What is remembered of one directory: how it was, and what each of its names was.
+//!
+//! ```text
+//! sum 4 | length 4 | tree 32 | outer 16 | chain 16 | mtime 8 | ctime 8 | inode 8 | mode 2 | flags 1
+//! | 5 free | files 8 | bytes 8
+//! then for each name, in the order of the listing:
+//!   kind 1 | flag 1 | mode 2 | length of name 2 | 2 free
+//!   a file, a link:  size 8 | mtime 8 | ctime 8 | inode 8 | hash 32
+//!   a directory:     number 4 | 4 free
+//!   then             name | 0
+//! ```
+//!
+//! The sum is the CRC-32 of all after it. A name keeps the order that the file system gave it, so
+//! that a directory that did not change is compared from front to back.
+
+use std::ffi::CStr;
+
+use abide_model::ObjectHash;
+use rustix::fs::FileType;
+
+use crate::rules::{Chain, Within};
+use crate::snapshot::OmissionReason;
+use crate::stat::Facts;
+
+const SUM: usize = 4;
+const HEAD: usize = 120;
+const LISTED: u8 = 1;
+const HIDDEN: u8 = 2;
+
+/// What a name was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Large,
+    Link,
+    Directory,
+    Ignored,
+    Omitted,
+}
+
+impl Kind {
+    const fn code(self) -> u8 {
+        match self {
+            Self::File => 0,
+            Self::Large => 1,
+            Self::Link => 2,
+            Self::Directory => 3,
+            Self::Ignored => 4,
+            Self::Omitted => 5,
+        }
+    }
+
+    const fn of(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Self::File,
+            1 => Self::Large,
+            2 => Self::Link,
+            3 => Self::Directory,
+            4 => Self::Ignored,
+            5 => Self::Omitted,
+            _ => return None,
+        })
+    }
+}
+
+/// One remembered name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'a> {
+    pub(crate) kind: Kind,
+    /// Of a file or link: was it settled? Of a directory: [`Within`]. Of what is ignored: was it a
+    /// directory? Of an omission: its reason.
+    pub(crate) flag: u8,
+    pub(crate) mode: u16,
+    /// The bytes of its [`Facts`].
+    pub(crate) facts: &'a [u8; Facts::LENGTH],
+    pub(crate) hash: &'a [u8; 32],
+    /// The record of a directory.
+    pub(crate) number: u32,
+    pub(crate) name: &'a CStr,
+}
+
+impl Row<'_> {
+    pub(crate) const SETTLED: u8 = 1;
+
+    /// Bytes of a file or link.
+    pub(crate) fn size(&self) -> u64 {
+        self.facts.first_chunk().map_or(0, |size| u64::from_le_bytes(*size))
+    }
+
+    pub(crate) fn object(&self) -> ObjectHash {
+        ObjectHash(*self.hash)
+    }
+
+    /// Was it a directory?
+    pub(crate) fn was_directory(&self) -> bool {
+        match self.kind {
+            Kind::Directory => true,
+            Kind::Ignored => self.flag == 1,
+            _ => false,
+        }
+    }
+}
+
+const NO_FACTS: &[u8; Facts::LENGTH] = &[0; Facts::LENGTH];
+const NO_HASH: &[u8; 32] = &[0; 32];
+
+/// The names of a directory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    fn take(&mut self) -> Option<Row<'a>> {
+        let ([code, flag, mode @ .., low, high, _, _], rest) =
+            self.bytes.split_first_chunk::<8>()?;
+        let kind = Kind::of(*code)?;
+        let [mode_low, mode_high] = mode;
+        let mode = u16::from_le_bytes([*mode_low, *mode_high]);
+        let length = usize::from(u16::from_le_bytes([*low, *high])) + 1;
+        let (mut facts, mut hash, mut number) = (NO_FACTS, NO_HASH, 0);
+        let rest = match kind {
+            Kind::File | Kind::Large | Kind::Link => {
+                let (found, rest) = rest.split_first_chunk()?;
+                facts = found;
+                let (found, rest) = rest.split_first_chunk()?;
+                hash = found;
+                rest
+            }
+            Kind::Directory => {
+                let (found, rest) = rest.split_first_chunk::<8>()?;
+                number = u64::from_le_bytes(*found) as u32;
+                rest
+            }
+            Kind::Ignored | Kind::Omitted => rest,
+        };
+        let (name, rest) = rest.split_at_checked(length)?;
+        self.bytes = rest;
+        let name = CStr::from_bytes_with_nul(name).ok()?;
+        Some(Row { kind, flag: *flag, mode, facts, hash, number, name })
+    }
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = Row<'a>;
+
+    fn next(&mut self) -> Option<Row<'a>> {
+        self.take()
+    }
+}
+
+/// Names on their way into a record.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Body {
+    pub(crate) fn file(
+        &mut self,
+        kind: Kind,
+        name: &CStr,
+        mode: u16,
+        facts: &Facts,
+        hash: ObjectHash,
+        settled: bool,
+    ) {
+        self.head(kind, u8::from(settled), mode, name);
+        self.bytes.extend_from_slice(&facts.write());
+        self.bytes.extend_from_slice(&hash.0);
+        self.name(name);
+    }
+
+    pub(crate) fn directory(&mut self, name: &CStr, number: u32, within: Within) {
+        self.head(Kind::Directory, within.code(), 0, name);
+        self.bytes.extend_from_slice(&u64::from(number).to_le_bytes());
+        self.name(name);
+    }
+
+    pub(crate) fn ignored(&mut self, name: &CStr, kind: FileType) {
+        self.head(Kind::Ignored, u8::from(kind == FileType::Directory), 0, name);
+        self.name(name);
+    }
+
+    pub(crate) fn omitted(&mut self, name: &CStr, reason: OmissionReason) {
+        self.head(Kind::Omitted, reason as u8, 0, name);
+        self.name(name);
+    }
+
+    /// A row as it is, a directory perhaps under another number.
+    pub(crate) fn row(&mut self, row: &Row<'_>, number: u32) {
+        self.head(row.kind, row.flag, row.mode, row.name);
+        match row.kind {
+            Kind::File | Kind::Large | Kind::Link => {
+                self.bytes.extend_from_slice(row.facts);
+                self.bytes.extend_from_slice(row.hash);
+            }
+            Kind::Directory => self.bytes.extend_from_slice(&u64::from(number).to_le_bytes()),
+            Kind::Ignored | Kind::Omitted => {}
+        }
+        self.name(row.name);
+    }
+
+    fn head(&mut self, kind: Kind, flag: u8, mode: u16, name: &CStr) {
+        let [low, high] = mode.to_le_bytes();
+        let length = u16::try_from(name.to_bytes().len()).unwrap_or(u16::MAX).to_le_bytes();
+        let [first, second] = length;
+        self.bytes.extend_from_slice(&[kind.code(), flag, low, high, first, second, 0, 0]);
+    }
+
+    fn name(&mut self, name: &CStr) {
+        self.bytes.extend_from_slice(name.to_bytes_with_nul());
+    }
+}
+
+/// What is remembered of a directory itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its tree.
+    pub(crate) tree: ObjectHash,
+    /// The rules that came from above.
+    pub(crate) outer: Chain,
+    /// The rules for its names.
+    pub(crate) chain: Chain,
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    pub(crate) ino: u64,
+    pub(crate) mode: u16,
+    /// Was it settled when it was listed, so that the listing holds while its times do?
+    pub(crate) listed: bool,
+    /// Is it left out of its parent's tree?
+    pub(crate) hidden: bool,
+    /// Files and links in it.
+    pub(crate) files: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Head {
+    /// The whole record.
+    pub(crate) fn write(&self, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEAD + body.len());
+        out.extend_from_slice(&[0; SUM]);
+        let length = u32::try_from(HEAD + body.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&self.tree.0);
+        out.extend_from_slice(&self.outer.0);
+        out.extend_from_slice(&self.chain.0);
+        out.extend_from_slice(&self.mtime.to_le_bytes());
+        out.extend_from_slice(&self.ctime.to_le_bytes());
+        out.extend_from_slice(&self.ino.to_le_bytes());
+        out.extend_from_slice(&self.mode.to_le_bytes());
+        out.push(if self.listed { LISTED } else { 0 } | if self.hidden { HIDDEN } else { 0 });
+        out.extend_from_slice(&[0; 5]);
+        out.extend_from_slice(&self.files.to_le_bytes());
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(body);
+        let sum = out.get(SUM..).map_or(0, crc32fast::hash);
+        if let Some(place) = out.first_chunk_mut::<SUM>() {
+            *place = sum.to_le_bytes();
+        }
+        out
+    }
+}
+
+/// A record as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Record<'a> {
+    pub(crate) head: Head,
+    pub(crate) body: &'a [u8],
+    /// All of it.
+    pub(crate) whole: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The record at the front of these bytes, if it is whole.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let sum = fields.number::<4>()?;
+        let length = usize::try_from(fields.number::<4>()?).ok()?;
+        let whole = bytes.get(..length)?;
+        if u64::from(crc32fast::hash(whole.get(SUM..)?)) != sum {
+            return None;
+        }
+        let tree = ObjectHash(*fields.take()?);
+        let (outer, chain) = (Chain(*fields.take()?), Chain(*fields.take()?));
+        let mtime = fields.number::<8>()?.cast_signed();
+        let ctime = fields.number::<8>()?.cast_signed();
+        let ino = fields.number::<8>()?;
+        let mode = fields.number::<2>()? as u16;
+        let flags = fields.number::<1>()? as u8;
+        fields.take::<5>()?;
+        let (files, bytes) = (fields.number::<8>()?, fields.number::<8>()?);
+        let (listed, hidden) = (flags & LISTED != 0, flags & HIDDEN != 0);
+        let head =
+            Head { tree, outer, chain, mtime, ctime, ino, mode, listed, hidden, files, bytes };
+        Some(Self { head, body: whole.get(HEAD..)?, whole })
+    }
+
+    pub(crate) fn rows(&self) -> Rows<'a> {
+        Rows::new(self.body)
+    }
+}
+
+/// Fields of fixed length, one after the other.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (field, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(field)
+    }
+
+    /// A little-endian number of up to eight bytes.
+    pub(crate) fn number<const N: usize>(&mut self) -> Option<u64> {
+        let field: &[u8; N] = self.take()?;
+        Some(field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+}

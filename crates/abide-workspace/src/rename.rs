@@ -1,0 +1,185 @@
+//! Which of the files that are gone is which of those that are new.
+//!
+//! First by equal content. Then by similarity as git measures it: the bytes of the old file, in
+//! lines or in pieces of 64 bytes, that are in the new one too, over the size of the greater.
+
+use std::collections::{HashMap, HashSet};
+
+use abide_model::{ObjectHash, Objects};
+
+use crate::content::{ContentError, read_content};
+use crate::walk::split;
+use crate::{Change, Changed, Entry, EntryKind};
+
+/// In hundredths: the least similarity of a rename.
+const LEAST: u64 = 50;
+/// Files on either side that are compared by similarity. With more, only equal ones are found.
+const MAX_FILES: usize = 256;
+/// Larger ones are not compared by similarity.
+const MAX_SIZE: u64 = 1024 * 1024;
+const PIECE: usize = 64;
+
+/// Makes each pair of a deletion and a creation that is a rename into one change.
+pub(crate) fn find_renames(
+    objects: &dyn Objects,
+    changes: &mut Vec<Changed>,
+) -> Result<(), ContentError> {
+    let mut pairs = Pairs::default();
+    equal(changes, &mut pairs);
+    similar(objects, changes, &mut pairs)?;
+    let from: HashMap<usize, usize> = pairs.found.iter().copied().collect();
+    let gone: HashSet<usize> = from.values().copied().collect();
+    let before = changes.clone();
+    for (at, change) in changes.iter_mut().enumerate() {
+        if let Some(old) = from.get(&at).and_then(|old| before.get(*old)) {
+            change.change = Change::Renamed { from: old.path.clone() };
+            change.old.clone_from(&old.old);
+        }
+    }
+    let mut at = 0;
+    changes.retain(|_| {
+        at += 1;
+        !gone.contains(&(at - 1))
+    });
+    Ok(())
+}
+
+/// Places in the list of changes: (new, old).
+#[derive(Default)]
+struct Pairs {
+    found: Vec<(usize, usize)>,
+    taken: HashSet<usize>,
+}
+
+impl Pairs {
+    fn join(&mut self, new: usize, old: usize) {
+        self.found.push((new, old));
+        self.taken.extend([new, old]);
+    }
+
+    fn free(&self, at: usize) -> bool {
+        !self.taken.contains(&at)
+    }
+}
+
+fn side<'a>(changes: &'a [Changed], side: &Change) -> Side<'a> {
+    let entry = |change: &'a Changed| change.new.as_ref().or(change.old.as_ref());
+    (changes.iter().enumerate())
+        .filter(|(_, change)| change.change == *side)
+        .filter_map(|(at, change)| entry(change).map(|entry| (at, change, entry)))
+        .filter(|(_, _, entry)| entry.kind != EntryKind::Directory && entry.size > 0)
+        .collect()
+}
+
+fn equal(changes: &[Changed], pairs: &mut Pairs) {
+    let mut olds = HashMap::<(ObjectHash, EntryKind), Vec<(usize, &[u8])>>::new();
+    for (at, change, entry) in side(changes, &Change::Deleted) {
+        let name = split(&change.path).1;
+        olds.entry((entry.hash, entry.kind)).or_default().push((at, name));
+    }
+    for (at, change, entry) in side(changes, &Change::Created) {
+        let Some(olds) = olds.get_mut(&(entry.hash, entry.kind)) else { continue };
+        let name = split(&change.path).1;
+        let best = olds.iter().position(|(_, old)| *old == name).unwrap_or(0);
+        if best < olds.len() {
+            pairs.join(at, olds.remove(best).0);
+        }
+    }
+}
+
+struct Candidate<'a> {
+    at: usize,
+    name: &'a [u8],
+    pieces: Pieces,
+}
+
+type Side<'a> = Vec<(usize, &'a Changed, &'a Entry)>;
+
+fn read<'a>(objects: &dyn Objects, side: Side<'a>) -> Result<Vec<Candidate<'a>>, ContentError> {
+    let candidate = |(at, change, entry): (usize, &'a Changed, &Entry)| {
+        let pieces = Pieces::of(&read_content(objects, entry)?);
+        Ok(Candidate { at, name: split(&change.path).1, pieces })
+    };
+    side.into_iter().map(candidate).collect()
+}
+
+fn similar(
+    objects: &dyn Objects,
+    changes: &[Changed],
+    pairs: &mut Pairs,
+) -> Result<(), ContentError> {
+    let candidates = |change: &Change| {
+        let mut found = side(changes, change);
+        found.retain(|(at, _, entry)| {
+            pairs.free(*at) && entry.kind != EntryKind::Link && entry.size <= MAX_SIZE
+        });
+        found
+    };
+    let (olds, news) = (candidates(&Change::Deleted), candidates(&Change::Created));
+    if olds.is_empty() || news.is_empty() || olds.len() > MAX_FILES || news.len() > MAX_FILES {
+        return Ok(());
+    }
+    let (olds, news) = (read(objects, olds)?, read(objects, news)?);
+    let mut scores = Vec::new();
+    for new in &news {
+        for old in &olds {
+            let score = old.pieces.similarity(&new.pieces);
+            if score >= LEAST {
+                scores.push((score, old.name == new.name, new.at, old.at));
+            }
+        }
+    }
+    scores.sort_by_key(|(score, same_name, new, old)| {
+        (std::cmp::Reverse((*score, *same_name)), *new, *old)
+    });
+    for (_, _, new, old) in scores {
+        if pairs.free(new) && pairs.free(old) {
+            pairs.join(new, old);
+        }
+    }
+    Ok(())
+}
+
+/// How alike two contents are, in hundredths.
+pub(crate) fn similarity(a: &[u8], b: &[u8]) -> u64 {
+    if a == b { 100 } else { Pieces::of(a).similarity(&Pieces::of(b)).min(99) }
+}
+
+/// The bytes that each piece of a content takes in all.
+struct Pieces {
+    size: u64,
+    bytes: HashMap<u64, u64>,
+}
+
+impl Pieces {
+    fn of(content: &[u8]) -> Self {
+        let mut bytes = HashMap::new();
+        let mut rest = content;
+        while !rest.is_empty() {
+            let head = rest.get(..PIECE).unwrap_or(rest);
+            let end = head.iter().position(|byte| *byte == b'\n');
+            let (piece, after) = rest.split_at(end.map_or(head.len(), |end| end + 1));
+            *bytes.entry(key(piece)).or_default() += piece.len() as u64;
+            rest = after;
+        }
+        Self { size: content.len() as u64, bytes }
+    }
+
+    fn similarity(&self, other: &Self) -> u64 {
+        let (least, most) = (self.size.min(other.size), self.size.max(other.size));
+        if most == 0 || least * 100 < most * LEAST {
+            return 0;
+        }
+        let shared = |(piece, bytes): (&u64, &u64)| {
+            other.bytes.get(piece).map_or(0, |others| *bytes.min(others))
+        };
+        self.bytes.iter().map(shared).sum::<u64>() * 100 / most
+    }
+}
+
+fn key(piece: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(piece);
+    hasher.finish()
+}

@@ -1,0 +1,184 @@
+//! The workspace's root, opened once: every path is taken from it, and none leads out of it.
+//!
+//! A directory is opened without following any link on the way. What is done, is done by one name
+//! in an opened directory, so that a link that is swapped in meanwhile leads nowhere.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::{Errno, Result};
+
+/// Directories that are kept open.
+const OPEN: usize = 256;
+
+#[cfg(target_os = "linux")]
+const DIRECTORY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// To read a file that may be anything by now: a link is not followed, a pipe not waited for.
+pub(crate) const READ: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+pub(crate) struct Root {
+    fd: OwnedFd,
+    open: Mutex<HashMap<Vec<u8>, Arc<OwnedFd>>>,
+}
+
+impl Root {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { fd, open: Mutex::default() })
+    }
+
+    /// The directory of this path.
+    pub(crate) fn directory(&self, path: &[u8]) -> Result<Arc<OwnedFd>> {
+        if let Some(fd) = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+            return Ok(Arc::clone(fd));
+        }
+        let fd = Arc::new(self.open_directory(path)?);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= OPEN {
+            open.clear();
+        }
+        open.insert(path.to_vec(), Arc::clone(&fd));
+        Ok(fd)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_directory(&self, path: &[u8]) -> Result<OwnedFd> {
+        use rustix::fs::ResolveFlags;
+        if path.is_empty() {
+            return rustix::fs::openat(&self.fd, c".", DIRECTORY, Mode::empty());
+        }
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&self.fd, path, DIRECTORY, Mode::empty(), resolve) {
+            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::NAMETOOLONG) => {
+                self.open_by_steps(path)
+            }
+            opened => opened,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_directory(&self, path: &[u8]) -> Result<OwnedFd> {
+        self.open_by_steps(path)
+    }
+
+    /// For kernels without `openat2`, and for paths that are too long for one call.
+    fn open_by_steps(&self, path: &[u8]) -> Result<OwnedFd> {
+        let mut at = rustix::fs::openat(&self.fd, c".", DIRECTORY, Mode::empty())?;
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            if name == b".." {
+                return Err(Errno::XDEV);
+            }
+            at = rustix::fs::openat(&at, name, DIRECTORY, Mode::empty())?;
+        }
+        Ok(at)
+    }
+
+    /// Everything that was written is durable after this.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn sync(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.fd)
+    }
+
+    /// Everything that was written is on its way after this; other systems promise no more.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn sync(&self) -> Result<()> {
+        rustix::fs::sync();
+        Ok(())
+    }
+
+    /// Is there nothing in it?
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        Ok(names(&self.fd)?.is_empty())
+    }
+}
+
+/// The names in an opened directory.
+pub(crate) fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(directory, c".", flags, Mode::empty())?;
+    for entry in rustix::fs::Dir::new(directory)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// What is at a name. Two that are equal are the same file, not written to in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) kind: FileType,
+    pub(crate) mode: u16,
+    pub(crate) size: u64,
+    identity: (u64, u64),
+    times: [(i64, i64); 2],
+}
+
+impl Seen {
+    #[allow(clippy::unnecessary_cast, clippy::cast_lossless)] // The types differ by system.
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(stat.st_mode),
+            mode: (stat.st_mode & 0o7777) as u16,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            identity: (stat.st_dev as u64, stat.st_ino as u64),
+            times: [
+                (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+                (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            ],
+        }
+    }
+}
+
+/// What is at this name, without following it.
+pub(crate) fn look(directory: &OwnedFd, name: &[u8]) -> Result<Option<Seen>> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(Seen::of(&stat))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sets the mode of a file or a directory, never that of what a link names.
+pub(crate) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u16) -> Result<()> {
+    let kind = look(directory, name)?.ok_or(Errno::NOENT)?.kind;
+    if !matches!(kind, FileType::RegularFile | FileType::Directory) {
+        return Err(Errno::LOOP);
+    }
+    let mode = Mode::from_raw_mode(mode.into());
+    match rustix::fs::openat(directory, name, READ, Mode::empty()) {
+        Ok(fd) => rustix::fs::fchmod(fd, mode),
+        Err(Errno::ACCESS) => set_mode_unread(directory, name, mode),
+        Err(error) => Err(error),
+    }
+}
+
+/// For what may not be read: by the name that the kernel gives to an opened file.
+#[cfg(target_os = "linux")]
+fn set_mode_unread(directory: &OwnedFd, name: &[u8], mode: Mode) -> Result<()> {
+    use std::os::fd::AsRawFd;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    if Seen::of(&rustix::fs::fstat(&fd)?).kind == FileType::Symlink {
+        return Err(Errno::LOOP);
+    }
+    rustix::fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), mode)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_mode_unread(directory: &OwnedFd, name: &[u8], mode: Mode) -> Result<()> {
+    rustix::fs::chmodat(directory, name, mode, AtFlags::SYMLINK_NOFOLLOW)
+}

@@ -1,0 +1,365 @@
+//! The ignore files of the directories on the way down, with git's meaning: `.abideignore` goes
+//! before `.ignore`, that before `.gitignore`, that before git's `info/exclude` and git's global
+//! file; of one kind the nearest goes first, and in one file the last line that matches decides.
+//! A `.gitignore` says nothing about a repository nested below it.
+//!
+//! What decides about a directory is summed up in a [`Chain`]: while that is the same, what was
+//! found ignored still is, and no matcher is needed.
+
+use std::ffi::{CStr, OsStr};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use abide_model::ObjectHash;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{FileType, Mode, OFlags};
+
+/// More of an ignore file is not read.
+const MAX_TEXT: usize = 4 << 20;
+
+/// The hash of all rules that apply to the names of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chain(pub(crate) [u8; 16]);
+
+impl Chain {
+    /// The chain that these parts begin.
+    pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self(*hasher.finalize().as_bytes().first_chunk().unwrap_or(&[0; 16]))
+    }
+
+    /// The chain below a directory that is taken in this way.
+    pub(crate) fn below(self, within: Within) -> Self {
+        match within {
+            Within::Plain => self,
+            Within::Ignored | Within::Included => Self::of([&self.0[..], &[within.code()]]),
+        }
+    }
+}
+
+/// How a directory came to be looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Within {
+    /// Nothing ignores it.
+    Plain,
+    /// It is ignored, and something in it may be included by the policy.
+    Ignored,
+    /// The policy includes it, and all in it.
+    Included,
+}
+
+impl Within {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Plain => 0,
+            Self::Ignored => 1,
+            Self::Included => 2,
+        }
+    }
+
+    pub(crate) const fn of(code: u8) -> Self {
+        match code {
+            1 => Self::Ignored,
+            2 => Self::Included,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// The kinds of rules that a directory can bring, the weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RuleFile {
+    /// `info/exclude` of the repository whose root this is.
+    Exclude,
+    Git,
+    Plain,
+    Own,
+}
+
+impl RuleFile {
+    /// Those that are files of the directory.
+    pub(crate) const NAMED: [(Self, &'static CStr); 3] =
+        [(Self::Git, c".gitignore"), (Self::Plain, c".ignore"), (Self::Own, c".abideignore")];
+    const STRONGEST_FIRST: [Self; 2] = [Self::Own, Self::Plain];
+
+    /// Which rules a file of this name brings.
+    pub(crate) fn named(name: &CStr) -> Option<Self> {
+        if name.to_bytes().first() != Some(&b'.') {
+            return None;
+        }
+        Self::NAMED.into_iter().find(|(_, known)| *known == name).map(|(kind, _)| kind)
+    }
+}
+
+/// Names that are never captured, in any case: a store, and what belongs to git.
+pub(crate) fn is_never_taken(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    name.first() == Some(&b'.')
+        && (name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b".abide"))
+}
+
+/// The hashes of the rules that a directory brings.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    sums: [Option<ObjectHash>; 4],
+    repository: bool,
+}
+
+impl Sums {
+    pub(crate) fn set(&mut self, file: RuleFile, sum: ObjectHash) {
+        if let Some(place) = self.sums.get_mut(file as usize) {
+            *place = Some(sum);
+        }
+    }
+
+    /// This is the root of a repository, which has these excludes of its own.
+    pub(crate) fn repository(&mut self, exclude: Option<&[u8]>) {
+        self.repository = true;
+        if let Some(text) = exclude {
+            self.set(RuleFile::Exclude, ObjectHash::of(text));
+        }
+    }
+
+    /// The chain for the names of the directory.
+    pub(crate) fn chain(&self, outer: Chain) -> Chain {
+        if !self.repository && self.sums.iter().all(Option::is_none) {
+            return outer;
+        }
+        let repository = [u8::from(self.repository)];
+        let sums = self.sums.iter().map(|sum| sum.as_ref().map_or(&[][..], |sum| &sum.0[..]));
+        Chain::of([&outer.0[..], &repository].into_iter().chain(sums))
+    }
+}
+
+/// The rules that a directory brings, as they are written.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    texts: [Option<Vec<u8>>; 4],
+    repository: bool,
+}
+
+impl Texts {
+    /// Reads them. Links are not followed.
+    pub(crate) fn read(directory: BorrowedFd<'_>) -> Self {
+        let mut texts = Self::default();
+        for (file, name) in RuleFile::NAMED {
+            texts.set(file, read_text(directory, name, OFlags::NOFOLLOW));
+        }
+        let git = rustix::fs::statat(directory, c".git", rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        if git.is_ok() {
+            texts.repository(read_exclude(directory));
+        }
+        texts
+    }
+
+    pub(crate) fn set(&mut self, file: RuleFile, text: Option<Vec<u8>>) {
+        if let Some(place) = self.texts.get_mut(file as usize) {
+            *place = text;
+        }
+    }
+
+    pub(crate) fn repository(&mut self, exclude: Option<Vec<u8>>) {
+        self.repository = true;
+        self.set(RuleFile::Exclude, exclude);
+    }
+
+    pub(crate) fn sums(&self) -> Sums {
+        let mut sums = Sums { repository: self.repository, ..Sums::default() };
+        for (place, text) in sums.sums.iter_mut().zip(&self.texts) {
+            *place = text.as_deref().map(ObjectHash::of);
+        }
+        sums
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.repository && self.texts.iter().all(Option::is_none)
+    }
+}
+
+/// The text of a regular file of the directory.
+pub(crate) fn read_text(
+    directory: BorrowedFd<'_>,
+    name: impl rustix::path::Arg,
+    follow: OFlags,
+) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | follow;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if crate::stat::kind(&stat) != FileType::RegularFile {
+        return None;
+    }
+    let mut text = vec![0; usize::try_from(stat.st_size).ok()?.clamp(1, MAX_TEXT)];
+    let mut filled = 0;
+    while let Some(room) = text.get_mut(filled..).filter(|room| !room.is_empty()) {
+        match rustix::io::read(&file, room).ok()? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    text.truncate(filled);
+    Some(text)
+}
+
+/// `info/exclude` of the repository whose work tree begins in this directory. In a linked work
+/// tree or a submodule `.git` is a file that says where the repository is.
+pub(crate) fn read_exclude(directory: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let follow = OFlags::empty();
+    let Some(pointer) = read_text(directory, c".git", OFlags::NOFOLLOW) else {
+        return read_text(directory, c".git/info/exclude", follow);
+    };
+    let place = pointer.strip_prefix(b"gitdir:")?.trim_ascii();
+    let join = |place: &[u8], name: &[u8]| [place, b"/", name].concat();
+    let common = match read_text(directory, join(place, b"commondir").as_slice(), follow) {
+        Some(text) if text.starts_with(b"/") => text.trim_ascii().to_vec(),
+        Some(text) => join(place, text.trim_ascii()),
+        None => place.to_vec(),
+    };
+    read_text(directory, join(&common, b"info/exclude").as_slice(), follow)
+}
+
+/// The rules for the names of one directory, with those from above.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    outer: Option<Arc<Rules>>,
+    /// The directory, seen from the root.
+    place: Place,
+    repository: bool,
+    matchers: [Option<Gitignore>; 4],
+}
+
+#[derive(Debug)]
+enum Place {
+    /// The length of its path from the root, with the slash after it.
+    Inside(usize),
+    /// The path of the root, seen from it.
+    Above(Vec<u8>),
+}
+
+impl Rules {
+    /// Git's global excludes.
+    pub(crate) fn global(text: Option<&[u8]>) -> Self {
+        let matchers = [text.map(matcher), None, None, None];
+        Self { outer: None, place: Place::Inside(0), repository: true, matchers }
+    }
+
+    /// Adds the rules of a directory above the root.
+    pub(crate) fn above(self: Arc<Self>, root: Vec<u8>, texts: &Texts) -> Arc<Self> {
+        self.with(Place::Above(root), texts)
+    }
+
+    /// Adds the rules of the directory of this path.
+    pub(crate) fn inside(self: Arc<Self>, path: &[u8], texts: &Texts) -> Arc<Self> {
+        let prefix = if path.is_empty() { 0 } else { path.len() + 1 };
+        self.with(Place::Inside(prefix), texts)
+    }
+
+    fn with(self: Arc<Self>, place: Place, texts: &Texts) -> Arc<Self> {
+        if texts.is_empty() {
+            return self;
+        }
+        let mut matchers = [const { None }; 4];
+        for (matcher_of, text) in matchers.iter_mut().zip(&texts.texts) {
+            *matcher_of = text.as_deref().map(matcher);
+        }
+        let repository = texts.repository;
+        Arc::new(Self { outer: Some(self), place, repository, matchers })
+    }
+
+    /// Is the path ignored? Its parents are not.
+    pub(crate) fn ignores(&self, path: &[u8], is_directory: bool) -> bool {
+        let strongest = RuleFile::STRONGEST_FIRST.into_iter().find_map(|file| {
+            self.levels().find_map(|level| level.verdict(file, path, is_directory))
+        });
+        strongest
+            .or_else(|| {
+                let mut inside = true;
+                let levels = self.levels().take_while(|level| {
+                    let here = inside;
+                    inside &= !level.repository;
+                    here
+                });
+                first(levels, RuleFile::Git, path, is_directory)
+            })
+            .or_else(|| {
+                // The nearest repository, then the global excludes.
+                let nearest = self.levels().find(|level| level.repository);
+                let last = self.levels().last();
+                let levels = nearest.into_iter().chain(last);
+                first(levels, RuleFile::Exclude, path, is_directory)
+            })
+            .unwrap_or(false)
+    }
+
+    fn levels(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |level| level.outer.as_deref())
+    }
+
+    fn verdict(&self, file: RuleFile, path: &[u8], is_directory: bool) -> Option<bool> {
+        let matcher = self.matchers.get(file as usize)?.as_ref()?;
+        match &self.place {
+            Place::Inside(prefix) => decide(matcher, path.get(*prefix..)?, is_directory),
+            Place::Above(root) => {
+                let path = [root, &b"/"[..], path].concat();
+                decide(matcher, &path, is_directory)
+            }
+        }
+    }
+}
+
+fn first<'a>(
+    mut levels: impl Iterator<Item = &'a Rules>,
+    file: RuleFile,
+    path: &[u8],
+    is_directory: bool,
+) -> Option<bool> {
+    levels.find_map(|level| level.verdict(file, path, is_directory))
+}
+
+/// Whether the matcher ignores the path, or takes it; `None` when it says nothing.
+pub(crate) fn decide(matcher: &Gitignore, path: &[u8], is_directory: bool) -> Option<bool> {
+    match matcher.matched(Path::new(OsStr::from_bytes(path)), is_directory) {
+        Match::None => None,
+        Match::Ignore(_) => Some(true),
+        Match::Whitelist(_) => Some(false),
+    }
+}
+
+/// The matcher of an ignore file. A line that is no pattern says nothing, as in git.
+fn matcher(text: &[u8]) -> Gitignore {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut builder = GitignoreBuilder::new("");
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let _ = builder.add_line(None, &plain_braces(&String::from_utf8_lossy(line)));
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Braces mean nothing to git, and alternatives to the matcher.
+pub(crate) fn plain_braces(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut characters = line.chars();
+    let mut in_class = false;
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => {
+                out.push('\\');
+                out.extend(characters.next());
+                continue;
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '{' | '}' if !in_class => out.push('\\'),
+            _ => {}
+        }
+        out.push(character);
+    }
+    out
+}

@@ -1,0 +1,192 @@
+//! One snapshot being taken: what the workers share, and what they bring together.
+
+use std::ffi::CString;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use abide_model::{ObjectHash, Objects};
+
+use crate::base::Base;
+use crate::cache::{Cache, Written};
+use crate::error::WorkspaceError;
+use crate::node::{Outcome, Work};
+use crate::policy::Policy;
+use crate::queue::Queue;
+use crate::rules::Within;
+use crate::sink::{Claims, Stored};
+use crate::snapshot::Omission;
+use crate::watch::{Meter, Watch};
+use crate::worker::Worker;
+
+const MAX_THREADS: usize = 8;
+/// The most omissions that a snapshot names.
+const MAX_OMITTED: usize = 1000;
+
+/// What a snapshot is taken with.
+pub(crate) struct Means<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) policy: &'a Policy,
+    pub(crate) base: &'a Base<'a>,
+    pub(crate) cache: Option<&'a Cache>,
+    pub(crate) objects: &'a dyn Objects,
+    pub(crate) watch: &'a Watch,
+    /// The device that the root is on.
+    pub(crate) dev: u64,
+    /// What was touched before this instant can be told from what is touched later.
+    pub(crate) settled: i64,
+    /// Does a directory's time move whenever a name in it does?
+    pub(crate) tells: bool,
+}
+
+/// What the workers share.
+pub(crate) struct Scan<'a> {
+    pub(crate) means: &'a Means<'a>,
+    pub(crate) queue: Queue<Work>,
+    pub(crate) claims: Claims,
+    pub(crate) meter: Meter<'a>,
+    pub(crate) numbers: AtomicU32,
+    pub(crate) files: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) root: Mutex<Option<Outcome>>,
+    failure: Mutex<Option<WorkspaceError>>,
+}
+
+/// What a worker found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) written: Vec<Written>,
+    pub(crate) directories: u64,
+    pub(crate) omitted: Vec<Omission>,
+    pub(crate) omissions: u64,
+    pub(crate) stored: Stored,
+    /// Was the store asked for anything?
+    pub(crate) used: bool,
+}
+
+impl Found {
+    /// Notes an omission. Only the first by path are kept.
+    pub(crate) fn omit(&mut self, omission: Omission) {
+        self.omissions += 1;
+        self.omitted.push(omission);
+        if self.omitted.len() >= 4 * MAX_OMITTED {
+            self.trim();
+        }
+    }
+
+    fn trim(&mut self) {
+        self.omitted.sort_by(|one, other| one.path.cmp(&other.path));
+        self.omitted.truncate(MAX_OMITTED);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.written.extend(other.written);
+        self.directories += other.directories;
+        self.omitted.extend(other.omitted);
+        self.omissions += other.omissions;
+        self.stored.objects += other.stored.objects;
+        self.stored.bytes += other.stored.bytes;
+        self.used |= other.used;
+    }
+}
+
+/// What all workers found.
+pub(crate) struct Seen {
+    pub(crate) tree: ObjectHash,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) found: Found,
+}
+
+/// Looks at everything.
+pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
+    let work = Work {
+        parent: None,
+        name: CString::default(),
+        number: 0,
+        within: Within::Plain,
+        outer: means.base.chain,
+    };
+    let scan = Scan {
+        means,
+        queue: Queue::new(work),
+        claims: Claims::default(),
+        meter: Meter::new(means.watch),
+        numbers: AtomicU32::new(means.cache.map_or(1, |cache| cache.count().max(1))),
+        files: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+        root: Mutex::default(),
+        failure: Mutex::default(),
+    };
+    let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, MAX_THREADS);
+    let mut found = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| scan.work())).collect();
+        let mut found = scan.work();
+        for other in others {
+            match other.join() {
+                Ok(more) => found.join(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        found
+    });
+    if let Some(error) = scan.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    found.trim();
+    let outcome = scan.root.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let same = || means.cache.map(|cache| cache.snapshot.tree);
+    let tree = match outcome {
+        Some(Outcome::New { tree, .. }) => Some(tree),
+        Some(Outcome::Same) => same(),
+        _ => None,
+    };
+    let gone = || {
+        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+        WorkspaceError::io("read", means.root, gone)
+    };
+    let tree = tree.ok_or_else(gone)?;
+    let (files, bytes) = (scan.files.into_inner(), scan.bytes.into_inner());
+    Ok(Seen { tree, files, bytes, found })
+}
+
+impl Scan<'_> {
+    fn work(&self) -> Found {
+        // A panic of one must not leave the others waiting.
+        let _end = EndOnDrop(&self.queue);
+        let mut worker = Worker::new(self);
+        match worker.run() {
+            Ok(()) => worker.finish(),
+            Err(error) => {
+                self.fail(error);
+                Found::default()
+            }
+        }
+    }
+
+    fn fail(&self, error: WorkspaceError) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        self.queue.end();
+    }
+
+    /// A number for a directory that has none.
+    pub(crate) fn number(&self) -> u32 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The whole is done.
+    pub(crate) fn conclude(&self, outcome: Outcome) {
+        *self.root.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.queue.end();
+    }
+}
+
+struct EndOnDrop<'a>(&'a Queue<Work>);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

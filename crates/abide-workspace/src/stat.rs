@@ -1,0 +1,53 @@
+//! What a file's metadata says about whether it changed.
+
+use rustix::fs::{FileType, Stat};
+
+/// By these a file is recognised as unchanged, together with its kind and mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) size: u64,
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    pub(crate) ino: u64,
+}
+
+impl Facts {
+    pub(crate) const LENGTH: usize = 32;
+
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            size: stat.st_size as u64,
+            mtime: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            ctime: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            ino: stat.st_ino as u64,
+        }
+    }
+
+    /// As bytes.
+    pub(crate) fn write(&self) -> [u8; Self::LENGTH] {
+        let mut out = [0; Self::LENGTH];
+        let fields = [self.size, self.mtime.cast_unsigned(), self.ctime.cast_unsigned(), self.ino];
+        for (place, field) in out.as_chunks_mut::<8>().0.iter_mut().zip(fields) {
+            *place = field.to_le_bytes();
+        }
+        out
+    }
+
+    /// Was it last touched before this instant?
+    pub(crate) fn settled(&self, before: i64) -> bool {
+        self.mtime < before && self.ctime < before
+    }
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
+}
+
+/// The permission bits.
+pub(crate) fn mode(stat: &Stat) -> u16 {
+    (stat.st_mode & 0o7777) as u16
+}
+
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode as _)
+}

@@ -1,0 +1,330 @@
+//! A change as text, as git prints it and `git apply` takes it.
+
+use std::ops::Range;
+
+use abide_model::Objects;
+use imara_diff::sources::byte_lines;
+use imara_diff::{Algorithm, Diff, InternedInput};
+
+use crate::content::{ContentError, read_content};
+use crate::rename::similarity;
+use crate::{Change, Changed, Entry, EntryKind};
+
+/// Larger files are not compared line by line.
+const MAX_SIZE: u64 = 8 * 1024 * 1024;
+/// A zero among the first of this many bytes makes a file binary, as in git.
+const BINARY_HEAD: usize = 8000;
+/// The longest heading of a hunk.
+const HEADING: usize = 80;
+
+/// How many lines a change adds and takes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiffStat {
+    /// Lines that are new.
+    pub insertions: u64,
+    /// Lines that are gone.
+    pub deletions: u64,
+    /// The content is not text, or too large to be compared by lines.
+    pub binary: bool,
+}
+
+/// One change as text. The bytes of the files are in it as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileDiff {
+    /// Headers and hunks. Empty for a directory.
+    pub text: Vec<u8>,
+    /// Lines added and taken away.
+    pub stat: DiffStat,
+}
+
+/// A change as a unified diff, with this many lines around each hunk.
+pub fn unified(
+    objects: &dyn Objects,
+    changed: &Changed,
+    context: usize,
+) -> Result<FileDiff, ContentError> {
+    let mut diff = FileDiff::default();
+    for part in parts(changed) {
+        part.write(objects, context, &mut diff)?;
+    }
+    Ok(diff)
+}
+
+/// The lines that a change adds and takes away.
+pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ContentError> {
+    let mut stat = DiffStat::default();
+    for part in parts(changed) {
+        if part.same_content() {
+            continue;
+        }
+        match part.contents(objects)? {
+            Some((old, new)) => {
+                let lines = Lines::of(&old, &new);
+                stat.insertions += u64::from(lines.diff.count_additions());
+                stat.deletions += u64::from(lines.diff.count_removals());
+            }
+            None => stat.binary = true,
+        }
+    }
+    Ok(stat)
+}
+
+/// A path on both sides. A change of kind has two: one goes, one comes.
+struct Part<'a> {
+    from: &'a [u8],
+    to: &'a [u8],
+    old: Option<&'a Entry>,
+    new: Option<&'a Entry>,
+}
+
+fn parts(changed: &Changed) -> Vec<Part<'_>> {
+    let file =
+        |entry: &Option<Entry>| entry.as_ref().is_some_and(|e| e.kind != EntryKind::Directory);
+    let to = changed.path.as_slice();
+    let from = match &changed.change {
+        Change::Renamed { from } => from.as_slice(),
+        _ => to,
+    };
+    let old = changed.old.as_ref().filter(|_| file(&changed.old));
+    let new = changed.new.as_ref().filter(|_| file(&changed.new));
+    let sides = match changed.change {
+        Change::KindChanged => vec![(old, None), (None, new)],
+        _ => vec![(old, new)],
+    };
+    let sides = sides.into_iter().filter(|(old, new)| old.is_some() || new.is_some());
+    sides.map(|(old, new)| Part { from, to, old, new }).collect()
+}
+
+/// The old content and the new one.
+type Texts = (Vec<u8>, Vec<u8>);
+
+impl Part<'_> {
+    fn same_content(&self) -> bool {
+        matches!((self.old, self.new), (Some(old), Some(new)) if old.hash == new.hash)
+    }
+
+    /// Both contents, where both are text.
+    fn contents(&self, objects: &dyn Objects) -> Result<Option<Texts>, ContentError> {
+        let sides = [self.old, self.new];
+        if sides.iter().flatten().any(|entry| entry.size > MAX_SIZE) {
+            return Ok(None);
+        }
+        let read = |entry: Option<&Entry>| {
+            entry.map_or(Ok(Vec::new()), |entry| read_content(objects, entry))
+        };
+        let (old, new) = (read(self.old)?, read(self.new)?);
+        Ok((!is_binary(&old) && !is_binary(&new)).then_some((old, new)))
+    }
+
+    fn write(
+        &self,
+        objects: &dyn Objects,
+        context: usize,
+        diff: &mut FileDiff,
+    ) -> Result<(), ContentError> {
+        let (a, b) = (quoted(b"a/", self.from), quoted(b"b/", self.to));
+        let out = &mut diff.text;
+        line(out, &[b"diff --git ", &a, b" ", &b]);
+        match (self.old, self.new) {
+            (None, Some(new)) => line(out, &[b"new file mode ", &mode(new)]),
+            (Some(old), None) => line(out, &[b"deleted file mode ", &mode(old)]),
+            (Some(old), Some(new)) if mode(old) != mode(new) => {
+                line(out, &[b"old mode ", &mode(old)]);
+                line(out, &[b"new mode ", &mode(new)]);
+            }
+            _ => {}
+        }
+        let contents = if self.same_content() { None } else { self.contents(objects)? };
+        if self.from != self.to {
+            let alike = match &contents {
+                Some((old, new)) => similarity(old, new),
+                None if self.same_content() => 100,
+                None => 50,
+            };
+            line(out, &[b"similarity index ", alike.to_string().as_bytes(), b"%"]);
+            line(out, &[b"rename from ", &quoted(b"", self.from)]);
+            line(out, &[b"rename to ", &quoted(b"", self.to)]);
+        }
+        if self.same_content() {
+            return Ok(());
+        }
+        let none = b"/dev/null".to_vec();
+        let a = if self.old.is_some() { a } else { none.clone() };
+        let b = if self.new.is_some() { b } else { none };
+        let Some((old, new)) = contents else {
+            diff.stat.binary = true;
+            line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]);
+            return Ok(());
+        };
+        let lines = Lines::of(&old, &new);
+        diff.stat.insertions += u64::from(lines.diff.count_additions());
+        diff.stat.deletions += u64::from(lines.diff.count_removals());
+        let hunks = lines.hunks(context);
+        if !hunks.is_empty() {
+            line(out, &[b"--- ", &a, tab(&a, self.from)]);
+            line(out, &[b"+++ ", &b, tab(&b, self.to)]);
+        }
+        for hunk in &hunks {
+            lines.write(hunk, out);
+        }
+        Ok(())
+    }
+}
+
+fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+    out.push(b'\n');
+}
+
+/// After a name with a space stands a tab, so that it is seen where the name ends.
+fn tab(shown: &[u8], path: &[u8]) -> &'static [u8] {
+    if shown != b"/dev/null" && path.contains(&b' ') { b"\t" } else { b"" }
+}
+
+fn mode(entry: &Entry) -> Vec<u8> {
+    match entry.kind {
+        EntryKind::Link => b"120000".to_vec(),
+        _ => format!("100{:03o}", entry.mode & 0o777).into_bytes(),
+    }
+}
+
+fn is_binary(content: &[u8]) -> bool {
+    content.get(..BINARY_HEAD).unwrap_or(content).contains(&0)
+}
+
+/// A path as git shows it: in quotes, with escapes, where it holds more than plain characters.
+fn quoted(prefix: &[u8], path: &[u8]) -> Vec<u8> {
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if path.iter().all(plain) {
+        return [prefix, path].concat();
+    }
+    let mut out = vec![b'"'];
+    out.extend_from_slice(prefix);
+    for byte in path {
+        let escape = match byte {
+            0x07 => b'a',
+            0x08 => b'b',
+            b'\t' => b't',
+            b'\n' => b'n',
+            0x0b => b'v',
+            0x0c => b'f',
+            b'\r' => b'r',
+            b'"' | b'\\' => *byte,
+            byte if plain(byte) => {
+                out.push(*byte);
+                continue;
+            }
+            byte => {
+                out.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+                continue;
+            }
+        };
+        out.extend_from_slice(&[b'\\', escape]);
+    }
+    out.push(b'"');
+    out
+}
+
+/// Two texts by lines, and which lines differ.
+struct Lines<'a> {
+    input: InternedInput<&'a [u8]>,
+    diff: Diff,
+}
+
+/// Differences that are printed together: lines before and after, in both texts.
+struct Hunk {
+    before: Range<u32>,
+    after: Range<u32>,
+    edits: Vec<(Range<u32>, Range<u32>)>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(old: &'a [u8], new: &'a [u8]) -> Self {
+        let input = InternedInput::new(byte_lines(old), byte_lines(new));
+        let mut diff = Diff::compute(Algorithm::Histogram, &input);
+        diff.postprocess_lines(&input);
+        Self { input, diff }
+    }
+
+    fn hunks(&self, context: usize) -> Vec<Hunk> {
+        let context = u32::try_from(context).unwrap_or(u32::MAX);
+        let ends = (length(&self.input.before), length(&self.input.after));
+        let mut hunks: Vec<Hunk> = Vec::new();
+        for edit in self.diff.hunks() {
+            let lead = context.min(edit.before.start);
+            let before = edit.before.end.saturating_add(context).min(ends.0);
+            let after = edit.after.end.saturating_add(context).min(ends.1);
+            match hunks.last_mut() {
+                Some(last) if edit.before.start - lead <= last.before.end => {
+                    last.before.end = before;
+                    last.after.end = after;
+                    last.edits.push((edit.before, edit.after));
+                }
+                _ => hunks.push(Hunk {
+                    before: edit.before.start - lead..before,
+                    after: edit.after.start - lead..after,
+                    edits: vec![(edit.before, edit.after)],
+                }),
+            }
+        }
+        hunks
+    }
+
+    fn write(&self, hunk: &Hunk, out: &mut Vec<u8>) {
+        let (before, after) = (&hunk.before, &hunk.after);
+        let mut head = format!("@@ -{} +{} @@", span(before), span(after)).into_bytes();
+        if let Some(heading) = self.heading(before.start) {
+            head.push(b' ');
+            head.extend_from_slice(heading);
+        }
+        line(out, &[&head]);
+        let mut at = before.start;
+        for (old, new) in &hunk.edits {
+            self.rows(b' ', &self.input.before, at..old.start, out);
+            self.rows(b'-', &self.input.before, old.clone(), out);
+            self.rows(b'+', &self.input.after, new.clone(), out);
+            at = old.end;
+        }
+        self.rows(b' ', &self.input.before, at..before.end, out);
+    }
+
+    fn rows(&self, sign: u8, side: &[imara_diff::Token], range: Range<u32>, out: &mut Vec<u8>) {
+        let range = range.start as usize..range.end as usize;
+        for token in side.get(range).unwrap_or_default() {
+            let row = self.input.interner[*token];
+            out.push(sign);
+            out.extend_from_slice(row);
+            if !row.ends_with(b"\n") {
+                out.extend_from_slice(b"\n\\ No newline at end of file\n");
+            }
+        }
+    }
+
+    /// The last line before a hunk that begins as a definition does.
+    fn heading(&self, start: u32) -> Option<&[u8]> {
+        let lines = self.input.before.get(..start as usize)?;
+        let begins = |row: &&[u8]| {
+            row.first().is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, b'_' | b'$'))
+        };
+        let row = lines.iter().rev().map(|token| self.input.interner[*token]).find(begins)?;
+        Some(row.get(..HEADING).unwrap_or(row).trim_ascii_end())
+    }
+}
+
+fn length(side: &[imara_diff::Token]) -> u32 {
+    u32::try_from(side.len()).unwrap_or(u32::MAX)
+}
+
+/// First line and number of lines, as a hunk's header has them.
+fn span(range: &Range<u32>) -> String {
+    match range.end - range.start {
+        0 => format!("{},0", range.start),
+        1 => format!("{}", range.start + 1),
+        lines => format!("{},{lines}", range.start + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests;

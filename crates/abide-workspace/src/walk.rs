@@ -1,0 +1,115 @@
+//! Two trees side by side: every name that is not the same in both.
+//!
+//! Equal subtrees are passed over by their hash. The trees of one depth are read together.
+
+use abide_model::{ObjectHash, Objects};
+
+use crate::content::{ContentError, read_trees};
+use crate::{Entry, EntryKind, Tree};
+
+/// Deeper than a path can be that a system call takes.
+const MAX_DEPTH: usize = 4096;
+
+/// A name that differs. Of a directory that is in both, it is given even if only what is in it
+/// differs.
+pub(crate) struct Pair<'a> {
+    pub(crate) path: &'a [u8],
+    pub(crate) old: Option<&'a Entry>,
+    pub(crate) new: Option<&'a Entry>,
+}
+
+/// Is what is in it of interest?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Within {
+    Enter,
+    Pass,
+}
+
+struct Level {
+    path: Vec<u8>,
+    old: Option<ObjectHash>,
+    new: Option<ObjectHash>,
+}
+
+/// Gives every name that differs to `visit`, a directory before what is in it.
+pub(crate) fn walk(
+    objects: &dyn Objects,
+    old: Option<ObjectHash>,
+    new: Option<ObjectHash>,
+    visit: &mut dyn FnMut(Pair<'_>) -> Within,
+) -> Result<(), ContentError> {
+    if old == new {
+        return Ok(());
+    }
+    let mut level = vec![Level { path: Vec::new(), old, new }];
+    for _ in 0..MAX_DEPTH {
+        if level.is_empty() {
+            return Ok(());
+        }
+        let hashes: Vec<_> = level.iter().flat_map(|at| [at.old, at.new]).flatten().collect();
+        let mut trees = read_trees(objects, &hashes)?.into_iter();
+        let mut below = Vec::new();
+        for at in level {
+            let mut take =
+                |hash: Option<ObjectHash>| hash.and_then(|_| trees.next()).unwrap_or_default();
+            let (old, new) = (take(at.old), take(at.new));
+            compare(&at.path, &old, &new, visit, &mut below);
+        }
+        level = below;
+    }
+    Err(ContentError::TooDeep(MAX_DEPTH))
+}
+
+fn compare(
+    path: &[u8],
+    old: &Tree,
+    new: &Tree,
+    visit: &mut dyn FnMut(Pair<'_>) -> Within,
+    below: &mut Vec<Level>,
+) {
+    let mut olds = old.entries.iter().peekable();
+    let mut news = new.entries.iter().peekable();
+    loop {
+        let order = match (olds.peek(), news.peek()) {
+            (Some(old), Some(new)) => old.name.cmp(&new.name),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => return,
+        };
+        let old = if order.is_le() { olds.next() } else { None };
+        let new = if order.is_ge() { news.next() } else { None };
+        if old == new {
+            continue;
+        }
+        let name = old.or(new).map_or(&[][..], |entry| &entry.name);
+        let path = join(path, name);
+        if visit(Pair { path: &path, old, new }) == Within::Pass {
+            continue;
+        }
+        let tree = |entry: Option<&Entry>| {
+            entry.filter(|entry| entry.kind == EntryKind::Directory).map(|entry| entry.hash)
+        };
+        let (old, new) = (tree(old), tree(new));
+        if old != new {
+            below.push(Level { path, old, new });
+        }
+    }
+}
+
+/// A name in a directory, as a path from the root.
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
+    path.extend_from_slice(directory);
+    if !directory.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// The directory of a path, and its last name.
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let slash = path.iter().rposition(|byte| *byte == b'/');
+    let (directory, name) = path.split_at(slash.unwrap_or(0));
+    (directory, name.strip_prefix(b"/").unwrap_or(name))
+}

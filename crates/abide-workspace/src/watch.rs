@@ -1,0 +1,86 @@
+//! Watching a snapshot while it is taken: how far it is, and a way to end it early.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The least time between two reports of progress.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How far a snapshot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Files and links that were seen.
+    pub files_seen: u64,
+    /// Files that were read, since they are new or changed.
+    pub files_read: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+}
+
+/// Who looks on.
+#[derive(Clone, Default)]
+pub struct Watch {
+    /// Ends the snapshot soon after it becomes true.
+    pub cancel: Option<Arc<AtomicBool>>,
+    /// Told now and then how far the snapshot is, from any thread.
+    pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("cancel", &self.cancel).finish_non_exhaustive()
+    }
+}
+
+impl Watch {
+    /// Is it to end?
+    pub(crate) fn cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+}
+
+/// Counts shared by the workers, told to the watch now and then.
+pub(crate) struct Meter<'a> {
+    watch: &'a Watch,
+    began: Instant,
+    told: AtomicU64,
+    seen: AtomicU64,
+    read: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl<'a> Meter<'a> {
+    pub(crate) fn new(watch: &'a Watch) -> Self {
+        let zero = || AtomicU64::new(0);
+        let (told, seen, read, bytes) = (zero(), zero(), zero(), zero());
+        Self { watch, began: Instant::now(), told, seen, read, bytes }
+    }
+
+    /// Adds to the counts.
+    pub(crate) fn add(&self, more: Progress) {
+        let Some(progress) = &self.watch.progress else { return };
+        self.seen.fetch_add(more.files_seen, Ordering::Relaxed);
+        self.read.fetch_add(more.files_read, Ordering::Relaxed);
+        self.bytes.fetch_add(more.bytes_read, Ordering::Relaxed);
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let told = self.told.load(Ordering::Relaxed);
+        let pause = PAUSE.as_millis() as u64;
+        if now < told + pause {
+            return;
+        }
+        let mine = self.told.compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed);
+        if mine.is_ok() {
+            progress(self.now());
+        }
+    }
+
+    fn now(&self) -> Progress {
+        Progress {
+            files_seen: self.seen.load(Ordering::Relaxed),
+            files_read: self.read.load(Ordering::Relaxed),
+            bytes_read: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}

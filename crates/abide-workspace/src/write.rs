@@ -1,0 +1,171 @@
+//! One file or link is written: whole at its name, or not at all.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::content::{ContentError, read_object};
+use crate::found::StepError;
+use crate::restore::{FILE_BITS, Run};
+use crate::root::{Seen, look};
+use crate::{Chunks, Entry, EntryKind};
+
+const PREFIX: &[u8] = b".abide-tmp-";
+/// What is written in one go. Tests stop in the middle of the smallest files.
+const PIECE: usize = if cfg!(test) { 4 } else { 1024 * 1024 };
+
+/// Names for files that are not whole yet. Each run has its own.
+pub(crate) struct Temporary {
+    run: u64,
+    next: AtomicU64,
+}
+
+impl Default for Temporary {
+    fn default() -> Self {
+        let run = RandomState::new().build_hasher().finish();
+        Self { run, next: AtomicU64::new(0) }
+    }
+}
+
+impl Temporary {
+    pub(crate) fn name(&self) -> Vec<u8> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut name = PREFIX.to_vec();
+        name.extend_from_slice(format!("{:016x}-{next:x}", self.run).as_bytes());
+        name
+    }
+
+    /// Is it a name that some run gave?
+    pub(crate) fn is(name: &[u8]) -> bool {
+        let hex = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_hexdigit);
+        name.strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_at_checked(16))
+            .is_some_and(|(run, next)| hex(run) && next.strip_prefix(b"-").is_some_and(hex))
+    }
+}
+
+/// What is written into a file, or the target of a link.
+pub(crate) enum Body<'a> {
+    Bytes(&'a [u8]),
+    Chunks(&'a Chunks),
+}
+
+impl Run<'_> {
+    /// Writes a file or a link at a name that must be free.
+    pub(crate) fn write(
+        &self,
+        directory: &OwnedFd,
+        name: &[u8],
+        entry: &Entry,
+        body: &Body<'_>,
+    ) -> Result<(), StepError> {
+        self.act()?;
+        if let (EntryKind::Link, Body::Bytes(target)) = (entry.kind, body) {
+            return Ok(rustix::fs::symlinkat(*target, directory, name)?);
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode((entry.mode & FILE_BITS).into());
+        let file = rustix::fs::openat(directory, name, flags, mode)?;
+        let written = self.fill(&file, entry, body);
+        if !matches!(written, Ok(()) | Err(StepError::Stopped)) {
+            let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        }
+        written
+    }
+
+    fn fill(&self, file: &OwnedFd, entry: &Entry, body: &Body<'_>) -> Result<(), StepError> {
+        match body {
+            Body::Bytes(bytes) => self.write_bytes(file, bytes)?,
+            Body::Chunks(chunks) => {
+                for (length, hash) in &chunks.chunks {
+                    let bytes = read_object(self.objects, *hash)?;
+                    if bytes.len() as u64 != u64::from(*length) {
+                        return Err(ContentError::Missing(*hash).into());
+                    }
+                    self.write_bytes(file, &bytes)?;
+                }
+            }
+        }
+        let mode = entry.mode & FILE_BITS;
+        if Seen::of(&rustix::fs::fstat(file)?).mode != mode {
+            self.act()?;
+            rustix::fs::fchmod(file, Mode::from_raw_mode(mode.into()))?;
+        }
+        Ok(())
+    }
+
+    fn write_bytes(&self, file: &OwnedFd, mut bytes: &[u8]) -> Result<(), StepError> {
+        while !bytes.is_empty() {
+            self.act()?;
+            let piece = bytes.get(..PIECE).unwrap_or(bytes);
+            let written = match rustix::io::write(file, piece) {
+                Err(Errno::INTR) => continue,
+                Ok(0) => return Err(Errno::IO.into()),
+                written => written?,
+            };
+            bytes = bytes.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Puts a file or a link at a name that was free. [`Errno::EXIST`] where it is not any more.
+    pub(crate) fn write_new(
+        &self,
+        directory: &OwnedFd,
+        name: &[u8],
+        entry: &Entry,
+        body: &Body<'_>,
+    ) -> Result<(), StepError> {
+        if entry.kind == EntryKind::Link {
+            return self.write(directory, name, entry, body);
+        }
+        let temporary = self.temporary.name();
+        self.write(directory, &temporary, entry, body)?;
+        self.act()?;
+        let renamed = rename_new(directory, &temporary, name);
+        if renamed.is_err() {
+            let _ = rustix::fs::unlinkat(directory, temporary.as_slice(), AtFlags::empty());
+        }
+        Ok(renamed?)
+    }
+
+    /// Puts a file or a link in the place of what was seen there. Not where that is another by now.
+    pub(crate) fn replace(
+        &self,
+        directory: &OwnedFd,
+        name: &[u8],
+        seen: Seen,
+        entry: &Entry,
+        body: &Body<'_>,
+    ) -> Result<bool, StepError> {
+        let temporary = self.temporary.name();
+        self.write(directory, &temporary, entry, body)?;
+        self.act()?;
+        let same = look(directory, name).map(|now| now == Some(seen));
+        let renamed = match same {
+            Ok(true) => rustix::fs::renameat(directory, temporary.as_slice(), directory, name),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if renamed.is_err() || same == Ok(false) {
+            let _ = rustix::fs::unlinkat(directory, temporary.as_slice(), AtFlags::empty());
+        }
+        renamed?;
+        Ok(same?)
+    }
+}
+
+/// Gives a file its name, if that is free.
+fn rename_new(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;
+            rustix::fs::unlinkat(directory, from, AtFlags::empty())
+        }
+        renamed => renamed,
+    }
+}

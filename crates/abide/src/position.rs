@@ -1,0 +1,405 @@
+//! A place in a session's past, as people and programs name it.
+//!
+//! `@41` is the place right behind event 41. `3` is checkpoint 3, and so is its label or its id:
+//! the place right behind its event. `turn:3` is the place where turn 3 has ended; of a turn that
+//! has not, its last event. What is live is looked at first, then what rewinds took back.
+
+use std::fmt;
+
+use abide_model::{
+    CheckpointState, Event, EventRange, Fact, Kind, LaneId, Lineage, Seq, SessionId, SessionState,
+};
+
+use crate::{Error, SessionView};
+
+/// How many that would have fitted are named.
+const NAMED: usize = 6;
+
+/// A place in a session's past.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The last event before it.
+    pub seq: Seq,
+    /// The checkpoint whose event that is, and its number.
+    pub checkpoint: Option<(u64, CheckpointState)>,
+    /// That event is live: no rewind took it back.
+    pub live: bool,
+}
+
+/// There is no such place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("session {} has no {wanted}; {known}", session.short(SessionId::SHORT))]
+pub struct PositionError {
+    /// In which session it was looked for.
+    pub session: SessionId,
+    /// What was asked for, in words.
+    pub wanted: String,
+    /// What there is instead, in words.
+    pub known: String,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wanted {
+    Event(Seq),
+    Turn(u64),
+    Checkpoint(String),
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(seq) = text.strip_prefix('@') {
+            return seq.parse().ok().map(|seq| Self::Event(Seq(seq)));
+        }
+        if let Some(turn) = text.strip_prefix("turn:") {
+            return turn.parse().ok().map(Self::Turn);
+        }
+        (!text.is_empty()).then(|| Self::Checkpoint(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(seq) => write!(f, "event @{seq}"),
+            Self::Turn(turn) => write!(f, "turn {turn}"),
+            Self::Checkpoint(name) => write!(f, "checkpoint {name:?}"),
+        }
+    }
+}
+
+impl SessionView {
+    /// Finds a place in the session's past: `@41` is right behind an event, `turn:3` where a turn
+    /// has ended, and a checkpoint goes by its number, its label or its id. Of several checkpoints
+    /// with one label the newest is meant; what is live comes before what a rewind took back.
+    pub fn resolve(&self, text: &str) -> Result<Resolved, Error> {
+        let state = self.state()?;
+        let unknown = |wanted: String, known: String| {
+            Error::from(PositionError { session: self.id(), wanted, known })
+        };
+        let Some(wanted) = Wanted::parse(text) else {
+            let known = "a place is an event (@41), a turn (turn:3) or a checkpoint: its number, its label or its id";
+            return Err(unknown(format!("place {text:?}"), known.to_owned()));
+        };
+        if let Some(found) = self.live(&wanted, &state)? {
+            return Ok(found);
+        }
+        let everything = Everything::read(self)?;
+        let found = match &wanted {
+            Wanted::Event(_) => None,
+            Wanted::Turn(turn) => {
+                everything.turn(*turn).map(|turn| (turn.last.unwrap_or(turn.reach), None))
+            }
+            Wanted::Checkpoint(name) => everything
+                .checkpoint(name)
+                .map(|(number, state)| (state.seq, Some((number, state.clone())))),
+        };
+        match found {
+            Some((seq, checkpoint)) => {
+                Ok(Resolved { seq, checkpoint, live: state.core.lineage.contains(seq) })
+            }
+            None => Err(unknown(wanted.to_string(), everything.nearest(&wanted))),
+        }
+    }
+
+    /// Looks in the state, which holds all that is live.
+    fn live(&self, wanted: &Wanted, state: &SessionState) -> Result<Option<Resolved>, Error> {
+        match wanted {
+            Wanted::Event(seq) => self.event_at(*seq, state),
+            Wanted::Turn(number) => match state.turns.get(&number.to_string()) {
+                Some(turn) => {
+                    let reach = match turn.last {
+                        Some(last) => last,
+                        None => self.reach(turn.first, &state.core.lineage)?,
+                    };
+                    Ok(Some(Resolved { seq: reach, checkpoint: None, live: true }))
+                }
+                None => Ok(None),
+            },
+            Wanted::Checkpoint(name) => {
+                let checkpoints = state.checkpoints.iter().filter_map(|(number, state)| {
+                    number.parse().ok().map(|number| (number, state))
+                });
+                let found = pick(checkpoints, name).map(|(number, state)| Resolved {
+                    seq: state.seq,
+                    checkpoint: Some((number, state.clone())),
+                    live: true,
+                });
+                Ok(found)
+            }
+        }
+    }
+
+    /// The place right behind an event, where that can be read.
+    fn event_at(&self, seq: Seq, state: &SessionState) -> Result<Option<Resolved>, Error> {
+        if seq == Seq::ZERO || seq > state.core.seq {
+            return Ok(None);
+        }
+        let page = self.page(EventRange { first: seq, last: seq, ..EventRange::ALL })?;
+        let Some(event) = page.events.into_iter().next() else { return Ok(None) };
+        let live = state.core.lineage.contains(seq);
+        let mut checkpoint = None;
+        if event.kind == Kind::CHECKPOINT_CREATED {
+            let known = state.checkpoints.iter().find(|(_, state)| state.seq == seq);
+            checkpoint = match known {
+                Some((number, state)) => number.parse().ok().map(|number| (number, state.clone())),
+                None => Everything::read(self)?.checkpoint_at(seq),
+            };
+        }
+        Ok(Some(Resolved { seq, checkpoint, live }))
+    }
+
+    /// The last event of a turn that began with `first` and has not ended.
+    fn reach(&self, first: Seq, lineage: &Lineage) -> Result<Seq, Error> {
+        let mut reach = first;
+        let mut lane: Option<Option<LaneId>> = None;
+        for event in self.events(EventRange::from(first)) {
+            let event = event?;
+            let of_turn = lane.get_or_insert_with(|| event.lane.clone());
+            if event.seq > first && ends_attempt(&event, of_turn.as_ref()) {
+                break;
+            }
+            if event.lane == *of_turn && lineage.contains(event.seq) {
+                reach = event.seq;
+            }
+        }
+        Ok(reach)
+    }
+}
+
+/// Is a turn that was going on in this lane over when this event comes?
+fn ends_attempt(event: &Event, lane: Option<&LaneId>) -> bool {
+    event.kind == Kind::SESSION_REWOUND
+        || (event.kind == Kind::TURN_STARTED && event.lane.as_ref() == lane)
+}
+
+/// The checkpoint that goes by this name: by its number, else its id, else the newest with the
+/// label.
+fn pick<'a>(
+    checkpoints: impl Iterator<Item = (u64, &'a CheckpointState)>,
+    name: &str,
+) -> Option<(u64, &'a CheckpointState)> {
+    let wanted = name.parse::<u64>().ok();
+    let rank = |number: u64, state: &CheckpointState| {
+        if wanted == Some(number) {
+            Some(2)
+        } else if state.id.as_deref() == Some(name) {
+            Some(1)
+        } else {
+            (state.label.as_deref() == Some(name)).then_some(0)
+        }
+    };
+    let fits = checkpoints.filter_map(|(number, state)| {
+        rank(number, state).map(|rank| (rank, state.seq, number, state))
+    });
+    fits.max_by_key(|(rank, seq, _, _)| (*rank, *seq)).map(|(_, _, number, state)| (number, state))
+}
+
+/// A turn, live or taken back.
+#[derive(Debug)]
+struct Turn {
+    number: u64,
+    lane: Option<LaneId>,
+    /// Where it ended.
+    last: Option<Seq>,
+    /// Its last event so far.
+    reach: Seq,
+    /// Nothing more belongs to it.
+    over: bool,
+}
+
+/// Every turn and checkpoint that the journal holds, what rewinds took back included.
+#[derive(Debug, Default)]
+struct Everything {
+    turns: Vec<Turn>,
+    checkpoints: Vec<(u64, CheckpointState)>,
+    last: Seq,
+}
+
+impl Everything {
+    fn read(view: &SessionView) -> Result<Self, Error> {
+        let mut all = Self::default();
+        for event in view.events(EventRange::ALL) {
+            all.take(&event?);
+        }
+        Ok(all)
+    }
+
+    fn take(&mut self, event: &Event) {
+        self.last = event.seq;
+        for turn in self.turns.iter_mut().filter(|turn| !turn.over) {
+            turn.over = ends_attempt(event, turn.lane.as_ref());
+            if !turn.over && event.lane == turn.lane {
+                turn.reach = event.seq;
+            }
+        }
+        if event.kind == Kind::MESSAGE_ADDED {
+            return;
+        }
+        match event.fact() {
+            Ok(Fact::TurnStarted(fact)) => {
+                let last = self.turns.iter().map(|turn| turn.number).max().unwrap_or(0);
+                let number = fact.turn.map_or(last.saturating_add(1), |turn| turn.0);
+                self.turns.push(Turn {
+                    number,
+                    lane: event.lane.clone(),
+                    last: None,
+                    reach: event.seq,
+                    over: false,
+                });
+            }
+            Ok(Fact::TurnFinished(fact)) => {
+                let ended = self.turns.iter_mut().rev().find(|turn| {
+                    fact.turn.map_or(turn.lane == event.lane, |number| number.0 == turn.number)
+                });
+                if let Some(turn) = ended {
+                    turn.last = Some(event.seq);
+                    turn.over = true;
+                }
+            }
+            Ok(Fact::Checkpoint(fact)) => {
+                let last = self.checkpoints.iter().map(|(number, _)| *number).max().unwrap_or(0);
+                let number = fact.number.unwrap_or(last.saturating_add(1));
+                self.checkpoints.push((number, CheckpointState::new(event, *fact)));
+            }
+            _ => {}
+        }
+    }
+
+    fn turn(&self, number: u64) -> Option<&Turn> {
+        self.turns.iter().rev().find(|turn| turn.number == number)
+    }
+
+    fn checkpoint(&self, name: &str) -> Option<(u64, &CheckpointState)> {
+        pick(self.checkpoints.iter().map(|(number, state)| (*number, state)), name)
+    }
+
+    fn checkpoint_at(self, seq: Seq) -> Option<(u64, CheckpointState)> {
+        self.checkpoints.into_iter().find(|(_, state)| state.seq == seq)
+    }
+
+    /// What there is, nearest first.
+    fn nearest(&self, wanted: &Wanted) -> String {
+        match wanted {
+            Wanted::Event(_) => format!("its events are @1 to @{}", self.last),
+            Wanted::Turn(turn) => {
+                let mut known: Vec<u64> = self.turns.iter().map(|turn| turn.number).collect();
+                known.sort_unstable_by_key(|number| number.abs_diff(*turn));
+                let known = known.into_iter().take(NAMED).map(|number| format!("turn:{number}"));
+                listed("turns", known.collect())
+            }
+            Wanted::Checkpoint(name) => {
+                let number = name.parse::<u64>().ok();
+                let mut known: Vec<&(u64, CheckpointState)> = self.checkpoints.iter().collect();
+                known.sort_by_key(|(known, state)| match number {
+                    Some(number) => known.abs_diff(number),
+                    None => unlike(state.label.as_deref().unwrap_or_default(), name),
+                });
+                let known = known.into_iter().take(NAMED).map(|(number, state)| {
+                    let label = state.label.as_deref();
+                    label.map_or_else(|| number.to_string(), |label| format!("{number} ({label})"))
+                });
+                listed("checkpoints", known.collect())
+            }
+        }
+    }
+}
+
+fn listed(what: &str, known: Vec<String>) -> String {
+    if known.is_empty() {
+        format!("it has no {what}")
+    } else {
+        format!("the nearest {what} are {}", known.join(", "))
+    }
+}
+
+/// How little two names have in common: the less they share at their start, the more.
+fn unlike(one: &str, other: &str) -> u64 {
+    let same = one
+        .chars()
+        .zip(other.chars())
+        .take_while(|(one, other)| one.eq_ignore_ascii_case(other))
+        .count();
+    u64::MAX - u64::try_from(same).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::{Checkpoint, NewEvent, NewSession, SessionRef};
+
+    use super::*;
+    use crate::Store;
+
+    fn recorded(lines: &[&str]) -> (tempfile::TempDir, SessionView) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_or_init(dir.path()).unwrap();
+        let session = store.create(NewSession::titled("a")).unwrap();
+        for line in lines {
+            session.append(NewEvent::parse(line).unwrap()).unwrap().wait().unwrap();
+        }
+        let id = session.id();
+        session.close().unwrap();
+        (dir, store.view(&SessionRef::Id(id)).unwrap())
+    }
+
+    const STORY: &[&str] = &[
+        r#"{"kind":"turn.started","data":{"agent":"a"}}"#, // 3
+        r#"{"kind":"checkpoint.created","data":{"label":"green"}}"#, // 4
+        r#"{"kind":"turn.finished","data":{"status":"done"}}"#, // 5
+        r#"{"kind":"turn.started","data":{"agent":"a"}}"#, // 6
+        r#"{"kind":"message.added","data":{"role":"user","content":"x"}}"#, // 7
+        r#"{"kind":"checkpoint.created","data":{"label":"green","id":"cp-9"}}"#, // 8
+        r#"{"kind":"session.rewound","data":{"to":5}}"#,   // 9
+        r#"{"kind":"turn.started","data":{"agent":"a"}}"#, // 10
+        r#"{"kind":"message.added","data":{"role":"user","content":"y"}}"#, // 11
+    ];
+
+    #[test]
+    fn what_is_live_comes_first_and_what_was_taken_back_is_still_found() {
+        let (_dir, view) = recorded(STORY);
+        let at = |text: &str| {
+            let found = view.resolve(text).unwrap();
+            (found.seq.0, found.checkpoint.map(|(number, _)| number), found.live)
+        };
+        assert_eq!(at("@7"), (7, None, false));
+        assert_eq!(at("@4"), (4, Some(1), true));
+        assert_eq!(at("@8"), (8, Some(2), false));
+        assert_eq!(at("1"), (4, Some(1), true));
+        assert_eq!(at("2"), (8, Some(2), false));
+        assert_eq!(at("green"), (4, Some(1), true));
+        assert_eq!(at("cp-9"), (8, Some(2), false));
+        assert_eq!(at("turn:1"), (5, None, true));
+        assert_eq!(at("turn:2"), (8, None, false));
+        // An open turn reaches as far as the session does: the writer's end is a part of it.
+        assert_eq!(at("turn:3"), (12, None, true));
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_is() {
+        let (_dir, view) = recorded(STORY);
+        let told = |text: &str| {
+            let error = view.resolve(text).unwrap_err().to_string();
+            error.split_once(" has ").unwrap().1.to_owned()
+        };
+        assert_eq!(told("@99"), "no event @99; its events are @1 to @12");
+        assert_eq!(told("@0"), "no event @0; its events are @1 to @12");
+        assert_eq!(told("turn:9"), "no turn 9; the nearest turns are turn:3, turn:2, turn:1");
+        assert_eq!(
+            told("7"),
+            "no checkpoint \"7\"; the nearest checkpoints are 2 (green), 1 (green)"
+        );
+        assert!(told("turn:x").starts_with("no place \"turn:x\"; a place is an event (@41)"));
+    }
+
+    #[test]
+    fn a_number_is_a_number_before_it_is_a_label() {
+        let one = Checkpoint { label: Some("2".to_owned()), ..Checkpoint::default() };
+        let event = NewEvent::parse(r#"{"kind":"x.y","data":{}}"#).unwrap();
+        let event = event.into_event(Seq(5), abide_model::Timestamp::from_millis(0));
+        let one = CheckpointState::new(&event, one);
+        let two = CheckpointState { label: None, ..one.clone() };
+        let both = || [(1, &one), (2, &two)].into_iter();
+        assert_eq!(pick(both(), "2").map(|(number, _)| number), Some(2));
+        assert_eq!(pick(both().take(1), "2").map(|(number, _)| number), Some(1));
+    }
+}
