@@ -268,6 +268,11 @@ impl LocalStore {
         Ok(done)
     }
 
+    /// Is an erasure under way, or was one cut short?
+    pub(crate) fn is_erasing(&self) -> bool {
+        self.storage().open(&self.layout().erasing(), Access::Read).is_ok()
+    }
+
     fn read_unfinished(&self) -> Result<Option<Unfinished>, StoreError> {
         let path = self.layout().erasing();
         let file = match self.storage().open(&path, Access::Read) {
