@@ -67,6 +67,12 @@ impl CommandError {
         Self::Failed(Failure { error: message.into().into(), hints: Vec::new() })
     }
 
+    /// A failure with its causes.
+    pub(crate) fn because(error: impl StdError + Send + Sync + 'static) -> Self {
+        let hints = cause_hint(&error).into_iter().collect();
+        Self::Failed(Failure { error: Box::new(error), hints })
+    }
+
     /// What was worked on, before what went wrong with it.
     pub(crate) fn on(self, what: impl Into<String>) -> Self {
         match self {

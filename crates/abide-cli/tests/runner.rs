@@ -12,8 +12,10 @@
 mod bad_input;
 mod bundle;
 mod checkpoint;
+mod cleanup;
 mod demo;
 mod environment;
+mod erase;
 mod fork;
 mod history;
 mod kill;

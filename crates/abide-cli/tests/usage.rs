@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::environment::{HELLO, TestEnvironment};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 14] = [
     "init",
     "new",
     "record",
@@ -14,7 +14,10 @@ const COMMANDS: [&str; 11] = [
     "tail",
     "export",
     "import",
+    "status",
     "doctor",
+    "cleanup",
+    "erase",
     "demo",
     "completions",
 ];

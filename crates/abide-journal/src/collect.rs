@@ -54,6 +54,24 @@ enum Fate {
     IsRewritten,
 }
 
+/// How much of a pack must not be needed for it to be written anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waste {
+    /// So much that it pays.
+    Much,
+    /// A single object.
+    Any,
+}
+
+impl Waste {
+    const fn is_enough(self, wasted: u64, dead: u64, len: u64) -> bool {
+        match self {
+            Self::Much => wasted * 100 >= len * WASTE,
+            Self::Any => dead > 0,
+        }
+    }
+}
+
 impl Packs {
     /// Keeps everybody from putting objects until it is dropped. `None` while somebody does.
     pub fn lock_for_collection(&self) -> Result<Option<Box<dyn Lock>>, JournalError> {
@@ -71,7 +89,31 @@ impl Packs {
         dry_run: bool,
     ) -> Result<Collected, JournalError> {
         let packs = self.look(grace, now)?;
-        let live = with_bases(&packs, live);
+        self.sweep(&packs, live, Waste::Much, dry_run)
+    }
+
+    /// Removes these objects from every pack, however little of it they are. The caller holds
+    /// [`Packs::lock_for_collection`]. What another object is stored as a difference from stays, and
+    /// so does what is in a damaged pack.
+    pub fn erase(
+        self: &Arc<Self>,
+        objects: &HashSet<ObjectHash>,
+        now: SystemTime,
+    ) -> Result<Collected, JournalError> {
+        let packs = self.look(Duration::ZERO, now)?;
+        let rows = packs.iter().flat_map(|pack| &pack.blocks).flat_map(|(_, block)| &block.rows);
+        let live = rows.map(|row| row.hash).filter(|hash| !objects.contains(hash)).collect();
+        self.sweep(&packs, &live, Waste::Any, false)
+    }
+
+    fn sweep(
+        self: &Arc<Self>,
+        packs: &[Seen],
+        live: &HashSet<ObjectHash>,
+        waste: Waste,
+        dry_run: bool,
+    ) -> Result<Collected, JournalError> {
+        let live = with_bases(packs, live);
         let mut collected = Collected::default();
         let mut elected = HashMap::new();
         let mut kept: HashSet<(u64, u64, u32)> = HashSet::new();
@@ -80,19 +122,17 @@ impl Packs {
             for (offset, block) in pack.blocks.iter().rev() {
                 for (index, row) in (0..).zip(&block.rows) {
                     let here = (pack.number, *offset, index);
-                    if live.contains(&row.hash)
-                        && self.is_needed(&packs, &mut elected, row, here)?
-                    {
+                    if live.contains(&row.hash) && self.is_needed(packs, &mut elected, row, here)? {
                         kept.insert(here);
                     }
                 }
             }
         }
-        let fates = fates(&packs, &kept, &mut collected);
+        let fates = fates(packs, &kept, waste, &mut collected);
         if dry_run {
             return Ok(collected);
         }
-        let before: u64 = touched(&packs, &fates).map(|pack| pack.len).sum();
+        let before: u64 = touched(packs, &fates).map(|pack| pack.len).sum();
         let writer = PackWriter::beginning_a_pack(self.clone());
         for (pack, fate) in packs.iter().zip(&fates) {
             if matches!(fate, Fate::IsRewritten) {
@@ -100,7 +140,7 @@ impl Packs {
             }
         }
         writer.sync()?;
-        for pack in touched(&packs, &fates) {
+        for pack in touched(packs, &fates) {
             let path = self.path(pack.number);
             PackIndex::remove(&*self.storage, &path).map_err(JournalError::io("remove", &path))?;
             self.storage.remove(&path).map_err(JournalError::io("remove", &path))?;
@@ -243,8 +283,13 @@ fn with_bases(packs: &[Seen], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash>
     all
 }
 
-fn fates(packs: &[Seen], kept: &HashSet<(u64, u64, u32)>, collected: &mut Collected) -> Vec<Fate> {
-    let may_go = |pack: &Seen| pack.old && pack.whole;
+fn fates(
+    packs: &[Seen],
+    kept: &HashSet<(u64, u64, u32)>,
+    waste: Waste,
+    collected: &mut Collected,
+) -> Vec<Fate> {
+    let may_go = |pack: &Seen| pack.whole && (pack.old || waste == Waste::Any);
     let small = packs.iter().filter(|pack| may_go(pack) && pack.len < SMALL).count();
     let mut fates = Vec::with_capacity(packs.len());
     for pack in packs {
@@ -266,7 +311,9 @@ fn fates(packs: &[Seen], kept: &HashSet<(u64, u64, u32)>, collected: &mut Collec
             collected.packs_removed += 1;
             wasted = pack.len;
             Fate::Goes
-        } else if wasted * 100 >= pack.len * WASTE || (pack.len < SMALL && small >= MANY_SMALL) {
+        } else if waste.is_enough(wasted, dead, pack.len)
+            || (waste == Waste::Much && pack.len < SMALL && small >= MANY_SMALL)
+        {
             collected.packs_rewritten += 1;
             Fate::IsRewritten
         } else {
@@ -295,6 +342,40 @@ mod tests {
 
     fn later() -> SystemTime {
         SystemTime::now() + Duration::from_secs(3600)
+    }
+
+    #[test]
+    fn an_object_is_erased_however_large_its_pack_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = packs(dir.path());
+        let writer = PackWriter::open(all.clone()).unwrap();
+        let mut batch = ObjectBatch::default();
+        let hashes: Vec<_> = (0..100).map(|n| ObjectHash::of(&bytes(n))).collect();
+        for (n, hash) in (0..).zip(&hashes) {
+            batch.push(*hash, &bytes(n));
+        }
+        writer.put_batch(&batch).unwrap();
+        writer.sync().unwrap();
+        drop(writer);
+        let _lock = all.lock_for_collection().unwrap().unwrap();
+        // A collection would not do it for so little.
+        let live: HashSet<_> = hashes.iter().skip(1).copied().collect();
+        let kept = all.collect(&live, Duration::ZERO, later(), false).unwrap();
+        assert_eq!(kept, Collected::default());
+        // A pack that was written just now is no younger than what is to be erased.
+        let now = SystemTime::UNIX_EPOCH;
+        let erased = all.erase(&HashSet::from([hashes[0]]), now).unwrap();
+        assert_eq!((erased.objects_removed, erased.packs_rewritten), (1, 1));
+        assert_eq!(all.read(hashes[0]).unwrap(), None);
+        let secret = bytes(0);
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let file = std::fs::read(entry.unwrap().path()).unwrap();
+            assert!(memchr::memmem::find(&file, &secret[..64]).is_none());
+            assert!(memchr::memmem::find(&file, &hashes[0].0).is_none());
+        }
+        for (n, hash) in (0..).zip(&hashes).skip(1) {
+            assert_eq!(all.read(*hash).unwrap(), Some(bytes(n)));
+        }
     }
 
     #[test]

@@ -233,7 +233,21 @@ impl LocalStore {
             message: "a session that was begun and never made; nothing was recorded in it"
                 .to_owned(),
         });
-        Ok(damaged.chain(unfinished).chain(unmade).collect())
+        let removed = self.leftovers()?.into_iter().map(|name| Finding {
+            severity: Severity::Warning,
+            rule: "unfinished-removal",
+            place: shown(&self.layout().removed().join(name)),
+            message: "a session that was removed and not deleted yet; `abide cleanup` does it"
+                .to_owned(),
+        });
+        let erasing = self.is_erasing().then(|| Finding {
+            severity: Severity::Warning,
+            rule: "unfinished-erasure",
+            place: shown(&self.layout().erasing()),
+            message: "an erasure that runs, or was cut short; the next `abide erase` finishes it"
+                .to_owned(),
+        });
+        Ok(damaged.chain(unfinished).chain(unmade).chain(removed).chain(erasing).collect())
     }
 
     fn unfinished_imports(&self) -> Result<Vec<PathBuf>, StoreError> {

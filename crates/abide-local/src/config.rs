@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use abide_journal::{Access, Codec, Compression, Storage, read_full, write_full};
-use abide_model::StoreError;
+use abide_model::{Retention, StoreError};
 use abide_workspace::Policy;
 use serde::Deserialize;
 
@@ -27,6 +27,8 @@ pub struct Config {
     pub objects: ObjectsConfig,
     /// What is taken of a workspace.
     pub workspace: Policy,
+    /// What is let go.
+    pub retention: Retention,
 }
 
 /// `[objects]`
@@ -71,6 +73,7 @@ impl Default for Config {
             journal: JournalConfig::default(),
             objects: ObjectsConfig::default(),
             workspace: Policy::default(),
+            retention: Retention::default(),
         }
     }
 }
@@ -111,6 +114,15 @@ max_files = 1000000
 max_bytes = 21474836480
 # No snapshot is taken when the disk has less free than this.
 min_free_bytes = 1073741824
+
+# What is let go; without a limit nothing is.
+# [retention]
+# max_age = \"30d\"
+# max_count = 1000
+# max_size = \"10GB\"
+# keep_failed = true
+# min_keep = 10
+# thin = true
 ";
 
 impl Config {

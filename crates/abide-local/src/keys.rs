@@ -45,6 +45,16 @@ impl Keys {
         }
     }
 
+    /// Takes a key's file away, durable.
+    pub(crate) fn remove(&self, key: &str) -> Result<(), StoreError> {
+        let path = self.path(key);
+        match self.storage.remove(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            removed => removed.map_err(storage_error("remove", &path))?,
+        }
+        self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
+    }
+
     fn path(&self, key: &str) -> PathBuf {
         path_of(&self.dir, key)
     }

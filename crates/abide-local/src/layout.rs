@@ -29,6 +29,7 @@ impl StoreLayout {
             self.changed_taken(),
             self.imports(),
             self.cache(),
+            self.removed(),
         ];
         match dirs.iter().find(|dir| dir.is_symlink()) {
             Some(dir) => Err(StoreError::Damaged {
@@ -80,6 +81,26 @@ impl StoreLayout {
     /// What workspaces looked like when they were last captured.
     pub(crate) fn cache(&self) -> PathBuf {
         self.root.join("cache")
+    }
+
+    /// Where a session's directory goes before its files are deleted.
+    pub(crate) fn removed(&self) -> PathBuf {
+        self.root.join("removed")
+    }
+
+    /// When sessions were last cleaned up.
+    pub(crate) fn cleaned(&self) -> PathBuf {
+        self.root.join("cleaned")
+    }
+
+    /// What is being erased, until all of it is.
+    pub(crate) fn erasing(&self) -> PathBuf {
+        self.root.join("erasing")
+    }
+
+    /// Over cleanups and erasures.
+    pub(crate) fn cleanup_lock(&self) -> PathBuf {
+        self.root.join("cleanup.lock")
     }
 
     pub(crate) fn session(&self, name: &str) -> SessionLayout {

@@ -19,9 +19,13 @@
 
 mod changed;
 mod check;
+mod cleanup;
+mod collection;
 mod config;
 mod directory;
+mod disk_use;
 mod environment;
+mod erase;
 mod error;
 mod export;
 mod fork;
@@ -34,6 +38,7 @@ mod past;
 mod place;
 mod reader;
 mod recovery;
+mod removal;
 mod sealer;
 mod shield;
 mod snapshot;
@@ -42,10 +47,15 @@ mod store;
 mod transcript;
 mod writer;
 
+pub use abide_journal::Collected;
 pub use abide_journal::{BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader};
 pub use check::{Checked, Finding, Severity};
+pub use cleanup::{Cleaned, CleanupPlan, ClockJump, Daily, Departing};
+pub use collection::CollectError;
 pub use config::{Config, STORE_VERSION};
+pub use disk_use::{DiskUse, SessionUse};
 pub use environment::Environment;
+pub use erase::{EraseError, EraseLine, ErasePlan, Erased, Matches};
 pub use export::ExportError;
 pub use history::{Progress, Step};
 pub use import::{ImportError, ImportOutcome, Imported};

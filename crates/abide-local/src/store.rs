@@ -342,7 +342,7 @@ impl LocalStore {
         Ok(None)
     }
 
-    fn key_of(&self, id: SessionId) -> Result<Option<String>, StoreError> {
+    pub(crate) fn key_of(&self, id: SessionId) -> Result<Option<String>, StoreError> {
         let mut key = None;
         let reader = self.reader(id)?;
         let walked = reader.journal().walk(abide_journal::Start::beginning(), None, &mut |found| {
@@ -578,14 +578,24 @@ impl LocalStore {
 
     /// Opens a session for writing: takes the lock, mends the end of the journal, goes on.
     pub fn writer(&self, session: SessionId, wait: Duration) -> Result<LocalWriter, StoreError> {
-        let storage = self.storage();
         let layout = self.layout_of(session)?;
         let lock = self.lock_session(session, &layout, wait)?;
+        self.writer_with(session, &layout, lock)
+    }
+
+    /// [`LocalStore::writer`] with a lock that is held already.
+    pub(crate) fn writer_with(
+        &self,
+        session: SessionId,
+        layout: &SessionLayout,
+        lock: Box<dyn Lock>,
+    ) -> Result<LocalWriter, StoreError> {
+        let storage = self.storage();
         let journal = Journal::new(storage.clone(), layout.journal());
         storage.make_dir(&layout.state()).map_err(storage_error("create", &layout.state()))?;
         let mark = Watermark::read(&**storage, &layout.watermark()).map_err(store_error)?;
         let mut snapshots = Snapshots::new(storage.clone(), layout.state());
-        let reader = self.reader_at(session, &layout);
+        let reader = self.reader_at(session, layout);
         let mut look =
             recovery::look(&reader, &mut snapshots, mark, Gone::Refuse).map_err(store_error)?;
         let notes = notes_of(&look);
@@ -597,7 +607,7 @@ impl LocalStore {
         } else {
             Vec::new()
         };
-        let to = self.append_to(session, &layout);
+        let to = self.append_to(session, layout);
         let appender =
             Appender::resume(to, lock, look.end, mended.durable, new_names).map_err(store_error)?;
         LocalWriter::new(Opened {
@@ -616,11 +626,16 @@ impl LocalStore {
             recovered,
             notes,
             changed: ChangedMark::new(storage, &self.layout, &layout.dir),
-            scribe: self.scribe(session, &layout),
+            scribe: self.scribe(session, layout),
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
             sealer: (self.options.upkeep == Upkeep::Beside).then(Sealer::default),
         })
+    }
+
+    /// A session is not here any more.
+    pub(crate) fn forget(&self, session: SessionId) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
     }
 
     /// Has no writer this session open?
@@ -634,7 +649,7 @@ impl LocalStore {
         (self.options.upkeep == Upkeep::Beside).then(|| Scribe::new(desk))
     }
 
-    fn desk(&self, session: SessionId, layout: &SessionLayout) -> Desk {
+    pub(crate) fn desk(&self, session: SessionId, layout: &SessionLayout) -> Desk {
         let (storage, packs) = (self.storage().clone(), self.packs.clone());
         Desk { storage, session, layout: layout.clone(), packs, directory: self.directory() }
     }

@@ -10,9 +10,9 @@ use abide_journal::{
     Position, Salt, Storage, Sum,
 };
 use abide_model::{
-    Acknowledged, Acknowledger, Anomaly, AppendError, Core, Digest, Durability, Epoch, Event, Fact,
-    InputError, Kind, Limits, NewEvent, OddEvents, Payload, Pending, ReadNote, Recovery, Seq,
-    SessionState, SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
+    Acknowledged, Acknowledger, Anomaly, AppendError, Core, Digest, Durability, Epoch, Erasure,
+    Event, Fact, InputError, Kind, Limits, NewEvent, OddEvents, Payload, Pending, ReadNote,
+    Recovery, Seq, SessionState, SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
 };
 
 use crate::changed::ChangedMark;
@@ -347,6 +347,16 @@ impl LocalWriter {
         let prepared = vec![self.salts.prepare(created, &[])];
         self.shared.queue.look(|staging| staging.opening.clear());
         self.stage(prepared, Durability::Synced, OddEvents::Keep, Opening::WithFirst)?.wait()?;
+        Ok(())
+    }
+
+    /// Writes that payloads were erased.
+    pub(crate) fn note_erased(&self, erasures: &[Erasure]) -> Result<(), StoreError> {
+        let noted: Result<Vec<_>, _> = erasures
+            .iter()
+            .map(|erasure| self.salts.system_event(Kind::PAYLOAD_ERASED, erasure))
+            .collect();
+        self.stage(noted?, Durability::Synced, OddEvents::Keep, Opening::WithFirst)?.wait()?;
         Ok(())
     }
 

@@ -63,9 +63,10 @@ pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 
 pub use abide_local::{
-    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Checked, Environment,
-    ExportError, Finding, ImportError, ImportOutcome, Imported, LocalStore, Options, Place,
-    Progress, Severity, Step, Upkeep,
+    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Checked, Cleaned,
+    CleanupPlan, ClockJump, CollectError, Collected, Daily, Departing, DiskUse, Environment,
+    EraseError, EraseLine, ErasePlan, Erased, ExportError, Finding, ImportError, ImportOutcome,
+    Imported, LocalStore, Matches, Options, Place, Progress, SessionUse, Severity, Step, Upkeep,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
@@ -82,5 +83,6 @@ pub use abide_model::{
     ToolCall, ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
     Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
+pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_workspace as workspace;
 pub use abide_workspace::Snapshot;

@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
 mod checkpoint;
+mod cleanup;
 mod completions;
 mod demo;
 mod demo_agent;
 mod doctor;
+mod erase;
 mod export;
 mod fork;
 mod history;
@@ -14,6 +16,7 @@ mod new;
 mod record;
 mod rewind;
 mod show;
+mod status;
 mod tail;
 
 pub(crate) use rewind::tell_left;
@@ -36,7 +39,10 @@ pub(crate) enum Command {
     Export(export::Export),
     Import(import::Import),
     Fork(fork::Fork),
+    Status(status::Status),
     Doctor(doctor::Doctor),
+    Cleanup(cleanup::Cleanup),
+    Erase(erase::Erase),
     Demo(demo::Demo),
     #[command(hide = true)]
     DemoAgent(demo_agent::DemoAgent),
@@ -58,7 +64,10 @@ impl Command {
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
             Self::Fork(fork) => fork.run(surroundings),
+            Self::Status(status) => status.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
+            Self::Cleanup(cleanup) => cleanup.run(surroundings),
+            Self::Erase(erase) => erase.run(surroundings),
             Self::Demo(demo) => demo.run(),
             Self::DemoAgent(agent) => agent.run(surroundings),
             Self::Completions(completions) => completions.run(),

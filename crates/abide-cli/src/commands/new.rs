@@ -83,6 +83,7 @@ impl New {
         session.fields.model = self.model;
         session.fields.labels = BTreeMap::from_iter(self.labels);
         let id = opened.make(session)?;
+        super::cleanup::daily(&opened, id);
         let mut out = Output::stdout();
         if self.json {
             let sessions = opened.store.sessions()?;

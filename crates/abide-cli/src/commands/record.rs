@@ -117,8 +117,9 @@ impl Open {
     ) -> Result<Self, CommandError> {
         let opened = surroundings.open()?;
         let id = opened.find(named)?;
-        let store = opened.store.waiting(wait);
+        let store = opened.store.clone().waiting(wait);
         let session = store.open_session(&SessionRef::Id(id))?;
+        super::cleanup::daily(&opened, id);
         Ok(Self::over(store, session))
     }
 
@@ -128,8 +129,10 @@ impl Open {
         wait: Duration,
         surroundings: &Surroundings,
     ) -> Result<Self, CommandError> {
-        let store = surroundings.open_or_init()?.store.waiting(wait);
+        let opened = surroundings.open_or_init()?;
+        let store = opened.store.clone().waiting(wait);
         let session = store.create(new)?;
+        super::cleanup::daily(&opened, session.id());
         Ok(Self::over(store, session))
     }
 

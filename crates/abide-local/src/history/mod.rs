@@ -243,6 +243,29 @@ impl LocalStore {
         Ok(index)
     }
 
+    /// Removes the index with every word in it; it is made anew when it is next asked. Until the
+    /// lock is let go nobody makes it.
+    pub(crate) fn drop_index(&self) -> Result<Box<dyn Lock>, StoreError> {
+        let lock = self.lock_index().map_err(|trouble| match trouble {
+            Trouble::Store(error) => error,
+            Trouble::Unwritable(reason) => StoreError::Storage {
+                action: "remove",
+                place: shown(&self.layout().index()),
+                source: Arc::new(io::Error::other(reason)),
+            },
+            Trouble::Unusable => index_error(IndexError::Unusable { reason: String::new() }),
+        })?;
+        let path = self.layout().index();
+        // The stamp first: without it whatever else is left is not trusted.
+        remove(&self.layout().index_stamp())
+            .map_err(storage_error("remove", &self.layout().index_stamp()))?;
+        for end in ["db", "db-wal", "db-shm", "db-journal", "db.new", "db.new-journal"] {
+            let path = path.with_extension(end);
+            remove(&path).map_err(storage_error("remove", &path))?;
+        }
+        Ok(lock)
+    }
+
     fn lock_index(&self) -> Result<Box<dyn Lock>, Trouble> {
         let path = self.layout().index_lock();
         let mut until = Instant::now() + WAIT;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::session_dirs;
 use abide_local::{LocalStore, Options};
 use abide_model::{
     Durability, Event, EventRange, HistoryQuery, NewEvent, NewSession, OddEvents, Overview, Search,

@@ -14,12 +14,14 @@
 mod bundle;
 mod contract;
 mod damage;
+mod erase;
 mod faults;
 mod fence;
 mod fork;
 mod golden;
 mod index;
 mod power;
+mod retention;
 mod review;
 mod run;
 mod size;

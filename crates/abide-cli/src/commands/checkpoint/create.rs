@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use abide::{CheckpointMade, CheckpointRequest, SessionRef, Trigger};
 
+use crate::commands::cleanup::daily;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{Output, warning};
@@ -67,6 +68,7 @@ impl Create {
         let id = self.session.find(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         finish_rewind(&session)?;
+        daily(&opened, id);
         let request = CheckpointRequest {
             label: self.label,
             trigger: self.trigger,

@@ -1,0 +1,238 @@
+//! `abide cleanup`: lets old sessions and checkpoints go, and collects what nothing names.
+
+use abide::{
+    ByteSize, Cleaned, CleanupPlan, ClockJump, Daily, Departing, KeepReason, Retention, SessionId,
+    Span,
+};
+use abide_transcript::escape;
+use serde_json::json;
+
+use crate::confirm::confirm;
+use crate::error::CommandError;
+use crate::output::{Output, status, warning};
+use crate::store::{Opened, Surroundings};
+use crate::when::ago;
+
+/// Let old sessions and checkpoints go, and free what nothing needs any more
+///
+/// What goes is said by `[retention]` in the store's `config.toml`, or by the options below, which
+/// then count alone. In any case these stay: sessions in use, the newest `min_keep`, those that
+/// failed or were interrupted (`keep_failed`), and those that another one was forked from.
+/// The plan is shown first. Without a terminal nothing is done unless `--yes` says so.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide cleanup --dry-run
+  abide cleanup --older-than 30d
+  abide cleanup --keep 100 --yes     all but the newest hundred")]
+pub(crate) struct Cleanup {
+    /// Sessions that were not used for so long go (`30d`, `12h`, `2w`)
+    #[arg(long, value_name = "TIME")]
+    older_than: Option<Span>,
+    /// The newest N stay; without another limit, the others go
+    #[arg(long, value_name = "N")]
+    keep: Option<u64>,
+    /// Only show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it without asking
+    #[arg(short, long)]
+    yes: bool,
+    /// Print one JSON object: the plan with `--dry-run`, else what was done
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cleanup {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let settings = self.settings(&opened.local.config().retention);
+        let plan = opened.local.plan_cleanup(&settings)?;
+        let mut out = Output::stdout();
+        if self.json && self.dry_run {
+            out.json(&plan_json(&plan))?;
+            return out.flush();
+        }
+        if !self.json {
+            show(&plan, &settings, &mut out)?;
+            out.flush()?;
+        }
+        if let Some(jump) = plan.jumped {
+            warning(jumped(jump));
+        }
+        if self.dry_run {
+            return Ok(());
+        }
+        if !plan.is_empty() {
+            confirm("Do this? What is removed cannot be brought back.", self.yes)?;
+        }
+        let cleaned = opened.local.apply_cleanup(&plan, &settings)?;
+        for note in &cleaned.notes {
+            warning(note);
+        }
+        if self.json {
+            out.json(&cleaned_json(&cleaned))?;
+        } else if !plan.is_empty() {
+            out.line(said(&cleaned))?;
+        }
+        out.flush()
+    }
+
+    fn settings(&self, configured: &Retention) -> Retention {
+        if self.older_than.is_none() && self.keep.is_none() {
+            return configured.clone();
+        }
+        Retention {
+            max_age: self.older_than,
+            max_count: self.keep.filter(|_| self.older_than.is_none()),
+            min_keep: self.keep.unwrap_or(configured.min_keep),
+            keep_failed: configured.keep_failed,
+            ..Retention::default()
+        }
+    }
+}
+
+/// The cleanup that a command which writes begins with. It never keeps the command from its work.
+pub(crate) fn daily(opened: &Opened, about: SessionId) {
+    match opened.local.clean_up_daily(about) {
+        Ok(Daily::NotDue) => {}
+        Ok(Daily::Doubted(jump)) => {
+            warning(format_args!(
+                "no cleanup: {}; `abide cleanup` asks, and goes on",
+                jumped(jump)
+            ));
+        }
+        Ok(Daily::Cleaned(cleaned)) => {
+            for note in &cleaned.notes {
+                warning(note);
+            }
+            for session in &cleaned.sessions {
+                status(format_args!("Removed {}: {}", name(session), session.reason));
+            }
+            status(said(&cleaned));
+        }
+        Err(error) => warning(format_args!("no cleanup: {error}")),
+    }
+}
+
+fn jumped(jump: ClockJump) -> String {
+    let days = (jump.now.as_millis() - jump.seen.as_millis()) / 86_400_000;
+    format!(
+        "the clock says {}, {days} days after the store was last seen ({}); it may have jumped",
+        jump.now, jump.seen
+    )
+}
+
+fn name(session: &Departing) -> String {
+    let short = session.id.short(SessionId::SHORT);
+    match &session.title {
+        Some(title) => format!("{short} {title:?}"),
+        None => short,
+    }
+}
+
+fn show(plan: &CleanupPlan, settings: &Retention, out: &mut Output) -> Result<(), CommandError> {
+    let now = jiff::Timestamp::now();
+    for session in &plan.sessions {
+        let line = format!(
+            "remove session {}, last used {}, {}: {}",
+            name(session),
+            ago(session.last_used, now),
+            ByteSize(session.bytes),
+            session.reason
+        );
+        out.line(escape::text(&line))?;
+    }
+    for (id, numbers) in &plan.checkpoints {
+        out.line(format_args!(
+            "thin session {}: {} checkpoints",
+            id.short(SessionId::SHORT),
+            numbers.len()
+        ))?;
+    }
+    for (id, reason) in &plan.kept {
+        let why = match reason {
+            KeepReason::InUse => "it is in use or damaged",
+            KeepReason::MinKeep => "it is one of the newest (min_keep)",
+            KeepReason::Failed => "it failed or was interrupted (keep_failed)",
+            KeepReason::Parent => "a session that stays was forked from it",
+        };
+        out.line(format_args!("keep session {}: {why}", id.short(SessionId::SHORT)))?;
+    }
+    if plan.leftovers > 0 {
+        out.line(format_args!("delete what is left of {} removed sessions", plan.leftovers))?;
+    }
+    if let Some(objects) = plan.objects.filter(|objects| objects.objects_removed > 0) {
+        out.line(format_args!(
+            "collect {} objects, {}",
+            objects.objects_removed,
+            ByteSize(objects.bytes_freed)
+        ))?;
+    }
+    for note in &plan.notes {
+        warning(note);
+    }
+    if plan.is_empty() {
+        out.line("nothing to clean up")?;
+        if !settings.is_set() {
+            status(
+                "No limit is set: `--older-than` and `--keep` name one, `[retention]` in config.toml sets it for good",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn said(cleaned: &Cleaned) -> String {
+    let bytes: u64 = cleaned.sessions.iter().map(|session| session.bytes).sum();
+    format!(
+        "Removed {} sessions ({}), {} checkpoints, {} objects ({})",
+        cleaned.sessions.len(),
+        ByteSize(bytes),
+        cleaned.checkpoints,
+        cleaned.objects.objects_removed,
+        ByteSize(cleaned.objects.bytes_freed)
+    )
+}
+
+fn sessions_json(sessions: &[Departing]) -> Vec<serde_json::Value> {
+    let json = |session: &Departing| {
+        json!({
+            "session": session.id,
+            "title": session.title,
+            "last_used": session.last_used,
+            "bytes": session.bytes,
+            "reason": session.reason,
+        })
+    };
+    sessions.iter().map(json).collect()
+}
+
+fn plan_json(plan: &CleanupPlan) -> String {
+    let checkpoints = plan.checkpoints.iter();
+    let kept = plan.kept.iter();
+    json!({
+        "sessions": sessions_json(&plan.sessions),
+        "checkpoints": checkpoints
+            .map(|(id, numbers)| json!({"session": id, "checkpoints": numbers}))
+            .collect::<Vec<_>>(),
+        "kept": kept.map(|(id, reason)| json!({"session": id, "reason": reason})).collect::<Vec<_>>(),
+        "leftovers": plan.leftovers,
+        "objects": plan.objects.map(|objects| objects.objects_removed),
+        "object_bytes": plan.objects.map(|objects| objects.bytes_freed),
+        "clock_jumped": plan.jumped.is_some(),
+        "notes": plan.notes,
+    })
+    .to_string()
+}
+
+fn cleaned_json(cleaned: &Cleaned) -> String {
+    json!({
+        "sessions": sessions_json(&cleaned.sessions),
+        "checkpoints": cleaned.checkpoints,
+        "objects": cleaned.objects.objects_removed,
+        "object_bytes": cleaned.objects.bytes_freed,
+        "notes": cleaned.notes,
+    })
+    .to_string()
+}

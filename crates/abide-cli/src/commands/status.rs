@@ -1,0 +1,107 @@
+//! `abide status`: how much there is, and where the space went. Reads only.
+
+use abide::{ByteSize, DiskUse, SessionId, SessionRef};
+use abide_transcript::escape;
+
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::store::{Opened, Surroundings};
+
+/// So many sessions are named; the others are counted together.
+const NAMED: usize = 10;
+
+/// Say how much is in the store, and with `--disk` where the space went
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide status               one line
+  abide status --disk        the largest sessions, journals, objects, index, leftovers")]
+pub(crate) struct Status {
+    /// Show where the space went
+    #[arg(long)]
+    disk: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let used = opened.local.disk_use()?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.json(&json(&opened, &used, self.disk))?;
+        } else {
+            let sessions = used.sessions.len();
+            let plural = if sessions == 1 { "" } else { "s" };
+            out.line(format_args!(
+                "{}: {sessions} session{plural}, {}",
+                escape::text(&opened.place()),
+                ByteSize(used.total)
+            ))?;
+            if self.disk {
+                show(&opened, &used, &mut out)?;
+            }
+        }
+        out.flush()
+    }
+}
+
+fn json(opened: &Opened, used: &DiskUse, disk: bool) -> String {
+    let mut report = serde_json::json!({
+        "store": opened.place(),
+        "sessions": used.sessions.len(),
+        "bytes": used.total,
+    });
+    if disk && let Some(report) = report.as_object_mut() {
+        report.insert("disk".to_owned(), serde_json::to_value(used).unwrap_or_default());
+    }
+    report.to_string()
+}
+
+fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<(), CommandError> {
+    let packs = format!("objects in {} packs", used.packs);
+    let rows = [
+        ("journals", used.journals),
+        ("state", used.state),
+        ("transcripts", used.transcripts),
+        ("locks and watermarks", used.session_files),
+        (packs.as_str(), used.objects),
+        ("index", used.index),
+        ("workspace caches", used.caches),
+        ("removed, not deleted yet", used.removed),
+        ("imports, not finished", used.imports),
+        ("other", used.other),
+    ];
+    out.line("")?;
+    for (what, bytes) in rows.iter().filter(|(_, bytes)| *bytes > 0) {
+        row(out, *bytes, what)?;
+    }
+    if used.sessions.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    out.line("the largest sessions, without their objects")?;
+    for session in used.sessions.iter().take(NAMED) {
+        let short =
+            session.session.map_or_else(|| session.name.clone(), |id| id.short(SessionId::SHORT));
+        let title = session.session.and_then(|id| title(opened, id)).unwrap_or_default();
+        row(out, session.bytes, &escape::text(format!("{short}  {title}").trim_end()))?;
+    }
+    let rest = used.sessions.get(NAMED..).unwrap_or_default();
+    if !rest.is_empty() {
+        let bytes = rest.iter().map(|session| session.bytes).sum();
+        row(out, bytes, &format!("{} more", rest.len()))?;
+    }
+    Ok(())
+}
+
+fn row(out: &mut Output, bytes: u64, what: &str) -> Result<(), CommandError> {
+    out.line(format_args!("{:>10}  {what}", ByteSize(bytes).to_string()))
+}
+
+fn title(opened: &Opened, session: SessionId) -> Option<String> {
+    let view = opened.store.view(&SessionRef::Id(session)).ok()?;
+    view.state().ok()?.core.fields.title
+}

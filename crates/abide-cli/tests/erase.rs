@@ -1,0 +1,138 @@
+//! `abide erase`: what is erased is nowhere.
+
+use std::fs;
+use std::io::Read;
+
+use crate::environment::{TestEnvironment, files};
+
+const SECRET: &str = "hunter2-5d41402abc4b2a76";
+
+fn message(text: &str) -> String {
+    format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#)
+}
+
+/// Every file of the store in which the text stands; packed bytes are unpacked first.
+fn holding(env: &TestEnvironment, text: &str) -> Vec<String> {
+    let store = env.project().join(".abide");
+    files(&store)
+        .into_iter()
+        .filter(|(path, bytes)| {
+            let name = path.to_string_lossy();
+            let mut plain = vec![bytes.clone()];
+            if name.ends_with(".zst") || name.ends_with(".pack") {
+                plain.extend(unpacked(bytes));
+            }
+            plain.iter().any(|bytes| memchr::memmem::find(bytes, text.as_bytes()).is_some())
+        })
+        .map(|(path, _)| path.display().to_string())
+        .collect()
+}
+
+/// Every zstd frame in these bytes.
+fn unpacked(bytes: &[u8]) -> Vec<Vec<u8>> {
+    memchr::memmem::find_iter(bytes, &[0x28, 0xb5, 0x2f, 0xfd])
+        .map(|at| {
+            let mut plain = Vec::new();
+            let frame = zstd::stream::read::Decoder::new(&bytes[at..]).unwrap();
+            let _ = frame.single_frame().read_to_end(&mut plain);
+            plain
+        })
+        .collect()
+}
+
+/// A session with the secret in a message, a large payload, a tool's result and a title.
+fn recorded() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let large = format!("{} {SECRET} {}", "a".repeat(80_000), "b".repeat(80_000));
+    let tool = format!(
+        r#"{{"kind":"tool.finished","data":{{"call":"c","ok":true,"result":"key={SECRET}"}}}}"#
+    );
+    env.record(
+        &["--title", "a session"],
+        &[
+            &message("before"),
+            &message(&format!("my password is {SECRET}")),
+            &message(&large),
+            r#"{"kind":"tool.called","data":{"call":"c","name":"bash","arguments":{}}}"#,
+            &tool,
+            &format!(
+                r#"{{"kind":"session.updated","data":{{"title":"use \u0068{}"}}}}"#,
+                &SECRET[1..]
+            ),
+            &message("after"),
+        ],
+    )
+    .success();
+    env
+}
+
+#[test]
+fn what_is_erased_is_nowhere_and_the_chain_is_whole() {
+    let env = recorded();
+    env.run(&["show"]).success();
+    env.run(&["history", "--search", "hunter2"]);
+    let all = holding(&env, SECRET);
+    for end in [".jsonl", ".pack", "transcript.task"] {
+        assert!(all.iter().any(|path| path.ends_with(end)), "{end}: {all:?}");
+    }
+    let shown = env.run(&["erase", "--match", SECRET, "--dry-run"]).success();
+    assert_eq!(shown.stdout().lines().count(), 4, "{shown:?}");
+    assert!(shown.stdout().contains("1 object"), "{shown:?}");
+    assert!(!shown.stdout().contains(SECRET));
+    assert!(!holding(&env, SECRET).is_empty());
+
+    let done = env.run(&["erase", "--match", SECRET, "--reason", "a password", "--yes"]).success();
+    assert!(done.stdout().contains("Erased 4 payloads and 1 objects"), "{done:?}");
+    assert_eq!(holding(&env, SECRET), [""; 0]);
+    let clean = env.run(&["doctor"]).success();
+    assert!(clean.stdout().contains("no findings"), "{clean:?}");
+    let story = env.run(&["show", "--all"]).success();
+    assert!(story.stdout().contains("before") && story.stdout().contains("after"), "{story:?}");
+    assert!(story.stdout().contains("a password"), "{story:?}");
+    // The index and the transcript were made anew, and know nothing of it.
+    let found = env.run(&["history", "--search", "hunter2"]);
+    assert!(!found.stdout().contains(SECRET), "{found:?}");
+    assert_eq!(holding(&env, SECRET), [""; 0]);
+    let transcript = fs::read_to_string(env.session_dir().join("transcript.task")).unwrap();
+    assert!(transcript.contains("after") && transcript.contains("erased"));
+    // And the session goes on.
+    let name = env.session_dir().file_name().unwrap().to_string_lossy().into_owned();
+    let short = name.rsplit('-').next().unwrap();
+    env.record(&["--session", short], &[&message("more")]).success();
+    let clean = env.run(&["doctor"]).success();
+    assert!(clean.stdout().contains("no findings"), "{clean:?}");
+}
+
+#[test]
+fn events_are_named_and_what_cannot_be_erased_is_refused() {
+    let env = recorded();
+    let usage = env.run(&["erase"]).failure(2);
+    assert!(usage.stderr.contains("name the events"), "{usage:?}");
+    let none = env.run(&["erase", "@99", "--yes"]).failure(1);
+    assert!(none.stderr.contains("has no event 99"), "{none:?}");
+    // The second event is `writer.opened`.
+    let kept = env.run(&["erase", "@2", "--yes"]).failure(1);
+    assert!(kept.stderr.contains("cannot be erased"), "{kept:?}");
+    let asked = env.run(&["erase", "@3"]).failure(1);
+    assert!(asked.stderr.contains("no terminal to ask on"), "{asked:?}");
+    env.run(&["tail", "-n", "100", "--json"]).success();
+    env.run(&["erase", "@3", "--yes"]).success();
+    let again = env.run(&["erase", "@3", "--yes", "--json"]).success();
+    assert_eq!(again.json_lines()[0]["payloads"], 0);
+    let nothing = env.run(&["erase", "--match", "not there at all", "--yes"]).failure(1);
+    assert!(nothing.stderr.contains("no event whose data has this text"), "{nothing:?}");
+}
+
+#[test]
+fn an_object_that_another_event_names_stays() {
+    let env = TestEnvironment::new();
+    let large = message(&"shared ".repeat(20_000));
+    env.record(&[], &[&large, &large]).success();
+    let done = env.run(&["erase", "@3", "--yes"]).success();
+    assert!(done.stdout().contains("0 objects"), "{done:?}");
+    assert!(done.stdout().contains("1 objects stay"), "{done:?}");
+    env.run(&["doctor"]).success();
+    let done = env.run(&["erase", "@4", "--yes", "--json"]).success();
+    assert_eq!(done.json_lines()[0]["objects"], 1);
+    env.run(&["doctor"]).success();
+}

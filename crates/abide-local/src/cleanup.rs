@@ -1,0 +1,419 @@
+//! Cleanup: retention's plan over the sessions that are here, shown first and then applied.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use abide_journal::{
+    Access, Collected, Found, Identity, Lock, LockMode, Start, read_full, write_full,
+};
+use abide_model::{
+    CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, OddEvents, Payload,
+    RemovalReason, Retention, SessionFacts, SessionId, SessionStatus, SessionWriter, StoreError,
+    Thinning, Timestamp, plan_retention, plan_thinning,
+};
+
+use crate::collection::Without;
+use crate::disk_use::bytes_below;
+use crate::error::{storage_error, store_error};
+use crate::layout::{SessionLayout, shown};
+use crate::past::Gone;
+use crate::store::LocalStore;
+
+const DAY: i64 = 86_400_000;
+/// Objects that are younger are not collected: whoever put them may be about to name them.
+const GRACE: Duration = Duration::from_secs(3600);
+/// The index is made anew when this part of the sessions went.
+const INDEX_PART: usize = 8;
+
+/// A session that goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departing {
+    /// Which.
+    pub id: SessionId,
+    /// Its title.
+    pub title: Option<String>,
+    /// When it was last used.
+    pub last_used: Timestamp,
+    /// What it takes: its directory, its payloads, and what its checkpoints stored.
+    pub bytes: u64,
+    /// Why it goes.
+    pub reason: RemovalReason,
+}
+
+/// The clock is far ahead of when the store was last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockJump {
+    /// When the store was last seen.
+    pub seen: Timestamp,
+    /// What the clock says.
+    pub now: Timestamp,
+}
+
+/// What a cleanup would do.
+#[derive(Debug, Clone, Default)]
+pub struct CleanupPlan {
+    /// The sessions that go, forks before their parents.
+    pub sessions: Vec<Departing>,
+    /// Sessions that stay although a limit would take them.
+    pub kept: Vec<(SessionId, KeepReason)>,
+    /// Checkpoints that go, by session.
+    pub checkpoints: Vec<(SessionId, Vec<u64>)>,
+    /// What is left of earlier removals.
+    pub leftovers: u64,
+    /// The objects that nothing would name; none where that cannot be told.
+    pub objects: Option<Collected>,
+    /// The clock seems to have jumped forward.
+    pub jumped: Option<ClockJump>,
+    /// What to know.
+    pub notes: Vec<String>,
+}
+
+impl CleanupPlan {
+    /// Is there nothing to do?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+            && self.checkpoints.is_empty()
+            && self.leftovers == 0
+            && self.objects.is_none_or(|objects| objects.objects_removed == 0)
+    }
+}
+
+/// What a cleanup did.
+#[derive(Debug, Clone, Default)]
+pub struct Cleaned {
+    /// The sessions that are gone.
+    pub sessions: Vec<Departing>,
+    /// Checkpoints that were let go.
+    pub checkpoints: u64,
+    /// The objects that are gone.
+    pub objects: Collected,
+    /// What could not be done, and why.
+    pub notes: Vec<String>,
+}
+
+/// What the daily cleanup came to.
+#[derive(Debug)]
+pub enum Daily {
+    /// It is not due, or nothing is to be let go.
+    NotDue,
+    /// Nothing was done: the clock seems to have jumped.
+    Doubted(ClockJump),
+    /// It was done.
+    Cleaned(Cleaned),
+}
+
+/// What is known of a session that is here.
+struct Here {
+    facts: SessionFacts,
+    title: Option<String>,
+    checkpoints: Vec<CheckpointFacts>,
+}
+
+impl LocalStore {
+    /// Plans a cleanup with these settings. Nothing is changed.
+    pub fn plan_cleanup(&self, settings: &Retention) -> Result<CleanupPlan, StoreError> {
+        let now = (self.options().env.now)();
+        let mut plan = self.plan_sessions(settings, now, None)?;
+        plan.leftovers = self.leftovers()?.len() as u64;
+        let without = Without {
+            sessions: plan.sessions.iter().map(|session| session.id).collect(),
+            checkpoints: plan
+                .checkpoints
+                .iter()
+                .map(|(id, numbers)| (*id, numbers.iter().copied().collect()))
+                .collect(),
+        };
+        match self.preview_collection(&without, GRACE) {
+            Ok(objects) => plan.objects = Some(objects),
+            Err(error) => plan.notes.push(format!("no objects will be collected: {error}")),
+        }
+        Ok(plan)
+    }
+
+    /// Does what was planned, as far as it still holds: a session that was used since stays.
+    pub fn apply_cleanup(
+        &self,
+        plan: &CleanupPlan,
+        settings: &Retention,
+    ) -> Result<Cleaned, StoreError> {
+        let _lock = self.hold_cleanup()?;
+        self.apply(plan, settings)
+    }
+
+    /// The lock over cleanups and erasures; an error when somebody else has it.
+    pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn Lock>, StoreError> {
+        self.lock_cleanup()?.ok_or_else(|| StoreError::Storage {
+            action: "lock",
+            place: shown(&self.layout().cleanup_lock()),
+            source: std::sync::Arc::new(std::io::Error::other(
+                "a cleanup or an erasure is running",
+            )),
+        })
+    }
+
+    /// The cleanup that commands which write begin with: at most once a day, and only when the
+    /// settings let anything go. The session that the command is `about` stays.
+    pub fn clean_up_daily(&self, about: SessionId) -> Result<Daily, StoreError> {
+        let settings = &self.config().retention;
+        if !settings.is_set() {
+            return Ok(Daily::NotDue);
+        }
+        let now = (self.options().env.now)();
+        let mut note = self.read_cleaned();
+        let since = |at: Timestamp| now.as_millis().saturating_sub(at.as_millis());
+        let recent = |at: Option<Timestamp>| at.is_some_and(|at| (0..DAY).contains(&since(at)));
+        if recent(note.at) || recent(note.doubted) {
+            return Ok(Daily::NotDue);
+        }
+        let Some(_lock) = self.lock_cleanup()? else { return Ok(Daily::NotDue) };
+        if note.at.is_some_and(|at| since(at) < 0) {
+            // The clock went back; from here on it is measured anew.
+            self.write_cleaned(Note { at: Some(now), doubted: None })?;
+            return Ok(Daily::NotDue);
+        }
+        let jumped = |seen: Timestamp| settings.needs_clock() && settings.clock_jumped(seen, now);
+        let plan = match note.at.filter(|at| jumped(*at)) {
+            Some(seen) => {
+                CleanupPlan { jumped: Some(ClockJump { seen, now }), ..CleanupPlan::default() }
+            }
+            None => self.plan_sessions(settings, now, Some(about))?,
+        };
+        if let Some(jump) = plan.jumped {
+            note.doubted = Some(now);
+            self.write_cleaned(note)?;
+            return Ok(Daily::Doubted(jump));
+        }
+        if plan.sessions.is_empty() && plan.checkpoints.is_empty() {
+            self.write_cleaned(Note { at: Some(now), doubted: None })?;
+            return Ok(Daily::NotDue);
+        }
+        self.apply(&plan, settings).map(Daily::Cleaned)
+    }
+
+    fn apply(&self, plan: &CleanupPlan, settings: &Retention) -> Result<Cleaned, StoreError> {
+        let mut cleaned = Cleaned::default();
+        self.delete_leftovers()?;
+        let now = (self.options().env.now)();
+        let wanted: HashSet<SessionId> = plan.sessions.iter().map(|session| session.id).collect();
+        let count = self.unsorted_names()?.len();
+        // What changed since the plan was shown is not taken by surprise.
+        let fresh = self.plan_sessions(settings, now, None)?;
+        for session in fresh.sessions.into_iter().filter(|session| wanted.contains(&session.id)) {
+            match self.remove_session(session.id) {
+                Ok(()) => cleaned.sessions.push(session),
+                Err(error) => {
+                    cleaned.notes.push(format!("session {} stays: {error}", session.id));
+                    // Its parent may rely on it being gone.
+                    break;
+                }
+            }
+        }
+        for (id, numbers) in &plan.checkpoints {
+            match self.thin(*id, numbers) {
+                Ok(()) => cleaned.checkpoints += numbers.len() as u64,
+                Err(error) => {
+                    cleaned.notes.push(format!("the checkpoints of session {id} stay: {error}"));
+                }
+            }
+        }
+        if cleaned.sessions.len() * INDEX_PART >= count.max(1) {
+            drop(self.drop_index()?);
+        }
+        match self.collect(GRACE) {
+            Ok(objects) => cleaned.objects = objects,
+            Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
+        }
+        self.write_cleaned(Note { at: Some(now), doubted: None })?;
+        Ok(cleaned)
+    }
+
+    /// Which sessions and checkpoints go.
+    fn plan_sessions(
+        &self,
+        settings: &Retention,
+        now: Timestamp,
+        about: Option<SessionId>,
+    ) -> Result<CleanupPlan, StoreError> {
+        let mut plan = CleanupPlan::default();
+        let mut here = self.sessions_here(&mut plan.notes)?;
+        for here in here.iter_mut().filter(|here| Some(here.facts.id) == about) {
+            here.facts.in_use = true;
+        }
+        let newest = here.iter().map(|here| here.facts.last_used).max();
+        let seen = self.read_cleaned().at.or(newest);
+        plan.jumped = seen
+            .filter(|seen| settings.needs_clock() && settings.clock_jumped(*seen, now))
+            .map(|seen| ClockJump { seen, now });
+        let facts: Vec<SessionFacts> = here.iter().map(|here| here.facts.clone()).collect();
+        let planned = plan_retention(now, &facts, settings);
+        let by_id: HashMap<SessionId, &Here> =
+            here.iter().map(|here| (here.facts.id, here)).collect();
+        plan.kept = planned.keep;
+        for (id, reason) in &planned.remove {
+            if let Some(here) = by_id.get(id) {
+                plan.sessions.push(Departing {
+                    id: *id,
+                    title: here.title.clone(),
+                    last_used: here.facts.last_used,
+                    bytes: here.facts.bytes,
+                    reason: *reason,
+                });
+            }
+        }
+        let going: HashSet<SessionId> = planned.remove.iter().map(|(id, _)| *id).collect();
+        let staying = || here.iter().filter(|here| !going.contains(&here.facts.id));
+        // A fork can go back to the checkpoints of the sessions that it comes from.
+        let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
+        let alone = |here: &&Here| !here.facts.in_use && !parents.contains(&here.facts.id);
+        for here in staying().filter(|_| settings.thin).filter(alone) {
+            let numbers = plan_thinning(now, &here.checkpoints);
+            if !numbers.is_empty() {
+                plan.checkpoints.push((here.facts.id, numbers));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn sessions_here(&self, notes: &mut Vec<String>) -> Result<Vec<Here>, StoreError> {
+        let mut here = Vec::new();
+        for name in self.names()? {
+            let layout = self.layout().session(&name);
+            match self.identify(&layout).map_err(store_error)? {
+                Identity::Known(id) => match self.look_at(id, &layout) {
+                    Ok(found) => here.push(found),
+                    Err(error) => notes.push(format!("session {id} stays: {error}")),
+                },
+                Identity::Unknown => {
+                    notes.push(format!("{} stays: it cannot be read", shown(&layout.dir)));
+                }
+                Identity::Empty => {}
+            }
+        }
+        Ok(here)
+    }
+
+    fn look_at(&self, id: SessionId, layout: &SessionLayout) -> Result<Here, StoreError> {
+        let reader = self.reader_at(id, layout);
+        let core = reader.look(Gone::PassOver).map_err(store_error)?.state.core;
+        let at_rest = self.at_rest(layout)?;
+        let mut damaged = false;
+        let mut last_used = id.created();
+        let mut bytes = bytes_below(&**self.storage(), &layout.dir)?;
+        let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
+        let mark = reader.mark().map_err(store_error)?;
+        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+            match found {
+                Found::Event { line, .. } => {
+                    if let Some(head) = line.head() {
+                        let upkeep = [
+                            Kind::WRITER_OPENED,
+                            Kind::WRITER_CLOSED,
+                            Kind::CHECKPOINT_THINNED,
+                            Kind::PAYLOAD_ERASED,
+                        ];
+                        if !upkeep.contains(&head.kind) {
+                            last_used = last_used.max(head.at);
+                        }
+                        bytes += line.objects().iter().map(|object| object.size).sum::<u64>();
+                        if head.kind == Kind::CHECKPOINT_CREATED
+                            && let Some(Ok(Fact::Checkpoint(fact))) =
+                                line.event().map(|event| event.fact())
+                        {
+                            let last = checkpoints.iter().map(|one| one.number).max();
+                            let number = fact.number.unwrap_or(last.unwrap_or(0) + 1);
+                            checkpoints.push(CheckpointFacts {
+                                number,
+                                at: head.at,
+                                pinned: fact.pinned,
+                                thinned: core.checkpoints.is_thinned(number),
+                            });
+                            bytes += fact.workspace.map_or(0, |workspace| workspace.stored.1);
+                        }
+                    }
+                }
+                Found::Damage(_) => damaged = true,
+                Found::Torn { .. } => {}
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_error)?;
+        let status = match core.status {
+            // Its writer is gone and did not close it.
+            SessionStatus::Running if at_rest => SessionStatus::Interrupted,
+            status => status,
+        };
+        let facts = SessionFacts {
+            id,
+            last_used,
+            status: if core.writing && at_rest { SessionStatus::Interrupted } else { status },
+            bytes,
+            parent: core.fields.parent.as_ref().map(|parent| parent.session),
+            in_use: !at_rest || damaged,
+        };
+        Ok(Here { facts, title: core.fields.title, checkpoints })
+    }
+
+    fn thin(&self, id: SessionId, numbers: &[u64]) -> Result<(), StoreError> {
+        let fresh: BTreeSet<u64> = numbers.iter().copied().collect();
+        let thinning = Thinning { checkpoints: fresh.into_iter().collect() };
+        let data = Payload::of(&thinning).map_err(|source| {
+            StoreError::Append(abide_model::AppendError::Input {
+                index: 0,
+                source: std::sync::Arc::new(source),
+            })
+        })?;
+        let writer = self.writer(id, Duration::ZERO)?;
+        let event = NewEvent::new(Kind::CHECKPOINT_THINNED, data);
+        writer.append(vec![event], Durability::Synced, OddEvents::Keep)?.wait()?;
+        Ok(())
+    }
+
+    fn lock_cleanup(&self) -> Result<Option<Box<dyn Lock>>, StoreError> {
+        let path = self.layout().cleanup_lock();
+        self.storage().lock(&path, LockMode::Exclusive).map_err(storage_error("lock", &path))
+    }
+
+    fn read_cleaned(&self) -> Note {
+        let read = || {
+            let file = self.storage().open(&self.layout().cleaned(), Access::Read).ok()?;
+            let mut bytes = [0; 256];
+            let read = read_full(&*file, &mut bytes, 0).ok()?;
+            String::from_utf8(bytes.get(..read)?.to_vec()).ok()
+        };
+        let text = read().unwrap_or_default();
+        let time = |label: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(label))?;
+            Timestamp::from_ascii(line.trim().as_bytes())
+        };
+        Note { at: time("cleaned "), doubted: time("doubted ") }
+    }
+
+    fn write_cleaned(&self, note: Note) -> Result<(), StoreError> {
+        let mut text = String::new();
+        for (label, at) in [("cleaned", note.at), ("doubted", note.doubted)] {
+            if let Some(at) = at {
+                text.push_str(&format!("{label} {at}\n"));
+            }
+        }
+        let path = self.layout().cleaned();
+        let temporary = path.with_extension("tmp");
+        let storage = self.storage();
+        let file = storage
+            .open(&temporary, Access::Create)
+            .map_err(storage_error("create", &temporary))?;
+        let written = file.truncate(0).and_then(|()| write_full(&*file, text.as_bytes(), 0));
+        written.and_then(|()| file.sync()).map_err(storage_error("write", &temporary))?;
+        storage.rename(&temporary, &path).map_err(storage_error("write", &path))
+    }
+}
+
+/// What `cleaned` says.
+#[derive(Debug, Clone, Copy)]
+struct Note {
+    /// When a cleanup was last done, or found to have nothing to do.
+    at: Option<Timestamp>,
+    /// When it was last said that the clock seems to have jumped.
+    doubted: Option<Timestamp>,
+}

@@ -1,0 +1,274 @@
+//! Collection: which objects something still names, and the removal of the others.
+//!
+//! The lock is taken before the first journal is read, and nobody puts an object meanwhile. Whatever
+//! looks like the name of an object counts as one, in whichever kind of event it stands. Where a
+//! journal or a snapshot cannot be read whole, it is not known what it names, and nothing is removed.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Scan, Start};
+use abide_model::{Fact, Kind, ObjectHash, SessionId, StoreError};
+use abide_workspace::{Reach, ReachError, Snapshot};
+
+use crate::error::{storage_error, store_error};
+use crate::layout::shown;
+use crate::store::LocalStore;
+
+/// Why nothing was collected.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// Somebody is putting objects.
+    #[error("a writer is storing objects")]
+    Busy,
+    /// It is not known what a journal names.
+    #[error(
+        "{place} cannot be read whole ({reason}), so that it is not known which objects it names"
+    )]
+    Unreadable {
+        /// Which journal.
+        place: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is not known what a snapshot leads to.
+    #[error(transparent)]
+    Snapshot(#[from] ReachError),
+    /// The store said no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Sessions and checkpoints that are taken to be gone already.
+#[derive(Debug, Default)]
+pub(crate) struct Without {
+    pub(crate) sessions: HashSet<SessionId>,
+    pub(crate) checkpoints: HashMap<SessionId, BTreeSet<u64>>,
+}
+
+/// The objects of a store that are named.
+#[derive(Debug, Default)]
+struct Marks {
+    /// Every name that was found.
+    named: HashSet<ObjectHash>,
+    /// Those of payloads: strings, which name nothing.
+    payloads: HashSet<ObjectHash>,
+    /// Snapshots, which must be readable.
+    snapshots: HashSet<ObjectHash>,
+}
+
+impl LocalStore {
+    /// Removes objects that nothing names from packs older than `grace`.
+    pub fn collect(&self, grace: Duration) -> Result<Collected, CollectError> {
+        let _lock = self.lock_objects()?;
+        let live = self.live_objects(&Without::default())?;
+        self.forget_workspaces()?;
+        let collected = self.packs().collect(&live, grace, self.system_time(), false);
+        Ok(collected.map_err(store_error)?)
+    }
+
+    /// What a collection would remove once these are gone.
+    pub(crate) fn preview_collection(
+        &self,
+        without: &Without,
+        grace: Duration,
+    ) -> Result<Collected, CollectError> {
+        let _lock = self.lock_objects()?;
+        let live = self.live_objects(without)?;
+        let collected = self.packs().collect(&live, grace, self.system_time(), true);
+        Ok(collected.map_err(store_error)?)
+    }
+
+    /// Forgets what workspaces looked like, for good, before an object goes: what is remembered says
+    /// that unchanged files are in the store.
+    pub(crate) fn forget_workspaces(&self) -> Result<(), StoreError> {
+        let (storage, dir) = (self.storage(), self.layout().cache());
+        let names = match storage.list(&dir) {
+            Ok(names) => names,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(storage_error("list", &dir)(error)),
+        };
+        for name in names {
+            let path = dir.join(name);
+            storage.remove(&path).map_err(storage_error("remove", &path))?;
+        }
+        storage.sync_dir(&dir).map_err(storage_error("sync", &dir))
+    }
+
+    pub(crate) fn lock_objects(&self) -> Result<Box<dyn Lock>, CollectError> {
+        self.packs().lock_for_collection().map_err(store_error)?.ok_or(CollectError::Busy)
+    }
+
+    pub(crate) fn system_time(&self) -> SystemTime {
+        let millis = (self.options().env.now)().as_millis();
+        SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+
+    /// Every object that something names. The caller holds the lock for collection.
+    pub(crate) fn live_objects(
+        &self,
+        without: &Without,
+    ) -> Result<HashSet<ObjectHash>, CollectError> {
+        let mut marks = Marks::default();
+        for name in self.names()? {
+            let layout = self.layout().session(&name);
+            let id = match self.identify(&layout).map_err(store_error)? {
+                Identity::Known(id) => id,
+                Identity::Empty => continue,
+                Identity::Unknown => {
+                    let reason = "no segment tells which session it is".to_owned();
+                    return Err(CollectError::Unreadable { place: shown(&layout.dir), reason });
+                }
+            };
+            if !without.sessions.contains(&id) {
+                let none = BTreeSet::new();
+                self.mark_session(id, without.checkpoints.get(&id).unwrap_or(&none), &mut marks)?;
+            }
+        }
+        self.mark_imports(&mut marks)?;
+        self.all_reached(marks)
+    }
+
+    fn mark_session(
+        &self,
+        session: SessionId,
+        thinned: &BTreeSet<u64>,
+        marks: &mut Marks,
+    ) -> Result<(), CollectError> {
+        let reader = self.reader(session)?;
+        let mark = reader.mark().map_err(store_error)?;
+        let mut thinned = thinned.clone();
+        let mut checkpoints: Vec<(u64, ObjectHash)> = Vec::new();
+        let mut last = 0;
+        let mut damage = None;
+        reader
+            .journal()
+            .walk(Start::beginning(), mark, &mut |found| {
+                match found {
+                    Found::Event { line, .. } => {
+                        let snapshot = marks.line(&line, &mut thinned, &mut last);
+                        checkpoints.extend(snapshot);
+                        ControlFlow::Continue(())
+                    }
+                    Found::Damage(found) => {
+                        damage = Some(found);
+                        ControlFlow::Break(())
+                    }
+                    // What nobody acknowledged is cut off by the next writer.
+                    Found::Torn { .. } => ControlFlow::Continue(()),
+                }
+            })
+            .map_err(store_error)?;
+        if let Some(damage) = damage {
+            let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
+            return Err(CollectError::Unreadable { place, reason: damage.reason.to_string() });
+        }
+        let stays = |(number, _): &&(u64, ObjectHash)| !thinned.contains(number);
+        marks.snapshots.extend(checkpoints.iter().filter(stays).map(|(_, snapshot)| *snapshot));
+        Ok(())
+    }
+
+    /// What imports have read and not taken in yet.
+    fn mark_imports(&self, marks: &mut Marks) -> Result<(), CollectError> {
+        let dir = self.imports_dir();
+        let names = match self.storage().list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            names => names.map_err(storage_error("list", &dir))?,
+        };
+        for name in names.iter().filter(|name| !name.ends_with(".lock")) {
+            self.mark_bytes(&dir.join(name), marks)?;
+        }
+        Ok(())
+    }
+
+    fn mark_bytes(&self, dir: &Path, marks: &mut Marks) -> Result<(), CollectError> {
+        let journal = Journal::new(self.storage().clone(), dir.to_owned());
+        for name in journal.segments().map_err(store_error)? {
+            let segment = journal.open_segment(name).map_err(store_error)?;
+            let scanned = Scan::new(&segment).chunks(0, &mut |_, raw, _| {
+                marks.named.extend(names_in(raw));
+                Ok(ControlFlow::Continue(()))
+            });
+            scanned.map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    /// From the names to all that they lead to.
+    fn all_reached(&self, marks: Marks) -> Result<HashSet<ObjectHash>, CollectError> {
+        let read = |hash| self.packs().read(hash).map_err(store_error);
+        let mut reach = Reach::default();
+        for snapshot in &marks.snapshots {
+            reach.add(&read, *snapshot)?;
+        }
+        // What another kind of event names may be a snapshot too.
+        let others: Vec<ObjectHash> = marks.named.difference(&marks.payloads).copied().collect();
+        let places = self.packs().places(&others).map_err(store_error)?;
+        for (hash, _) in others.iter().zip(places).filter(|(_, place)| place.is_some()) {
+            let bytes = read(*hash)?.unwrap_or_default();
+            if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
+                reach.add(&read, *hash)?;
+            }
+        }
+        reach.objects.extend(marks.named);
+        reach.objects.extend(marks.payloads);
+        Ok(reach.objects)
+    }
+}
+
+impl Marks {
+    /// Takes the names of a line in. The snapshot of a checkpoint is given back with its number:
+    /// whether it counts is known at the end.
+    fn line(
+        &mut self,
+        line: &Line<'_>,
+        thinned: &mut BTreeSet<u64>,
+        last: &mut u64,
+    ) -> Option<(u64, ObjectHash)> {
+        self.payloads.extend(line.objects().into_iter().map(|object| object.hash));
+        let kind = line.head().map(|head| head.kind);
+        let known = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::SESSION_REWOUND];
+        let fact = kind.filter(|kind| known.contains(kind)).and_then(|_| line.event());
+        match fact.map(|event| event.fact()) {
+            Some(Ok(Fact::Checkpoint(checkpoint))) => {
+                let number = checkpoint.number.unwrap_or(*last + 1);
+                *last = number.max(*last);
+                let snapshot = checkpoint.snapshot;
+                let others = names_in(line.bytes()).filter(|name| Some(*name) != snapshot);
+                self.named.extend(others);
+                return snapshot.map(|snapshot| (number, snapshot));
+            }
+            Some(Ok(Fact::Thinning(thinning))) => thinned.extend(thinning.checkpoints),
+            Some(Ok(Fact::Rewind(rewind))) => {
+                self.snapshots.extend(rewind.snapshot.into_iter().chain(rewind.safety));
+            }
+            _ => {}
+        }
+        self.named.extend(names_in(line.bytes()));
+        None
+    }
+}
+
+/// Every run of exactly 64 hexadecimal digits.
+fn names_in(bytes: &[u8]) -> impl Iterator<Item = ObjectHash> + '_ {
+    bytes
+        .split(|byte| !byte.is_ascii_hexdigit())
+        .filter(|run| run.len() == 64)
+        .filter_map(|run| std::str::from_utf8(run).ok()?.to_ascii_lowercase().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_wherever_they_stand() {
+        let (one, two) = (ObjectHash::of(b"1"), ObjectHash::of(b"2"));
+        let upper = two.to_string().to_uppercase();
+        let text =
+            format!(r#"{{"a":"{one}","b":"x {upper}.","c":"{one}0","d":"{}"}}"#, "ab".repeat(31));
+        assert_eq!(names_in(text.as_bytes()).collect::<Vec<_>>(), [one, two]);
+    }
+}

@@ -1,0 +1,130 @@
+//! Where the space of a store went. Reads only.
+
+use std::path::Path;
+
+use abide_journal::{Access, Identity, Storage};
+use abide_model::{SessionId, StoreError};
+use serde::Serialize;
+
+use crate::error::store_error;
+use crate::store::LocalStore;
+
+/// What a session takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionUse {
+    /// Which; none where it cannot be told.
+    pub session: Option<SessionId>,
+    /// Its directory.
+    pub name: String,
+    /// Its bytes, without its objects.
+    pub bytes: u64,
+}
+
+/// Where the space went, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DiskUse {
+    /// Every session, the largest first.
+    pub sessions: Vec<SessionUse>,
+    /// The journals of all sessions.
+    pub journals: u64,
+    /// Their state snapshots.
+    pub state: u64,
+    /// Their transcripts.
+    pub transcripts: u64,
+    /// What else stands in their directories.
+    pub session_files: u64,
+    /// The objects.
+    pub objects: u64,
+    /// In so many packs.
+    pub packs: u64,
+    /// The index.
+    pub index: u64,
+    /// What is remembered of workspaces to scan them fast.
+    pub caches: u64,
+    /// Sessions that were removed and not deleted yet.
+    pub removed: u64,
+    /// Imports that run or were cut short.
+    pub imports: u64,
+    /// Everything else.
+    pub other: u64,
+    /// All of it.
+    pub total: u64,
+}
+
+impl LocalStore {
+    /// Where the space went.
+    pub fn disk_use(&self) -> Result<DiskUse, StoreError> {
+        let storage = &**self.storage();
+        let mut used = DiskUse::default();
+        for name in storage.list(self.root()).unwrap_or_default() {
+            let path = self.root().join(&name);
+            match name.as_str() {
+                "sessions" => self.sessions_use(&mut used)?,
+                "objects" => {
+                    used.objects = bytes_below(storage, &path)?;
+                    used.packs = self.packs().numbers().map_err(store_error)?.len() as u64;
+                }
+                "removed" => used.removed = bytes_below(storage, &path)?,
+                "imports" => used.imports = bytes_below(storage, &path)?,
+                name if name.starts_with("index.") => used.index += bytes_below(storage, &path)?,
+                name if name.starts_with("workspace") || name.starts_with("cache") => {
+                    used.caches += bytes_below(storage, &path)?;
+                }
+                _ => used.other += bytes_below(storage, &path)?,
+            }
+        }
+        used.sessions.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+        used.total = used.journals
+            + used.state
+            + used.transcripts
+            + used.session_files
+            + used.objects
+            + used.index
+            + used.caches
+            + used.removed
+            + used.imports
+            + used.other;
+        Ok(used)
+    }
+
+    fn sessions_use(&self, used: &mut DiskUse) -> Result<(), StoreError> {
+        let storage = &**self.storage();
+        for name in self.unsorted_names()? {
+            let layout = self.layout().session(&name);
+            let mut bytes = 0;
+            for part in storage.list(&layout.dir).unwrap_or_default() {
+                let size = bytes_below(storage, &layout.dir.join(&part))?;
+                bytes += size;
+                match part.as_str() {
+                    "journal" => used.journals += size,
+                    "state" => used.state += size,
+                    "transcript.task" => used.transcripts += size,
+                    _ => used.session_files += size,
+                }
+            }
+            let session = match self.identify(&layout) {
+                Ok(Identity::Known(id)) => Some(id),
+                _ => None,
+            };
+            used.sessions.push(SessionUse { session, name, bytes });
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a file, or of all files below a directory. Links are not followed; what goes away
+/// meanwhile does not count.
+pub(crate) fn bytes_below(storage: &dyn Storage, path: &Path) -> Result<u64, StoreError> {
+    if path.is_symlink() {
+        return Ok(0);
+    }
+    if let Ok(names) = storage.list(path) {
+        let mut bytes = 0;
+        for name in names {
+            bytes += bytes_below(storage, &path.join(name))?;
+        }
+        return Ok(bytes);
+    }
+    // A directory opens for reading too, and has no bytes of its own that count.
+    Ok(storage.open(path, Access::Read).and_then(|file| file.len()).unwrap_or(0))
+}

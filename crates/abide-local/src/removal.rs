@@ -1,0 +1,77 @@
+//! Removing a session: its directory is moved aside under its lock, and deleted after that.
+//!
+//! Until the move is durable the session is whole; from then on it is none. What a crash leaves
+//! aside is deleted by the next cleanup.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use abide_journal::Storage;
+use abide_model::{SessionId, StoreError};
+
+use crate::error::storage_error;
+use crate::keys::Keys;
+use crate::store::LocalStore;
+
+impl LocalStore {
+    /// Removes a session. One that a writer has open is refused.
+    pub(crate) fn remove_session(&self, session: SessionId) -> Result<(), StoreError> {
+        let storage = &**self.storage();
+        let layout = self.layout_of(session)?;
+        let _lock = self.lock_session(session, &layout, Duration::ZERO)?;
+        let (root, aside) = (self.root(), self.layout().removed());
+        storage.make_dir(&aside).map_err(storage_error("create", &aside))?;
+        storage.sync_dir(root).map_err(storage_error("sync", root))?;
+        let key = self.key_of(session)?;
+        // While the key has no file and the session is there, the sessions are asked.
+        let keys = key.map(|key| self.let_go_of_key(&key)).transpose()?;
+        let to = aside.join(layout.name());
+        storage.rename(&layout.dir, &to).map_err(storage_error("move", &layout.dir))?;
+        for dir in [&aside, &self.layout().sessions()] {
+            storage.sync_dir(dir).map_err(storage_error("sync", dir))?;
+        }
+        self.forget(session);
+        if let Some(keys) = keys {
+            keys.set_complete()?;
+        }
+        delete(storage, &to)
+    }
+
+    fn let_go_of_key(&self, key: &str) -> Result<Keys, StoreError> {
+        let keys = self.all_keys()?;
+        keys.set_incomplete()?;
+        keys.remove(key)?;
+        Ok(keys)
+    }
+
+    /// Deletes what earlier removals left. Says how many sessions.
+    pub(crate) fn delete_leftovers(&self) -> Result<u64, StoreError> {
+        let leftovers = self.leftovers()?;
+        for name in &leftovers {
+            delete(&**self.storage(), &self.layout().removed().join(name))?;
+        }
+        Ok(leftovers.len() as u64)
+    }
+
+    /// What earlier removals left.
+    pub(crate) fn leftovers(&self) -> Result<Vec<String>, StoreError> {
+        let dir = self.layout().removed();
+        match self.storage().list(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names.map_err(storage_error("list", &dir)),
+        }
+    }
+}
+
+/// Deletes a file, or a directory with all that is in it. Links are deleted, never followed.
+fn delete(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
+    if !path.is_symlink()
+        && let Ok(names) = storage.list(path)
+    {
+        for name in names {
+            delete(storage, &path.join(name))?;
+        }
+    }
+    storage.remove(path).map_err(storage_error("remove", path))
+}

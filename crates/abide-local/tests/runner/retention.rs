@@ -1,0 +1,310 @@
+//! Cleanup and collection, and power cuts at every storage operation of them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use abide_journal::{PackWriter, Packs};
+use abide_local::{Config, Daily, Environment, LocalStore, Options};
+use abide_model::{
+    Durability, NewEvent, NewSession, ObjectHash, OddEvents, Retention, SessionId, SessionWriter,
+    Store, Timestamp,
+};
+use abide_testkit::SimDisk;
+use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
+use pollster::block_on;
+
+use crate::power::cut_everywhere;
+use crate::run::{exists, healthy, open_store, options, small, store_path};
+use crate::size;
+
+const START: i64 = 1_763_169_600_000;
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
+
+fn event(json: &str) -> NewEvent {
+    NewEvent::parse(json).unwrap()
+}
+
+fn append(store: &LocalStore, id: SessionId, events: &[&str]) {
+    let writer = store.writer(id, Duration::ZERO).unwrap();
+    let events = events.iter().map(|json| event(json)).collect();
+    writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    block_on(writer.close()).unwrap();
+}
+
+/// A store whose clock is set by hand.
+struct Clocked {
+    disk: SimDisk,
+    store: LocalStore,
+    clock: Arc<AtomicI64>,
+}
+
+impl Clocked {
+    fn new(retention: Retention) -> Self {
+        let disk = SimDisk::new(Path::new("/sim"));
+        let clock = Arc::new(AtomicI64::new(START));
+        let mut options: Options = options(&disk, 7);
+        let now = clock.clone();
+        options.env = Environment {
+            now: Arc::new(move || Timestamp::from_millis(now.load(Ordering::Relaxed))),
+            ..options.env
+        };
+        let mut config = Config::default();
+        config.journal.object_bytes = 2048;
+        config.retention = retention;
+        let store = LocalStore::init(&store_path(), options).unwrap().with_config(config);
+        Self { disk, store, clock }
+    }
+
+    fn wait(&self, millis: i64) {
+        self.clock.fetch_add(millis, Ordering::Relaxed);
+    }
+
+    fn session(&self) -> SessionId {
+        block_on(self.store.create(NewSession::default())).unwrap()
+    }
+
+    fn packs(&self) -> Arc<Packs> {
+        Arc::new(Packs::new(Arc::new(self.disk.clone()), store_path().join("objects")))
+    }
+
+    /// Puts a snapshot of one file, and gives the snapshot, its tree and the file.
+    fn snapshot(&self, text: &str) -> [ObjectHash; 3] {
+        let writer = PackWriter::open(self.packs()).unwrap();
+        let file = writer.put(text.as_bytes()).unwrap();
+        let entry = Entry {
+            name: b"file".to_vec(),
+            kind: EntryKind::File,
+            mode: 0o644,
+            size: text.len() as u64,
+            hash: file,
+        };
+        let tree = writer.put(&Tree { entries: vec![entry] }.write()).unwrap();
+        let snapshot = Snapshot {
+            version: 1,
+            tree,
+            files: 1,
+            directories: 0,
+            bytes: text.len() as u64,
+            omitted: Vec::new(),
+            omissions: 0,
+        };
+        let snapshot = writer.put(&snapshot.write()).unwrap();
+        writer.sync().unwrap();
+        [snapshot, tree, file]
+    }
+
+    fn has(&self, objects: &[ObjectHash]) -> bool {
+        let packs = self.packs();
+        objects.iter().all(|object| packs.read(*object).unwrap().is_some())
+    }
+
+    fn clean(&self, settings: &Retention) -> abide_local::Cleaned {
+        let plan = self.store.plan_cleanup(settings).unwrap();
+        self.store.apply_cleanup(&plan, settings).unwrap()
+    }
+}
+
+fn checkpoint(number: u64, snapshot: ObjectHash) -> String {
+    format!(
+        r#"{{"kind":"checkpoint.created","data":{{"number":{number},"trigger":"hand","snapshot":"{snapshot}"}}}}"#
+    )
+}
+
+#[test]
+fn thinned_checkpoints_lose_their_snapshots_and_no_other_does() {
+    let clocked = Clocked::new(Retention::default());
+    let id = clocked.session();
+    let snapshots: Vec<_> = (1..=6).map(|n| clocked.snapshot(&format!("file {n}"))).collect();
+    for (number, snapshot) in (1..).zip(&snapshots) {
+        append(&clocked.store, id, &[&checkpoint(number, snapshot[0])]);
+        clocked.wait(1000);
+    }
+    // Two are named by something else: a rewind, and an event of an unknown kind.
+    let rewind = format!(
+        r#"{{"kind":"session.rewound","data":{{"to":4,"files":true,"snapshot":"{}"}}}}"#,
+        snapshots[1][0]
+    );
+    append(&clocked.store, id, &[&rewind]);
+    let foreign = format!(r#"{{"kind":"x.kept","data":{{"see":"at {}."}}}}"#, snapshots[2][0]);
+    append(&clocked.store, id, &[&foreign]);
+    clocked.wait(40 * DAY);
+    let thin = Retention { thin: true, ..Retention::default() };
+    let plan = clocked.store.plan_cleanup(&thin).unwrap();
+    assert!(plan.jumped.is_some());
+    assert_eq!(plan.checkpoints, [(id, vec![1, 2, 3, 4, 5])]);
+    let cleaned = clocked.clean(&thin);
+    assert_eq!((cleaned.checkpoints, cleaned.notes.as_slice()), (5, &[][..]));
+    for (place, kept) in [(0, false), (1, true), (2, true), (3, false), (4, false), (5, true)] {
+        assert_eq!(clocked.has(&snapshots[place]), kept, "checkpoint {}", place + 1);
+    }
+    assert!(!clocked.has(&snapshots[0][1..2]) && !clocked.has(&snapshots[0][2..]));
+    let state = clocked.store.writer(id, Duration::ZERO).unwrap().state().unwrap();
+    assert!(state.core.checkpoints.is_thinned(1) && !state.core.checkpoints.is_thinned(6));
+    // Once is enough, and being looked after is no use of a session.
+    let again = clocked.store.plan_cleanup(&Retention {
+        max_age: Some("30d".parse().unwrap()),
+        min_keep: 0,
+        ..thin
+    });
+    let again = again.unwrap();
+    assert!(again.checkpoints.is_empty());
+    assert_eq!(again.sessions.len(), 1);
+}
+
+#[test]
+fn a_tree_that_cannot_be_read_stops_a_collection() {
+    let clocked = Clocked::new(Retention::default());
+    let id = clocked.session();
+    append(&clocked.store, id, &[&checkpoint(1, ObjectHash::of(b"nowhere"))]);
+    let garbage = clocked.snapshot("garbage");
+    clocked.wait(10 * DAY);
+    let cleaned = clocked.clean(&Retention::default());
+    assert!(cleaned.notes[0].contains("is missing or damaged"), "{:?}", cleaned.notes);
+    assert!(clocked.has(&garbage));
+}
+
+#[test]
+fn nothing_is_collected_while_somebody_puts_objects() {
+    let clocked = Clocked::new(Retention::default());
+    let garbage = clocked.snapshot("garbage");
+    clocked.wait(10 * DAY);
+    let writer = PackWriter::open(clocked.packs()).unwrap();
+    let cleaned = clocked.clean(&Retention::default());
+    assert!(cleaned.notes[0].contains("a writer is storing objects"), "{:?}", cleaned.notes);
+    assert!(clocked.has(&garbage));
+    drop(writer);
+    assert_eq!(clocked.clean(&Retention::default()).notes, [""; 0]);
+    assert!(!clocked.has(&garbage));
+}
+
+#[test]
+fn a_session_in_use_and_the_parents_of_forks_stay() {
+    let clocked = Clocked::new(Retention::default());
+    let (parent, used, old) = (clocked.session(), clocked.session(), clocked.session());
+    let mut fork = NewSession::default();
+    fork.fields.parent = Some(
+        serde_json::from_str(&format!(r#"{{"session":"{parent}","seq":1,"reason":"fork"}}"#))
+            .unwrap(),
+    );
+    clocked.wait(DAY);
+    let fork = block_on(clocked.store.create(fork)).unwrap();
+    let writer = clocked.store.writer(used, Duration::ZERO).unwrap();
+    let settings = Retention { max_count: Some(0), min_keep: 1, ..Retention::default() };
+    let cleaned = clocked.clean(&settings);
+    let gone: Vec<_> = cleaned.sessions.iter().map(|session| session.id).collect();
+    assert_eq!(gone, [old]);
+    drop(writer);
+    for id in [parent, used, fork] {
+        assert!(exists(&clocked.store, id));
+        healthy(&clocked.store, id).unwrap();
+    }
+    let all = Retention { min_keep: 0, ..settings };
+    let gone: Vec<_> = clocked.clean(&all).sessions.iter().map(|session| session.id).collect();
+    assert_eq!(gone.len(), 3);
+    let place = |id| gone.iter().position(|gone| *gone == id).unwrap();
+    assert!(place(fork) < place(parent));
+}
+
+#[test]
+fn a_session_that_was_used_since_the_plan_stays() {
+    let clocked = Clocked::new(Retention::default());
+    let (one, two) = (clocked.session(), clocked.session());
+    clocked.wait(HOUR);
+    append(&clocked.store, two, &[r#"{"kind":"x.a","data":{}}"#]);
+    let settings = Retention { max_count: Some(1), min_keep: 0, ..Retention::default() };
+    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    assert_eq!(plan.sessions[0].id, one);
+    clocked.wait(HOUR);
+    append(&clocked.store, one, &[r#"{"kind":"x.a","data":{}}"#]);
+    let cleaned = clocked.store.apply_cleanup(&plan, &settings).unwrap();
+    assert!(cleaned.sessions.is_empty());
+    assert!(exists(&clocked.store, one) && exists(&clocked.store, two));
+}
+
+#[test]
+fn the_daily_cleanup_trusts_a_clock_that_goes_on_and_no_other() {
+    let settings =
+        Retention { max_age: Some("30d".parse().unwrap()), min_keep: 0, ..Retention::default() };
+    let clocked = Clocked::new(settings.clone());
+    let (old, about) = (clocked.session(), clocked.session());
+    // Day by day, as it is with a store in use.
+    for _ in 0..32 {
+        clocked.wait(DAY);
+        let daily = clocked.store.clean_up_daily(about).unwrap();
+        match daily {
+            Daily::Cleaned(cleaned) => assert_eq!(cleaned.sessions[0].id, old),
+            daily => assert!(matches!(daily, Daily::NotDue)),
+        }
+    }
+    assert!(!exists(&clocked.store, old) && exists(&clocked.store, about));
+    // The clock jumps by a year, and what is recorded then does not make it true.
+    clocked.wait(365 * DAY);
+    let other = clocked.session();
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::Doubted(_)));
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::NotDue));
+    clocked.wait(2 * DAY);
+    append(&clocked.store, other, &[r#"{"kind":"x.a","data":{}}"#]);
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::Doubted(_)));
+    assert!(exists(&clocked.store, about));
+    // Until somebody looks.
+    assert!(clocked.store.plan_cleanup(&settings).unwrap().jumped.is_some());
+    clocked.clean(&settings);
+    assert!(!exists(&clocked.store, about) && exists(&clocked.store, other));
+    clocked.wait(2 * DAY);
+    assert!(matches!(clocked.store.clean_up_daily(other).unwrap(), Daily::NotDue));
+}
+
+#[test]
+fn a_power_cut_leaves_each_session_whole_or_removed() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
+    let mut made = Vec::new();
+    for key in ["a", "b", "c"] {
+        let id = block_on(store.create(NewSession::default().with_key(key))).unwrap();
+        let own = format!(r#"{{"kind":"x.a","data":{{"text":"{}"}}}}"#, key.repeat(900));
+        let shared = format!(r#"{{"kind":"x.a","data":{{"text":"{}"}}}}"#, "s".repeat(900));
+        append(&store, id, &[&own, &shared]);
+        made.push((key, id));
+    }
+    // A power cut may take a `writer.closed` along, and the session looks interrupted.
+    let settings =
+        Retention { max_count: Some(1), min_keep: 0, keep_failed: false, ..Retention::default() };
+    disk.keep_history();
+    let plan = store.plan_cleanup(&settings).unwrap();
+    assert_eq!(plan.sessions.len(), 2);
+    let cleaned = store.apply_cleanup(&plan, &settings).unwrap();
+    assert_eq!((cleaned.sessions.len(), cleaned.notes.len()), (2, 0));
+    assert!(cleaned.objects.objects_removed > 0);
+    let moments = disk.take_history();
+    let cuts = cut_everywhere(&moments, size::of(6, 60), &|disk, _, seed| {
+        let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
+        for (key, id) in &made {
+            let here = exists(&store, *id);
+            if here {
+                healthy(&store, *id).map_err(|error| format!("session {key}: {error}"))?;
+            } else if *key == "c" {
+                return Err("the session that stays is gone".to_owned());
+            }
+        }
+        // It is finished the next time, and a key leads to its session or to a new one.
+        let plan = store.plan_cleanup(&settings).map_err(|error| format!("{error:?}"))?;
+        store.apply_cleanup(&plan, &settings).map_err(|error| format!("{error:?}"))?;
+        let left = disk.files();
+        if left.iter().any(|path| path.starts_with(store_path().join("removed"))) {
+            return Err(format!("left over: {left:?}"));
+        }
+        for (key, id) in &made {
+            let found = block_on(store.create(NewSession::default().with_key(*key)))
+                .map_err(|error| format!("{error:?}"))?;
+            healthy(&store, found)?;
+            if (found == *id) != (*key == "c") {
+                return Err(format!("{key} leads to {found}, and was {id}"));
+            }
+        }
+        Ok(())
+    });
+    size::report("power cuts during a cleanup", cuts, 1_000);
+}
