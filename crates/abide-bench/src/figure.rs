@@ -217,7 +217,7 @@ impl Row {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const WIDTHS: [usize; 9] = [28, 13, 9, 9, 9, 8, 9, 13, 0];
+        const WIDTHS: [usize; 9] = [34, 13, 9, 9, 9, 8, 9, 13, 0];
         for (cell, width) in self.0.iter().zip(WIDTHS) {
             write!(f, "{cell:width$} ")?;
         }

@@ -20,6 +20,7 @@ mod size;
 mod stream;
 mod text;
 mod verify;
+mod workspace;
 
 use std::path::PathBuf;
 
@@ -74,6 +75,8 @@ impl Setting {
 enum Command {
     /// The same work done by abide and by its peers; `scripts/bench-peers` runs it.
     Peers(peers::Arguments),
+    /// Snapshots and restores of a workspace, beside git and what the machine allows.
+    Workspace(workspace::Arguments),
     /// One measurement of one peer, in a process of its own.
     #[command(hide = true)]
     Peer(peers::Single),
@@ -106,6 +109,9 @@ fn main() -> Outcome {
         Some(Command::Child(task)) => child::run(task),
         Some(Command::Peer(single)) => peers::run_one(single),
         Some(Command::Peers(peers)) => peers::measure(&peers.setting.bench()?, peers),
+        Some(Command::Workspace(workspace)) => {
+            workspace::measure(&workspace.setting.bench()?, workspace)
+        }
         None => measure(&arguments.setting.bench()?, &arguments.filter),
     }
 }

@@ -64,7 +64,8 @@ impl Text {
     }
 }
 
-fn registry() -> Option<PathBuf> {
+/// Where cargo keeps the sources of dependencies.
+pub(crate) fn registry() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
