@@ -200,6 +200,8 @@ impl Surroundings {
         let real = root.and_then(|root| root.canonicalize().ok());
         let roots = [root, real.as_deref()];
         let inside = roots.into_iter().flatten().find_map(|root| absolute.strip_prefix(root).ok());
+        let inside =
+            inside.filter(|inside| !inside.components().any(|part| part == Component::ParentDir));
         let inside = inside.map(|inside| inside.to_string_lossy().into_owned());
         inside.filter(|inside| !inside.is_empty()).ok_or_else(|| {
             let root = root.map(|root| root.display().to_string()).unwrap_or_default();

@@ -11,7 +11,8 @@ fn made(env: &TestEnvironment, titles: &[&str]) {
 }
 
 fn sessions(env: &TestEnvironment) -> usize {
-    fs::read_dir(env.project().join(".abide/sessions")).unwrap().count()
+    let entries = fs::read_dir(env.project().join(".abide/sessions")).unwrap();
+    entries.filter(|entry| entry.as_ref().unwrap().file_name() != ".git").count()
 }
 
 fn configure(env: &TestEnvironment, retention: &str) {

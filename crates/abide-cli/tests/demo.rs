@@ -29,7 +29,7 @@ fn the_demo_is_killed_and_comes_to_its_end() {
     let mut once = calls.clone();
     once.dedup();
     assert_eq!(calls, once);
-    for (kind, count) in [("task.created", 5), ("writer.opened", 2), ("writer.closed", 1)] {
+    for (kind, count) in [("task.created", 5), ("writer.opened", 3), ("writer.closed", 2)] {
         let found = exported.iter().filter(|event| event["kind"] == kind).count();
         assert_eq!(found, count, "{kind}");
     }

@@ -7,6 +7,7 @@ use abide_model::{SessionId, StoreError};
 use serde::Serialize;
 
 use crate::error::store_error;
+use crate::shield;
 use crate::store::LocalStore;
 
 /// What a session takes.
@@ -59,7 +60,10 @@ impl LocalStore {
         for name in storage.list(self.root()).unwrap_or_default() {
             let path = self.root().join(&name);
             match name.as_str() {
-                "sessions" => self.sessions_use(&mut used)?,
+                "sessions" => {
+                    self.sessions_use(&mut used)?;
+                    used.other += bytes_below(storage, &path.join(shield::NAME))?;
+                }
                 "objects" => {
                     used.objects = bytes_below(storage, &path)?;
                     used.packs = self.packs().numbers().map_err(store_error)?.len() as u64;

@@ -225,6 +225,15 @@ impl LocalStore {
             .collect())
     }
 
+    /// Directories of sessions whose journals do not even tell which session it is.
+    pub fn unreadable_sessions(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let layouts = self.names()?.into_iter().map(|name| self.layout.session(&name));
+        let unreadable = layouts.filter(|layout| {
+            !matches!(self.identify(layout), Ok(Identity::Known(_) | Identity::Empty))
+        });
+        Ok(unreadable.map(|layout| layout.dir).collect())
+    }
+
     /// Directories of sessions that were begun and never came to hold an event.
     pub fn unmade_sessions(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut unmade = Vec::new();

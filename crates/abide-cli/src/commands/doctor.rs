@@ -3,7 +3,7 @@
 use abide::{Finding, SessionId, Severity};
 use serde::Serialize;
 
-use crate::error::{CommandError, at, on_one_line};
+use crate::error::{CommandError, on_one_line};
 use crate::output::{Output, status};
 use crate::store::{Opened, Surroundings};
 use abide_transcript::escape;
@@ -85,23 +85,15 @@ fn check_all(opened: &Opened) -> Result<Report, CommandError> {
         report.check(opened, session.id);
     }
     let foreign = opened.local.foreign_files()?;
-    let unmade = opened.local.unmade_sessions()?;
     // A session whose journal does not even tell its id is in no list.
-    let dir = opened.local.root().join("sessions");
-    for entry in std::fs::read_dir(&dir).map_err(at("list", &dir))? {
-        let path = entry.map_err(at("list", &dir))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let short = name.rsplit('-').next().unwrap_or_default();
-        let known = sessions.iter().any(|session| session.id.short(12).starts_with(short));
-        if !known && !foreign.contains(&path) && !unmade.contains(&path) {
-            report.findings.push(FoundIn {
-                severity: "error",
-                rule: "session-unreadable",
-                session: None,
-                place: path.display().to_string(),
-                message: "no segment of its journal tells which session it is".to_owned(),
-            });
-        }
+    for path in opened.local.unreadable_sessions()? {
+        report.findings.push(FoundIn {
+            severity: "error",
+            rule: "session-unreadable",
+            session: None,
+            place: path.display().to_string(),
+            message: "no segment of its journal tells which session it is".to_owned(),
+        });
     }
     for path in foreign {
         report.findings.push(FoundIn {
