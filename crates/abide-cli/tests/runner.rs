@@ -19,6 +19,7 @@ mod erase;
 mod fork;
 mod history;
 mod kill;
+mod kill_files;
 mod places;
 mod reading;
 mod record;

@@ -12,6 +12,7 @@
 )]
 
 mod bundle;
+mod checkpoints;
 mod contract;
 mod damage;
 mod erase;
