@@ -110,12 +110,6 @@ impl PackWriter {
         self.lock().written
     }
 
-    /// The packs that it writes to.
-    #[must_use]
-    pub const fn packs(&self) -> &Arc<Packs> {
-        &self.packs
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
