@@ -118,7 +118,7 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
             // A snapshot that no event names, and a collection that takes it.
             let objects = store.objects().unwrap();
             let mut batch = abide_model::ObjectBatch::default();
-            let junk = noise(1000 + step, 600_000);
+            let junk = noise(1000 + step, 1_000_000);
             batch.push(ObjectHash::of(&junk), &junk);
             objects.put_batch(&batch).unwrap();
             objects.sync().unwrap();
