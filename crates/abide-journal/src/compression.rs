@@ -1,5 +1,6 @@
 //! How objects are compressed.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
 
 use zstd::zstd_safe;
@@ -55,7 +56,7 @@ pub(crate) fn compress(
     }
     let compressed = match compression.codec {
         Codec::None => return Ok(None),
-        Codec::Zstd => zstd::bulk::compress(plain, compression.level)?,
+        Codec::Zstd => compress_zstd(plain, compression.level)?,
         Codec::Gzip => {
             let level = flate2::Compression::new(u32::try_from(compression.level).unwrap_or(6));
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
@@ -65,6 +66,24 @@ pub(crate) fn compress(
         Codec::Lz4 => lz4_flex::block::compress(plain),
     };
     Ok((compressed.len() < plain.len()).then_some((compression.codec, compressed)))
+}
+
+thread_local! {
+    /// A compressor is dear to make, and many small blocks want one.
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress_zstd(plain: &[u8], level: i32) -> io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let compressor = match kept {
+            Some(compressor) => {
+                compressor.set_compression_level(level)?;
+                compressor
+            }
+            none => none.insert(zstd::bulk::Compressor::new(level)?),
+        };
+        compressor.compress(plain)
+    })
 }
 
 /// Decompresses the first `until` of `whole` bytes; `None` when that is not what is there.

@@ -19,6 +19,8 @@ const BEHIND_BYTES: u64 = 256 << 10;
 const BEHIND_BLOCKS: u64 = 512;
 /// A pack with more bytes than this behind its index is left, and a new one begun.
 const MAX_BEHIND: u64 = 8 << 20;
+/// A sync is begun beside the work after so many bytes.
+const EARLY: u64 = 12 << 20;
 /// A difference is kept when it is smaller than the object by so much.
 const PAYS: usize = 2;
 /// The most stored bytes of one block of differences.
@@ -55,7 +57,9 @@ struct Inner {
     again: HashSet<(u64, u64)>,
     /// A sync has failed: what it should have made durable is not known to be.
     failed: bool,
-    /// Full packs that are being synced.
+    /// Bytes that were written since a sync was last begun.
+    unhurried: u64,
+    /// Syncs that run beside the work.
     syncing: Vec<JoinHandle<Result<(), JournalError>>>,
 }
 
@@ -311,6 +315,17 @@ impl PackWriter {
         inner.unsynced.insert(number);
         if let Some(mine) = inner.mine.get_mut(&number) {
             mine.end = end;
+        }
+        inner.unhurried += block.len() as u64;
+        if inner.unhurried >= EARLY
+            && let Some(open) = &inner.open
+        {
+            // So that little is left to be waited for in the end.
+            inner.unhurried = 0;
+            let (file, path) = (open.file.clone(), open.path.clone());
+            inner.syncing.push(std::thread::spawn(move || {
+                file.sync().map_err(JournalError::io("sync", &path))
+            }));
         }
         if let Some(known) = self.packs.lock_index().packs.get_mut(&number) {
             known
