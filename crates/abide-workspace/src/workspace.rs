@@ -9,6 +9,8 @@ use ignore::gitignore::gitconfig_excludes_path;
 
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
+use crate::restore::plan::{Action, Plan, plan};
+use crate::restore::unseen::Unseen;
 use crate::snapshot::Snapshot;
 use crate::take::base::{Base, Patterns};
 use crate::take::cache::{self, Cache, Whole};
@@ -107,6 +109,25 @@ impl Workspace {
             tells: directories_tell(&self.root),
         })?;
         self.conclude(objects, dev, cache.as_ref(), seen)
+    }
+
+    /// What makes the workspace, whose snapshot was just taken, into `target`: in all, or only
+    /// these files and directories. As [`plan`](crate::plan()), except that nothing is deleted that
+    /// may have been there at that time although `target` does not hold it.
+    pub fn plan(
+        &self,
+        objects: &dyn Objects,
+        present: &Snapshot,
+        target: &Snapshot,
+        paths: &[Vec<u8>],
+    ) -> Result<Plan, WorkspaceError> {
+        let mut plan = plan(objects, present.tree, target.tree, paths)?;
+        if plan.steps.iter().any(|step| step.action == Action::Delete) {
+            let global = self.global.as_deref();
+            let base = Base::read(&self.root, &self.policy, &self.patterns, global);
+            Unseen::new(objects, &base, &self.root, target)?.spare(&mut plan)?;
+        }
+        Ok(plan)
     }
 
     fn check_disk(&self) -> Result<(), WorkspaceError> {

@@ -16,6 +16,7 @@ pub(crate) mod reserved;
 pub(crate) mod root;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unseen;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

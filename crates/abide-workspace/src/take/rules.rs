@@ -155,11 +155,16 @@ impl Texts {
         for (file, name) in RuleFile::NAMED {
             texts.set(file, read_text(directory, name, OFlags::NOFOLLOW));
         }
+        texts.read_repository(directory);
+        texts
+    }
+
+    /// Reads what a repository says whose root the directory is, if it is one.
+    pub(crate) fn read_repository(&mut self, directory: BorrowedFd<'_>) {
         let git = rustix::fs::statat(directory, c".git", rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         if git.is_ok() {
-            texts.repository(read_exclude(directory));
+            self.repository(read_exclude(directory));
         }
-        texts
     }
 
     pub(crate) fn set(&mut self, file: RuleFile, text: Option<Vec<u8>>) {

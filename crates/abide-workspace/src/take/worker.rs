@@ -329,7 +329,7 @@ pub(crate) fn matches(row: &Row<'_>, stat: &Stat) -> bool {
 }
 
 /// A path as text. What is not UTF-8 is shown as `\xNN`.
-fn escaped(path: &[u8]) -> String {
+pub(crate) fn escaped(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for part in path.utf8_chunks() {
         out.push_str(part.valid());
