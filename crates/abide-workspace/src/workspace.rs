@@ -96,7 +96,7 @@ impl Workspace {
         let settled = clock::now(&self.cache, dev).saturating_sub(settle);
         let cache = self.remembered(objects, dev)?;
         let global = self.global.as_deref();
-        let base = Base::read(&self.root, &self.policy, &self.patterns, global);
+        let base = Base::read(&self.root, &self.policy, &self.patterns, global)?;
         let seen = scan::run(&Means {
             root: &self.root,
             policy: &self.policy,
@@ -124,7 +124,7 @@ impl Workspace {
         let mut plan = plan(objects, present.tree, target.tree, paths)?;
         if plan.steps.iter().any(|step| step.action == Action::Delete) {
             let global = self.global.as_deref();
-            let base = Base::read(&self.root, &self.policy, &self.patterns, global);
+            let base = Base::read(&self.root, &self.policy, &self.patterns, global)?;
             Unseen::new(objects, &base, &self.root, target)?.spare(&mut plan)?;
         }
         Ok(plan)

@@ -14,11 +14,13 @@ use rustix::io::{Errno, Result};
 /// Directories that are kept open.
 const OPEN: usize = 256;
 
+/// To work in a directory; where the system can, without the right to list it.
 #[cfg(target_os = "linux")]
-const DIRECTORY: OFlags =
+pub(crate) const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// To work in a directory.
 #[cfg(not(target_os = "linux"))]
-const DIRECTORY: OFlags =
+pub(crate) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// To read a file that may be anything by now: a link is not followed, a pipe not waited for.

@@ -5,12 +5,15 @@
 //! excludes and `info/exclude` as they are now.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use abide_model::Objects;
+use rustix::io::Errno;
 
 use crate::compare::read::{read_content, read_trees};
 use crate::compare::walk::split;
@@ -32,6 +35,7 @@ pub(crate) struct Unseen<'a> {
     base: &'a Base<'a>,
     /// The workspace as it is now.
     root: Root,
+    place: &'a Path,
     omitted: HashSet<&'a str>,
     /// Are all omissions named?
     all_named: bool,
@@ -62,7 +66,7 @@ impl<'a> Unseen<'a> {
     pub(crate) fn new(
         objects: &'a dyn Objects,
         base: &'a Base<'a>,
-        root: &Path,
+        root: &'a Path,
         snapshot: &'a Snapshot,
     ) -> Result<Self, WorkspaceError> {
         let opened = Root::open(root).map_err(|errno| WorkspaceError::io("open", root, errno))?;
@@ -70,13 +74,14 @@ impl<'a> Unseen<'a> {
             objects,
             base,
             root: opened,
+            place: root,
             omitted: snapshot.omitted.iter().map(|omission| omission.path.as_str()).collect(),
             all_named: snapshot.omissions <= snapshot.omitted.len() as u64,
             directories: HashMap::new(),
         };
         let tree = read_trees(objects, &[snapshot.tree])?.pop().unwrap_or_default();
         let mut texts = stored_texts(objects, &tree)?;
-        unseen.add_repository(b"", &mut texts);
+        unseen.add_repository(b"", &mut texts)?;
         let rules = base.rules().inside(b"", &texts);
         let view = View { within: Within::Plain, rules };
         let top = Directory::Judged { tree, views: [view.clone(), view] };
@@ -86,7 +91,7 @@ impl<'a> Unseen<'a> {
 
     /// Takes the steps out of a plan that would delete what the snapshot may not have seen. Of what
     /// is in a directory that is kept, only the directory is listed.
-    pub(crate) fn spare(&mut self, plan: &mut Plan) -> Result<(), ReadError> {
+    pub(crate) fn spare(&mut self, plan: &mut Plan) -> Result<(), WorkspaceError> {
         let mut spared = HashSet::new();
         for step in std::mem::take(&mut plan.steps) {
             let Some(why) = self.why_kept(&step)? else {
@@ -102,7 +107,7 @@ impl<'a> Unseen<'a> {
         Ok(())
     }
 
-    fn why_kept(&mut self, step: &Step) -> Result<Option<&'static str>, ReadError> {
+    fn why_kept(&mut self, step: &Step) -> Result<Option<&'static str>, WorkspaceError> {
         let Some(was) = step.was.as_ref().filter(|_| step.action == Action::Delete) else {
             return Ok(None);
         };
@@ -126,8 +131,7 @@ impl<'a> Unseen<'a> {
     }
 
     fn verdict(&self, view: &View, step: &Step, is_directory: bool) -> Verdict {
-        let rules = || Arc::clone(&view.rules);
-        self.base.verdict(view.within, &step.path, is_directory, rules)
+        self.base.verdict(view.within, &step.path, is_directory, &view.rules)
     }
 
     /// Was it left out, or a directory that it is in?
@@ -137,7 +141,7 @@ impl<'a> Unseen<'a> {
     }
 
     /// The directory of this path.
-    fn directory(&mut self, path: &[u8]) -> Result<Rc<Directory>, ReadError> {
+    fn directory(&mut self, path: &[u8]) -> Result<Rc<Directory>, WorkspaceError> {
         if let Some(known) = self.directories.get(path) {
             return Ok(Rc::clone(known));
         }
@@ -153,7 +157,7 @@ impl<'a> Unseen<'a> {
     }
 
     /// The directory of this path, which is in `above`.
-    fn enter(&self, above: &Directory, path: &[u8]) -> Result<Directory, ReadError> {
+    fn enter(&self, above: &Directory, path: &[u8]) -> Result<Directory, WorkspaceError> {
         let (tree, views) = match above {
             Directory::New => return Ok(Directory::New),
             Directory::Ignored => return Ok(Directory::Ignored),
@@ -168,24 +172,28 @@ impl<'a> Unseen<'a> {
         };
         let [mut now, mut plain] = views.clone();
         for view in [&mut now, &mut plain] {
-            let rules = || Arc::clone(&view.rules);
-            match self.base.verdict(view.within, path, true, rules) {
+            match self.base.verdict(view.within, path, true, &view.rules) {
                 Verdict::Ignored => return Ok(Directory::Ignored),
                 Verdict::Taken(within) => view.within = within,
             }
         }
         let mut texts = stored_texts(self.objects, &tree)?;
         plain.rules = plain.rules.inside(path, &texts);
-        self.add_repository(path, &mut texts);
+        self.add_repository(path, &mut texts)?;
         now.rules = now.rules.inside(path, &texts);
         Ok(Directory::Judged { tree, views: [now, plain] })
     }
 
     /// Adds what a repository says whose root the directory is now.
-    fn add_repository(&self, path: &[u8], texts: &mut Texts) {
-        if let Ok(directory) = self.root.directory(path) {
-            texts.read_repository(directory.as_fd());
-        }
+    fn add_repository(&self, path: &[u8], texts: &mut Texts) -> Result<(), WorkspaceError> {
+        let read = match self.root.directory(path) {
+            Ok(directory) => texts.read_repository(directory.as_fd()),
+            // Nothing is deleted where the present could not be looked into.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(()),
+            Err(errno) => Err(errno),
+        };
+        let place = || self.place.join(OsStr::from_bytes(path));
+        read.map_err(|errno| WorkspaceError::io("read the ignore files of", place(), errno))
     }
 }
 

@@ -7,6 +7,7 @@ mod content;
 mod git;
 mod model;
 mod policy;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
