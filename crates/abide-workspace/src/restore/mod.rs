@@ -160,6 +160,8 @@ struct Run<'a> {
     temporary: Temporary,
     /// Directories that this run made: all that is in them is its own.
     made: HashSet<Vec<u8>>,
+    /// Directories that an earlier run, cut off, made or opened.
+    unfinished: HashSet<Vec<u8>>,
     /// Directories that were let into, and the modes that they had.
     opened: Mutex<BTreeMap<Vec<u8>, u16>>,
     tally: Mutex<Restored>,
@@ -181,6 +183,7 @@ impl<'a> Run<'a> {
             watch,
             temporary: Temporary::default(),
             made: HashSet::new(),
+            unfinished: HashSet::new(),
             opened: Mutex::default(),
             tally: Mutex::default(),
             done: AtomicU64::new(0),
@@ -252,8 +255,10 @@ impl<'a> Run<'a> {
         }
         for step in directories {
             let made = self.make_directory(step);
-            if matches!(made, Ok((_, Made::Here))) {
-                self.made.insert(step.path.clone());
+            match made {
+                Ok((_, Made::Here)) => _ = self.made.insert(step.path.clone()),
+                Ok((_, Made::Earlier)) => _ = self.unfinished.insert(step.path.clone()),
+                Ok((_, Made::Elsewhere)) | Err(_) => {}
             }
             self.settle(step, || made.map(|(outcome, _)| outcome))?;
         }
