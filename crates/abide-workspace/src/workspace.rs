@@ -143,10 +143,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// The cache, if the store still has what it speaks of.
+    /// The cache, if the store still has the snapshot that it speaks of, and of the rest what is
+    /// asked for. A store that lost a part is found out before long, and gets everything again.
     fn remembered(&self, objects: &dyn Objects, dev: u64) -> Result<Option<Cache>, WorkspaceError> {
         let Some(cache) = Cache::read(&self.cache, dev) else { return Ok(None) };
-        let there = objects.has(&[cache.hash, cache.snapshot.tree])?;
+        let mut asked = vec![cache.hash, cache.snapshot.tree];
+        asked.extend(cache.sample());
+        let there = objects.has(&asked)?;
         Ok(there.iter().all(|there| *there).then_some(cache))
     }
 

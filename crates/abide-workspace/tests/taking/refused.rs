@@ -61,7 +61,7 @@ fn closed_excludes_from_outside_are_an_error() {
     lab.global = Some(lab.beside("global"));
     lab.take();
     fs::write(lab.beside("global"), "secret\n").unwrap();
-    fs::set_permissions(lab.beside("global"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(lab.beside("global"), fs::Permissions::from_mode(0o000)).unwrap();
     let refused = as_owner(|| lab.try_take());
     assert!(matches!(&refused, Err(WorkspaceError::Io { .. })), "{refused:?}");
 }
