@@ -36,7 +36,7 @@ fn killed(room: &Path, heap: &Heap, plan: &Plan, at: i64) -> Result<Restored, Re
     let mut run = Run::new(room, heap, &watch)?;
     run.fuse = Some(AtomicI64::new(at));
     run.sweep(plan);
-    run.all(room, plan)
+    run.all(room, plan, Durability::of(plan))
 }
 
 /// Does `work` without the rights that let root pass over modes.
