@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use abide_model::StoreError;
 
-/// Why a snapshot was not taken.
+use crate::compare::read::ReadError;
+
+/// Why a snapshot was not taken, or going back to one not planned.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// This directory is never a workspace.
@@ -58,6 +60,9 @@ pub enum WorkspaceError {
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A snapshot cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
 }
 
 impl WorkspaceError {

@@ -45,6 +45,7 @@ pub use error::WorkspaceError;
 pub use memory::MemoryObjects;
 pub use policy::Policy;
 pub use reach::{Reach, ReachError, ReadObject};
+pub use restore::durability::sync;
 pub use restore::plan::{Action, Kept, Plan, Step, plan};
 pub use restore::{RestoreError, RestoreWatch, Restored, restore, restore_all};
 pub use snapshot::{Omission, OmissionReason, Snapshot};

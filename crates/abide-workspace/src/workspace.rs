@@ -9,6 +9,8 @@ use ignore::gitignore::gitconfig_excludes_path;
 
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
+use crate::restore::plan::{Action, Plan, plan};
+use crate::restore::unseen::Unseen;
 use crate::snapshot::Snapshot;
 use crate::take::base::{Base, Patterns};
 use crate::take::cache::{self, Cache, Whole};
@@ -94,7 +96,7 @@ impl Workspace {
         let settled = clock::now(&self.cache, dev).saturating_sub(settle);
         let cache = self.remembered(objects, dev)?;
         let global = self.global.as_deref();
-        let base = Base::read(&self.root, &self.policy, &self.patterns, global);
+        let base = Base::read(&self.root, &self.policy, &self.patterns, global)?;
         let seen = scan::run(&Means {
             root: &self.root,
             policy: &self.policy,
@@ -107,6 +109,25 @@ impl Workspace {
             tells: directories_tell(&self.root),
         })?;
         self.conclude(objects, dev, cache.as_ref(), seen)
+    }
+
+    /// What makes the workspace, whose snapshot was just taken, into `target`: in all, or only
+    /// these files and directories. As [`plan`](crate::plan()), except that nothing is deleted that
+    /// may have been there at that time although `target` does not hold it.
+    pub fn plan(
+        &self,
+        objects: &dyn Objects,
+        present: &Snapshot,
+        target: &Snapshot,
+        paths: &[Vec<u8>],
+    ) -> Result<Plan, WorkspaceError> {
+        let mut plan = plan(objects, present.tree, target.tree, paths)?;
+        if plan.steps.iter().any(|step| step.action == Action::Delete) {
+            let global = self.global.as_deref();
+            let base = Base::read(&self.root, &self.policy, &self.patterns, global)?;
+            Unseen::new(objects, &base, &self.root, target)?.spare(&mut plan)?;
+        }
+        Ok(plan)
     }
 
     fn check_disk(&self) -> Result<(), WorkspaceError> {
@@ -122,10 +143,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// The cache, if the store still has what it speaks of.
+    /// The cache, if the store still has the snapshot that it speaks of, and of the rest what is
+    /// asked for. A store that lost a part is found out before long, and gets everything again.
     fn remembered(&self, objects: &dyn Objects, dev: u64) -> Result<Option<Cache>, WorkspaceError> {
         let Some(cache) = Cache::read(&self.cache, dev) else { return Ok(None) };
-        let there = objects.has(&[cache.hash, cache.snapshot.tree])?;
+        let mut asked = vec![cache.hash, cache.snapshot.tree];
+        asked.extend(cache.sample());
+        let there = objects.has(&asked)?;
         Ok(there.iter().all(|there| *there).then_some(cache))
     }
 

@@ -18,11 +18,22 @@ const DIRECTORY_BITS: u16 = 0o3777;
 /// The owner's rights.
 const OWNER: u16 = 0o700;
 
-/// Was a directory made by this run?
+/// The sticky bit, on a directory whose mode is set at the end: so a run knows what an earlier one,
+/// cut off, made or opened.
+const UNFINISHED: u16 = 0o1000;
+
+/// What a directory is given that keeps its owner out.
+const OPENED: u16 = OWNER | UNFINISHED;
+
+/// Who made a directory?
 #[derive(Clone, Copy)]
 pub(super) enum Made {
+    /// This run.
     Here,
-    Before,
+    /// A run that was cut off. Or it had opened it to remove what is in it.
+    Earlier,
+    /// Somebody else.
+    Elsewhere,
 }
 
 /// Where the mode of a directory comes from.
@@ -35,11 +46,17 @@ enum DirectoryMode<'a> {
     Step(&'a Step),
 }
 
+/// The mode of a directory while its files are written.
+fn mode_at_first(mode: u16) -> u16 {
+    let first = mode & FILE_BITS | OWNER;
+    if first == mode & DIRECTORY_BITS { first } else { first | UNFINISHED }
+}
+
 impl Run<'_> {
     pub(super) fn make_directory(&self, step: &Step) -> Result<(Outcome, Made), StepError> {
         let (parent, name) = split(&step.path);
-        let mode = step.entry.as_ref().map_or(OWNER, |entry| entry.mode & FILE_BITS | OWNER);
-        let mut made = Made::Before;
+        let mode = step.entry.as_ref().map_or(OWNER, |entry| mode_at_first(entry.mode));
+        let mut made = Made::Elsewhere;
         let outcome = self.within(parent, &mut |directory| {
             if let Outcome::Kept(why) = self.clear_for_directory(directory, name, step)? {
                 return Ok(Outcome::Kept(why));
@@ -51,7 +68,18 @@ impl Run<'_> {
                 Err(error) => return Err(error.into()),
             }
             match look(directory, name)? {
-                Some(seen) if seen.kind == FileType::Directory => Ok(Outcome::Done),
+                Some(seen) if seen.kind == FileType::Directory => {
+                    let as_made = seen.mode & (FILE_BITS | UNFINISHED) == mode;
+                    match made {
+                        // The process's mask took some bits.
+                        Made::Here if !as_made => set_mode(directory, name, mode)?,
+                        Made::Elsewhere if as_made && mode & UNFINISHED != 0 => {
+                            made = Made::Earlier;
+                        }
+                        _ => {}
+                    }
+                    Ok(Outcome::Done)
+                }
                 _ => Ok(Outcome::Kept(EXISTS)),
             }
         })?;
@@ -93,7 +121,7 @@ impl Run<'_> {
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.entry(path.to_vec()).or_insert(seen.mode);
-        set_mode(&parent, name, seen.mode | OWNER).is_ok()
+        set_mode(&parent, name, seen.mode | OPENED).is_ok()
     }
 
     pub(super) fn set_directory_modes(&self, plan: &Plan) -> Result<(), StepError> {
@@ -106,7 +134,11 @@ impl Run<'_> {
             modes.insert(path, DirectoryMode::Opened(*mode));
         }
         for step in plan.steps.iter().filter(|s| kind(&s.entry) == Some(EntryKind::Directory)) {
-            modes.insert(&step.path, DirectoryMode::Step(step));
+            // One that was there already and is not stored keeps its mode.
+            let made = self.made.contains(&step.path) || self.unfinished.contains(&step.path);
+            if made || step.action == Action::Chmod {
+                modes.insert(&step.path, DirectoryMode::Step(step));
+            }
         }
         for (path, mode) in modes.into_iter().rev() {
             let set = || self.set_directory_mode(path, &mode);
@@ -133,13 +165,13 @@ impl Run<'_> {
             return Ok(Outcome::Kept(EDITED));
         }
         let mode = match to {
-            DirectoryMode::Closed(mode) if seen.mode != mode | OWNER => return Ok(Outcome::Done),
+            DirectoryMode::Closed(mode) if seen.mode != mode | OPENED => return Ok(Outcome::Done),
             DirectoryMode::Closed(mode) | DirectoryMode::Opened(mode) => *mode,
             DirectoryMode::Step(step) => {
                 let mode = step.entry.as_ref().map_or(seen.mode, |e| e.mode & DIRECTORY_BITS);
                 let was = step.was.as_ref().filter(|_| step.action == Action::Chmod);
                 let known = |was: &Entry| {
-                    let known = [was.mode, was.mode | OWNER, mode, mode | OWNER];
+                    let known = [was.mode, was.mode | OPENED, mode, mode | OPENED];
                     known.iter().any(|known| (known ^ seen.mode) & DIRECTORY_BITS == 0)
                 };
                 if !was.is_none_or(known) {

@@ -12,7 +12,6 @@ use super::write::Body;
 use super::{EDITED, EXISTS, FILE_BITS, Outcome, Run, StepResult, kind};
 use crate::compare::read::read_chunks;
 use crate::compare::walk::split;
-use crate::restore::root::set_mode;
 use crate::{Action, Entry, EntryKind, Step};
 
 /// Fewer files are written by the thread that asks.
@@ -143,7 +142,7 @@ impl Run<'_> {
                     let mode = entry.mode & FILE_BITS;
                     if seen.kind == FileType::RegularFile && seen.mode != mode {
                         self.act()?;
-                        set_mode(directory, name, mode)?;
+                        self.set_file_mode(directory, name, mode)?;
                     }
                     return Ok(Outcome::Done);
                 }

@@ -5,9 +5,10 @@
 //! should be is left, and anything else was put there meanwhile, stays, and is told.
 //!
 //! Order: what is in the way goes, deepest first; directories are made; files are written; modes
-//! of directories are set; all of it is made durable.
+//! of directories are set; what is to be durable is made so.
 
 mod directories;
+pub(crate) mod durability;
 mod files;
 mod found;
 pub(crate) mod plan;
@@ -16,6 +17,7 @@ pub(crate) mod reserved;
 pub(crate) mod root;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unseen;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -29,12 +31,13 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use self::directories::Made;
+use self::durability::Durability;
 use self::found::StepError;
 use self::write::Temporary;
 use crate::compare::read::ReadError;
 use crate::compare::walk::split;
 use crate::restore::plan::plan_all;
-use crate::restore::root::{Root, look, names, set_mode};
+use crate::restore::root::{Root, look, names, set_mode, set_mode_durably};
 use crate::{Action, Entry, EntryKind, Plan, Step};
 
 /// The bits that a file may have.
@@ -120,10 +123,11 @@ pub fn restore(
 ) -> Result<Restored, RestoreError> {
     let run = Run::new(root, objects, watch)?;
     run.sweep(plan);
-    run.all(root, plan)
+    run.all(root, plan, Durability::of(plan))
 }
 
-/// Fills an empty directory with a tree. It is durable when this returns.
+/// Fills an empty directory with a tree. As after a checkout, nothing is synced: a power cut soon
+/// after may take files with it. [`sync`](crate::sync()) makes it durable.
 pub fn restore_all(
     root: &Path,
     objects: &dyn Objects,
@@ -135,7 +139,7 @@ pub fn restore_all(
         return Err(RestoreError::NotEmpty(root.to_owned()));
     }
     run.made.insert(Vec::new());
-    run.all(root, &plan_all(objects, tree)?)
+    run.all(root, &plan_all(objects, tree)?, Durability::Left)
 }
 
 fn on(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> RestoreError {
@@ -157,8 +161,11 @@ struct Run<'a> {
     root: Root,
     watch: &'a RestoreWatch<'a>,
     temporary: Temporary,
+    durability: Durability,
     /// Directories that this run made: all that is in them is its own.
     made: HashSet<Vec<u8>>,
+    /// Directories that an earlier run, cut off, made or opened.
+    unfinished: HashSet<Vec<u8>>,
     /// Directories that were let into, and the modes that they had.
     opened: Mutex<BTreeMap<Vec<u8>, u16>>,
     tally: Mutex<Restored>,
@@ -179,7 +186,9 @@ impl<'a> Run<'a> {
             root: Root::open(root).map_err(on("open", root))?,
             watch,
             temporary: Temporary::default(),
+            durability: Durability::Whole,
             made: HashSet::new(),
+            unfinished: HashSet::new(),
             opened: Mutex::default(),
             tally: Mutex::default(),
             done: AtomicU64::new(0),
@@ -204,7 +213,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn all(mut self, root: &Path, plan: &Plan) -> Result<Restored, RestoreError> {
+    fn all(
+        mut self,
+        root: &Path,
+        plan: &Plan,
+        durability: Durability,
+    ) -> Result<Restored, RestoreError> {
+        self.durability = durability;
         self.total = plan.steps.len() as u64;
         let kept = plan.kept.iter().map(|kept| (kept.path.clone(), kept.why.to_owned()));
         self.tally().kept.extend(kept);
@@ -213,7 +228,7 @@ impl<'a> Run<'a> {
             self.close_opened();
             return Err(RestoreError::Cancelled);
         }
-        self.root.sync().map_err(on("sync", root))?;
+        self.sync(plan).map_err(on("sync", root))?;
         (self.watch.progress)(self.total, self.total);
         let mut restored = self.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         restored.kept.sort();
@@ -251,8 +266,10 @@ impl<'a> Run<'a> {
         }
         for step in directories {
             let made = self.make_directory(step);
-            if matches!(made, Ok((_, Made::Here))) {
-                self.made.insert(step.path.clone());
+            match made {
+                Ok((_, Made::Here)) => _ = self.made.insert(step.path.clone()),
+                Ok((_, Made::Earlier)) => _ = self.unfinished.insert(step.path.clone()),
+                Ok((_, Made::Elsewhere)) | Err(_) => {}
             }
             self.settle(step, || made.map(|(outcome, _)| outcome))?;
         }
@@ -361,11 +378,18 @@ impl<'a> Run<'a> {
             Some(seen) if (seen.mode ^ was.mode) & FILE_BITS != 0 => Ok(Outcome::Kept(MODE_EDITED)),
             Some(_) => {
                 self.act()?;
-                set_mode(directory, name, mode)?;
+                self.set_file_mode(directory, name, mode)?;
                 Ok(Outcome::Done)
             }
             None => Ok(Outcome::Kept(EDITED)),
         })
+    }
+
+    fn set_file_mode(&self, directory: &OwnedFd, name: &[u8], mode: u16) -> Result<(), Errno> {
+        match self.durability {
+            Durability::Each => set_mode_durably(directory, name, mode),
+            Durability::Left | Durability::Whole => set_mode(directory, name, mode),
+        }
     }
 
     /// Removes what an earlier run, cut off, left in the directories that the plan touches.

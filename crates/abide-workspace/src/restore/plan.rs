@@ -64,7 +64,8 @@ const RESERVED: &str = "its name is one of a repository or of a store";
 const NOWHERE: &str = "it is neither in the snapshot nor in the workspace";
 
 /// What makes the tree `present` into the tree `target`: in all, or only these files and
-/// directories, with the directories that lead to them.
+/// directories, with the directories that lead to them. Everything goes that `target` does not
+/// hold: [`Workspace::plan`](crate::Workspace::plan) spares what `target` did not see.
 pub fn plan(
     objects: &dyn Objects,
     present: ObjectHash,

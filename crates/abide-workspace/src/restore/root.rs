@@ -14,11 +14,13 @@ use rustix::io::{Errno, Result};
 /// Directories that are kept open.
 const OPEN: usize = 256;
 
+/// To work in a directory; where the system can, without the right to list it.
 #[cfg(target_os = "linux")]
-const DIRECTORY: OFlags =
+pub(crate) const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// To work in a directory.
 #[cfg(not(target_os = "linux"))]
-const DIRECTORY: OFlags =
+pub(crate) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// To read a file that may be anything by now: a link is not followed, a pipe not waited for.
@@ -97,6 +99,13 @@ impl Root {
         Ok(())
     }
 
+    /// The names in this directory, and its mode, are durable after this.
+    pub(crate) fn sync_directory(&self, path: &[u8]) -> Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = self.directory(path)?;
+        rustix::fs::fsync(rustix::fs::openat(&directory, c".", flags, Mode::empty())?)
+    }
+
     /// Is there nothing in it?
     pub(crate) fn is_empty(&self) -> Result<bool> {
         Ok(names(&self.fd)?.is_empty())
@@ -164,6 +173,23 @@ pub(crate) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u16) -> Result<()
         Err(Errno::ACCESS) => set_mode_unread(directory, name, mode),
         Err(error) => Err(error),
     }
+}
+
+/// Sets the mode of a file that its owner may read then, durably.
+pub(crate) fn set_mode_durably(directory: &OwnedFd, name: &[u8], mode: u16) -> Result<()> {
+    set_mode(directory, name, mode)?;
+    rustix::fs::fsync(rustix::fs::openat(directory, name, READ, Mode::empty())?)
+}
+
+/// What was written to the file is durable after this.
+#[cfg(target_os = "linux")]
+pub(crate) fn sync_data(file: &OwnedFd) -> Result<()> {
+    rustix::fs::fdatasync(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn sync_data(file: &OwnedFd) -> Result<()> {
+    rustix::fs::fsync(file)
 }
 
 /// For what may not be read: by the name that the kernel gives to an opened file.

@@ -36,7 +36,7 @@ fn killed(room: &Path, heap: &Heap, plan: &Plan, at: i64) -> Result<Restored, Re
     let mut run = Run::new(room, heap, &watch)?;
     run.fuse = Some(AtomicI64::new(at));
     run.sweep(plan);
-    run.all(room, plan)
+    run.all(room, plan, Durability::of(plan))
 }
 
 /// Does `work` without the rights that let root pass over modes.
@@ -211,6 +211,38 @@ fn what_is_not_stored_is_not_written_over() {
     assert_eq!(fs::read(at("part")).unwrap(), b"a whole file");
     assert_eq!(fs::read(at("there/f")).unwrap(), b"f");
     assert_eq!(fs::read(at("there/mine")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_directory_that_is_there_keeps_its_mode_and_one_that_is_made_gets_its_own() {
+    let heap = Heap::default();
+    let old = directory([("changed", directory([])), ("was-file", file("f"))]);
+    let files = || directory([("f", file("f"))]);
+    let new = directory([
+        ("changed", directory([]).with_mode(0o711)),
+        ("there", files().with_mode(0o777)),
+        ("closed", files().with_mode(0o555)),
+        ("made", files().with_mode(0o777)),
+        ("sticky", files().with_mode(0o1757)),
+        ("was-file", files().with_mode(0o500)),
+    ]);
+    let room = made(&old);
+    let at = |name: &str| room.path().join(name);
+    for (name, mode) in [("there", 0o700), ("closed", 0o751)] {
+        fs::create_dir(at(name)).unwrap();
+        set_mode(&at(name), mode);
+    }
+    let done = restored(&room, &heap, &planned(&heap, &old, &new));
+    assert_eq!((done.kept, done.failed), (vec![], vec![]));
+    let expected = directory([
+        ("changed", directory([]).with_mode(0o711)),
+        ("there", files().with_mode(0o700)),
+        ("closed", files().with_mode(0o751)),
+        ("made", files().with_mode(0o777)),
+        ("sticky", files().with_mode(0o1757)),
+        ("was-file", files().with_mode(0o500)),
+    ]);
+    assert_eq!(Node::look(room.path()), expected);
 }
 
 #[test]

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::durability::Durability;
 use super::found::StepError;
 use super::{FILE_BITS, Run};
 use crate::compare::read::{ReadError, read_object};
-use crate::restore::root::{Seen, look};
+use crate::restore::root::{Seen, look, sync_data};
 use crate::{Chunks, Entry, EntryKind};
 
 const PREFIX: &[u8] = b".abide-tmp-";
@@ -94,6 +95,9 @@ impl Run<'_> {
         if Seen::of(&rustix::fs::fstat(file)?).mode != mode {
             self.act()?;
             rustix::fs::fchmod(file, Mode::from_raw_mode(mode.into()))?;
+        }
+        if self.durability == Durability::Each {
+            sync_data(file)?;
         }
         Ok(())
     }

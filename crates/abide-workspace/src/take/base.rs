@@ -1,17 +1,18 @@
 //! What decides about a whole workspace before any of its own files does: the policy, git's global
 //! excludes, and the ignore files between the root of the repository and a workspace inside it.
 
-use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::{fs, io};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 
 use crate::error::WorkspaceError;
 use crate::policy::Policy;
+use crate::restore::root::DIRECTORY;
 use crate::take::rules::{Chain, Rules, Texts, Within, decide, plain_braces};
 
 /// The patterns of a policy.
@@ -106,9 +107,9 @@ impl<'a> Base<'a> {
         policy: &Policy,
         patterns: &'a Patterns,
         global: Option<&Path>,
-    ) -> Self {
-        let global = global.and_then(|path| fs::read(path).ok());
-        let above = above(root);
+    ) -> Result<Self, WorkspaceError> {
+        let global = global.map_or(Ok(None), read_global)?;
+        let above = above(root)?;
         let limits = [policy.max_file_bytes, policy.max_files, policy.max_bytes];
         let limits: Vec<[u8; 8]> = limits.into_iter().map(u64::to_le_bytes).collect();
         let marks = |list: &'static [u8]| std::iter::once(list);
@@ -126,7 +127,7 @@ impl<'a> Base<'a> {
         for (path, texts) in &above {
             chain = texts.sums().chain(Chain::of([&chain.0[..], path]));
         }
-        Self { patterns, global, above, chain, rules: OnceLock::new() }
+        Ok(Self { patterns, global, above, chain, rules: OnceLock::new() })
     }
 
     /// The rules from outside the workspace.
@@ -144,7 +145,7 @@ impl<'a> Base<'a> {
         within: Within,
         path: &[u8],
         is_directory: bool,
-        rules: impl FnOnce() -> Arc<Rules>,
+        rules: &Rules,
     ) -> Verdict {
         if decide(&self.patterns.exclude, path, is_directory) == Some(true) {
             return Verdict::Ignored;
@@ -155,7 +156,7 @@ impl<'a> Base<'a> {
         if decide(&self.patterns.include, path, is_directory) == Some(true) {
             return Verdict::Taken(Within::Included);
         }
-        if within == Within::Plain && !rules().ignores(path, is_directory) {
+        if within == Within::Plain && !rules.ignores(path, is_directory) {
             return Verdict::Taken(Within::Plain);
         }
         if is_directory && self.patterns.reaches(path) {
@@ -165,25 +166,34 @@ impl<'a> Base<'a> {
     }
 }
 
-/// The rules of the directories above the root that belong to the same repository; none when the
-/// root is a repository's own, or in none.
-fn above(root: &Path) -> Vec<(Vec<u8>, Texts)> {
-    let has_git = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
-    if has_git(root) {
-        return Vec::new();
+fn read_global(path: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    match fs::read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => Ok(None),
+        Err(error) => Err(WorkspaceError::io("read git's excludes in", path, error)),
     }
-    let Some(top) = root.ancestors().find(|directory| has_git(directory)) else {
-        return Vec::new();
-    };
-    let between = root.ancestors().skip(1).take_while(|directory| directory.starts_with(top));
-    let mut found: Vec<_> = between.filter_map(|directory| outer(root, directory)).collect();
-    found.reverse();
-    found
 }
 
-fn outer(root: &Path, directory: &Path) -> Option<(Vec<u8>, Texts)> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(directory, flags, Mode::empty()).ok()?;
-    let path = root.strip_prefix(directory).ok()?.as_os_str().as_bytes().to_vec();
-    Some((path, Texts::read(opened.as_fd())))
+/// The rules of the directories above the root that belong to the same repository; none when the
+/// root is a repository's own, or in none.
+fn above(root: &Path) -> Result<Vec<(Vec<u8>, Texts)>, WorkspaceError> {
+    let has_git = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
+    if has_git(root) {
+        return Ok(Vec::new());
+    }
+    let Some(top) = root.ancestors().find(|directory| has_git(directory)) else {
+        return Ok(Vec::new());
+    };
+    let between = root.ancestors().skip(1).take_while(|directory| directory.starts_with(top));
+    let mut found = Vec::new();
+    for directory in between {
+        let texts = rustix::fs::open(directory, DIRECTORY, Mode::empty())
+            .and_then(|opened| Texts::read(opened.as_fd()))
+            .map_err(|errno| WorkspaceError::io("read the ignore files of", directory, errno))?;
+        let path = root.strip_prefix(directory).unwrap_or(root);
+        found.push((path.as_os_str().as_bytes().to_vec(), texts));
+    }
+    found.reverse();
+    Ok(found)
 }

@@ -12,6 +12,7 @@
 //! of unchanged ones are copied as they are.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -20,10 +21,12 @@ use std::time::Duration;
 use abide_model::ObjectHash;
 
 use crate::snapshot::Snapshot;
-use crate::take::record::{Body, Fields, Kind, Record, Rows};
+use crate::take::record::{Body, Fields, Head, Kind, Record, Rows};
 
 const MAGIC: &[u8; 8] = b"aSTAT\0\0\x01";
 const FIXED: usize = 64;
+/// The store is asked for so many objects before the cache is trusted.
+const SAMPLE: usize = 64;
 
 /// What was read.
 #[derive(Debug)]
@@ -71,6 +74,63 @@ impl Cache {
             return None;
         }
         Record::read(self.bytes.get(usize::try_from(at).ok()?..)?)
+    }
+
+    /// Some of the objects that it vouches for, others each time: what lies at a random place of
+    /// each of [`SAMPLE`] equal parts of the records. Of few objects, all.
+    pub(crate) fn sample(&self) -> Vec<ObjectHash> {
+        let random = RandomState::new();
+        let starts: Vec<usize> = self
+            .table
+            .iter()
+            .filter_map(|at| usize::try_from(*at).ok())
+            .filter(|at| *at > 0)
+            .collect();
+        let first = starts.first().copied().unwrap_or(self.bytes.len());
+        let all = self.bytes.len().saturating_sub(first);
+        let (part, parts) = if all > SAMPLE { (all.div_ceil(SAMPLE), SAMPLE) } else { (1, all) };
+        let mut sample = Vec::with_capacity(parts);
+        let mut cursor: Option<Cursor<'_>> = None;
+        for number in 0..parts {
+            let at = first + number * part + random.hash_one(number) as usize % part;
+            if cursor.as_ref().is_none_or(|cursor| cursor.end <= at) {
+                cursor = self.cursor(&starts, at);
+            }
+            sample.extend(cursor.as_mut().and_then(|cursor| cursor.object_at(at)));
+        }
+        sample.sort_unstable();
+        sample.dedup();
+        sample
+    }
+
+    /// The record that covers this byte. `starts` are the offsets of all, in their order.
+    fn cursor(&self, starts: &[usize], at: usize) -> Option<Cursor<'_>> {
+        let before = starts.partition_point(|start| *start <= at).checked_sub(1)?;
+        let start = *starts.get(before)?;
+        let record = Record::read(self.bytes.get(start..)?)?;
+        Some(Cursor { end: start + record.whole.len(), rows: record.rows(), head: record.head })
+    }
+}
+
+/// A record that is read from front to back.
+struct Cursor<'a> {
+    /// Where it ends.
+    end: usize,
+    head: Head,
+    rows: Rows<'a>,
+}
+
+impl Cursor<'_> {
+    /// The file whose row covers this byte, or else the tree of the directory.
+    fn object_at(&mut self, at: usize) -> Option<ObjectHash> {
+        while self.end - self.rows.left() <= at {
+            let Some(row) = self.rows.next() else { break };
+            let covers = at < self.end - self.rows.left();
+            if covers && matches!(row.kind, Kind::File | Kind::Large | Kind::Link) {
+                return Some(row.object());
+            }
+        }
+        (!self.head.hidden).then_some(self.head.tree)
     }
 }
 

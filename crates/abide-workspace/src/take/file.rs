@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::chunks::Chunks;
 use crate::snapshot::OmissionReason;
 use crate::take::record::{Kind, Row};
+use crate::take::refusal::is_failure;
 use crate::take::sink::Sink;
 use crate::take::stat::{self, Facts};
 use crate::watch::Watch;
@@ -48,6 +49,19 @@ pub(crate) enum Reading {
     Omitted(OmissionReason, u64),
 }
 
+/// Why nothing is known of a file.
+#[derive(Debug)]
+pub(crate) enum ReadFailure {
+    Store(StoreError),
+    System(Errno),
+}
+
+impl From<StoreError> for ReadFailure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 /// What reading a file once gave.
 enum Try {
     Read(Kind, ObjectHash),
@@ -78,7 +92,7 @@ impl<'a> Reader<'a> {
         max: u64,
         earlier: Option<Earlier>,
         sink: &mut Sink<'_>,
-    ) -> Result<Reading, StoreError> {
+    ) -> Result<Reading, ReadFailure> {
         for _ in 0..TRIES {
             let facts = Facts::of(&stat);
             if stat::kind(&stat) != FileType::RegularFile {
@@ -94,13 +108,12 @@ impl<'a> Reader<'a> {
                 }
                 Try::Refused(Errno::NOENT) => return Ok(Reading::Gone),
                 Try::Refused(Errno::LOOP) | Try::Moved => {}
-                Try::Refused(_) => {
-                    return Ok(Reading::Omitted(OmissionReason::Unreadable, facts.size));
-                }
+                Try::Refused(errno) => return refused(errno, facts.size),
             }
             match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(now) => stat = now,
-                Err(_) => return Ok(Reading::Gone),
+                Err(Errno::NOENT) => return Ok(Reading::Gone),
+                Err(errno) => return refused(errno, facts.size),
             }
         }
         Ok(Reading::Omitted(OmissionReason::Changing, Facts::of(&stat).size))
@@ -206,6 +219,13 @@ impl<'a> Reader<'a> {
     }
 }
 
+fn refused(errno: Errno, size: u64) -> Result<Reading, ReadFailure> {
+    if is_failure(errno) {
+        return Err(ReadFailure::System(errno));
+    }
+    Ok(Reading::Omitted(OmissionReason::Unreadable, size))
+}
+
 /// Cuts chunks off the front, and gives how far they go. What could be cut otherwise with more
 /// bytes after it is left.
 fn cut(
@@ -232,4 +252,27 @@ fn cut(
 fn still(file: &OwnedFd, before: &Facts, length: u64) -> bool {
     let after = rustix::fs::fstat(file);
     length == before.size && after.is_ok_and(|after| Facts::of(&after) == *before)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::memory::MemoryObjects;
+    use crate::take::rules::read_text;
+    use crate::take::sink::Claims;
+
+    #[test]
+    fn a_file_that_the_disk_does_not_give_is_no_omission() {
+        // Its first page is never mapped, and reading it fails as a broken disk does.
+        let own = std::fs::File::open("/proc/self").unwrap();
+        let stat = rustix::fs::statat(&own, c"mem", AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        let (objects, claims, watch) = (MemoryObjects::new(), Claims::default(), Watch::default());
+        let mut sink = Sink::new(&objects, &claims);
+        let read = Reader::new(&watch).read(own.as_fd(), c"mem", stat, 100, None, &mut sink);
+        assert!(matches!(read, Err(ReadFailure::System(Errno::IO))), "{read:?}");
+        assert_eq!(read_text(own.as_fd(), c"mem", OFlags::NOFOLLOW), Err(Errno::IO));
+        assert_eq!(read_text(own.as_fd(), c"exe", OFlags::NOFOLLOW), Ok(None));
+    }
 }

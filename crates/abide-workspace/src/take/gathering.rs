@@ -18,6 +18,7 @@ use crate::take::listing::Listing;
 use crate::take::lookup::Lookup;
 use crate::take::node::{Made, Node, Outcome, ToRead};
 use crate::take::record::{Body, Kind, Record, Row};
+use crate::take::refusal::is_failure;
 use crate::take::rules::{self, Chain, RuleFile, Texts, Within, is_never_taken};
 use crate::take::stat::{self, Facts};
 use crate::take::worker::{Child, Worker, matches};
@@ -44,13 +45,26 @@ impl Worker<'_> {
         old: Option<&Record<'_>>,
     ) -> Result<Listed, WorkspaceError> {
         let mut listing = std::mem::take(&mut self.listing);
-        let listed = match listing.read(node.fd.as_fd()) {
-            Ok(()) => self.gather(node, old, &listing).map(Listed::Made),
-            Err(Errno::NOENT) => Ok(Listed::Not(Outcome::Gone)),
-            Err(_) => Ok(Listed::Not(Outcome::Omitted(OmissionReason::Unreadable))),
+        let chain = listing.read(node.fd.as_fd()).and_then(|()| read_rules(node, &listing));
+        let listed = match chain {
+            Ok(chain) => self.gather(node, old, &listing, chain).map(Listed::Made),
+            Err(errno) => self.not_listed(node, errno).map(Listed::Not),
         };
         self.listing = listing;
         listed
+    }
+
+    /// A directory whose names or ignore files cannot be read is left out as a whole.
+    fn not_listed(&self, node: &Node, errno: Errno) -> Result<Outcome, WorkspaceError> {
+        let is_root = node.work.parent.is_none();
+        match errno {
+            Errno::NOENT if !is_root => Ok(Outcome::Gone),
+            errno if is_root || is_failure(errno) => {
+                let place = self.place(&node.work);
+                Err(WorkspaceError::io("read the names and the ignore files of", place, errno))
+            }
+            _ => Ok(Outcome::Omitted(OmissionReason::Unreadable)),
+        }
     }
 
     fn gather(
@@ -58,8 +72,8 @@ impl Worker<'_> {
         node: &Arc<Node>,
         old: Option<&Record<'_>>,
         listing: &Listing,
+        chain: Chain,
     ) -> Result<Made, WorkspaceError> {
-        let chain = read_rules(node, listing);
         let known =
             old.is_some_and(|old| old.head.outer == node.work.outer && old.head.chain == chain);
         let mut lookup = Lookup::new(old.map(Record::rows));
@@ -68,7 +82,15 @@ impl Worker<'_> {
             self.check()?;
             let name = listing.name(*named);
             let row = lookup.find(name);
-            let Some(kind) = self.kind_of(node, name, named.kind) else { continue };
+            let kind = match self.kind_of(node, name, named.kind) {
+                Ok(kind) => kind,
+                Err(Errno::NOENT) => continue,
+                Err(errno) => {
+                    let reason = self.refused(node, name, errno)?;
+                    self.omit_into(node, name, reason, 0, &mut gathered);
+                    continue;
+                }
+            };
             let is_directory = kind == FileType::Directory;
             let remembered =
                 row.filter(|row| known && row.was_directory() == is_directory).map(|row| match row
@@ -81,7 +103,10 @@ impl Worker<'_> {
             let verdict = if is_never_taken(name) {
                 Verdict::Ignored
             } else {
-                remembered.unwrap_or_else(|| self.verdict(node, name, is_directory))
+                match remembered {
+                    Some(verdict) => verdict,
+                    None => self.verdict(node, name, is_directory)?,
+                }
             };
             match verdict {
                 Verdict::Ignored => gathered.body.ignored(name, kind),
@@ -95,18 +120,38 @@ impl Worker<'_> {
         Ok(Made::New { body, chain })
     }
 
-    fn kind_of(&self, node: &Node, name: &CStr, kind: FileType) -> Option<FileType> {
+    fn kind_of(&self, node: &Node, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
         if kind != FileType::Unknown {
-            return Some(kind);
+            return Ok(kind);
         }
-        let stat = rustix::fs::statat(&node.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(stat::kind(&stat))
+        let stat = rustix::fs::statat(&node.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(stat::kind(&stat))
     }
 
-    fn verdict(&self, node: &Node, name: &CStr, is_directory: bool) -> Verdict {
+    fn verdict(
+        &self,
+        node: &Node,
+        name: &CStr,
+        is_directory: bool,
+    ) -> Result<Verdict, WorkspaceError> {
         let base = self.scan.means.base;
-        let path = node.path_of(name);
-        base.verdict(node.work.within, &path, is_directory, || node.rules(base))
+        let rules = node.rules(base).map_err(|errno| {
+            WorkspaceError::io("read the ignore files of", self.place(&node.work), errno)
+        })?;
+        Ok(base.verdict(node.work.within, &node.path_of(name), is_directory, &rules))
+    }
+
+    /// Why a name that the system refuses is left out.
+    fn refused(
+        &self,
+        node: &Node,
+        name: &CStr,
+        errno: Errno,
+    ) -> Result<OmissionReason, WorkspaceError> {
+        if is_failure(errno) {
+            return Err(self.failure(node, name, errno));
+        }
+        Ok(OmissionReason::Unreadable)
     }
 
     /// Takes one name that is not ignored.
@@ -173,8 +218,9 @@ impl Worker<'_> {
         let stat = match rustix::fs::statat(&node.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(()),
-            Err(_) => {
-                self.omit_into(node, name, OmissionReason::Unreadable, 0, gathered);
+            Err(errno) => {
+                let reason = self.refused(node, name, errno)?;
+                self.omit_into(node, name, reason, 0, gathered);
                 return Ok(());
             }
         };
@@ -221,7 +267,7 @@ impl Worker<'_> {
             Ok(target) => target,
             Err(Errno::NOENT) => return Ok(Reading::Gone),
             Err(Errno::INVAL) => return Ok(Reading::Omitted(OmissionReason::Changing, 0)),
-            Err(_) => return Ok(Reading::Omitted(OmissionReason::Unreadable, 0)),
+            Err(errno) => return Ok(Reading::Omitted(self.refused(node, name, errno)?, 0)),
         };
         let target = target.to_bytes();
         let hash = ObjectHash::of(target);
@@ -243,17 +289,17 @@ fn is_settled_by(row: &Row<'_>, kind: Kind, facts: &Facts) -> bool {
 }
 
 /// The rules that the directory brings, kept with it, and the chain that they make.
-fn read_rules(node: &Node, listing: &Listing) -> Chain {
+fn read_rules(node: &Node, listing: &Listing) -> Result<Chain, Errno> {
     let mut texts = Texts::default();
     for named in &listing.entries {
         let name = listing.name(*named);
         if let Some(rule) = RuleFile::named(name) {
-            texts.set(rule, rules::read_text(node.fd.as_fd(), name, OFlags::NOFOLLOW));
+            texts.set(rule, rules::read_text(node.fd.as_fd(), name, OFlags::NOFOLLOW)?);
         } else if name == c".git" {
-            texts.repository(rules::read_exclude(node.fd.as_fd()));
+            texts.repository(rules::read_exclude(node.fd.as_fd())?);
         }
     }
     let chain = texts.sums().chain(node.work.outer);
     node.keep(texts);
-    chain
+    Ok(chain)
 }

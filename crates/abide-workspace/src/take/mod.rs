@@ -12,6 +12,7 @@ pub(crate) mod lookup;
 pub(crate) mod node;
 pub(crate) mod queue;
 pub(crate) mod record;
+pub(crate) mod refusal;
 pub(crate) mod rules;
 pub(crate) mod scan;
 pub(crate) mod sink;

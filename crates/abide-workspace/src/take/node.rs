@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_model::ObjectHash;
 use rustix::fs::Stat;
+use rustix::io::Errno;
 
 use crate::snapshot::OmissionReason;
 use crate::take::base::Base;
@@ -125,16 +126,19 @@ impl Node {
     }
 
     /// The rules for its names, made when they are first needed.
-    pub(crate) fn rules(&self, base: &Base<'_>) -> Arc<Rules> {
-        let rules = self.rules.get_or_init(|| {
-            let outer = match &self.work.parent {
-                Some(parent) => parent.rules(base),
-                None => base.rules(),
-            };
-            let texts = self.texts.get_or_init(|| Texts::read(self.fd.as_fd()));
-            outer.inside(&self.path(), texts)
-        });
-        Arc::clone(rules)
+    pub(crate) fn rules(&self, base: &Base<'_>) -> Result<Arc<Rules>, Errno> {
+        if let Some(rules) = self.rules.get() {
+            return Ok(Arc::clone(rules));
+        }
+        let outer = match &self.work.parent {
+            Some(parent) => parent.rules(base)?,
+            None => base.rules(),
+        };
+        let made = match self.texts.get() {
+            Some(texts) => outer.inside(&self.path(), texts),
+            None => outer.inside(&self.path(), &Texts::read(self.fd.as_fd())?),
+        };
+        Ok(Arc::clone(self.rules.get_or_init(|| made)))
     }
 
     /// Keeps what came of reading files: each with the place of its row.

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use abide_model::ObjectHash;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 /// More of an ignore file is not read.
 const MAX_TEXT: usize = 4 << 20;
@@ -150,16 +151,23 @@ pub(crate) struct Texts {
 
 impl Texts {
     /// Reads them. Links are not followed.
-    pub(crate) fn read(directory: BorrowedFd<'_>) -> Self {
+    pub(crate) fn read(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let mut texts = Self::default();
         for (file, name) in RuleFile::NAMED {
-            texts.set(file, read_text(directory, name, OFlags::NOFOLLOW));
+            texts.set(file, read_text(directory, name, OFlags::NOFOLLOW)?);
         }
-        let git = rustix::fs::statat(directory, c".git", rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-        if git.is_ok() {
-            texts.repository(read_exclude(directory));
+        texts.read_repository(directory)?;
+        Ok(texts)
+    }
+
+    /// Reads what a repository says whose root the directory is, if it is one.
+    pub(crate) fn read_repository(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        match rustix::fs::statat(directory, c".git", AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => self.repository(read_exclude(directory)?),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
         }
-        texts
+        Ok(())
     }
 
     pub(crate) fn set(&mut self, file: RuleFile, text: Option<Vec<u8>>) {
@@ -186,40 +194,55 @@ impl Texts {
     }
 }
 
-/// The text of a regular file of the directory.
+/// The text of a regular file of the directory; `None` when there is no such file.
 pub(crate) fn read_text(
     directory: BorrowedFd<'_>,
     name: impl rustix::path::Arg,
     follow: OFlags,
-) -> Option<Vec<u8>> {
+) -> Result<Option<Vec<u8>>, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | follow;
-    let file = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(errno) if is_absent(errno) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let stat = rustix::fs::fstat(&file)?;
     if crate::take::stat::kind(&stat) != FileType::RegularFile {
-        return None;
+        return Ok(None);
     }
-    let mut text = vec![0; usize::try_from(stat.st_size).ok()?.clamp(1, MAX_TEXT)];
+    let size = usize::try_from(stat.st_size).unwrap_or(MAX_TEXT);
+    let mut text = vec![0; size.clamp(1, MAX_TEXT)];
     let mut filled = 0;
     while let Some(room) = text.get_mut(filled..).filter(|room| !room.is_empty()) {
-        match rustix::io::read(&file, room).ok()? {
-            0 => break,
-            more => filled += more,
+        match rustix::io::read(&file, room) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
         }
     }
     text.truncate(filled);
-    Some(text)
+    Ok(Some(text))
+}
+
+/// Is there no regular file of this name: nothing, a link that is not followed, a socket, or a name
+/// that no file can have?
+fn is_absent(errno: Errno) -> bool {
+    let nothing = matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::INVAL | Errno::NAMETOOLONG);
+    nothing || matches!(errno, Errno::LOOP | Errno::NXIO)
 }
 
 /// `info/exclude` of the repository whose work tree begins in this directory. In a linked work
 /// tree or a submodule `.git` is a file that says where the repository is.
-pub(crate) fn read_exclude(directory: BorrowedFd<'_>) -> Option<Vec<u8>> {
+pub(crate) fn read_exclude(directory: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Errno> {
     let follow = OFlags::empty();
-    let Some(pointer) = read_text(directory, c".git", OFlags::NOFOLLOW) else {
+    let Some(pointer) = read_text(directory, c".git", OFlags::NOFOLLOW)? else {
         return read_text(directory, c".git/info/exclude", follow);
     };
-    let place = pointer.strip_prefix(b"gitdir:")?.trim_ascii();
+    let Some(place) = pointer.strip_prefix(b"gitdir:") else { return Ok(None) };
+    let place = place.trim_ascii();
     let join = |place: &[u8], name: &[u8]| [place, b"/", name].concat();
-    let common = match read_text(directory, join(place, b"commondir").as_slice(), follow) {
+    let common = match read_text(directory, join(place, b"commondir").as_slice(), follow)? {
         Some(text) if text.starts_with(b"/") => text.trim_ascii().to_vec(),
         Some(text) => join(place, text.trim_ascii()),
         None => place.to_vec(),

@@ -15,11 +15,12 @@ use rustix::io::Errno;
 
 use crate::error::WorkspaceError;
 use crate::snapshot::{Omission, OmissionReason};
-use crate::take::file::{Reader, Reading};
+use crate::take::file::{ReadFailure, Reader, Reading};
 use crate::take::gathering::Listed;
 use crate::take::listing::Listing;
 use crate::take::node::{Look, Made, Node, Outcome, ToRead, Work};
 use crate::take::record::{Kind, Record, Row, Rows};
+use crate::take::refusal::is_failure;
 use crate::take::rules::{self, RuleFile, Sums, Within};
 use crate::take::scan::{Found, Scan};
 use crate::take::sink::Sink;
@@ -162,7 +163,11 @@ impl<'a> Worker<'a> {
             let Some(row) = Rows::new(rest).next() else { continue };
             let before = self.reader.bytes;
             let (fd, sink) = (node.fd.as_fd(), &mut self.sink);
-            let reading = self.reader.read(fd, row.name, file.stat, max, file.earlier, sink)?;
+            let reading = self.reader.read(fd, row.name, file.stat, max, file.earlier, sink);
+            let reading = reading.map_err(|failure| match failure {
+                ReadFailure::Store(error) => error.into(),
+                ReadFailure::System(errno) => self.failure(node, row.name, errno),
+            })?;
             self.check()?;
             self.progress.files_read += 1;
             self.progress.bytes_read += self.reader.bytes - before;
@@ -191,8 +196,7 @@ impl<'a> Worker<'a> {
         let outcome = match errno {
             _ if work.parent.is_none() => Err(errno),
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(Outcome::Gone),
-            // Too many open files and the like are no property of this directory.
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(errno),
+            errno if is_failure(errno) => Err(errno),
             _ => Ok(Outcome::Omitted(OmissionReason::Unreadable)),
         };
         match outcome {
@@ -201,7 +205,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn place(&self, work: &Look) -> PathBuf {
+    /// The error that a name of the directory could not be read.
+    pub(crate) fn failure(&self, node: &Node, name: &CStr, errno: Errno) -> WorkspaceError {
+        let path = std::ffi::OsStr::from_bytes(&node.path_of(name)).to_owned();
+        WorkspaceError::io("read", self.scan.means.root.join(path), errno)
+    }
+
+    pub(crate) fn place(&self, work: &Look) -> PathBuf {
         let root = self.scan.means.root;
         match &work.parent {
             Some(parent) => root.join(std::ffi::OsStr::from_bytes(&parent.path_of(&work.name))),
@@ -283,7 +293,8 @@ impl<'a> Worker<'a> {
             }
             Kind::Ignored => {
                 if row.name == c".git" {
-                    sums.repository(rules::read_exclude(node.fd.as_fd()).as_deref());
+                    let Ok(exclude) = rules::read_exclude(node.fd.as_fd()) else { return false };
+                    sums.repository(exclude.as_deref());
                 }
                 rule.is_none()
             }
@@ -329,7 +340,7 @@ pub(crate) fn matches(row: &Row<'_>, stat: &Stat) -> bool {
 }
 
 /// A path as text. What is not UTF-8 is shown as `\xNN`.
-fn escaped(path: &[u8]) -> String {
+pub(crate) fn escaped(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for part in path.utf8_chunks() {
         out.push_str(part.valid());

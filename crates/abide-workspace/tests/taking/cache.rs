@@ -1,12 +1,12 @@
 //! What is remembered: when it is trusted, when not, and what damage to it does.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use abide_model::Objects;
-use abide_workspace::{Progress, Watch};
+use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use abide_workspace::{MemoryObjects, Progress, Tree, Watch};
 
 use crate::{Lab, on_disk, settle};
 
@@ -122,6 +122,102 @@ fn a_store_that_lost_the_last_snapshot_gets_everything_again() {
         let again = lab.take();
         assert_eq!(again.hash, first.hash);
         assert!(lab.objects.read(lost).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_store_that_lost_one_of_few_objects_gets_it_again() {
+    let lab = small();
+    let first = lab.take();
+    let texts = ["one", "two", "three", "*.log\n"];
+    let mut objects: Vec<_> = texts.iter().map(|text| ObjectHash::of(text.as_bytes())).collect();
+    for (tree, name) in [(first.snapshot.tree, &b"b"[..]), (first.snapshot.tree, b"b/d")] {
+        let find = |tree, name: &[u8]| {
+            let tree = Tree::read(&lab.objects.read(tree).unwrap().unwrap()).unwrap();
+            tree.get(name).unwrap().hash
+        };
+        objects.push(name.split(|byte| *byte == b'/').fold(tree, find));
+    }
+    for lost in objects {
+        assert!(lab.objects.remove(lost));
+        settle();
+        assert_eq!(lab.take().hash, first.hash);
+        assert!(lab.objects.read(lost).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_store_that_lost_a_part_of_many_objects_gets_it_again() {
+    let lab = Lab::new();
+    let text = |n: u32| format!("content {n}");
+    for n in 0..1000 {
+        lab.write(format!("d{}/f{n}", n % 10), text(n));
+    }
+    settle();
+    let first = lab.take();
+    let lost: Vec<_> = (0..1000).step_by(2).map(|n| ObjectHash::of(text(n).as_bytes())).collect();
+    for lost in &lost {
+        assert!(lab.objects.remove(*lost));
+    }
+    settle();
+    assert_eq!(lab.take().hash, first.hash);
+    assert_eq!(lab.objects.has(&lost).unwrap(), vec![true; 500]);
+}
+
+#[test]
+fn different_objects_are_asked_for_each_time() {
+    let lab = Lab::new();
+    for n in 0..1000 {
+        lab.write(format!("d{}/f{n}", n % 10), format!("content {n}"));
+    }
+    settle();
+    lab.take();
+    settle();
+    let asked = || {
+        let asking = Asking { objects: &lab.objects, asked: Mutex::default() };
+        let taken = lab.workspace(&lab.cache()).snapshot(&asking, &Watch::default()).unwrap();
+        assert!(taken.unchanged);
+        asking.asked.into_inner().unwrap()
+    };
+    let (one, other) = (asked(), asked());
+    assert_eq!((one.len(), other.len()), (1, 1), "one question each");
+    assert!(one[0].len() > 40 && one[0].len() <= 66, "{}", one[0].len());
+    assert_ne!(one, other);
+}
+
+/// Objects in memory that remember what they were asked for.
+#[derive(Debug)]
+struct Asking<'a> {
+    objects: &'a MemoryObjects,
+    asked: Mutex<Vec<Vec<ObjectHash>>>,
+}
+
+impl Objects for Asking<'_> {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        self.asked.lock().unwrap().push(hashes.to_vec());
+        self.objects.has(hashes)
+    }
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.objects.put_batch(batch)
+    }
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.objects.put_like(objects)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.objects.sync()
+    }
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.objects.read(hash)
+    }
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        self.objects.read_many(hashes, each)
+    }
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.objects.places(hashes)
     }
 }
 

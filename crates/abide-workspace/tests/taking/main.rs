@@ -1,11 +1,13 @@
 //! Snapshots of real directories, taken with and without what is remembered.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod back;
 mod cache;
 mod content;
 mod git;
 mod model;
 mod policy;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

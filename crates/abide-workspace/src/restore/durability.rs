@@ -1,0 +1,136 @@
+//! What was restored is made durable: what was touched when that is little, else all.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use super::Run;
+use crate::compare::walk::split;
+use crate::restore::root::Root;
+use crate::{Entry, EntryKind, Plan, Step};
+
+/// With more steps the whole file system is synced at once.
+const FEW_STEPS: usize = 256;
+
+/// How a restore is made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// It is left to the system.
+    Left,
+    /// Each file before it gets its name, and in the end each directory that was touched.
+    Each,
+    /// The whole file system, in the end.
+    Whole,
+}
+
+impl Durability {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let few = plan.steps.len() <= FEW_STEPS;
+        let closed = |step: &Step| step.entry.as_ref().is_some_and(is_closed);
+        if few && !plan.steps.iter().any(closed) { Self::Each } else { Self::Whole }
+    }
+}
+
+/// May its owner not read it? Then it cannot be opened to be synced once it has its mode.
+fn is_closed(entry: &Entry) -> bool {
+    entry.kind != EntryKind::Link && entry.mode & 0o400 == 0
+}
+
+/// Makes everything durable that was written to the file system of this directory: for after
+/// [`restore_all`](crate::restore_all).
+pub fn sync(root: &Path) -> io::Result<()> {
+    Ok(Root::open(root)?.sync()?)
+}
+
+impl Run<'_> {
+    /// In the end: all that the plan did is durable after this.
+    pub(super) fn sync(&self, plan: &Plan) -> Result<(), Errno> {
+        match self.durability {
+            Durability::Left => Ok(()),
+            Durability::Whole => self.root.sync(),
+            Durability::Each => {
+                for directory in touched(plan) {
+                    match self.root.sync_directory(directory) {
+                        Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                        // It cannot be opened, for one: the file system can.
+                        Err(_) => return self.root.sync(),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The directories whose names or modes a plan changes.
+fn touched(plan: &Plan) -> BTreeSet<&[u8]> {
+    let mut touched = BTreeSet::new();
+    for step in &plan.steps {
+        touched.insert(split(&step.path).0);
+        if step.entry.as_ref().is_some_and(|entry| entry.kind == EntryKind::Directory) {
+            touched.insert(&step.path);
+        }
+    }
+    // They were perhaps opened for a while.
+    touched.extend(plan.closed.iter().map(|(path, _)| path.as_slice()));
+    touched
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan;
+    use crate::sample::{Heap, Node, directory, file, link};
+
+    #[test]
+    fn every_directory_that_a_plan_touches_is_synced() {
+        let heap = Heap::default();
+        let old = directory([
+            ("gone", directory([("f", file("f"))])),
+            ("same", directory([("f", file("f"))])),
+            ("mode", directory([])),
+            ("d", directory([("e", directory([("f", file("1"))]).with_mode(0o555))])),
+        ]);
+        let new = directory([
+            ("made", directory([("f", file("f"))])),
+            ("same", directory([("f", file("f"))])),
+            ("mode", directory([]).with_mode(0o700)),
+            ("d", directory([("e", directory([("f", file("2"))]).with_mode(0o555))])),
+        ]);
+        let plan = plan(&heap, old.store(&heap), new.store(&heap), &[]).unwrap();
+        let expected: [&[u8]; 5] = [b"", b"d/e", b"gone", b"made", b"mode"];
+        assert_eq!(touched(&plan), BTreeSet::from(expected));
+        assert_eq!(Durability::of(&plan), Durability::Each);
+    }
+
+    #[test]
+    fn many_steps_and_files_that_cannot_be_opened_are_synced_with_all() {
+        let heap = Heap::default();
+        let durability = |new: &Node| {
+            let old = directory([]).store(&heap);
+            Durability::of(&plan(&heap, old, new.store(&heap), &[]).unwrap())
+        };
+        let files = |count: usize| {
+            let files = (0..count).map(|n| (n.to_string().into_bytes(), file("f")));
+            Node::Directory(files.collect(), 0o755)
+        };
+        assert_eq!(durability(&files(FEW_STEPS)), Durability::Each);
+        assert_eq!(durability(&files(FEW_STEPS + 1)), Durability::Whole);
+        assert_eq!(durability(&directory([("l", link("f"))])), Durability::Each);
+        let closed = directory([("f", file("f").with_mode(0o200))]);
+        assert_eq!(durability(&closed), Durability::Whole);
+    }
+
+    #[test]
+    fn a_directory_is_synced_and_none_is_an_error() {
+        let room = tempfile::tempdir().unwrap();
+        directory([("d", directory([]))]).make(room.path());
+        let root = Root::open(room.path()).unwrap();
+        assert_eq!((root.sync_directory(b""), root.sync_directory(b"d")), (Ok(()), Ok(())));
+        assert_eq!(root.sync_directory(b"none"), Err(Errno::NOENT));
+        sync(room.path()).unwrap();
+        assert_eq!(sync(&room.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,224 @@
+//! What a snapshot does not hold although it may have been there: what was ignored at that time,
+//! and what was left out. Going back to it deletes none of that.
+//!
+//! What was ignored is judged by the ignore files of the snapshot, and by the policy, git's global
+//! excludes and `info/exclude` as they are now.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use abide_model::Objects;
+use rustix::io::Errno;
+
+use crate::compare::read::{read_content, read_trees};
+use crate::compare::walk::split;
+use crate::restore::root::Root;
+use crate::take::base::{Base, Verdict};
+use crate::take::rules::{RuleFile, Rules, Texts, Within};
+use crate::take::worker::escaped;
+use crate::{
+    Action, Entry, EntryKind, Kept, Plan, ReadError, Snapshot, Step, Tree, WorkspaceError,
+};
+
+const IGNORED: &str = "it was ignored at that time";
+const LEFT_OUT: &str = "the snapshot left it out";
+const NOT_NAMED: &str = "the snapshot does not say all that it left out";
+
+/// What a snapshot does not hold.
+pub(crate) struct Unseen<'a> {
+    objects: &'a dyn Objects,
+    base: &'a Base<'a>,
+    /// The workspace as it is now.
+    root: Root,
+    place: &'a Path,
+    omitted: HashSet<&'a str>,
+    /// Are all omissions named?
+    all_named: bool,
+    /// Those that were looked into.
+    directories: HashMap<Vec<u8>, Rc<Directory>>,
+}
+
+/// A directory at the time of the snapshot.
+enum Directory {
+    /// A file or a link was in its place, or in that of one above: nothing was in it.
+    New,
+    Ignored,
+    Judged {
+        tree: Tree,
+        views: [View; 2],
+    },
+}
+
+/// How the names of a directory are judged. A repository that is nested now was perhaps not one at
+/// that time: one view stops the rules from above at it, the other does not.
+#[derive(Clone)]
+struct View {
+    within: Within,
+    rules: Arc<Rules>,
+}
+
+impl<'a> Unseen<'a> {
+    pub(crate) fn new(
+        objects: &'a dyn Objects,
+        base: &'a Base<'a>,
+        root: &'a Path,
+        snapshot: &'a Snapshot,
+    ) -> Result<Self, WorkspaceError> {
+        let opened = Root::open(root).map_err(|errno| WorkspaceError::io("open", root, errno))?;
+        let mut unseen = Self {
+            objects,
+            base,
+            root: opened,
+            place: root,
+            omitted: snapshot.omitted.iter().map(|omission| omission.path.as_str()).collect(),
+            all_named: snapshot.omissions <= snapshot.omitted.len() as u64,
+            directories: HashMap::new(),
+        };
+        let tree = read_trees(objects, &[snapshot.tree])?.pop().unwrap_or_default();
+        let mut texts = stored_texts(objects, &tree)?;
+        unseen.add_repository(b"", &mut texts)?;
+        let rules = base.rules().inside(b"", &texts);
+        let view = View { within: Within::Plain, rules };
+        let top = Directory::Judged { tree, views: [view.clone(), view] };
+        unseen.directories.insert(Vec::new(), Rc::new(top));
+        Ok(unseen)
+    }
+
+    /// Takes the steps out of a plan that would delete what the snapshot may not have seen. Of what
+    /// is in a directory that is kept, only the directory is listed.
+    pub(crate) fn spare(&mut self, plan: &mut Plan) -> Result<(), WorkspaceError> {
+        let mut spared = HashSet::new();
+        for step in std::mem::take(&mut plan.steps) {
+            let Some(why) = self.why_kept(&step)? else {
+                plan.steps.push(step);
+                continue;
+            };
+            if !spared.contains(split(&step.path).0) {
+                plan.kept.push(Kept { path: step.path.clone(), why });
+            }
+            spared.insert(step.path);
+        }
+        plan.kept.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(())
+    }
+
+    fn why_kept(&mut self, step: &Step) -> Result<Option<&'static str>, WorkspaceError> {
+        let Some(was) = step.was.as_ref().filter(|_| step.action == Action::Delete) else {
+            return Ok(None);
+        };
+        let above = self.directory(split(&step.path).0)?;
+        let ignored = match &*above {
+            Directory::New => return Ok(None),
+            Directory::Ignored => true,
+            Directory::Judged { views, .. } => {
+                let is_directory = was.kind == EntryKind::Directory;
+                let mut verdicts = views.iter().map(|view| self.verdict(view, step, is_directory));
+                verdicts.any(|verdict| !is_seen(verdict))
+            }
+        };
+        Ok(if ignored {
+            Some(IGNORED)
+        } else if self.is_left_out(&step.path) {
+            Some(LEFT_OUT)
+        } else {
+            (!self.all_named).then_some(NOT_NAMED)
+        })
+    }
+
+    fn verdict(&self, view: &View, step: &Step, is_directory: bool) -> Verdict {
+        self.base.verdict(view.within, &step.path, is_directory, &view.rules)
+    }
+
+    /// Was it left out, or a directory that it is in?
+    fn is_left_out(&self, path: &[u8]) -> bool {
+        !self.omitted.is_empty()
+            && prefixes(path).any(|path| self.omitted.contains(escaped(path).as_str()))
+    }
+
+    /// The directory of this path.
+    fn directory(&mut self, path: &[u8]) -> Result<Rc<Directory>, WorkspaceError> {
+        if let Some(known) = self.directories.get(path) {
+            return Ok(Rc::clone(known));
+        }
+        let mut at = self.directories.get(&b""[..]).map_or(Rc::new(Directory::Ignored), Rc::clone);
+        for path in prefixes(path) {
+            at = match self.directories.get(path) {
+                Some(known) => Rc::clone(known),
+                None => Rc::new(self.enter(&at, path)?),
+            };
+            self.directories.entry(path.to_vec()).or_insert_with(|| Rc::clone(&at));
+        }
+        Ok(at)
+    }
+
+    /// The directory of this path, which is in `above`.
+    fn enter(&self, above: &Directory, path: &[u8]) -> Result<Directory, WorkspaceError> {
+        let (tree, views) = match above {
+            Directory::New => return Ok(Directory::New),
+            Directory::Ignored => return Ok(Directory::Ignored),
+            Directory::Judged { tree, views } => (tree, views),
+        };
+        let tree = match tree.get(split(path).1) {
+            Some(Entry { kind: EntryKind::Directory, hash, .. }) => {
+                read_trees(self.objects, &[*hash])?.pop().unwrap_or_default()
+            }
+            Some(_) => return Ok(Directory::New),
+            None => Tree::default(),
+        };
+        let [mut now, mut plain] = views.clone();
+        for view in [&mut now, &mut plain] {
+            match self.base.verdict(view.within, path, true, &view.rules) {
+                Verdict::Ignored => return Ok(Directory::Ignored),
+                Verdict::Taken(within) => view.within = within,
+            }
+        }
+        let mut texts = stored_texts(self.objects, &tree)?;
+        plain.rules = plain.rules.inside(path, &texts);
+        self.add_repository(path, &mut texts)?;
+        now.rules = now.rules.inside(path, &texts);
+        Ok(Directory::Judged { tree, views: [now, plain] })
+    }
+
+    /// Adds what a repository says whose root the directory is now.
+    fn add_repository(&self, path: &[u8], texts: &mut Texts) -> Result<(), WorkspaceError> {
+        let read = match self.root.directory(path) {
+            Ok(directory) => texts.read_repository(directory.as_fd()),
+            // Nothing is deleted where the present could not be looked into.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(()),
+            Err(errno) => Err(errno),
+        };
+        let place = || self.place.join(OsStr::from_bytes(path));
+        read.map_err(|errno| WorkspaceError::io("read the ignore files of", place(), errno))
+    }
+}
+
+/// Would a snapshot hold it? A directory that is only looked into is left out when nothing in it is
+/// taken.
+fn is_seen(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Taken(Within::Plain | Within::Included))
+}
+
+/// The ignore files of a stored directory. Links are not followed.
+fn stored_texts(objects: &dyn Objects, tree: &Tree) -> Result<Texts, ReadError> {
+    let mut texts = Texts::default();
+    for (file, name) in RuleFile::NAMED {
+        let entry = tree.get(name.to_bytes());
+        let entry = entry.filter(|entry| matches!(entry.kind, EntryKind::File | EntryKind::Large));
+        if let Some(entry) = entry {
+            texts.set(file, Some(read_content(objects, entry)?));
+        }
+    }
+    Ok(texts)
+}
+
+/// The directories that lead to a path, from the top, and the path.
+fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let ends = slashes.map(|(at, _)| at).chain([path.len()]);
+    ends.filter_map(|end| path.get(..end)).filter(|path| !path.is_empty())
+}
