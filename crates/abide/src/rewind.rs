@@ -5,16 +5,14 @@
 //! session can finish it, and it can be undone. Only what this machine has begun, and in the session's
 //! own workspace, is finished without a question: a journal may come from anybody.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use abide_model::{
     Event, EventRange, Fact, FilesRestored, GitState, Kind, ObjectHash, Objects, Rewind, Seq,
 };
-use abide_workspace::{
-    Plan, RestoreError, RestoreWatch, Restored, Snapshot, Watch, plan as plan_files, restore,
-};
+use abide_workspace::{Plan, RestoreError, RestoreWatch, Restored, Snapshot, Watch, restore};
 
 use crate::checkpoint::{Captured, read_snapshot};
 use crate::{CheckpointEntry, CheckpointRequest, Error, Resolved, Session, Trigger};
@@ -94,7 +92,7 @@ impl std::fmt::Debug for RewindWatch {
 impl RewindWatch {
     fn run(
         &self,
-        root: &std::path::Path,
+        root: &Path,
         objects: &dyn Objects,
         plan: &Plan,
     ) -> Result<Restored, RestoreError> {
@@ -177,8 +175,7 @@ impl Session {
             (Some(taken), Some(root)) => (taken, root),
             _ => return Err(Error::NoWorkspace { root: None }),
         };
-        let files =
-            plan_files(objects, tree.snapshot.tree, target.tree, &path_bytes(&rewind.paths))?;
+        let files = self.plan_files(root, objects, (&tree.snapshot, &target), &rewind.paths)?;
         if !rewind.paths.is_empty() {
             // What must make way for a path goes back with it when this is undone.
             let ways: Vec<String> = files
@@ -261,12 +258,24 @@ impl Session {
         Ok(())
     }
 
+    /// What leads from one snapshot of a workspace to another.
+    fn plan_files(
+        &self,
+        root: &Path,
+        objects: &dyn Objects,
+        (from, to): (&Snapshot, &Snapshot),
+        paths: &[String],
+    ) -> Result<Plan, Error> {
+        let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.clone().into_bytes()).collect();
+        Ok(self.store().workspace(root)?.plan(objects, from, to, &paths)?)
+    }
+
     /// A checkpoint of another directory is not put over this one's files. A workspace that has moved
     /// is another matter: the old place is gone.
     fn refuse_other_workspace(&self, entry: &CheckpointEntry) -> Result<(), Error> {
         let Some(counts) = &entry.checkpoint.workspace else { return Ok(()) };
         let now = self.store().workspace_root(&self.core()?.0.fields)?;
-        let then = std::path::Path::new(&counts.root).canonicalize();
+        let then = Path::new(&counts.root).canonicalize();
         match (then, now.canonicalize()) {
             (Ok(then), Ok(real)) if then != real => Err(Error::OtherWorkspace {
                 number: entry.number,
@@ -286,8 +295,7 @@ impl Session {
         root: PathBuf,
     ) -> Result<Restored, Error> {
         let (safety, target) = snapshots_of(objects, rewind)?;
-        let paths = path_bytes(&rewind.paths);
-        let back = plan_files(objects, target.tree, safety.tree, &paths)?;
+        let back = self.plan_files(&root, objects, (&target, &safety), &rewind.paths)?;
         let talk = rewind.to.next() != seq;
         let undo = Rewind {
             to: if talk { seq.back(1) } else { self.core()?.0.seq },
@@ -332,8 +340,7 @@ impl Session {
             Ok(both) => both,
             Err(error) => return left(error.to_string()),
         };
-        let paths = path_bytes(&rewind.paths);
-        let files = plan_files(&*objects, safety.tree, target.tree, &paths)?;
+        let files = self.plan_files(&root, &*objects, (&safety, &target), &rewind.paths)?;
         let restored = watch.run(&root, &*objects, &files)?;
         self.finished(seq, &restored)?;
         Ok(HalfWay::Finished(Rewound { seq, safety: None, files: restored }))
@@ -433,10 +440,6 @@ impl Session {
 fn is_below(path: &[u8], above: &str) -> bool {
     let rest = path.strip_prefix(above.trim_end_matches('/').as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
-}
-
-fn path_bytes(paths: &[String]) -> Vec<Vec<u8>> {
-    paths.iter().map(|path| path.clone().into_bytes()).collect()
 }
 
 /// The snapshot of what was before a rewind, and the one that it goes back to.

@@ -183,6 +183,9 @@ fn what_is_not_stored_stays() {
     assert_eq!(lab.files()["b.tmp"], "edited since, and ignored");
     assert!(rewound.files.kept.iter().any(|(path, _)| path == b"b.tmp"));
     assert_eq!(lab.files()[".gitignore"], "*.log\n");
+    // Nor is it deleted on the way forward, where the rule that spared it is gone.
+    lab.undo();
+    assert_eq!(lab.files()["b.tmp"], "edited since, and ignored");
 }
 
 #[test]
