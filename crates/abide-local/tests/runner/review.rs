@@ -61,6 +61,39 @@ fn base64_of(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_link_in_the_shield_leads_no_write_out_of_the_store() {
+    for dir in ["sessions", "objects", "keys"] {
+        for link in [".git", ".git/HEAD", ".git/objects", ".git/refs", ".git/config.toml"] {
+            for made in [true, false] {
+                let place = tempfile::tempdir().unwrap();
+                let root = place.path().join(".abide");
+                let elsewhere = place.path().join("elsewhere");
+                fs::create_dir(&elsewhere).unwrap();
+                if made {
+                    drop(store(place.path()));
+                    fs::remove_dir_all(root.join(dir).join(".git")).unwrap();
+                }
+                let at = root.join(dir).join(link);
+                fs::create_dir_all(at.parent().unwrap()).unwrap();
+                std::os::unix::fs::symlink(&elsewhere, &at).unwrap();
+                let opened = [
+                    LocalStore::init(&root, Options::default()),
+                    LocalStore::open(&root, Options::default()),
+                ];
+                for opened in opened {
+                    let error = opened.map(|_| ()).unwrap_err();
+                    let told = matches!(&error, StoreError::Damaged { reason, .. }
+                        if reason.contains("it is a link"));
+                    assert!(told, "{dir}/{link}: {error:?}");
+                }
+                assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{dir}/{link}");
+                assert_eq!(root.join("config.toml").exists(), made);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_batch_on_a_restored_state_folds_as_a_replay_does() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
