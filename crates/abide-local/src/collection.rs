@@ -15,6 +15,7 @@ use abide_workspace::{Reach, ReachError, Snapshot};
 
 use crate::error::{storage_error, store_error};
 use crate::layout::shown;
+use crate::past::CheckpointNumbers;
 use crate::store::LocalStore;
 
 /// Why nothing was collected.
@@ -140,15 +141,15 @@ impl LocalStore {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut thinned = thinned.clone();
-        let mut checkpoints: Vec<(u64, ObjectHash)> = Vec::new();
-        let mut last = 0;
+        let mut checkpoints: Vec<(Option<u64>, ObjectHash)> = Vec::new();
+        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
         let mut damage = None;
         reader
             .journal()
             .walk(Start::beginning(), mark, &mut |found| {
                 match found {
                     Found::Event { line, .. } => {
-                        let snapshot = marks.line(&line, &mut thinned, &mut last);
+                        let snapshot = marks.line(&line, &mut thinned, &mut numbers);
                         checkpoints.extend(snapshot);
                         ControlFlow::Continue(())
                     }
@@ -165,7 +166,9 @@ impl LocalStore {
             let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
             return Err(CollectError::Unreadable { place, reason: damage.reason.to_string() });
         }
-        let stays = |(number, _): &&(u64, ObjectHash)| !thinned.contains(number);
+        let stays = |(number, _): &&(Option<u64>, ObjectHash)| {
+            number.is_none_or(|number| !thinned.contains(&number))
+        };
         marks.snapshots.extend(checkpoints.iter().filter(stays).map(|(_, snapshot)| *snapshot));
         Ok(())
     }
@@ -225,16 +228,15 @@ impl Marks {
         &mut self,
         line: &Line<'_>,
         thinned: &mut BTreeSet<u64>,
-        last: &mut u64,
-    ) -> Option<(u64, ObjectHash)> {
+        numbers: &mut CheckpointNumbers,
+    ) -> Option<(Option<u64>, ObjectHash)> {
         self.payloads.extend(line.objects().into_iter().map(|object| object.hash));
         let kind = line.head().map(|head| head.kind);
         let known = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::SESSION_REWOUND];
         let fact = kind.filter(|kind| known.contains(kind)).and_then(|_| line.event());
         match fact.map(|event| event.fact()) {
             Some(Ok(Fact::Checkpoint(checkpoint))) => {
-                let number = checkpoint.number.unwrap_or(*last + 1);
-                *last = number.max(*last);
+                let number = numbers.next(checkpoint.number);
                 let snapshot = checkpoint.snapshot;
                 let others = names_in(line.bytes()).filter(|name| Some(*name) != snapshot);
                 self.named.extend(others);
