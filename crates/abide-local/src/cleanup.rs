@@ -157,7 +157,7 @@ impl LocalStore {
                 .map(|(id, numbers)| (*id, numbers.iter().copied().collect()))
                 .collect(),
         };
-        match self.preview_collection(&without, GRACE) {
+        match self.preview_collection(&without, GRACE, &mut plan.notes) {
             Ok(objects) => plan.objects = Some(objects),
             Err(error) => plan.notes.push(format!("no objects will be collected: {error}")),
         }
@@ -246,7 +246,7 @@ impl LocalStore {
         if cleaned.sessions.len() * INDEX_PART >= count.max(1) {
             drop(self.drop_index()?);
         }
-        match self.collect(GRACE) {
+        match self.collect_noting(GRACE, &mut cleaned.notes) {
             Ok(objects) => cleaned.objects = objects,
             Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
         }

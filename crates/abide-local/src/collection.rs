@@ -3,6 +3,7 @@
 //! The lock is taken before the first journal is read, and nobody puts an object meanwhile. Whatever
 //! looks like the name of an object counts as one, in whichever kind of event it stands. Where a
 //! journal or a snapshot cannot be read whole, it is not known what it names, and nothing is removed.
+//! A snapshot that is nowhere names nothing.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -63,11 +64,25 @@ struct Marks {
 impl LocalStore {
     /// Removes objects that nothing names from packs older than `grace`.
     pub fn collect(&self, grace: Duration) -> Result<Collected, CollectError> {
+        self.collect_noting(grace, &mut Vec::new())
+    }
+
+    /// [`LocalStore::collect`], with notes on what was passed over.
+    pub(crate) fn collect_noting(
+        &self,
+        grace: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<Collected, CollectError> {
         let _lock = self.lock_objects()?;
-        let live = self.live_objects(&Without::default())?;
+        let live = self.live_objects(&Without::default(), notes)?;
+        let (packs, now) = (self.packs(), self.system_time());
+        let planned = packs.collect(&live, grace, now, true).map_err(store_error)?;
+        let touched = planned.packs_removed + planned.packs_rewritten + planned.objects_removed;
+        if touched == 0 {
+            return Ok(planned);
+        }
         self.forget_workspaces()?;
-        let collected = self.packs().collect(&live, grace, self.system_time(), false);
-        Ok(collected.map_err(store_error)?)
+        Ok(packs.collect(&live, grace, now, false).map_err(store_error)?)
     }
 
     /// What a collection would remove once these are gone.
@@ -75,9 +90,10 @@ impl LocalStore {
         &self,
         without: &Without,
         grace: Duration,
+        notes: &mut Vec<String>,
     ) -> Result<Collected, CollectError> {
         let _lock = self.lock_objects()?;
-        let live = self.live_objects(without)?;
+        let live = self.live_objects(without, notes)?;
         let collected = self.packs().collect(&live, grace, self.system_time(), true);
         Ok(collected.map_err(store_error)?)
     }
@@ -107,10 +123,12 @@ impl LocalStore {
         SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// Every object that something names. The caller holds the lock for collection.
+    /// Every object that something names, and notes on names of nothing. The caller holds the lock
+    /// for collection.
     pub(crate) fn live_objects(
         &self,
         without: &Without,
+        notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
         let mut marks = Marks::default();
         for name in self.names()? {
@@ -129,7 +147,7 @@ impl LocalStore {
             }
         }
         self.mark_imports(&mut marks)?;
-        self.all_reached(marks)
+        self.all_reached(marks, notes)
     }
 
     fn mark_session(
@@ -200,11 +218,25 @@ impl LocalStore {
     }
 
     /// From the names to all that they lead to.
-    fn all_reached(&self, marks: Marks) -> Result<HashSet<ObjectHash>, CollectError> {
+    fn all_reached(
+        &self,
+        marks: Marks,
+        notes: &mut Vec<String>,
+    ) -> Result<HashSet<ObjectHash>, CollectError> {
         let read = |hash| self.packs().read(hash).map_err(store_error);
         let mut reach = Reach::default();
+        let mut nowhere = 0_u64;
         for snapshot in &marks.snapshots {
-            reach.add(&read, *snapshot)?;
+            if self.is_nowhere(*snapshot)? {
+                nowhere += 1;
+            } else {
+                reach.add(&read, *snapshot)?;
+            }
+        }
+        if nowhere > 0 {
+            notes.push(format!(
+                "{nowhere} snapshots that checkpoints or rewinds name are not in this store"
+            ));
         }
         // What another kind of event names may be a snapshot too.
         let others: Vec<ObjectHash> = marks.named.difference(&marks.payloads).copied().collect();
@@ -217,7 +249,21 @@ impl LocalStore {
         }
         reach.objects.extend(marks.named);
         reach.objects.extend(marks.payloads);
+        reach.objects.extend(marks.snapshots);
         Ok(reach.objects)
+    }
+
+    /// Is an object in no pack, however closely one looks? So are the snapshots of a session that
+    /// was imported without its files, and hashes that somebody made up. What is there and cannot
+    /// be read is not nowhere.
+    fn is_nowhere(&self, object: ObjectHash) -> Result<bool, StoreError> {
+        let packs = self.packs();
+        // Reading looks closely where a first look finds nothing.
+        if packs.read(object).map_err(store_error)?.is_some() {
+            return Ok(false);
+        }
+        let places = packs.places(&[object]).map_err(store_error)?;
+        Ok(places.iter().all(Option::is_none))
     }
 }
 

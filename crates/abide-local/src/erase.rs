@@ -101,6 +101,8 @@ pub struct Erased {
     pub objects: u64,
     /// Objects that stay, since something else names them.
     pub shared: Vec<ObjectHash>,
+    /// What to know: names of nothing.
+    pub notes: Vec<String>,
 }
 
 /// Where a text stands in a session.
@@ -327,7 +329,7 @@ impl LocalStore {
         objects: &HashSet<ObjectHash>,
         done: &mut Erased,
     ) -> Result<(), CollectError> {
-        let named = self.live_objects(&Without::default())?;
+        let named = self.live_objects(&Without::default(), &mut done.notes)?;
         let dead: HashSet<ObjectHash> = objects.difference(&named).copied().collect();
         let packs = self.packs();
         self.forget_workspaces()?;
