@@ -230,6 +230,12 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::NoFiles { .. } => {
             Some("`abide checkpoint list` shows which have files; `--conversation` goes back without them".to_owned())
         }
+        abide::Error::OtherWorkspace { .. } => {
+            Some("go back there with a session of that directory".to_owned())
+        }
+        abide::Error::CancelledHalfWay { .. } => {
+            Some("`abide checkpoint diff` shows what is otherwise".to_owned())
+        }
         abide::Error::NothingToUndo | abide::Error::Cancelled => None,
         // It says itself what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,

@@ -4,13 +4,14 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    LocalStore, NewSession, Options, Place, Session, SessionId, SessionRef, Store, StoreError,
+    HalfWay, LocalStore, NewSession, Options, Place, Session, SessionId, SessionRef, Store,
+    StoreError,
 };
 use abide::{find_store, store_for_recording};
 
 use crate::commands::tell_left;
 use crate::error::CommandError;
-use crate::output::status;
+use crate::output::{status, warning};
 use crate::progress;
 
 /// What a command is told by its surroundings rather than by its arguments.
@@ -63,18 +64,38 @@ impl SessionOption {
     }
 }
 
+/// Says that a rewind was cut off, where one was.
+pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
+    if session.core()?.0.restoring.is_some() {
+        warning(
+            "a rewind was cut off, and the files may be half-way: `abide checkpoint create` finishes \
+             it, `abide undo` takes it back",
+        );
+    }
+    Ok(())
+}
+
 /// Finishes a rewind that was cut off, and says so.
 pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
     let watch = abide::RewindWatch::default();
-    if let Some(done) = session.finish_rewind(&watch)? {
-        let files = &done.files;
-        status(format_args!(
-            "A rewind was cut off; its files are put back now: {} created, {} changed, {} deleted",
-            files.created, files.changed, files.deleted
-        ));
-        tell_left(files)?;
+    match session.finish_rewind(&watch)? {
+        HalfWay::None => Ok(()),
+        HalfWay::Finished(done) => {
+            let files = &done.files;
+            status(format_args!(
+                "A rewind was cut off; its files are put back now: {} created, {} changed, {} deleted",
+                files.created, files.changed, files.deleted
+            ));
+            tell_left(files)
+        }
+        HalfWay::Left { seq, why } => {
+            warning(format_args!(
+                "the rewind at event {seq} was cut off, and its files may be half-way: {why}; \
+                 `abide undo` takes it back"
+            ));
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 impl SessionArg {

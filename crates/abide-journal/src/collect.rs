@@ -11,7 +11,7 @@ use abide_model::{ObjectBatch, ObjectHash};
 
 use crate::pack::{Block, LikeObject, Row, slice_of};
 use crate::pack_index::PackIndex;
-use crate::packs::HEADER;
+use crate::packs::{HEADER, MAX_HASHED, next_block};
 use crate::{Access, JournalError, Lock, LockMode, PackWriter, Packs, StorageFile, read_full};
 
 /// A pack is written anew when this part of it, in percent, is not needed.
@@ -115,7 +115,7 @@ impl Packs {
     ) -> Result<Collected, JournalError> {
         let live = with_bases(packs, live);
         let mut collected = Collected::default();
-        let mut elected = HashMap::new();
+        let mut elected = Elected::default();
         let mut kept: HashSet<(u64, u64, u32)> = HashSet::new();
         // The newest copy of an object first: it was written because an older one was not whole.
         for pack in packs.iter().rev() {
@@ -128,18 +128,21 @@ impl Packs {
                 }
             }
         }
-        let fates = fates(packs, &kept, waste, &mut collected);
+        let mut fates = fates(packs, &kept, waste, &mut collected);
         if dry_run {
             return Ok(collected);
         }
-        let before: u64 = touched(packs, &fates).map(|pack| pack.len).sum();
         let writer = PackWriter::beginning_a_pack(self.clone());
-        for (pack, fate) in packs.iter().zip(&fates) {
-            if matches!(fate, Fate::IsRewritten) {
-                self.copy(&writer, pack, &kept)?;
+        for (pack, fate) in packs.iter().zip(&mut fates) {
+            if matches!(fate, Fate::IsRewritten) && !self.copy(&writer, pack, &kept)? {
+                // Something in it is needed and damaged: the pack stays as it is.
+                *fate = Fate::Stays;
+                collected.packs_rewritten -= 1;
+                collected.packs_damaged += 1;
             }
         }
         writer.sync()?;
+        let before: u64 = touched(packs, &fates).map(|pack| pack.len).sum();
         for pack in touched(packs, &fates) {
             let path = self.path(pack.number);
             PackIndex::remove(&*self.storage, &path).map_err(JournalError::io("remove", &path))?;
@@ -166,12 +169,21 @@ impl Packs {
             whole &= header == *HEADER;
             let mut blocks = Vec::new();
             let mut at = HEADER.len() as u64;
-            while let Some(block) = Block::read(&*file, at, len).map_err(read)? {
-                let size = block.size();
-                blocks.push((at, block));
-                at += size;
+            let mut budget = MAX_HASHED;
+            while at < len {
+                if let Some(block) = Block::read(&*file, at, len).map_err(read)? {
+                    let size = block.size();
+                    blocks.push((at, block));
+                    at += size;
+                    continue;
+                }
+                // What stands behind damage is read, and so it counts.
+                whole = false;
+                match next_block(&*file, at, len, &mut budget).map_err(read)? {
+                    Some(next) => at = next,
+                    None => break,
+                }
             }
-            whole &= at == len;
             packs.push(Seen { number, file, len, blocks, whole, old });
         }
         Ok(packs)
@@ -182,29 +194,40 @@ impl Packs {
     fn is_needed(
         &self,
         packs: &[Seen],
-        elected: &mut HashMap<ObjectHash, (u64, u64, u32)>,
+        elected: &mut Elected,
         row: &Row,
         here: (u64, u64, u32),
     ) -> Result<bool, JournalError> {
-        let Some((number, offset, _)) = elected.get(&row.hash).copied() else {
-            elected.insert(row.hash, here);
+        let Some((number, offset, _)) = elected.copies.get(&row.hash).copied() else {
+            elected.copies.insert(row.hash, here);
             return Ok(true);
         };
-        let pack = packs.iter().find(|pack| pack.number == number);
-        let block = pack.and_then(|pack| pack.blocks.iter().find(|(at, _)| *at == offset));
-        let (Some(pack), Some((_, block))) = (pack, block) else { return Ok(true) };
+        if let Some(whole) = elected.verified.get(&(number, offset)) {
+            return Ok(!whole);
+        }
+        let at = packs.binary_search_by_key(&number, |pack| pack.number).ok();
+        let pack = at.and_then(|at| packs.get(at));
+        let block = pack.and_then(|pack| {
+            let at = pack.blocks.binary_search_by_key(&offset, |(at, _)| *at).ok()?;
+            pack.blocks.get(at).map(|(_, block)| (pack, block))
+        });
+        let Some((pack, block)) = block else { return Ok(true) };
         let path = self.path(number);
         let whole = block.verify(&*pack.file, offset).map_err(JournalError::io("read", &path))?;
+        elected.verified.insert((number, offset), whole);
+        if !whole {
+            elected.copies.insert(row.hash, here);
+        }
         Ok(!whole)
     }
 
-    /// Copies what is kept of a pack.
+    /// Copies what is kept of a pack. `false` when something of it is damaged.
     fn copy(
         &self,
         writer: &PackWriter,
         pack: &Seen,
         kept: &HashSet<(u64, u64, u32)>,
-    ) -> Result<(), JournalError> {
+    ) -> Result<bool, JournalError> {
         let path = self.path(pack.number);
         let read = |error| JournalError::io("read", &path)(error);
         let mut batch = ObjectBatch::default();
@@ -215,13 +238,8 @@ impl Packs {
             if rows.is_empty() {
                 continue;
             }
-            let damaged = || JournalError::Damaged {
-                path: path.clone(),
-                offset: *offset,
-                reason: "a block that is needed is damaged; nothing was removed".to_owned(),
-            };
             if !block.verify(&*pack.file, *offset).map_err(read)? {
-                return Err(damaged());
+                return Ok(false);
             }
             if rows.len() == block.rows.len() {
                 let mut bytes = vec![0; usize::try_from(block.size()).unwrap_or(0)];
@@ -231,29 +249,38 @@ impl Packs {
                 let mut objects = Vec::with_capacity(rows.len());
                 for row in rows {
                     let stored = block.stored_of(&*pack.file, *offset, row).map_err(read)?;
+                    let Some(stored) = stored else { return Ok(false) };
                     objects.push(LikeObject {
                         hash: row.hash,
                         length: row.length,
                         base: row.base(),
                         depth: row.depth(),
-                        stored: stored.ok_or_else(damaged)?,
+                        stored,
                     });
                 }
                 writer.write_like(&objects)?;
             } else {
                 let plain = block.unpack(&*pack.file, *offset, None).map_err(read)?;
-                let plain = plain.ok_or_else(damaged)?;
+                let Some(plain) = plain else { return Ok(false) };
                 for row in rows {
-                    batch.push(row.hash, slice_of(&plain, row).ok_or_else(damaged)?);
-                }
-                if batch.plain().len() >= BLOCK {
-                    writer.put_batch(&batch)?;
-                    batch.clear();
+                    let Some(bytes) = slice_of(&plain, row) else { return Ok(false) };
+                    if batch.plain().len() + bytes.len() > BLOCK {
+                        writer.put_batch(&batch)?;
+                        batch.clear();
+                    }
+                    batch.push(row.hash, bytes);
                 }
             }
         }
-        writer.put_batch(&batch).map(|_| ())
+        writer.put_batch(&batch).map(|_| true)
     }
+}
+
+/// Which copy of an object is kept, and which blocks were looked over.
+#[derive(Default)]
+struct Elected {
+    copies: HashMap<ObjectHash, (u64, u64, u32)>,
+    verified: HashMap<(u64, u64), bool>,
 }
 
 /// The packs that will not be there afterwards.
@@ -464,7 +491,8 @@ mod tests {
         std::fs::write(&path, &before).unwrap();
         let all = packs(dir.path());
         let _lock = all.lock_for_collection().unwrap().unwrap();
-        assert!(all.collect(&live, Duration::ZERO, later(), false).is_err());
+        let left = all.collect(&live, Duration::ZERO, later(), false).unwrap();
+        assert_eq!((left.packs_damaged, left.packs_rewritten), (1, 0));
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 }

@@ -194,7 +194,15 @@ mod tests {
         let held = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         drop(held);
-        let again = Disk.lock(&path, LockMode::Exclusive).unwrap();
+        // A child closes what is not its own a moment after it has begun.
+        let mut again = None;
+        for _ in 0..1000 {
+            again = Disk.lock(&path, LockMode::Exclusive).unwrap();
+            if again.is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(again.is_some());

@@ -245,7 +245,10 @@ pub(crate) fn unpack_like(stored: &[u8], base: Option<&[u8]>, row: &Row) -> Opti
 }
 
 fn write(code: u8, count: usize, plain: u64, table: &[u8], stored: &[u8]) -> io::Result<Vec<u8>> {
-    let count = u32::try_from(count).map_err(|_| io::Error::other("too many objects"))?;
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    if count > MAX_COUNT || plain > MAX_PLAIN || stored.len() as u64 > MAX_PLAIN {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a block of objects is too large"));
+    }
     let mut out = Vec::with_capacity(HEAD + table.len() + stored.len());
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&[code, 0, 0, 0]);

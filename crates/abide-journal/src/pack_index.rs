@@ -63,7 +63,9 @@ impl PackIndex {
         let reach = u64::from_le_bytes(reach.try_into().ok()?);
         let count = u64::from_le_bytes(count.try_into().ok()?);
         let size = count.checked_mul(ROW as u64)?.checked_add(HEAD as u64)?;
-        (reach <= len && file.len().ok()? == size).then_some(Self { file, reach, count })
+        // No object takes less than its row in a block.
+        let sane = reach <= len && count <= reach / 40 && file.len().ok()? == size;
+        sane.then_some(Self { file, reach, count })
     }
 
     /// Where an object is.
@@ -85,7 +87,7 @@ impl PackIndex {
             } else if hash.0.as_slice() > name(count - 1) {
                 low = start + count as u64;
             } else {
-                return Ok(search(window, hash));
+                return Ok(search(window, hash).filter(|at| at.offset < self.reach));
             }
             guess = low + (high - low) / 2;
         }
@@ -98,7 +100,8 @@ impl PackIndex {
         if read_full(&*self.file, &mut bytes, HEAD as u64)? < bytes.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(bytes.chunks_exact(ROW).filter_map(parse).collect())
+        let rows = bytes.chunks_exact(ROW).filter_map(parse);
+        Ok(rows.filter(|(_, at)| at.offset < self.reach).collect())
     }
 
     /// Writes the index of a pack: whole, or not at all.
@@ -184,12 +187,13 @@ mod tests {
         for count in [0_u32, 1, 5, 191, 192, 193, 5000] {
             let rows: Vec<_> = (0..count)
                 .map(|n| {
-                    let at = At { offset: u64::from(n) * 7, index: n };
+                    let at = At { offset: u64::from(n) * 40, index: n };
                     (ObjectHash::of(&n.to_le_bytes()), at)
                 })
                 .collect();
-            PackIndex::write(&Disk, &pack, 100, rows.clone()).unwrap();
-            let index = PackIndex::open(&Disk, &pack, 100).unwrap();
+            let reach = u64::from(count) * 40;
+            PackIndex::write(&Disk, &pack, reach, rows.clone()).unwrap();
+            let index = PackIndex::open(&Disk, &pack, reach).unwrap();
             for (hash, at) in &rows {
                 assert_eq!(index.find(hash).unwrap(), Some(*at));
             }
@@ -201,7 +205,7 @@ mod tests {
             assert_eq!(index.rows().unwrap().len(), rows.len());
         }
         // Of a pack that is shorter than it says, or damaged: none.
-        assert!(PackIndex::open(&Disk, &pack, 99).is_none());
+        assert!(PackIndex::open(&Disk, &pack, 199_999).is_none());
         let path = path_of(&pack);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[17] ^= 1;

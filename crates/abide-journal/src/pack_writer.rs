@@ -11,7 +11,7 @@ use abide_model::{NewObject, ObjectBatch, ObjectHash};
 use crate::compression::{self, Codec};
 use crate::pack::{Block, LikeObject};
 use crate::pack_index::{At, PackIndex};
-use crate::packs::{FULL, HEADER, Known, MAX_DEPTH, Packs, Place};
+use crate::packs::{FULL, HEADER, Known, MAX_CHAIN, MAX_DEPTH, Packs, Place};
 use crate::{Access, JournalError, Lock, LockMode, StorageFile, read_full, write_full};
 
 /// An index is written anew when so many bytes or blocks stand behind what it reaches.
@@ -47,13 +47,27 @@ struct Inner {
     unsynced: BTreeSet<u64>,
     /// Packs whose names may not be durable.
     unnamed: bool,
-    /// From where on a pack is this writer's to make durable, and from where on it wrote it.
-    mine: HashMap<u64, (u64, u64)>,
-    /// Blocks of others that this writer has looked over, and those that it wrote once more.
+    mine: HashMap<u64, Mine>,
+    /// Blocks of others that this writer has looked over, objects whose bases too, and blocks that it
+    /// wrote once more.
     verified: HashSet<(u64, u64)>,
+    based: HashSet<Place>,
     again: HashSet<(u64, u64)>,
+    /// A sync has failed: what it should have made durable is not known to be.
+    failed: bool,
     /// Full packs that are being synced.
     syncing: Vec<JoinHandle<Result<(), JournalError>>>,
+}
+
+/// The part of a pack that is a writer's own.
+#[derive(Debug, Clone, Copy)]
+struct Mine {
+    /// From here on it is this writer's to make durable.
+    from: u64,
+    /// From here on it was written by it.
+    own: u64,
+    /// Up to here.
+    end: u64,
 }
 
 #[derive(Debug)]
@@ -77,6 +91,8 @@ impl PackWriter {
                 .lock(&path, LockMode::Shared)
                 .map_err(JournalError::io("lock", &path))?;
             if let Some(share) = lock {
+                // Others may have collected since this process last looked.
+                packs.forget()?;
                 return Ok(Self { packs, _share: Some(share), inner: Mutex::default() });
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -94,12 +110,6 @@ impl PackWriter {
         self.lock().written
     }
 
-    /// The packs that it writes to.
-    #[must_use]
-    pub const fn packs(&self) -> &Arc<Packs> {
-        &self.packs
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,11 +125,15 @@ impl PackWriter {
 
     /// Which of these are there, whole, and durable after the next [`PackWriter::sync`]?
     pub fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, JournalError> {
+        self.has_within(hashes, 0)
+    }
+
+    fn has_within(&self, hashes: &[ObjectHash], depth: u32) -> Result<Vec<bool>, JournalError> {
         let places = self.packs.find_all(hashes)?;
         let mut has = Vec::with_capacity(hashes.len());
-        for place in places {
+        for (hash, place) in hashes.iter().zip(places) {
             has.push(match place {
-                Some(place) => self.rely_on(place)?,
+                Some(place) => self.rely_on(*hash, place, depth)?,
                 None => false,
             });
         }
@@ -128,26 +142,33 @@ impl PackWriter {
 
     /// Sees to it that a block that others wrote is whole and will be durable: what names its
     /// objects relies on it. `false` when it is not whole.
-    fn rely_on(&self, place: Place) -> Result<bool, JournalError> {
+    fn rely_on(&self, hash: ObjectHash, place: Place, depth: u32) -> Result<bool, JournalError> {
         let key = (place.pack, place.offset);
         let mut inner = self.lock();
-        let (from, own) = inner.mine.get(&place.pack).copied().unwrap_or((u64::MAX, u64::MAX));
-        if !inner.verified.contains(&key) && place.offset < own {
+        self.refuse_failed(&inner)?;
+        let nothing = Mine { from: u64::MAX, own: u64::MAX, end: 0 };
+        let Mine { from, own, .. } = inner.mine.get(&place.pack).copied().unwrap_or(nothing);
+        if place.offset < own && !inner.based.contains(&place) {
             let path = self.packs.path(place.pack);
             let Some((file, block)) = self.packs.block(place)? else { return Ok(false) };
-            if !block.verify(&*file, place.offset).map_err(JournalError::io("read", &path))? {
+            let Some(row) = block.rows.get(place.index as usize).filter(|row| row.hash == hash)
+            else {
                 return Ok(false);
+            };
+            if !inner.verified.contains(&key) {
+                if !block.verify(&*file, place.offset).map_err(JournalError::io("read", &path))? {
+                    return Ok(false);
+                }
+                inner.verified.insert(key);
             }
-            inner.verified.insert(key);
-            if let Some(base) =
-                block.rows.get(place.index as usize).and_then(crate::pack::Row::base)
-            {
+            if let Some(base) = row.base() {
                 drop(inner);
-                if self.has(&[base])? != [true] {
+                if depth >= MAX_CHAIN || self.has_within(&[base], depth + 1)? != [true] {
                     return Ok(false);
                 }
                 inner = self.lock();
             }
+            inner.based.insert(place);
         }
         let reach = self.packs.lock_index().packs.get(&place.pack).map_or(0, Known::reach);
         if place.offset >= reach && place.offset < from && !inner.again.contains(&key) {
@@ -250,7 +271,7 @@ impl PackWriter {
             let Some(place) = self.packs.find(base)? else { continue };
             let Some((_, block)) = self.packs.block(place)? else { continue };
             let depth = block.rows.get(place.index as usize).map_or(0, crate::pack::Row::depth);
-            if depth < MAX_DEPTH && self.rely_on(place)? {
+            if depth < MAX_DEPTH && self.rely_on(base, place, 0)? {
                 wanted.push((at, base, depth));
             }
         }
@@ -274,6 +295,7 @@ impl PackWriter {
     ) -> Result<u64, JournalError> {
         let mut inner = self.lock();
         let inner = &mut *inner;
+        self.refuse_failed(inner)?;
         let open = self.pack(inner)?;
         if let Err(error) = write_full(&*open.file, block, open.end) {
             let _ = open.file.truncate(open.end);
@@ -287,6 +309,9 @@ impl PackWriter {
         let end = open.end;
         inner.written += block.len() as u64;
         inner.unsynced.insert(number);
+        if let Some(mine) = inner.mine.get_mut(&number) {
+            mine.end = end;
+        }
         if let Some(known) = self.packs.lock_index().packs.get_mut(&number) {
             known
                 .behind
@@ -297,9 +322,24 @@ impl PackWriter {
     }
 
     /// Makes everything durable that was put or found since the last sync.
+    /// Where that fails, the writer is of no more use: nobody can tell what is durable.
     pub fn sync(&self) -> Result<(), JournalError> {
         let mut inner = self.lock();
-        let inner = &mut *inner;
+        self.refuse_failed(&inner)?;
+        let synced = self.sync_all(&mut inner);
+        inner.failed = synced.is_err();
+        synced
+    }
+
+    fn refuse_failed(&self, inner: &Inner) -> Result<(), JournalError> {
+        if !inner.failed {
+            return Ok(());
+        }
+        let earlier = io::Error::other("an earlier sync of these objects has failed");
+        Err(JournalError::io("store objects in", &self.packs.dir)(earlier))
+    }
+
+    fn sync_all(&self, inner: &mut Inner) -> Result<(), JournalError> {
         let mut failed = None;
         for handle in std::mem::take(&mut inner.syncing) {
             let done = handle.join().unwrap_or_else(|_| {
@@ -326,18 +366,19 @@ impl PackWriter {
             let dir = &self.packs.dir;
             self.packs.storage.sync_dir(dir).map_err(JournalError::io("sync", dir))?;
         }
-        let due: Vec<u64> = inner.mine.keys().copied().collect();
-        for number in due {
+        let due: Vec<(u64, u64)> =
+            inner.mine.iter().map(|(number, mine)| (*number, mine.end)).collect();
+        for (number, end) in due {
             let open = inner.open.as_mut().filter(|open| open.number == number);
             match open {
                 Some(open) if open.blocks < BEHIND_BLOCKS && !self.is_behind(number) => {}
                 Some(open) => {
-                    self.write_index(number);
+                    self.write_index(number, end);
                     open.blocks = 0;
                 }
                 // A pack that was left: it will not change again.
                 None => {
-                    self.write_index(number);
+                    self.write_index(number, end);
                     inner.mine.remove(&number);
                 }
             }
@@ -350,21 +391,22 @@ impl PackWriter {
         index.packs.get(&number).is_some_and(|known| known.end - known.reach() >= BEHIND_BYTES)
     }
 
-    /// Writes the index of a pack that is synced. A help, nothing more: without it the pack is
-    /// walked.
-    fn write_index(&self, number: u64) {
+    /// Writes the index of a pack that is synced up to `end`. A help, nothing more: without it the
+    /// pack is walked.
+    fn write_index(&self, number: u64, end: u64) {
         let path = self.packs.path(number);
         let mut index = self.packs.lock_index();
         let Some(known) = index.packs.get_mut(&number).filter(|known| known.whole) else { return };
         let old = known.index.as_ref().map(PackIndex::rows).transpose();
         let Ok(old) = old else { return };
         let mut rows = old.unwrap_or_default();
-        rows.extend(known.behind.iter().map(|(hash, at)| (*hash, *at)));
-        if PackIndex::write(&*self.packs.storage, &path, known.end, rows).is_ok()
-            && let Some(new) = PackIndex::open(&*self.packs.storage, &path, known.end)
+        let synced = known.behind.iter().filter(|(_, at)| at.offset < end);
+        rows.extend(synced.map(|(hash, at)| (*hash, *at)));
+        if PackIndex::write(&*self.packs.storage, &path, end, rows).is_ok()
+            && let Some(new) = PackIndex::open(&*self.packs.storage, &path, end)
         {
             known.index = Some(new);
-            known.behind.clear();
+            known.behind.retain(|_, at| at.offset >= end);
         }
     }
 
@@ -381,7 +423,8 @@ impl PackWriter {
             Some(open) => open,
             None => {
                 let (open, from) = self.take_pack(inner.fresh)?;
-                inner.mine.insert(open.number, (from, open.end));
+                let (own, end) = (open.end, open.end);
+                inner.mine.insert(open.number, Mine { from, own, end });
                 inner.unsynced.insert(open.number);
                 inner.unnamed |= from <= HEADER.len() as u64;
                 open
@@ -394,7 +437,6 @@ impl PackWriter {
     fn take_pack(&self, fresh: bool) -> Result<(OpenPack, u64), JournalError> {
         let packs = &self.packs;
         let numbers = packs.numbers()?;
-        let mut next = numbers.last().copied().unwrap_or(0) + 1;
         // Packs fill up in order, so an unfilled one is among the last.
         for number in numbers.into_iter().rev().take(if fresh { 0 } else { 8 }) {
             let Some(lock) = self.lock_pack(number)? else {
@@ -404,6 +446,7 @@ impl PackWriter {
                 return Ok(taken);
             }
         }
+        let mut next = packs.next_number()?;
         loop {
             let path = packs.path(next);
             let lock = self.lock_pack(next)?;
@@ -412,7 +455,11 @@ impl PackWriter {
                     // Of a pack that had this number and is gone.
                     PackIndex::remove(&*packs.storage, &path)
                         .map_err(JournalError::io("remove the index of", &path))?;
-                    write_full(&*file, HEADER, 0).map_err(JournalError::io("write", &path))?;
+                    if let Err(error) = write_full(&*file, HEADER, 0) {
+                        // A full disk: an empty pack would be in the way for good.
+                        let _ = packs.storage.remove(&path);
+                        return Err(JournalError::io("write", &path)(error));
+                    }
                     packs.walk(&mut packs.lock_index(), next)?;
                     let end = HEADER.len() as u64;
                     let open = OpenPack { number: next, path, file, end, blocks: 0, _lock: lock };

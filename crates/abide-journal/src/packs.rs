@@ -25,16 +25,20 @@ use crate::{Access, JournalError, Storage, StorageFile, read_full};
 pub(crate) const HEADER: &[u8; 16] = b"abide pack 1\n\0\0\0";
 /// A pack that has this many bytes is full.
 pub(crate) const FULL: u64 = 64 << 20;
-/// The most bytes that are hashed in search of one block.
-const MAX_HASHED: u64 = 1 << 30;
+/// The most bytes of one pack that are hashed in search of blocks.
+pub(crate) const MAX_HASHED: u64 = 1 << 30;
+/// No pack has a greater number.
+const MAX_NUMBER: u64 = 1 << 48;
 /// How many differences may stand between an object and one that is stored whole.
 pub(crate) const MAX_DEPTH: u32 = 10;
+/// A longer chain is not followed. Two writers at once may make one longer than either meant to.
+pub(crate) const MAX_CHAIN: u32 = 64;
 /// Unpacked blocks that are kept for the next read, and the largest of them.
 const KEPT_BLOCKS: usize = 16;
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Where an object is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(crate) pack: u64,
     pub(crate) offset: u64,
@@ -52,6 +56,8 @@ pub(crate) struct Known {
     pub(crate) end: u64,
     /// Every byte up to there belongs to a whole block.
     pub(crate) whole: bool,
+    /// Up to here it was searched, and nothing more was found.
+    searched: u64,
 }
 
 impl Known {
@@ -126,9 +132,18 @@ impl Packs {
             Err(error) => return Err(JournalError::io("list", &self.dir)(error)),
         };
         let mut numbers: Vec<u64> =
-            names.iter().filter_map(|name| name.strip_suffix(".pack")?.parse().ok()).collect();
+            names.iter().filter_map(|name| number_of(name, ".pack")).collect();
         numbers.sort_unstable();
         Ok(numbers)
+    }
+
+    /// A number that no pack has or ever had: locks are never removed.
+    pub(crate) fn next_number(&self) -> Result<u64, JournalError> {
+        let names = self.storage.list(&self.dir).map_err(JournalError::io("list", &self.dir))?;
+        let used = names.iter().filter_map(|name| {
+            [".pack", ".idx", ".lock"].iter().find_map(|end| number_of(name, end))
+        });
+        Ok(used.max().unwrap_or(0) + 1)
     }
 
     /// Where an object is, if it is there.
@@ -197,14 +212,16 @@ impl Packs {
             let whole = has_header(&*file).map_err(read)?;
             let found = PackIndex::open(&*self.storage, &path, len);
             let end = found.as_ref().map_or(HEADER.len() as u64, |index| index.reach);
-            vacant.insert(Known { file, index: found, behind: HashMap::new(), end, whole });
+            let behind = HashMap::new();
+            vacant.insert(Known { file, index: found, behind, end, whole, searched: 0 });
         }
         let Some(known) = index.packs.get_mut(&pack) else { return Ok(()) };
         let len = known.file.len().map_err(read)?;
-        if known.end >= len {
+        if known.end.max(known.searched) >= len {
             return Ok(());
         }
         let file = known.file.clone();
+        let mut budget = MAX_HASHED;
         loop {
             while let Some(block) = Block::read(&*file, known.end, len).map_err(read)? {
                 for (index, row) in (0..).zip(&block.rows) {
@@ -212,9 +229,12 @@ impl Packs {
                 }
                 known.end += block.size();
             }
-            match next_block(&*file, known.end, len).map_err(read)? {
+            match next_block(&*file, known.end, len, &mut budget).map_err(read)? {
                 Some(next) => (known.end, known.whole) = (next, false),
-                None => return Ok(()),
+                None => {
+                    known.searched = len;
+                    return Ok(());
+                }
             }
         }
     }
@@ -241,6 +261,9 @@ impl Packs {
         for (pack, known) in &mut index.packs {
             let path = self.path(*pack);
             let read = |error| JournalError::io("read", &path)(error);
+            // What is not whole is forgotten, so that it does not hide a good copy elsewhere.
+            known.index = None;
+            known.behind.clear();
             let file = known.file.clone();
             each_whole_block(&*file, &mut |offset, block| {
                 for (index, row) in (0..).zip(&block.rows) {
@@ -311,7 +334,7 @@ impl Packs {
             };
             let base = match row.base() {
                 // A chain that does not end is damage, or somebody's work.
-                Some(_) if depth > MAX_DEPTH => return Ok(None),
+                Some(_) if depth >= MAX_CHAIN => return Ok(None),
                 Some(base) => match self.read_found(base, depth + 1)? {
                     Some(base) => Some(base),
                     None => return Ok(None),
@@ -417,12 +440,13 @@ impl Packs {
             }
             let end = file.len().map_err(read)?;
             let mut at = HEADER.len() as u64;
+            let mut budget = MAX_HASHED;
             loop {
                 let Some(block) = Block::read(&*file, at, end).map_err(read)? else {
                     if at >= end {
                         break;
                     }
-                    let next = next_block(&*file, at, end).map_err(read)?;
+                    let next = next_block(&*file, at, end, &mut budget).map_err(read)?;
                     let bytes = next.unwrap_or(end) - at;
                     findings.push((path.clone(), at, format!("{bytes} bytes that are no block")));
                     at = next.unwrap_or(end);
@@ -438,6 +462,12 @@ impl Packs {
     }
 }
 
+/// The number in the name of a file of this sort.
+fn number_of(name: &str, end: &str) -> Option<u64> {
+    let number: u64 = name.strip_suffix(end)?.parse().ok()?;
+    (number < MAX_NUMBER && *name == format!("{number:08}{end}")).then_some(number)
+}
+
 /// Visits each block whose check fits, trusting no length that its check does not cover. Says
 /// whether everything between was whole.
 pub(crate) fn each_whole_block(
@@ -447,6 +477,7 @@ pub(crate) fn each_whole_block(
     let end = file.len()?;
     let mut whole = has_header(file)?;
     let mut at = HEADER.len() as u64;
+    let mut budget = MAX_HASHED;
     while at < end {
         match Block::read(file, at, end)? {
             Some(block) if block.verify(file, at)? => {
@@ -455,7 +486,7 @@ pub(crate) fn each_whole_block(
             }
             _ => {
                 whole = false;
-                match next_block(file, at, end)? {
+                match next_block(file, at, end, &mut budget)? {
                     Some(next) => at = next,
                     None => break,
                 }
@@ -465,16 +496,20 @@ pub(crate) fn each_whole_block(
     Ok(whole)
 }
 
-/// The next place behind `from` where a block stands whose check fits.
-fn next_block(file: &dyn StorageFile, from: u64, end: u64) -> io::Result<Option<u64>> {
+/// The next place behind `from` where a block stands whose check fits. What looks like a block is
+/// hashed, up to `budget` bytes of it.
+pub(crate) fn next_block(
+    file: &dyn StorageFile,
+    from: u64,
+    end: u64,
+    budget: &mut u64,
+) -> io::Result<Option<u64>> {
     const WINDOW: usize = 1 << 20;
     let mut base = from + 1;
     if base + (crate::pack::HEAD as u64) > end {
         return Ok(None);
     }
     let mut window = vec![0; WINDOW];
-    // What looks like a block is hashed: not without end.
-    let mut budget = MAX_HASHED;
     while base + (crate::pack::HEAD as u64) <= end {
         let read = read_full(file, &mut window, base)?;
         let seen = window.get(..read).unwrap_or_default();
@@ -482,7 +517,7 @@ fn next_block(file: &dyn StorageFile, from: u64, end: u64) -> io::Result<Option<
             let offset = base + at as u64;
             if let Some(block) = Block::read(file, offset, end)? {
                 let Some(left) = budget.checked_sub(block.size()) else { return Ok(None) };
-                budget = left;
+                *budget = left;
                 if block.verify(file, offset)? {
                     return Ok(Some(offset));
                 }

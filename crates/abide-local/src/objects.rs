@@ -1,44 +1,59 @@
 //! The objects of a local store, for those who put many: snapshots of a workspace.
 
-use abide_journal::PackWriter;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use abide_journal::{JournalError, PackWriter, Packs};
 use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
 
 use crate::LocalStore;
 use crate::error::store_error;
 
-/// The objects of a [`LocalStore`]. While it lives, nothing is collected.
+/// The objects of a [`LocalStore`]. Reading writes nothing and locks nothing; from the first question
+/// what is there, or the first object put, nothing is collected until it is dropped.
 #[derive(Debug)]
 pub struct LocalObjects {
-    writer: PackWriter,
+    packs: Arc<Packs>,
+    writer: Mutex<Option<Arc<PackWriter>>>,
 }
 
 impl LocalStore {
-    /// The store's objects, to put and to read. Waits for a collection that runs.
+    /// The store's objects, to put and to read.
     pub fn objects(&self) -> Result<LocalObjects, StoreError> {
-        let writer = PackWriter::open(self.packs().clone()).map_err(store_error)?;
-        Ok(LocalObjects { writer })
+        Ok(LocalObjects { packs: self.packs().clone(), writer: Mutex::default() })
+    }
+}
+
+impl LocalObjects {
+    /// The writer. Waits for a collection that runs.
+    fn writer(&self) -> Result<Arc<PackWriter>, JournalError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = &*writer {
+            return Ok(writer.clone());
+        }
+        let opened = Arc::new(PackWriter::open(self.packs.clone())?);
+        Ok(writer.insert(opened).clone())
     }
 }
 
 impl Objects for LocalObjects {
     fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
-        self.writer.has(hashes).map_err(store_error)
+        self.writer().and_then(|writer| writer.has(hashes)).map_err(store_error)
     }
 
     fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
-        self.writer.put_batch(batch).map_err(store_error)
+        self.writer().and_then(|writer| writer.put_batch(batch)).map_err(store_error)
     }
 
     fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
-        self.writer.put_like(objects).map_err(store_error)
+        self.writer().and_then(|writer| writer.put_like(objects)).map_err(store_error)
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.writer.sync().map_err(store_error)
+        self.writer().and_then(|writer| writer.sync()).map_err(store_error)
     }
 
     fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
-        self.writer.packs().read(hash).map_err(store_error)
+        self.packs.read(hash).map_err(store_error)
     }
 
     fn read_many(
@@ -46,10 +61,10 @@ impl Objects for LocalObjects {
         hashes: &[ObjectHash],
         each: &mut EachObject<'_>,
     ) -> Result<(), StoreError> {
-        self.writer.packs().read_many(hashes, each).map_err(store_error)
+        self.packs.read_many(hashes, each).map_err(store_error)
     }
 
     fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
-        self.writer.packs().places(hashes).map_err(store_error)
+        self.packs.places(hashes).map_err(store_error)
     }
 }

@@ -298,7 +298,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>>;
     /// Opens a session for reading.
     fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>>;
-    /// The store's objects, to put and to read. While they are open, none is collected.
+    /// The store's objects, to put and to read. From the first that is asked for or put, none is
+    /// collected until they are dropped.
     fn objects(&self) -> Pending<'_, Arc<dyn Objects>>;
 }
 

@@ -1,6 +1,7 @@
 //! Checkpoints: numbered places in a session, with what was true there.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +121,9 @@ impl Store {
     /// The directory whose files belong to a session.
     pub fn workspace_root(&self, fields: &SessionFields) -> Result<PathBuf, Error> {
         match fields.workspace.as_deref().or(fields.project.as_deref()) {
-            Some(root) if Path::new(root).is_dir() => Ok(PathBuf::from(root)),
+            Some(root) if Path::new(root).is_absolute() && Path::new(root).is_dir() => {
+                Ok(PathBuf::from(root))
+            }
             Some(root) => Err(Error::NoWorkspace { root: Some(root.into()) }),
             None => self.project().ok_or(Error::NoWorkspace { root: None }),
         }
@@ -364,7 +367,12 @@ pub(crate) fn is_whole(objects: &dyn Objects, hash: ObjectHash) -> bool {
     let mut reach = Reach::default();
     let reached = reach.add(&|hash| objects.read(hash), hash);
     let all: Vec<ObjectHash> = reach.objects.into_iter().collect();
-    reached.is_ok() && objects.has(&all).is_ok_and(|has| has.into_iter().all(|has| has))
+    let mut whole = reached.is_ok();
+    let read = objects.read_many(&all, &mut |_, bytes| {
+        whole &= bytes.is_some();
+        if whole { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    whole && read.is_ok()
 }
 
 /// Sums checkpoints up.

@@ -70,9 +70,31 @@ pub enum Error {
     /// The session was never rewound.
     #[error("there is no rewind to undo")]
     NothingToUndo,
+    /// The files of a checkpoint are those of another directory.
+    #[error("checkpoint {number} holds the files of {then}, and the session's are in {now}")]
+    OtherWorkspace {
+        /// The checkpoint.
+        number: u64,
+        /// Whose files it holds.
+        then: String,
+        /// Where the session's files are.
+        now: String,
+    },
     /// It was stopped, and everything is as it was.
     #[error("stopped; everything is as it was")]
     Cancelled,
+    /// It was stopped, and not everything is as it was.
+    #[error(
+        "stopped; {left} files are not as they were, {first} among them; checkpoint {safety} holds them all"
+    )]
+    CancelledHalfWay {
+        /// How many.
+        left: u64,
+        /// One of them, and why.
+        first: String,
+        /// The checkpoint of what was before.
+        safety: u64,
+    },
     /// The current directory is not known.
     #[error("cannot tell the current directory")]
     CurrentDir(#[from] std::io::Error),
@@ -96,6 +118,7 @@ impl Error {
         matches!(
             self,
             Self::Cancelled
+                | Self::CancelledHalfWay { .. }
                 | Self::Workspace(WorkspaceError::Cancelled)
                 | Self::Restore(RestoreError::Cancelled)
         )

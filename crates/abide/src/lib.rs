@@ -58,7 +58,7 @@ pub use follow::Follow;
 pub use git::git_state;
 pub use position::{PositionError, Resolved};
 pub use processes::process_tree;
-pub use rewind::{RewindPlan, RewindRequest, RewindWatch, Rewound};
+pub use rewind::{HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 

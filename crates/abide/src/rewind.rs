@@ -1,8 +1,9 @@
 //! Rewinding: the conversation, the files, or both go back to an earlier place.
 //!
-//! The order is: a checkpoint of the present; `session.rewound`, which says what will be done;
-//! the files; `files.restored`. Whatever happens between, the next to open the session can
-//! finish it, and it can be undone.
+//! The order is: a checkpoint of the present; a note on this machine; `session.rewound`, which says
+//! what will be done; the files; `files.restored`. Whatever happens between, the next to open the
+//! session can finish it, and it can be undone. Only what this machine has begun, and in the session's
+//! own workspace, is finished without a question: a journal may come from anybody.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +60,22 @@ pub struct Rewound {
     pub files: Restored,
 }
 
+/// What became of a rewind that was left half-way.
+#[derive(Debug, Clone)]
+pub enum HalfWay {
+    /// There is none.
+    None,
+    /// It is finished now.
+    Finished(Rewound),
+    /// It was left as it is.
+    Left {
+        /// Where it stands in the journal.
+        seq: Seq,
+        /// Why.
+        why: String,
+    },
+}
+
 /// How a rewind is followed and stopped.
 #[derive(Clone, Default)]
 pub struct RewindWatch {
@@ -111,6 +128,7 @@ impl Session {
             return self.plan_talk(rewind);
         }
         let checkpoint = self.files_at(to)?;
+        self.refuse_other_workspace(&checkpoint)?;
         rewind.snapshot = checkpoint.checkpoint.snapshot;
         let then = checkpoint.checkpoint.git.clone();
         let mut plan = self.plan_back(rewind, watch)?;
@@ -161,6 +179,16 @@ impl Session {
         };
         let files =
             plan_files(objects, tree.snapshot.tree, target.tree, &path_bytes(&rewind.paths))?;
+        if !rewind.paths.is_empty() {
+            // What must make way for a path goes back with it when this is undone.
+            let ways: Vec<String> = files
+                .steps
+                .iter()
+                .filter(|step| !rewind.paths.iter().any(|path| is_below(&step.path, path)))
+                .map(|step| String::from_utf8_lossy(&step.path).into_owned())
+                .collect();
+            rewind.paths.extend(ways);
+        }
         rewind.safety = Some(tree.hash);
         rewind.workspace = Some(root.to_string_lossy().into_owned());
         let left = self.left_by(rewind.to)?;
@@ -179,20 +207,73 @@ impl Session {
             // No event leaves, the checkpoint just made neither.
             rewind.to = self.core()?.0.seq;
         }
+        if rewind.files {
+            self.note(&rewind)?;
+        }
         rewound.seq = self.put(rewind.clone())?;
         let (Some(present), true) = (&plan.present, rewind.files) else { return Ok(rewound) };
         let root = present.root.clone().unwrap_or_default();
         match watch.run(&root, &*present.objects, &plan.files) {
             Ok(restored) => {
-                self.put(restored_fact(rewound.seq, &restored))?;
+                self.finished(rewound.seq, &restored)?;
                 rewound.files = restored;
                 Ok(rewound)
             }
             Err(RestoreError::Cancelled) => {
-                self.take_back(rewound.seq, &rewind, &*present.objects, root)?;
-                Err(Error::Cancelled)
+                let back = self.take_back(rewound.seq, &rewind, &*present.objects, root)?;
+                let left: Vec<_> = back.kept.iter().chain(&back.failed).collect();
+                Err(match left.first() {
+                    None => Error::Cancelled,
+                    Some((path, why)) => Error::CancelledHalfWay {
+                        left: left.len() as u64,
+                        first: format!("{} ({why})", String::from_utf8_lossy(path)),
+                        safety: rewound.safety.unwrap_or_default(),
+                    },
+                })
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Notes on this machine that it begins to put files back.
+    fn note(&self, rewind: &Rewind) -> Result<(), Error> {
+        let path = self.store().rewind_note(self.id())?;
+        let temporary = path.with_extension("rewind.new");
+        let json = serde_json::to_vec(rewind).unwrap_or_default();
+        let mut file = std::fs::File::create(&temporary)?;
+        std::io::Write::write_all(&mut file, &json)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &path)?;
+        Ok(())
+    }
+
+    /// Is this the rewind that this machine has begun?
+    fn is_noted(&self, rewind: &Rewind) -> Result<bool, Error> {
+        let noted = std::fs::read(self.store().rewind_note(self.id())?).unwrap_or_default();
+        Ok(serde_json::from_slice(&noted).is_ok_and(|noted: Rewind| noted == *rewind))
+    }
+
+    /// Records that all files are where they should be.
+    fn finished(&self, seq: Seq, restored: &Restored) -> Result<(), Error> {
+        self.put(restored_fact(seq, restored))?;
+        // What is left of it says nothing any more.
+        let _ = std::fs::remove_file(self.store().rewind_note(self.id())?);
+        Ok(())
+    }
+
+    /// A checkpoint of another directory is not put over this one's files. A workspace that has moved
+    /// is another matter: the old place is gone.
+    fn refuse_other_workspace(&self, entry: &CheckpointEntry) -> Result<(), Error> {
+        let Some(counts) = &entry.checkpoint.workspace else { return Ok(()) };
+        let now = self.store().workspace_root(&self.core()?.0.fields)?;
+        let then = std::path::Path::new(&counts.root).canonicalize();
+        match (then, now.canonicalize()) {
+            (Ok(then), Ok(real)) if then != real => Err(Error::OtherWorkspace {
+                number: entry.number,
+                then: counts.root.clone(),
+                now: now.to_string_lossy().into_owned(),
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -203,7 +284,7 @@ impl Session {
         rewind: &Rewind,
         objects: &dyn Objects,
         root: PathBuf,
-    ) -> Result<(), Error> {
+    ) -> Result<Restored, Error> {
         let (safety, target) = snapshots_of(objects, rewind)?;
         let paths = path_bytes(&rewind.paths);
         let back = plan_files(objects, target.tree, safety.tree, &paths)?;
@@ -211,32 +292,51 @@ impl Session {
         let undo = Rewind {
             to: if talk { seq.back(1) } else { self.core()?.0.seq },
             snapshot: rewind.safety,
-            safety: rewind.safety,
+            safety: rewind.snapshot,
             undoes: Some(seq),
             ..rewind.clone()
         };
+        self.note(&undo)?;
         let undo = self.put(undo)?;
         let restored = RewindWatch::default().run(&root, objects, &back)?;
-        self.put(restored_fact(undo, &restored))?;
-        Ok(())
+        self.finished(undo, &restored)?;
+        Ok(restored)
     }
 
-    /// Finishes a rewind whose files were left half-way. What was changed by others since then
-    /// stays as it is.
-    pub fn finish_rewind(&self, watch: &RewindWatch) -> Result<Option<Rewound>, Error> {
-        let Some(seq) = self.core()?.0.restoring else { return Ok(None) };
+    /// Finishes a rewind whose files were left half-way. What was changed by others since then stays as
+    /// it is. Where it cannot be finished, or was begun by another machine or for another place, it is
+    /// left.
+    pub fn finish_rewind(&self, watch: &RewindWatch) -> Result<HalfWay, Error> {
+        let (core, _) = self.core()?;
+        let Some(seq) = core.restoring else { return Ok(HalfWay::None) };
+        let left = |why: String| Ok(HalfWay::Left { seq, why });
         let rewind = self.rewind_at(seq)?;
-        let objects = self.store().objects()?;
-        let (safety, target) = snapshots_of(&*objects, &rewind)?;
-        let root = rewind.workspace.as_ref().map(PathBuf::from).unwrap_or_default();
-        if !root.is_dir() {
-            return Err(Error::NoWorkspace { root: Some(root) });
+        if !self.is_noted(&rewind)? {
+            return left("it was not begun in this store".to_owned());
         }
+        let root = match self.store().workspace_root(&core.fields) {
+            Ok(root) => root,
+            Err(error) => return left(error.to_string()),
+        };
+        let there = rewind.workspace.as_ref().map(PathBuf::from).unwrap_or_default();
+        match (there.canonicalize(), root.canonicalize()) {
+            (Ok(there), Ok(root)) if there == root => {}
+            _ => return left(format!("it belongs to {}", there.display())),
+        }
+        // Refuses what is never a workspace.
+        if let Err(error) = self.store().workspace(&root) {
+            return left(error.to_string());
+        }
+        let objects = self.store().objects()?;
+        let (safety, target) = match snapshots_of(&*objects, &rewind) {
+            Ok(both) => both,
+            Err(error) => return left(error.to_string()),
+        };
         let paths = path_bytes(&rewind.paths);
         let files = plan_files(&*objects, safety.tree, target.tree, &paths)?;
         let restored = watch.run(&root, &*objects, &files)?;
-        self.put(restored_fact(seq, &restored))?;
-        Ok(Some(Rewound { seq, safety: None, files: restored }))
+        self.finished(seq, &restored)?;
+        Ok(HalfWay::Finished(Rewound { seq, safety: None, files: restored }))
     }
 
     fn put<E>(&self, event: E) -> Result<Seq, Error>
@@ -327,6 +427,12 @@ impl Session {
         // Going forward again leaves what came since the rewind.
         Ok((if core.lineage.contains(to) { events } else { events.max(1) }, messages))
     }
+}
+
+/// Is it this path, or something below it?
+fn is_below(path: &[u8], above: &str) -> bool {
+    let rest = path.strip_prefix(above.trim_end_matches('/').as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
 }
 
 fn path_bytes(paths: &[String]) -> Vec<Vec<u8>> {

@@ -103,6 +103,12 @@ impl Store {
         Ok(dir.join(name.chars().take(16).collect::<String>()).with_extension("stat"))
     }
 
+    /// The file that says which rewind of a session's files this machine has begun.
+    pub(crate) fn rewind_note(&self, session: SessionId) -> Result<PathBuf, Error> {
+        let cache = self.stat_cache(Path::new(""))?;
+        Ok(cache.with_file_name(format!("{session}.rewind")))
+    }
+
     /// The store's objects, to put and to read. While they are open, none is collected.
     pub fn objects(&self) -> Result<Arc<dyn Objects>, Error> {
         Ok(block_on(self.inner.objects())?)

@@ -1,6 +1,6 @@
 //! Checkpoints and rewinds through the library, on real files.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
-    CheckpointRequest, Error, Message, NewSession, RewindRequest, RewindWatch, Session, SessionRef,
-    Store, Trigger,
+    CheckpointRequest, Error, HalfWay, Message, NewSession, RewindRequest, RewindWatch, Session,
+    SessionRef, Store, Trigger,
 };
 
 /// Every file of a workspace and what it holds.
@@ -233,6 +233,8 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     lab.session.checkpoint(&safety).unwrap();
     let end = lab.session.core().unwrap().0.seq;
     let rewind = abide::Rewind { to: end, ..plan.rewind.clone() };
+    let note = lab.dir.path().join(format!(".abide/cache/{}.rewind", lab.session.id()));
+    fs::write(note, serde_json::to_string(&rewind).unwrap()).unwrap();
     lab.session.append(rewind).unwrap().wait().unwrap();
     drop(plan);
     lab.write("a", "1");
@@ -243,16 +245,75 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
 
     let session = lab.store.open_session(&SessionRef::Id(id)).unwrap();
     assert!(session.core().unwrap().0.restoring.is_some());
-    let finished = session.finish_rewind(&watch).unwrap().unwrap();
+    let HalfWay::Finished(finished) = session.finish_rewind(&watch).unwrap() else {
+        panic!("it is not finished");
+    };
     let now = files(lab.dir.path());
     assert_eq!((now["a"].as_str(), now["b"].as_str(), now["c"].as_str()), ("1", "by hand", "1"));
     assert!(finished.files.kept.iter().chain(&finished.files.failed).any(|(p, _)| p == b"b"));
     assert_eq!(session.core().unwrap().0.restoring, None);
-    assert!(session.finish_rewind(&watch).unwrap().is_none());
+    assert!(matches!(session.finish_rewind(&watch).unwrap(), HalfWay::None));
     let plan = session.plan_undo(&watch).unwrap();
     session.rewind(plan, &watch).unwrap();
     let now = files(lab.dir.path());
     assert_eq!((now["a"].as_str(), now["c"].as_str()), ("2", "2"));
+}
+
+#[test]
+fn a_rewind_that_somebody_else_recorded_is_not_finished() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    let one = lab.session.checkpoint(&CheckpointRequest::default()).unwrap();
+    lab.write("a", "2");
+    let two = lab.session.checkpoint(&CheckpointRequest::default()).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let watch = RewindWatch::default();
+    for workspace in [elsewhere.path(), lab.dir.path()] {
+        let rewind = abide::Rewind {
+            to: lab.session.core().unwrap().0.seq,
+            files: true,
+            snapshot: one.checkpoint.snapshot,
+            safety: two.checkpoint.snapshot,
+            workspace: Some(workspace.to_string_lossy().into_owned()),
+            ..abide::Rewind::default()
+        };
+        lab.session.append(rewind).unwrap().wait().unwrap();
+        let left = lab.session.finish_rewind(&watch).unwrap();
+        assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        assert_eq!(lab.files()["a"], "2");
+    }
+    // By hand it can be taken back, and all is well again.
+    lab.undo();
+    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+    assert_eq!(lab.files()["a"], "2");
+}
+
+#[test]
+fn a_checkpoint_of_another_directory_is_not_put_over_this_one() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("b"), "2").unwrap();
+    let workspace = Some(other.path().to_owned());
+    lab.session.checkpoint(&CheckpointRequest { workspace, ..Default::default() }).unwrap();
+    let to = lab.session.view().resolve("1").unwrap();
+    let refused = lab.session.plan_rewind(&to, &only_files(), &RewindWatch::default());
+    assert!(matches!(refused, Err(Error::OtherWorkspace { number: 1, .. })), "{refused:?}");
+}
+
+#[test]
+fn what_made_way_for_a_path_comes_back_with_an_undo() {
+    let lab = Lab::new();
+    lab.write("config/app.toml", "1");
+    lab.checkpoint("one");
+    fs::remove_dir_all(lab.dir.path().join("config")).unwrap();
+    lab.write("config", "a file now");
+    let request = RewindRequest { paths: vec!["config/app.toml".into()], ..only_files() };
+    lab.rewind("one", request);
+    assert_eq!(lab.files()["config/app.toml"], "1");
+    lab.undo();
+    assert_eq!(lab.files()["config"], "a file now");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{Output, status, warning};
 use crate::progress;
-use crate::store::{SessionArg, Surroundings, finish_rewind};
+use crate::store::{SessionArg, Surroundings, finish_rewind, tell_half_way};
 use crate::when::ago;
 
 /// So many paths are listed.
@@ -77,7 +77,11 @@ impl Rewind {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
-        finish_rewind(&session)?;
+        if self.act.dry_run {
+            tell_half_way(&session)?;
+        } else {
+            finish_rewind(&session)?;
+        }
         let watch = watch()?;
         let to = if self.to == "latest" { latest(&session)? } else { self.to.clone() };
         let to = session.view().resolve(&to)?;
