@@ -3,14 +3,15 @@
 //! The lock is taken before the first journal is read, and nobody puts an object meanwhile. Whatever
 //! looks like the name of an object counts as one, in whichever kind of event it stands. Where a
 //! journal or a snapshot cannot be read whole, it is not known what it names, and nothing is removed.
-//! A snapshot that is nowhere names nothing.
+//! A snapshot that is in no pack, however closely one looks, names nothing: so are those of a session
+//! that was imported without its files, and hashes that somebody made up.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Scan, Start};
+use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Packs, Scan, Start};
 use abide_model::{Fact, Kind, ObjectHash, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
 
@@ -226,8 +227,12 @@ impl LocalStore {
         let read = |hash| self.packs().read(hash).map_err(store_error);
         let mut reach = Reach::default();
         let mut nowhere = 0_u64;
-        for snapshot in &marks.snapshots {
-            if self.is_nowhere(*snapshot)? {
+        let snapshots: Vec<ObjectHash> = marks.snapshots.iter().copied().collect();
+        // A look of its own: one that looked closely has forgotten what is there and damaged.
+        let packs = Packs::new(self.storage().clone(), self.layout().objects());
+        let places = packs.places(&snapshots).map_err(store_error)?;
+        for (snapshot, place) in snapshots.iter().zip(places) {
+            if place.is_none() && read(*snapshot)?.is_none() {
                 nowhere += 1;
             } else {
                 reach.add(&read, *snapshot)?;
@@ -251,19 +256,6 @@ impl LocalStore {
         reach.objects.extend(marks.payloads);
         reach.objects.extend(marks.snapshots);
         Ok(reach.objects)
-    }
-
-    /// Is an object in no pack, however closely one looks? So are the snapshots of a session that
-    /// was imported without its files, and hashes that somebody made up. What is there and cannot
-    /// be read is not nowhere.
-    fn is_nowhere(&self, object: ObjectHash) -> Result<bool, StoreError> {
-        let packs = self.packs();
-        // Reading looks closely where a first look finds nothing.
-        if packs.read(object).map_err(store_error)?.is_some() {
-            return Ok(false);
-        }
-        let places = packs.places(&[object]).map_err(store_error)?;
-        Ok(places.iter().all(Option::is_none))
     }
 }
 

@@ -212,8 +212,11 @@ fn a_snapshot_that_is_there_and_damaged_stops_a_collection() {
     clocked.disk.set_bytes(&path, bytes);
     clocked.wait(10 * DAY);
     let store = open_store(&clocked.disk, 9).unwrap();
-    let plan = store.plan_cleanup(&Retention::default()).unwrap();
-    assert!(plan.notes[0].contains("no objects will be collected"), "{:?}", plan.notes);
+    // However often one looks.
+    for _ in 0..2 {
+        let plan = store.plan_cleanup(&Retention::default()).unwrap();
+        assert!(plan.notes[0].contains("no objects will be collected"), "{:?}", plan.notes);
+    }
 }
 
 #[test]
