@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_journal::{
     Access, Collected, Found, Identity, Lock, LockMode, Start, read_full, write_full,
 };
 use abide_model::{
     CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, OddEvents, Payload,
-    RemovalReason, Retention, SessionFacts, SessionId, SessionStatus, SessionWriter, StoreError,
-    Thinning, Timestamp, plan_retention, plan_thinning,
+    RemovalReason, Retention, Seq, SessionFacts, SessionId, SessionStatus, SessionWriter,
+    StoreError, Thinning, Timestamp, plan_retention, plan_thinning,
 };
 
 use crate::collection::Without;
@@ -25,6 +25,13 @@ const DAY: i64 = 86_400_000;
 const GRACE: Duration = Duration::from_secs(3600);
 /// The index is made anew when this part of the sessions went.
 const INDEX_PART: usize = 8;
+/// So long a cleanup waits for forks that are being made, and for another one.
+const CLEANUP_WAIT: Duration = Duration::from_secs(1);
+/// So long who makes a fork waits for a cleanup.
+const FORK_WAIT: Duration = Duration::from_secs(10);
+/// Events of upkeep, which is no use of a session.
+const UPKEEP: [Kind; 4] =
+    [Kind::WRITER_OPENED, Kind::WRITER_CLOSED, Kind::CHECKPOINT_THINNED, Kind::PAYLOAD_ERASED];
 
 /// A session that goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub struct Departing {
     pub title: Option<String>,
     /// When it was last used.
     pub last_used: Timestamp,
+    /// Its last event: a session that has more was used since.
+    pub last: Seq,
     /// What it takes: its directory, its payloads, and what its checkpoints stored.
     pub bytes: u64,
     /// Why it goes.
@@ -67,6 +76,8 @@ pub struct CleanupPlan {
     pub jumped: Option<ClockJump>,
     /// What to know.
     pub notes: Vec<String>,
+    /// Every fork that is here, with the session that it comes from.
+    forks: Vec<(SessionId, SessionId)>,
 }
 
 impl CleanupPlan {
@@ -77,6 +88,18 @@ impl CleanupPlan {
             && self.checkpoints.is_empty()
             && self.leftovers == 0
             && self.objects.is_none_or(|objects| objects.objects_removed == 0)
+    }
+
+    /// The numbers of a session's checkpoints that go.
+    fn checkpoints_of(&self, session: SessionId) -> BTreeSet<u64> {
+        let of = self.checkpoints.iter().filter(|(id, _)| *id == session);
+        of.flat_map(|(_, numbers)| numbers.iter().copied()).collect()
+    }
+
+    /// A fork of a session that is not among those that are gone.
+    fn fork_that_stays(&self, parent: SessionId, gone: &[Departing]) -> Option<SessionId> {
+        let of = self.forks.iter().filter(|(_, of)| *of == parent);
+        of.map(|(fork, _)| *fork).find(|fork| gone.iter().all(|session| session.id != *fork))
     }
 }
 
@@ -108,7 +131,16 @@ pub enum Daily {
 struct Here {
     facts: SessionFacts,
     title: Option<String>,
+    last: Seq,
     checkpoints: Vec<CheckpointFacts>,
+}
+
+/// The sessions that are here.
+#[derive(Default)]
+struct Present {
+    sessions: Vec<Here>,
+    /// Sessions that cannot be looked at, and why. Each may be a fork of any other.
+    unknown: Vec<String>,
 }
 
 impl LocalStore {
@@ -125,7 +157,7 @@ impl LocalStore {
                 .map(|(id, numbers)| (*id, numbers.iter().copied().collect()))
                 .collect(),
         };
-        match self.preview_collection(&without, GRACE) {
+        match self.preview_collection(&without, GRACE, &mut plan.notes) {
             Ok(objects) => plan.objects = Some(objects),
             Err(error) => plan.notes.push(format!("no objects will be collected: {error}")),
         }
@@ -142,15 +174,18 @@ impl LocalStore {
         self.apply(plan, settings)
     }
 
-    /// The lock over cleanups and erasures; an error when somebody else has it.
+    /// The lock over cleanups and erasures; an error when somebody else has it, or a fork is being
+    /// made for longer than a moment.
     pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn Lock>, StoreError> {
-        self.lock_cleanup()?.ok_or_else(|| StoreError::Storage {
-            action: "lock",
-            place: shown(&self.layout().cleanup_lock()),
-            source: std::sync::Arc::new(std::io::Error::other(
-                "a cleanup or an erasure is running",
-            )),
-        })
+        let held = "a cleanup or an erasure is running, or a fork is being made";
+        self.wait_for_cleanup(LockMode::Exclusive, CLEANUP_WAIT, held)
+    }
+
+    /// Keeps every session here, until it is dropped: who makes a fork holds it from before the
+    /// parent is looked for.
+    pub(crate) fn keep_sessions(&self) -> Result<Box<dyn Lock>, StoreError> {
+        let held = "a cleanup or an erasure is running";
+        self.wait_for_cleanup(LockMode::Shared, FORK_WAIT, held)
     }
 
     /// The cleanup that commands which write begin with: at most once a day, and only when the
@@ -167,7 +202,7 @@ impl LocalStore {
         if recent(note.at) || recent(note.doubted) {
             return Ok(Daily::NotDue);
         }
-        let Some(_lock) = self.lock_cleanup()? else { return Ok(Daily::NotDue) };
+        let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)? else { return Ok(Daily::NotDue) };
         if note.at.is_some_and(|at| since(at) < 0) {
             // The clock went back; from here on it is measured anew.
             self.write_cleaned(Note { at: Some(now), doubted: None })?;
@@ -187,6 +222,9 @@ impl LocalStore {
         }
         if plan.sessions.is_empty() && plan.checkpoints.is_empty() {
             self.write_cleaned(Note { at: Some(now), doubted: None })?;
+            if !plan.notes.is_empty() {
+                return Ok(Daily::Cleaned(Cleaned { notes: plan.notes, ..Cleaned::default() }));
+            }
             return Ok(Daily::NotDue);
         }
         self.apply(&plan, settings).map(Daily::Cleaned)
@@ -194,39 +232,65 @@ impl LocalStore {
 
     fn apply(&self, plan: &CleanupPlan, settings: &Retention) -> Result<Cleaned, StoreError> {
         let mut cleaned = Cleaned::default();
-        self.delete_leftovers()?;
+        if let Err(error) = self.delete_leftovers() {
+            cleaned.notes.push(format!("what earlier cleanups left is still there: {error}"));
+        }
         let now = (self.options().env.now)();
-        let wanted: HashSet<SessionId> = plan.sessions.iter().map(|session| session.id).collect();
         let count = self.unsorted_names()?.len();
         // What changed since the plan was shown is not taken by surprise.
         let fresh = self.plan_sessions(settings, now, None)?;
-        for session in fresh.sessions.into_iter().filter(|session| wanted.contains(&session.id)) {
-            match self.remove_session(session.id) {
-                Ok(()) => cleaned.sessions.push(session),
-                Err(error) => {
-                    cleaned.notes.push(format!("session {} stays: {error}", session.id));
-                    // Its parent may rely on it being gone.
-                    break;
-                }
-            }
-        }
-        for (id, numbers) in &plan.checkpoints {
-            match self.thin(*id, numbers) {
-                Ok(()) => cleaned.checkpoints += numbers.len() as u64,
-                Err(error) => {
-                    cleaned.notes.push(format!("the checkpoints of session {id} stay: {error}"));
-                }
-            }
-        }
+        let new = fresh.notes.iter().filter(|note| !plan.notes.contains(note));
+        cleaned.notes.extend(new.cloned());
+        self.remove_planned(plan, &fresh, &mut cleaned);
+        self.thin_planned(plan, &fresh, &mut cleaned);
         if cleaned.sessions.len() * INDEX_PART >= count.max(1) {
             drop(self.drop_index()?);
         }
-        match self.collect(GRACE) {
+        match self.collect_noting(GRACE, &mut cleaned.notes) {
             Ok(objects) => cleaned.objects = objects,
             Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
         }
         self.write_cleaned(Note { at: Some(now), doubted: None })?;
         Ok(cleaned)
+    }
+
+    /// Removes the sessions that both plans name, forks before their parents.
+    fn remove_planned(&self, plan: &CleanupPlan, fresh: &CleanupPlan, cleaned: &mut Cleaned) {
+        let shown: HashMap<SessionId, Seq> =
+            plan.sessions.iter().map(|session| (session.id, session.last)).collect();
+        for session in &fresh.sessions {
+            let Some(last) = shown.get(&session.id) else { continue };
+            if let Some(fork) = fresh.fork_that_stays(session.id, &cleaned.sessions) {
+                let note = format!("session {} stays: its fork {fork} does", session.id);
+                cleaned.notes.push(note);
+                continue;
+            }
+            match self.remove_session(session.id, *last, &mut cleaned.notes) {
+                Ok(()) => cleaned.sessions.push(session.clone()),
+                Err(error) => {
+                    cleaned.notes.push(format!("session {} stays: {error}", session.id));
+                }
+            }
+        }
+    }
+
+    /// Lets the checkpoints go that both plans name.
+    fn thin_planned(&self, plan: &CleanupPlan, fresh: &CleanupPlan, cleaned: &mut Cleaned) {
+        for (id, numbers) in &fresh.checkpoints {
+            let shown = plan.checkpoints_of(*id);
+            let both: Vec<u64> =
+                numbers.iter().copied().filter(|one| shown.contains(one)).collect();
+            // A fork that stays after all can go back to them.
+            if both.is_empty() || fresh.fork_that_stays(*id, &cleaned.sessions).is_some() {
+                continue;
+            }
+            match self.thin(*id, &both) {
+                Ok(()) => cleaned.checkpoints += both.len() as u64,
+                Err(error) => {
+                    cleaned.notes.push(format!("the checkpoints of session {id} stay: {error}"));
+                }
+            }
+        }
     }
 
     /// Which sessions and checkpoints go.
@@ -237,7 +301,16 @@ impl LocalStore {
         about: Option<SessionId>,
     ) -> Result<CleanupPlan, StoreError> {
         let mut plan = CleanupPlan::default();
-        let mut here = self.sessions_here(&mut plan.notes)?;
+        let Present { sessions: mut here, unknown } = self.sessions_here()?;
+        if !unknown.is_empty() {
+            plan.notes = unknown;
+            if settings.is_set() {
+                let note = "no session and no checkpoint goes: what cannot be read may be a fork \
+                            of any session; `abide doctor` tells more";
+                plan.notes.push(note.to_owned());
+            }
+            return Ok(plan);
+        }
         for here in here.iter_mut().filter(|here| Some(here.facts.id) == about) {
             here.facts.in_use = true;
         }
@@ -251,12 +324,15 @@ impl LocalStore {
         let by_id: HashMap<SessionId, &Here> =
             here.iter().map(|here| (here.facts.id, here)).collect();
         plan.kept = planned.keep;
+        let fork = |here: &Here| here.facts.parent.map(|parent| (here.facts.id, parent));
+        plan.forks = here.iter().filter_map(fork).collect();
         for (id, reason) in &planned.remove {
             if let Some(here) = by_id.get(id) {
                 plan.sessions.push(Departing {
                     id: *id,
                     title: here.title.clone(),
                     last_used: here.facts.last_used,
+                    last: here.last,
                     bytes: here.facts.bytes,
                     reason: *reason,
                 });
@@ -276,61 +352,72 @@ impl LocalStore {
         Ok(plan)
     }
 
-    fn sessions_here(&self, notes: &mut Vec<String>) -> Result<Vec<Here>, StoreError> {
-        let mut here = Vec::new();
+    fn sessions_here(&self) -> Result<Present, StoreError> {
+        let mut present = Present::default();
         for name in self.names()? {
             let layout = self.layout().session(&name);
-            match self.identify(&layout).map_err(store_error)? {
-                Identity::Known(id) => match self.look_at(id, &layout) {
-                    Ok(found) => here.push(found),
-                    Err(error) => notes.push(format!("session {id} stays: {error}")),
-                },
-                Identity::Unknown => {
-                    notes.push(format!("{} stays: it cannot be read", shown(&layout.dir)));
-                }
-                Identity::Empty => {}
+            let looked = match self.identify(&layout).map_err(store_error) {
+                Ok(Identity::Known(id)) => self.look_at(id, &layout),
+                Ok(Identity::Unknown) => Err(StoreError::Damaged {
+                    place: shown(&layout.dir),
+                    reason: "no segment tells which session it is".to_owned(),
+                }),
+                Ok(Identity::Empty) => continue,
+                Err(error) => Err(error),
+            };
+            match looked {
+                Ok(here) => present.sessions.push(here),
+                Err(error) => present.unknown.push(format!("session {name} stays: {error}")),
             }
         }
-        Ok(here)
+        Ok(present)
     }
 
     fn look_at(&self, id: SessionId, layout: &SessionLayout) -> Result<Here, StoreError> {
         let reader = self.reader_at(id, layout);
         let core = reader.look(Gone::PassOver).map_err(store_error)?.state.core;
+        let past = reader.past().map_err(store_error)?;
+        // What the journal begins with decides, not what was said of it later.
+        let parent = past.link().or_else(|| core.fields.parent.clone());
+        if past.is_fork() && parent.is_none() {
+            return Err(StoreError::Damaged {
+                place: shown(&layout.dir),
+                reason: "it is a fork, and of which session cannot be read".to_owned(),
+            });
+        }
         let at_rest = self.at_rest(layout)?;
         let mut damaged = false;
+        let mut last = Seq::ZERO;
         let mut last_used = id.created();
         let mut bytes = bytes_below(&**self.storage(), &layout.dir)?;
+        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
             match found {
                 Found::Event { line, .. } => {
-                    if let Some(head) = line.head() {
-                        let upkeep = [
-                            Kind::WRITER_OPENED,
-                            Kind::WRITER_CLOSED,
-                            Kind::CHECKPOINT_THINNED,
-                            Kind::PAYLOAD_ERASED,
-                        ];
-                        if !upkeep.contains(&head.kind) {
-                            last_used = last_used.max(head.at);
-                        }
-                        bytes += line.objects().iter().map(|object| object.size).sum::<u64>();
-                        if head.kind == Kind::CHECKPOINT_CREATED
-                            && let Some(Ok(Fact::Checkpoint(fact))) =
-                                line.event().map(|event| event.fact())
-                        {
-                            let last = checkpoints.iter().map(|one| one.number).max();
-                            let number = fact.number.unwrap_or(last.unwrap_or(0) + 1);
+                    last = line.seq;
+                    let Some(head) = line.head() else { return ControlFlow::Continue(()) };
+                    if !UPKEEP.contains(&head.kind) {
+                        last_used = last_used.max(head.at);
+                    }
+                    for object in line.objects() {
+                        bytes = bytes.saturating_add(object.size);
+                    }
+                    if head.kind == Kind::CHECKPOINT_CREATED
+                        && let Some(Ok(Fact::Checkpoint(fact))) =
+                            line.event().map(|event| event.fact())
+                    {
+                        if let Some(number) = numbers.next(fact.number) {
                             checkpoints.push(CheckpointFacts {
                                 number,
                                 at: head.at,
                                 pinned: fact.pinned,
                                 thinned: core.checkpoints.is_thinned(number),
                             });
-                            bytes += fact.workspace.map_or(0, |workspace| workspace.stored.1);
                         }
+                        let stored = fact.workspace.map_or(0, |workspace| workspace.stored.1);
+                        bytes = bytes.saturating_add(stored);
                     }
                 }
                 Found::Damage(_) => damaged = true,
@@ -349,10 +436,10 @@ impl LocalStore {
             last_used,
             status: if core.writing && at_rest { SessionStatus::Interrupted } else { status },
             bytes,
-            parent: core.fields.parent.as_ref().map(|parent| parent.session),
+            parent: parent.map(|parent| parent.session),
             in_use: !at_rest || damaged,
         };
-        Ok(Here { facts, title: core.fields.title, checkpoints })
+        Ok(Here { facts, title: core.fields.title, last, checkpoints })
     }
 
     fn thin(&self, id: SessionId, numbers: &[u64]) -> Result<(), StoreError> {
@@ -370,9 +457,28 @@ impl LocalStore {
         Ok(())
     }
 
-    fn lock_cleanup(&self) -> Result<Option<Box<dyn Lock>>, StoreError> {
+    fn lock_cleanup(&self, mode: LockMode) -> Result<Option<Box<dyn Lock>>, StoreError> {
         let path = self.layout().cleanup_lock();
-        self.storage().lock(&path, LockMode::Exclusive).map_err(storage_error("lock", &path))
+        self.storage().lock(&path, mode).map_err(storage_error("lock", &path))
+    }
+
+    fn wait_for_cleanup(
+        &self,
+        mode: LockMode,
+        wait: Duration,
+        held: &str,
+    ) -> Result<Box<dyn Lock>, StoreError> {
+        let until = Instant::now() + wait;
+        loop {
+            if let Some(lock) = self.lock_cleanup(mode)? {
+                return Ok(lock);
+            }
+            if Instant::now() >= until {
+                let path = self.layout().cleanup_lock();
+                return Err(storage_error("lock", &path)(std::io::Error::other(held.to_owned())));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn read_cleaned(&self) -> Note {

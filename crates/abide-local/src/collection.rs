@@ -3,18 +3,21 @@
 //! The lock is taken before the first journal is read, and nobody puts an object meanwhile. Whatever
 //! looks like the name of an object counts as one, in whichever kind of event it stands. Where a
 //! journal or a snapshot cannot be read whole, it is not known what it names, and nothing is removed.
+//! A snapshot that is in no pack, however closely one looks, names nothing: so are those of a session
+//! that was imported without its files, and hashes that somebody made up.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Scan, Start};
+use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Packs, Scan, Start};
 use abide_model::{Fact, Kind, ObjectHash, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
 
 use crate::error::{storage_error, store_error};
 use crate::layout::shown;
+use crate::past::CheckpointNumbers;
 use crate::store::LocalStore;
 
 /// Why nothing was collected.
@@ -62,11 +65,25 @@ struct Marks {
 impl LocalStore {
     /// Removes objects that nothing names from packs older than `grace`.
     pub fn collect(&self, grace: Duration) -> Result<Collected, CollectError> {
+        self.collect_noting(grace, &mut Vec::new())
+    }
+
+    /// [`LocalStore::collect`], with notes on what was passed over.
+    pub(crate) fn collect_noting(
+        &self,
+        grace: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<Collected, CollectError> {
         let _lock = self.lock_objects()?;
-        let live = self.live_objects(&Without::default())?;
+        let live = self.live_objects(&Without::default(), notes)?;
+        let (packs, now) = (self.packs(), self.system_time());
+        let planned = packs.collect(&live, grace, now, true).map_err(store_error)?;
+        let touched = planned.packs_removed + planned.packs_rewritten + planned.objects_removed;
+        if touched == 0 {
+            return Ok(planned);
+        }
         self.forget_workspaces()?;
-        let collected = self.packs().collect(&live, grace, self.system_time(), false);
-        Ok(collected.map_err(store_error)?)
+        Ok(packs.collect(&live, grace, now, false).map_err(store_error)?)
     }
 
     /// What a collection would remove once these are gone.
@@ -74,9 +91,10 @@ impl LocalStore {
         &self,
         without: &Without,
         grace: Duration,
+        notes: &mut Vec<String>,
     ) -> Result<Collected, CollectError> {
         let _lock = self.lock_objects()?;
-        let live = self.live_objects(without)?;
+        let live = self.live_objects(without, notes)?;
         let collected = self.packs().collect(&live, grace, self.system_time(), true);
         Ok(collected.map_err(store_error)?)
     }
@@ -106,10 +124,12 @@ impl LocalStore {
         SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// Every object that something names. The caller holds the lock for collection.
+    /// Every object that something names, and notes on names of nothing. The caller holds the lock
+    /// for collection.
     pub(crate) fn live_objects(
         &self,
         without: &Without,
+        notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
         let mut marks = Marks::default();
         for name in self.names()? {
@@ -128,7 +148,7 @@ impl LocalStore {
             }
         }
         self.mark_imports(&mut marks)?;
-        self.all_reached(marks)
+        self.all_reached(marks, notes)
     }
 
     fn mark_session(
@@ -140,15 +160,15 @@ impl LocalStore {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut thinned = thinned.clone();
-        let mut checkpoints: Vec<(u64, ObjectHash)> = Vec::new();
-        let mut last = 0;
+        let mut checkpoints: Vec<(Option<u64>, ObjectHash)> = Vec::new();
+        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
         let mut damage = None;
         reader
             .journal()
             .walk(Start::beginning(), mark, &mut |found| {
                 match found {
                     Found::Event { line, .. } => {
-                        let snapshot = marks.line(&line, &mut thinned, &mut last);
+                        let snapshot = marks.line(&line, &mut thinned, &mut numbers);
                         checkpoints.extend(snapshot);
                         ControlFlow::Continue(())
                     }
@@ -165,7 +185,9 @@ impl LocalStore {
             let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
             return Err(CollectError::Unreadable { place, reason: damage.reason.to_string() });
         }
-        let stays = |(number, _): &&(u64, ObjectHash)| !thinned.contains(number);
+        let stays = |(number, _): &&(Option<u64>, ObjectHash)| {
+            number.is_none_or(|number| !thinned.contains(&number))
+        };
         marks.snapshots.extend(checkpoints.iter().filter(stays).map(|(_, snapshot)| *snapshot));
         Ok(())
     }
@@ -197,11 +219,29 @@ impl LocalStore {
     }
 
     /// From the names to all that they lead to.
-    fn all_reached(&self, marks: Marks) -> Result<HashSet<ObjectHash>, CollectError> {
+    fn all_reached(
+        &self,
+        marks: Marks,
+        notes: &mut Vec<String>,
+    ) -> Result<HashSet<ObjectHash>, CollectError> {
         let read = |hash| self.packs().read(hash).map_err(store_error);
         let mut reach = Reach::default();
-        for snapshot in &marks.snapshots {
-            reach.add(&read, *snapshot)?;
+        let mut nowhere = 0_u64;
+        let snapshots: Vec<ObjectHash> = marks.snapshots.iter().copied().collect();
+        // A look of its own: one that looked closely has forgotten what is there and damaged.
+        let packs = Packs::new(self.storage().clone(), self.layout().objects());
+        let places = packs.places(&snapshots).map_err(store_error)?;
+        for (snapshot, place) in snapshots.iter().zip(places) {
+            if place.is_none() && read(*snapshot)?.is_none() {
+                nowhere += 1;
+            } else {
+                reach.add(&read, *snapshot)?;
+            }
+        }
+        if nowhere > 0 {
+            notes.push(format!(
+                "{nowhere} snapshots that checkpoints or rewinds name are not in this store"
+            ));
         }
         // What another kind of event names may be a snapshot too.
         let others: Vec<ObjectHash> = marks.named.difference(&marks.payloads).copied().collect();
@@ -214,6 +254,7 @@ impl LocalStore {
         }
         reach.objects.extend(marks.named);
         reach.objects.extend(marks.payloads);
+        reach.objects.extend(marks.snapshots);
         Ok(reach.objects)
     }
 }
@@ -225,16 +266,15 @@ impl Marks {
         &mut self,
         line: &Line<'_>,
         thinned: &mut BTreeSet<u64>,
-        last: &mut u64,
-    ) -> Option<(u64, ObjectHash)> {
+        numbers: &mut CheckpointNumbers,
+    ) -> Option<(Option<u64>, ObjectHash)> {
         self.payloads.extend(line.objects().into_iter().map(|object| object.hash));
         let kind = line.head().map(|head| head.kind);
         let known = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::SESSION_REWOUND];
         let fact = kind.filter(|kind| known.contains(kind)).and_then(|_| line.event());
         match fact.map(|event| event.fact()) {
             Some(Ok(Fact::Checkpoint(checkpoint))) => {
-                let number = checkpoint.number.unwrap_or(*last + 1);
-                *last = number.max(*last);
+                let number = numbers.next(checkpoint.number);
                 let snapshot = checkpoint.snapshot;
                 let others = names_in(line.bytes()).filter(|name| Some(*name) != snapshot);
                 self.named.extend(others);

@@ -17,7 +17,7 @@ const MAX: usize = 1 << 20;
 
 /// The store's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The version of the layout.
     pub version: u64,
@@ -186,5 +186,20 @@ mod tests {
     fn the_template_says_the_defaults() {
         assert_eq!(toml::from_str::<Config>(TEMPLATE).unwrap(), Config::default());
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_table_is_refused_and_a_newer_version_is_told_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Config::read(&abide_journal::Disk, &path)
+        };
+        let unknown = read("version = 1\n[retension]\nmax_age = \"30d\"\n").unwrap_err();
+        let StoreError::Damaged { reason, .. } = unknown else { panic!("{unknown:?}") };
+        assert!(reason.contains("retension"), "{reason}");
+        let newer = read("version = 9\n[tomorrow]\nx = 1\n").unwrap_err();
+        assert!(matches!(newer, StoreError::NewerVersion { found: 9, .. }), "{newer:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use abide_journal::{Identity, Journal, JournalError, Storage, Watermark};
 use abide_model::SessionId;
 
-use crate::layout::{SessionLayout, StoreLayout, session_name, short_of};
+use crate::layout::{LINK, SessionLayout, StoreLayout, session_name, short_of};
 
 /// The directory of a store's sessions.
 #[derive(Debug, Clone)]
@@ -20,8 +20,12 @@ impl Directory {
     }
 
     /// Whose a session's directory is. Only what is not there counts as never made: whatever else
-    /// keeps it from being read is an error.
+    /// keeps it from being read is an error, and so is a link that leads out of the store.
     pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
+        let dirs = [layout.dir.clone(), layout.journal(), layout.state()];
+        if let Some(path) = dirs.into_iter().find(|dir| dir.is_symlink()) {
+            return Err(JournalError::Damaged { path, offset: 0, reason: LINK.to_owned() });
+        }
         let journal = Journal::new(self.storage.clone(), layout.journal());
         let mark = Watermark::read(&*self.storage, &layout.watermark())?;
         if let Some(mark) = mark

@@ -2,7 +2,8 @@
 //! transcript. The chain stays valid: the line keeps its head and its sums.
 //!
 //! What is to be erased is written down first (`erasing`), so that an erasure that was cut short is
-//! finished by the next one. Everything derived is dropped before the journal is touched. Then each
+//! finished by the next one; one that cannot be finished stays written down and stops no other. What
+//! is damaged is found before anything is written. Everything derived is dropped before the journal is touched. Then each
 //! segment is written anew beside the old one and put in its place, whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -101,6 +102,8 @@ pub struct Erased {
     pub objects: u64,
     /// Objects that stay, since something else names them.
     pub shared: Vec<ObjectHash>,
+    /// What to know: earlier erasures that cannot be finished, and names of nothing.
+    pub notes: Vec<String>,
 }
 
 /// Where a text stands in a session.
@@ -112,13 +115,34 @@ pub struct Matches {
     pub heads: Vec<Seq>,
 }
 
-/// What is being erased, as it stands in `erasing`.
-#[derive(Debug, Serialize, Deserialize)]
+/// What is being erased, as it stands in `erasing`: one line each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Unfinished {
     session: SessionId,
     events: Vec<Seq>,
     objects: Vec<ObjectHash>,
     reason: Option<String>,
+}
+
+impl Unfinished {
+    fn note(&self, error: &EraseError) -> String {
+        let mut note = format!("an erasure in session {} is not finished: {error}", self.session);
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            note.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        note
+    }
+}
+
+/// What became of erasures that were cut short.
+#[derive(Debug, Default)]
+struct Finished {
+    /// How many are finished.
+    count: u64,
+    /// All of them together, with notes on the others.
+    erased: Erased,
 }
 
 /// The lines of a segment that are to be erased: where each starts and ends, and what takes its
@@ -196,37 +220,54 @@ impl LocalStore {
         wait: Duration,
     ) -> Result<Erased, EraseError> {
         let _lock = self.hold_cleanup()?;
-        self.finish(wait)?;
+        let earlier = self.finish(wait)?;
         let unfinished = Unfinished {
             session: plan.session,
             events: plan.lines.iter().map(|line| line.seq).collect(),
             objects: plan.lines.iter().flat_map(|line| line.objects.iter().copied()).collect(),
             reason: reason.map(str::to_owned),
         };
-        self.erase(plan, &unfinished, wait)
+        let mut erased = self.erase(plan, &unfinished, wait)?;
+        erased.notes.extend(earlier.erased.notes);
+        Ok(erased)
     }
 
-    /// Finishes an erasure that was cut short; none where there is none.
+    /// Finishes erasures that were cut short; none where none could be finished. Those that cannot
+    /// be stay written down.
     pub fn finish_erase(&self, wait: Duration) -> Result<Option<Erased>, EraseError> {
-        if self.read_unfinished()?.is_none() {
+        if self.read_unfinished()?.is_empty() {
             return Ok(None);
         }
         let _lock = self.hold_cleanup()?;
-        self.finish(wait)
+        let finished = self.finish(wait)?;
+        Ok((finished.count > 0).then_some(finished.erased))
     }
 
-    fn finish(&self, wait: Duration) -> Result<Option<Erased>, EraseError> {
-        let Some(unfinished) = self.read_unfinished()? else { return Ok(None) };
-        let erased = match self.plan_erase(unfinished.session, &unfinished.events) {
-            Ok(plan) => self.erase(&plan, &unfinished, wait)?,
-            // Removed meanwhile, and its objects go with the next collection.
-            Err(EraseError::Store(StoreError::NoSession { .. })) => {
-                self.forget_unfinished()?;
-                Erased::default()
+    fn finish(&self, wait: Duration) -> Result<Finished, StoreError> {
+        let mut finished = Finished::default();
+        for unfinished in self.read_unfinished()? {
+            let erased = match self.plan_erase(unfinished.session, &unfinished.events) {
+                Ok(plan) => self.erase(&plan, &unfinished, wait),
+                // Removed meanwhile, and its objects go with the next collection.
+                Err(EraseError::Store(StoreError::NoSession { .. })) => {
+                    self.forget_unfinished(&unfinished)?;
+                    Ok(Erased::default())
+                }
+                Err(error) => Err(error),
+            };
+            let done = &mut finished.erased;
+            match erased {
+                Ok(erased) => {
+                    finished.count += 1;
+                    done.payloads += erased.payloads;
+                    done.objects += erased.objects;
+                    done.shared.extend(erased.shared);
+                    done.notes.extend(erased.notes);
+                }
+                Err(error) => done.notes.push(unfinished.note(&error)),
             }
-            Err(error) => return Err(error),
-        };
-        Ok(Some(erased))
+        }
+        Ok(finished)
     }
 
     fn erase(
@@ -243,24 +284,26 @@ impl LocalStore {
         let lock = self.lock_session(plan.session, &layout, wait)?;
         let mut locks = Vec::new();
         let mut derived = vec![(plan.session, layout.clone())];
-        for fork in &plan.forks {
-            let layout = self.layout_of(*fork)?;
-            locks.push(self.lock_session(*fork, &layout, wait)?);
-            derived.push((*fork, layout));
+        // One may have been made since the plan; from here on none is.
+        for fork in self.heirs_of(plan.session)? {
+            let layout = self.layout_of(fork)?;
+            locks.push(self.lock_session(fork, &layout, wait)?);
+            derived.push((fork, layout));
         }
-        self.write_unfinished(unfinished)?;
+        let replacements = self.find_lines(plan, &layout)?;
+        self.add_unfinished(unfinished)?;
         let index = self.drop_index()?;
         for (_, layout) in &derived {
             self.drop_derived(layout, wait)?;
         }
-        let erased = self.rewrite(plan, &layout)?;
+        let erased = self.rewrite(&replacements, &layout)?;
         drop((index, locks));
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
         let mut done = Erased { payloads: erased, ..Erased::default() };
         if let Some(_lock) = collection {
             self.erase_objects(&objects, &mut done).map_err(EraseError::Objects)?;
         }
-        self.forget_unfinished()?;
+        self.forget_unfinished(unfinished)?;
         for (session, _) in &derived {
             // Both are a help: whoever needs them makes them.
             let _ = self.update_transcript(*session);
@@ -274,38 +317,56 @@ impl LocalStore {
         self.storage().open(&self.layout().erasing(), Access::Read).is_ok()
     }
 
-    fn read_unfinished(&self) -> Result<Option<Unfinished>, StoreError> {
+    fn read_unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
         let path = self.layout().erasing();
         let file = match self.storage().open(&path, Access::Read) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file.map_err(storage_error("open", &path))?,
         };
         let len = file.len().map_err(storage_error("read", &path))?;
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
         bytes.truncate(read);
-        serde_json::from_slice(&bytes)
-            .map(Some)
+        let entries = serde_json::Deserializer::from_slice(&bytes).into_iter();
+        entries
+            .collect::<Result<_, _>>()
             .map_err(|error| StoreError::Damaged { place: shown(&path), reason: error.to_string() })
     }
 
-    fn write_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
+    fn add_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
+        let mut all = self.read_unfinished()?;
+        if !all.contains(unfinished) {
+            all.push(unfinished.clone());
+        }
+        self.write_unfinished(&all)
+    }
+
+    fn forget_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
+        let mut left = self.read_unfinished()?;
+        left.retain(|one| one != unfinished);
+        if !left.is_empty() {
+            return self.write_unfinished(&left);
+        }
+        let path = self.layout().erasing();
+        self.storage().remove(&path).map_err(storage_error("remove", &path))
+    }
+
+    fn write_unfinished(&self, all: &[Unfinished]) -> Result<(), StoreError> {
         let storage = &**self.storage();
         let path = self.layout().erasing();
         let temporary = path.with_extension("tmp");
         let file = storage
             .open(&temporary, Access::Create)
             .map_err(storage_error("create", &temporary))?;
-        let bytes = serde_json::to_vec(unfinished).unwrap_or_default();
+        let mut bytes = Vec::new();
+        for one in all {
+            bytes.extend(serde_json::to_vec(one).unwrap_or_default());
+            bytes.push(b'\n');
+        }
         let written = file.truncate(0).and_then(|()| write_full(&*file, &bytes, 0));
         written.and_then(|()| file.sync()).map_err(storage_error("write", &temporary))?;
         storage.rename(&temporary, &path).map_err(storage_error("write", &path))?;
         storage.sync_dir(self.root()).map_err(storage_error("sync", self.root()))
-    }
-
-    fn forget_unfinished(&self) -> Result<(), StoreError> {
-        let path = self.layout().erasing();
-        self.storage().remove(&path).map_err(storage_error("remove", &path))
     }
 
     fn wait_for_objects(&self, wait: Duration) -> Result<Box<dyn Lock>, CollectError> {
@@ -327,7 +388,7 @@ impl LocalStore {
         objects: &HashSet<ObjectHash>,
         done: &mut Erased,
     ) -> Result<(), CollectError> {
-        let named = self.live_objects(&Without::default())?;
+        let named = self.live_objects(&Without::default(), &mut done.notes)?;
         let dead: HashSet<ObjectHash> = objects.difference(&named).copied().collect();
         let packs = self.packs();
         self.forget_workspaces()?;
@@ -368,12 +429,13 @@ impl LocalStore {
         file.truncate(0).and_then(|()| file.sync()).map_err(storage_error("cut", &path))
     }
 
-    /// Writes the segments that hold the lines anew. Says how many lines were erased.
-    fn rewrite(&self, plan: &ErasePlan, layout: &SessionLayout) -> Result<u64, EraseError> {
-        let storage = &**self.storage();
-        let dir = layout.journal();
-        let journal = Journal::new(self.storage().clone(), dir.clone());
-        remove_remains(storage, &dir)?;
+    /// What is to take the place of the lines. An error where the journal is damaged.
+    fn find_lines(
+        &self,
+        plan: &ErasePlan,
+        layout: &SessionLayout,
+    ) -> Result<Replacements, EraseError> {
+        let journal = Journal::new(self.storage().clone(), layout.journal());
         let wanted: BTreeSet<Seq> = plan.lines.iter().map(|line| line.seq).collect();
         let mut replacements = Replacements::new();
         let mark = self.reader(plan.session)?.mark().map_err(store_error)?;
@@ -396,6 +458,24 @@ impl LocalStore {
             let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
             return Err(EraseError::Damaged { place, reason: damage.reason.to_string() });
         }
+        for name in journal.segments().map_err(store_error)? {
+            if let Some(lines) = replacements.get(&name.number) {
+                splice(&journal.open_segment(name).map_err(store_error)?, lines)?;
+            }
+        }
+        Ok(replacements)
+    }
+
+    /// Writes the segments that hold the lines anew. Says how many lines were erased.
+    fn rewrite(
+        &self,
+        replacements: &Replacements,
+        layout: &SessionLayout,
+    ) -> Result<u64, EraseError> {
+        let storage = &**self.storage();
+        let dir = layout.journal();
+        let journal = Journal::new(self.storage().clone(), dir.clone());
+        remove_remains(storage, &dir)?;
         let mut erased = 0;
         for name in journal.segments().map_err(store_error)? {
             let Some(lines) = replacements.get(&name.number) else { continue };
@@ -447,7 +527,12 @@ impl LocalStore {
     }
 
     fn parent_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {
-        let state = self.reader(session)?.look(Gone::PassOver).map_err(store_error)?.state;
+        let reader = self.reader(session)?;
+        let link = reader.past().map_err(store_error)?.link();
+        if link.is_some() {
+            return Ok(link.map(|parent| parent.session));
+        }
+        let state = reader.look(Gone::PassOver).map_err(store_error)?.state;
         Ok(state.core.fields.parent.map(|parent| parent.session))
     }
 

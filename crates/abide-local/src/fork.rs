@@ -20,6 +20,7 @@ impl LocalStore {
         at: Option<Seq>,
         session: NewSession,
     ) -> Result<SessionId, StoreError> {
+        let _parents_stay = self.keep_sessions()?;
         self.layout_of(parent)?;
         self.make(session, |_, session| self.begin_fork(parent, at, session))
     }

@@ -106,8 +106,10 @@ impl LocalStore {
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
         if !self.is_made(id)? {
+            let parent = bundle.header().parent;
+            let _parents_stay = parent.is_some().then(|| self.keep_sessions()).transpose()?;
             self.check_parent(bundle.header())?;
-            if let Some(parent) = bundle.header().parent {
+            if let Some(parent) = parent {
                 self.durable_place(parent.session, Some(parent.seq))?;
             }
             let stage = self.stage(id, beginning(bundle.header()), wait)?;

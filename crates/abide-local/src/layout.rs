@@ -4,6 +4,11 @@ use std::path::{Path, PathBuf};
 
 use abide_model::{SessionId, StoreError, Timestamp};
 
+use crate::shield;
+
+/// Why a link is refused.
+pub(crate) const LINK: &str = "it is a link, and links in a store are not followed";
+
 /// The paths of a store.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreLayout {
@@ -21,7 +26,7 @@ impl StoreLayout {
 
     /// A store may come from somebody else, and what stands in it must not lead a write out of it.
     pub(crate) fn refuse_links(&self) -> Result<(), StoreError> {
-        let dirs = [
+        let mut paths = vec![
             self.sessions(),
             self.objects(),
             self.keys(),
@@ -31,13 +36,24 @@ impl StoreLayout {
             self.cache(),
             self.removed(),
         ];
-        match dirs.iter().find(|dir| dir.is_symlink()) {
-            Some(dir) => Err(StoreError::Damaged {
-                place: shown(dir),
-                reason: "it is a link, and links in a store are not followed".to_owned(),
-            }),
+        for shield in self.shields() {
+            // What is below a link is refused with the link.
+            if !shield.is_symlink()
+                && let Ok(entries) = std::fs::read_dir(&shield)
+            {
+                paths.extend(entries.flatten().map(|entry| entry.path()));
+            }
+            paths.push(shield);
+        }
+        match paths.iter().find(|path| path.is_symlink()) {
+            Some(path) => Err(refused_link(path)),
             None => Ok(()),
         }
+    }
+
+    /// The empty repositories that keep git's clean away.
+    pub(crate) fn shields(&self) -> [PathBuf; 3] {
+        [self.sessions(), self.objects(), self.keys()].map(|dir| dir.join(shield::NAME))
     }
 
     pub(crate) fn sessions(&self) -> PathBuf {
@@ -178,6 +194,11 @@ pub(crate) fn may_start_with(name: &str, prefix: &str) -> bool {
         |millis: i64| -> String { format!("{millis:012x}").chars().take(digits.len()).collect() };
     let (first, last) = (start_of(second.as_millis()), start_of(second.as_millis() + 999));
     (first..=last).contains(&digits)
+}
+
+/// A link where a file or a directory of the store should be.
+pub(crate) fn refused_link(path: &Path) -> StoreError {
+    StoreError::Damaged { place: shown(path), reason: LINK.to_owned() }
 }
 
 /// A path for people: from the store on.

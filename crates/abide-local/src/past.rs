@@ -303,6 +303,22 @@ fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, 
     Ok((!rewound).then_some(state))
 }
 
+/// Numbers checkpoints as the fold does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CheckpointNumbers {
+    /// The greatest number so far; none where the past that it counts on from is not here.
+    last: Option<u64>,
+}
+
+impl CheckpointNumbers {
+    /// The number of the next checkpoint, which may have its own; none where it cannot be told.
+    pub(crate) fn next(&mut self, own: Option<u64>) -> Option<u64> {
+        let number = own.or_else(|| self.last.map(|last| last.saturating_add(1)))?;
+        self.last = self.last.map(|last| last.max(number));
+        Some(number)
+    }
+}
+
 impl LocalReader {
     /// The greatest number of a turn before the session's own events.
     pub(crate) fn turns_before(&self) -> Result<TurnNumber, JournalError> {
@@ -311,6 +327,19 @@ impl LocalReader {
             return Ok(TurnNumber::default());
         }
         Ok(past.state_at(past.last(), Gone::PassOver)?.core.turns.last)
+    }
+
+    /// The numbers of the checkpoints among the session's own events.
+    pub(crate) fn checkpoints_before(&self) -> Result<CheckpointNumbers, JournalError> {
+        let past = self.past()?;
+        let last = match past.missing() {
+            Some(_) => None,
+            None if past.is_fork() => {
+                Some(past.state_at(past.last(), Gone::PassOver)?.core.checkpoints.last)
+            }
+            None => Some(0),
+        };
+        Ok(CheckpointNumbers { last })
     }
 
     /// The sum of an event, shared or of the session's own, where it can be read.

@@ -8,18 +8,28 @@ use std::path::Path;
 use std::time::Duration;
 
 use abide_journal::Storage;
-use abide_model::{SessionId, StoreError};
+use abide_model::{Seq, SessionId, StoreError};
 
-use crate::error::storage_error;
+use crate::error::{storage_error, store_error};
 use crate::keys::Keys;
 use crate::store::LocalStore;
 
 impl LocalStore {
-    /// Removes a session. One that a writer has open is refused.
-    pub(crate) fn remove_session(&self, session: SessionId) -> Result<(), StoreError> {
+    /// Removes a session whose last event is still `last`. One that a writer has open is refused,
+    /// and so is one that was used since. Once it is gone for good, what goes wrong is a note.
+    pub(crate) fn remove_session(
+        &self,
+        session: SessionId,
+        last: Seq,
+        notes: &mut Vec<String>,
+    ) -> Result<(), StoreError> {
         let storage = &**self.storage();
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, Duration::ZERO)?;
+        if self.reader_at(session, &layout).last().map_err(store_error)? != last {
+            let used = io::Error::other("it was used since the cleanup was planned");
+            return Err(storage_error("remove", &layout.dir)(used));
+        }
         let (root, aside) = (self.root(), self.layout().removed());
         storage.make_dir(&aside).map_err(storage_error("create", &aside))?;
         storage.sync_dir(root).map_err(storage_error("sync", root))?;
@@ -28,14 +38,19 @@ impl LocalStore {
         let keys = key.map(|key| self.let_go_of_key(&key)).transpose()?;
         let to = aside.join(layout.name());
         storage.rename(&layout.dir, &to).map_err(storage_error("move", &layout.dir))?;
+        self.forget(session);
         for dir in [&aside, &self.layout().sessions()] {
             storage.sync_dir(dir).map_err(storage_error("sync", dir))?;
         }
-        self.forget(session);
-        if let Some(keys) = keys {
-            keys.set_complete()?;
+        if let Some(Err(error)) = keys.map(|keys| keys.set_complete()) {
+            notes.push(format!("keys of sessions will be looked for in the sessions: {error}"));
         }
-        delete(storage, &to)
+        if let Err(error) = delete(storage, &to) {
+            notes.push(format!(
+                "session {session} is removed, and its files are deleted by the next cleanup: {error}"
+            ));
+        }
+        Ok(())
     }
 
     fn let_go_of_key(&self, key: &str) -> Result<Keys, StoreError> {

@@ -22,13 +22,13 @@ const MAX: usize = 1 << 20;
 
 /// Puts the shield up. It is a help, nothing more: where it fails, the store works all the same.
 pub(crate) fn raise(storage: &dyn Storage, layout: &StoreLayout) {
-    for dir in [layout.sessions(), layout.objects(), layout.keys()] {
-        let repository = dir.join(NAME);
+    for repository in layout.shields() {
         if is_file(storage, &repository.join("HEAD")) {
             continue;
         }
-        let made = storage
-            .make_dir(&dir)
+        let made = repository
+            .parent()
+            .map_or(Ok(()), |dir| storage.make_dir(dir))
             .and_then(|()| storage.make_dir(&repository))
             .and_then(|()| storage.make_dir(&repository.join("objects")))
             .and_then(|()| storage.make_dir(&repository.join("refs")));

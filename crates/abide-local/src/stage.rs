@@ -14,6 +14,7 @@ use abide_journal::{
 use abide_model::{Seq, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
+use crate::layout::refused_link;
 
 /// How much is written at a time.
 const WRITE: usize = 256 << 10;
@@ -160,8 +161,11 @@ impl Drop for Stage {
     }
 }
 
-/// Removes the files of a directory that may not be there.
+/// Removes the files of a directory that may not be there. A link to one is refused.
 pub(crate) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
+    if dir.is_symlink() {
+        return Err(refused_link(dir));
+    }
     let names = match storage.list(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         names => names.map_err(storage_error("list", dir))?,

@@ -118,6 +118,7 @@ impl LocalStore {
     /// Makes a store in this directory; one that is there is opened.
     pub fn init(root: &Path, options: Options) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
+        layout.refuse_links()?;
         let storage = &*options.storage;
         if shield::mend(storage, &layout) || storage.open(&layout.config(), Access::Read).is_ok() {
             return Self::open(root, options);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use abide_journal::Storage;
 use abide_local::{EraseError, LocalStore};
 use abide_model::{
     Durability, NewEvent, NewSession, ObjectHash, OddEvents, ReadNote, Seq, SessionId,
@@ -119,6 +120,52 @@ fn a_session_in_use_and_a_damaged_one_are_refused() {
     bytes[at] ^= 1;
     disk.set_bytes(&journal, bytes);
     assert_eq!(read(&store, id).unwrap().data, before);
+}
+
+#[test]
+fn an_erasure_that_cannot_be_finished_stops_no_other() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let erasing = store_path().join("erasing");
+    let segment = |id: SessionId| {
+        let dir = store.reader(id).unwrap().journal().dir().to_owned();
+        let files = disk.files().into_iter().filter(|path| path.starts_with(&dir));
+        files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).max().unwrap()
+    };
+    let other = block_on(store.create(NewSession::default())).unwrap();
+    let writer = store.writer(other, WAIT).unwrap();
+    let said = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
+    let said = vec![NewEvent::parse(&said).unwrap()];
+    writer.append(said, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    block_on(writer.close()).unwrap();
+    let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
+    // Damage is found before anything is written down.
+    let (path, bytes) = (segment(id), disk.bytes(&segment(id)).unwrap());
+    let mut damaged = bytes.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    disk.set_bytes(&path, damaged.clone());
+    let refused = store.apply_erase(&plan, None, WAIT);
+    assert!(matches!(refused, Err(EraseError::Damaged { .. })), "{refused:?}");
+    assert!(!disk.files().contains(&erasing));
+    // One that was cut short, and whose journal was damaged since.
+    let entry = format!(r#"{{"session":"{id}","events":[6],"objects":[],"reason":null}}"#);
+    disk.set_bytes(&path, bytes.clone());
+    disk.open(&erasing, abide_journal::Access::Create).unwrap();
+    disk.set_bytes(&erasing, entry.clone().into_bytes());
+    disk.set_bytes(&path, damaged);
+    assert_eq!(store.finish_erase(WAIT).unwrap(), None);
+    let plan = store.plan_erase(other, &[Seq(3)]).unwrap();
+    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!(erased.payloads, 1);
+    assert!(erased.notes[0].contains(&id.to_string()), "{:?}", erased.notes);
+    let left = String::from_utf8(disk.bytes(&erasing).unwrap()).unwrap();
+    assert_eq!(left.trim_end(), entry);
+    // Mended, it is finished.
+    disk.set_bytes(&path, bytes);
+    let finished = store.finish_erase(WAIT).unwrap().unwrap();
+    assert_eq!((finished.payloads, finished.notes.as_slice()), (1, &[][..]));
+    assert!(!disk.files().contains(&erasing));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use abide_journal::{PackWriter, Packs};
+use abide_journal::{Access, LockMode, PackWriter, Packs, Storage};
 use abide_local::{Config, Daily, Environment, LocalStore, Options};
 use abide_model::{
     Durability, NewEvent, NewSession, ObjectHash, OddEvents, Retention, SessionId, SessionWriter,
@@ -158,12 +158,83 @@ fn thinned_checkpoints_lose_their_snapshots_and_no_other_does() {
 fn a_tree_that_cannot_be_read_stops_a_collection() {
     let clocked = Clocked::new(Retention::default());
     let id = clocked.session();
-    append(&clocked.store, id, &[&checkpoint(1, ObjectHash::of(b"nowhere"))]);
+    let snapshot = Snapshot {
+        version: 1,
+        tree: ObjectHash::of(b"nowhere"),
+        files: 0,
+        directories: 0,
+        bytes: 0,
+        omitted: Vec::new(),
+        omissions: 0,
+    };
+    let writer = PackWriter::open(clocked.packs()).unwrap();
+    let snapshot = writer.put(&snapshot.write()).unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    append(&clocked.store, id, &[&checkpoint(1, snapshot)]);
     let garbage = clocked.snapshot("garbage");
     clocked.wait(10 * DAY);
     let cleaned = clocked.clean(&Retention::default());
     assert!(cleaned.notes[0].contains("is missing or damaged"), "{:?}", cleaned.notes);
     assert!(clocked.has(&garbage));
+}
+
+#[test]
+fn a_snapshot_that_is_nowhere_does_not_stop_a_collection() {
+    let clocked = Clocked::new(Retention::default());
+    let id = clocked.session();
+    let kept = clocked.snapshot("kept");
+    let nowhere = checkpoint(1, ObjectHash::of(b"nowhere"));
+    append(&clocked.store, id, &[&nowhere, &checkpoint(2, kept[0])]);
+    let garbage = clocked.snapshot("garbage");
+    clocked.wait(10 * DAY);
+    let plan = clocked.store.plan_cleanup(&Retention::default()).unwrap();
+    assert_eq!(plan.objects.unwrap().objects_removed, 3);
+    let cleaned = clocked.store.apply_cleanup(&plan, &Retention::default()).unwrap();
+    assert!(cleaned.notes[0].contains("1 snapshots"), "{:?}", cleaned.notes);
+    assert_eq!(cleaned.objects.objects_removed, 3);
+    assert!(!clocked.has(&garbage[..1]) && clocked.has(&kept));
+}
+
+#[test]
+fn a_snapshot_that_is_there_and_damaged_stops_a_collection() {
+    let clocked = Clocked::new(Retention::default());
+    let id = clocked.session();
+    let kept = clocked.snapshot("kept");
+    append(&clocked.store, id, &[&checkpoint(1, kept[0])]);
+    let path = clocked.disk.files().into_iter().find(|path| {
+        path.extension().is_some_and(|end| end == "pack") && path.starts_with(store_path())
+    });
+    let path = path.unwrap();
+    let mut bytes = clocked.disk.bytes(&path).unwrap();
+    let end = bytes.len() - 40;
+    bytes[end] ^= 1;
+    clocked.disk.set_bytes(&path, bytes);
+    clocked.wait(10 * DAY);
+    let store = open_store(&clocked.disk, 9).unwrap();
+    // However often one looks.
+    for _ in 0..2 {
+        let plan = store.plan_cleanup(&Retention::default()).unwrap();
+        assert!(plan.notes[0].contains("no objects will be collected"), "{:?}", plan.notes);
+    }
+}
+
+#[test]
+fn what_workspaces_looked_like_is_forgotten_only_when_an_object_goes() {
+    let clocked = Clocked::new(Retention::default());
+    let id = clocked.session();
+    let kept = clocked.snapshot("kept");
+    append(&clocked.store, id, &[&checkpoint(1, kept[0])]);
+    let cache = clocked.store.cache_dir();
+    clocked.disk.make_dir(&cache).unwrap();
+    clocked.disk.open(&cache.join("one"), Access::Create).unwrap();
+    clocked.wait(10 * DAY);
+    clocked.store.collect(Duration::ZERO).unwrap();
+    assert_eq!(clocked.disk.list(&cache).unwrap(), ["one"]);
+    clocked.snapshot("garbage");
+    clocked.wait(10 * DAY);
+    assert_eq!(clocked.store.collect(Duration::ZERO).unwrap().objects_removed, 3);
+    assert_eq!(clocked.disk.list(&cache).unwrap(), [""; 0]);
 }
 
 #[test]
@@ -222,6 +293,142 @@ fn a_session_that_was_used_since_the_plan_stays() {
     let cleaned = clocked.store.apply_cleanup(&plan, &settings).unwrap();
     assert!(cleaned.sessions.is_empty());
     assert!(exists(&clocked.store, one) && exists(&clocked.store, two));
+}
+
+#[test]
+fn a_session_that_was_used_again_within_a_moment_stays() {
+    // The clock stands still, so that only the journal tells.
+    let clocked = Clocked::new(Retention::default());
+    let id = clocked.session();
+    append(&clocked.store, id, &[r#"{"kind":"x.a","data":{}}"#]);
+    let settings = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
+    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    assert_eq!(plan.sessions.len(), 1);
+    append(&clocked.store, id, &[r#"{"kind":"x.a","data":{}}"#]);
+    let cleaned = clocked.store.apply_cleanup(&plan, &settings).unwrap();
+    assert!(cleaned.sessions.is_empty() && exists(&clocked.store, id));
+    assert!(cleaned.notes[0].contains(&format!("session {id} stays")), "{:?}", cleaned.notes);
+    let again = clocked.clean(&settings);
+    assert_eq!((again.sessions.len(), again.notes.as_slice()), (1, &[][..]));
+}
+
+fn fork(store: &LocalStore, parent: SessionId) -> SessionId {
+    block_on(store.fork(parent, None, NewSession::default())).unwrap()
+}
+
+#[test]
+fn the_parent_of_a_fork_that_was_not_shown_stays() {
+    let clocked = Clocked::new(Retention::default());
+    let parent = clocked.session();
+    let settings = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
+    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    assert_eq!(plan.sessions.len(), 1);
+    // Both would go now, and only the parent was shown.
+    let fork = fork(&clocked.store, parent);
+    assert_eq!(clocked.store.plan_cleanup(&settings).unwrap().sessions.len(), 2);
+    let cleaned = clocked.store.apply_cleanup(&plan, &settings).unwrap();
+    assert!(cleaned.sessions.is_empty());
+    assert!(cleaned.notes[0].contains(&format!("its fork {fork}")), "{:?}", cleaned.notes);
+    healthy(&clocked.store, fork).unwrap();
+}
+
+#[test]
+fn a_damaged_fork_keeps_its_parent_and_no_fork_is_made_in_a_cleanup() {
+    let clocked = Clocked::new(Retention::default());
+    let parent = clocked.session();
+    let fork = fork(&clocked.store, parent);
+    clocked.wait(DAY);
+    append(&clocked.store, fork, &[r#"{"kind":"x.a","data":{}}"#]);
+    // Its first event, which says where it comes from, cannot be read any more.
+    let journal = clocked.store.reader(fork).unwrap().journal().dir().to_owned();
+    let segment = journal.join("00000001.jsonl");
+    let mut bytes = clocked.disk.bytes(&segment).unwrap();
+    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 30;
+    bytes[first] ^= 1;
+    clocked.disk.set_bytes(&segment, bytes);
+    for path in clocked.disk.files() {
+        if path.starts_with(journal.with_file_name("state")) {
+            clocked.disk.remove_file(&path);
+        }
+    }
+    let settings = Retention { max_count: Some(0), min_keep: 1, ..Retention::default() };
+    let cleaned = clocked.clean(&settings);
+    assert!(cleaned.sessions.is_empty(), "{cleaned:?}");
+    assert!(exists(&clocked.store, parent));
+    // While forks are being made nothing is cleaned up.
+    let lock = store_path().join("cleanup.lock");
+    let plan = clocked.store.plan_cleanup(&settings).unwrap();
+    let held = clocked.disk.lock(&lock, LockMode::Shared).unwrap().unwrap();
+    assert!(clocked.store.apply_cleanup(&plan, &settings).is_err());
+    block_on(clocked.store.fork(parent, None, NewSession::default())).unwrap();
+    drop(held);
+    // And a fork waits for a cleanup that is running.
+    let held = clocked.disk.lock(&lock, LockMode::Exclusive).unwrap().unwrap();
+    let (made, told) = (block_on(clocked.store.list()).unwrap().len(), std::sync::mpsc::channel());
+    std::thread::scope(|scope| {
+        let forking = scope.spawn(|| {
+            told.0.send(()).unwrap();
+            block_on(clocked.store.fork(parent, None, NewSession::default()))
+        });
+        told.1.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(block_on(clocked.store.list()).unwrap().len(), made);
+        drop(held);
+        forking.join().unwrap().unwrap();
+    });
+    assert_eq!(block_on(clocked.store.list()).unwrap().len(), made + 1);
+}
+
+#[test]
+fn nothing_goes_beside_a_session_that_cannot_be_read() {
+    let clocked = Clocked::new(Retention::default());
+    let (parent, other) = (clocked.session(), clocked.session());
+    let fork = fork(&clocked.store, parent);
+    let dir = clocked.store.reader(fork).unwrap().journal().dir().to_owned();
+    clocked.disk.set_bytes(&dir.join("00000001.jsonl"), b"nothing\n".to_vec());
+    let store = open_store(&clocked.disk, 9).unwrap();
+    let settings = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
+    let plan = store.plan_cleanup(&settings).unwrap();
+    assert!(plan.sessions.is_empty(), "{plan:?}");
+    assert!(plan.notes.iter().any(|note| note.contains("may be a fork")), "{:?}", plan.notes);
+    assert!(exists(&store, parent) && exists(&store, other));
+}
+
+#[test]
+fn thinning_takes_only_what_was_shown_and_the_numbers_of_the_fold() {
+    let clocked = Clocked::new(Retention::default());
+    let parent = clocked.session();
+    let numberless = |snapshot: ObjectHash| {
+        format!(
+            r#"{{"kind":"checkpoint.created","data":{{"trigger":"hand","snapshot":"{snapshot}"}}}}"#
+        )
+    };
+    let olds: Vec<_> = (1..=2).map(|n| clocked.snapshot(&format!("old {n}"))).collect();
+    for old in &olds {
+        append(&clocked.store, parent, &[&numberless(old[0])]);
+        clocked.wait(1000);
+    }
+    let fork = fork(&clocked.store, parent);
+    let news: Vec<_> = (1..=6).map(|n| clocked.snapshot(&format!("new {n}"))).collect();
+    for new in &news {
+        append(&clocked.store, fork, &[&numberless(new[0])]);
+        clocked.wait(1000);
+    }
+    clocked.wait(40 * DAY);
+    let thin = Retention { thin: true, ..Retention::default() };
+    let plan = clocked.store.plan_cleanup(&thin).unwrap();
+    assert_eq!(plan.checkpoints, [(fork, vec![3, 4, 5, 6, 7])]);
+    // One of them was not shown.
+    let mut shown = plan.clone();
+    shown.checkpoints = vec![(fork, vec![3, 4, 5, 6, 8]), (parent, vec![1])];
+    let cleaned = clocked.store.apply_cleanup(&shown, &thin).unwrap();
+    assert_eq!((cleaned.checkpoints, cleaned.notes.as_slice()), (4, &[][..]));
+    let state = clocked.store.writer(fork, Duration::ZERO).unwrap().state().unwrap();
+    let thinned = (1..=8).filter(|number| state.core.checkpoints.is_thinned(*number));
+    assert_eq!(thinned.collect::<Vec<_>>(), [3, 4, 5, 6]);
+    assert!(news[..4].iter().all(|new| !clocked.has(&new[..1])));
+    assert!(clocked.has(&news[4]) && clocked.has(&news[5]));
+    assert!(clocked.has(&olds[0]) && clocked.has(&olds[1]));
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::time::Duration;
 use abide_journal::{SegmentHeader, Sum};
 use abide_local::{LocalStore, Options};
 use abide_model::{
-    Durability, EventRange, NewEvent, NewSession, OddEvents, Seq, SessionWriter, Store, StoreError,
+    Durability, EventRange, NewEvent, NewSession, OddEvents, Retention, Seq, SessionWriter, Store,
+    StoreError,
 };
 use pollster::block_on;
 
@@ -58,6 +59,84 @@ fn base64_of(bytes: &[u8]) -> Vec<u8> {
         [18, 12, 6, 0].map(|shift| DIGITS[(bits >> shift & 63) as usize])
     };
     bytes.chunks(3).flat_map(group).collect()
+}
+
+#[test]
+fn a_link_in_the_shield_leads_no_write_out_of_the_store() {
+    for dir in ["sessions", "objects", "keys"] {
+        for link in [".git", ".git/HEAD", ".git/objects", ".git/refs", ".git/config.toml"] {
+            for made in [true, false] {
+                let place = tempfile::tempdir().unwrap();
+                let root = place.path().join(".abide");
+                let elsewhere = place.path().join("elsewhere");
+                fs::create_dir(&elsewhere).unwrap();
+                if made {
+                    drop(store(place.path()));
+                    fs::remove_dir_all(root.join(dir).join(".git")).unwrap();
+                }
+                let at = root.join(dir).join(link);
+                fs::create_dir_all(at.parent().unwrap()).unwrap();
+                std::os::unix::fs::symlink(&elsewhere, &at).unwrap();
+                let opened = [
+                    LocalStore::init(&root, Options::default()),
+                    LocalStore::open(&root, Options::default()),
+                ];
+                for opened in opened {
+                    let error = opened.map(|_| ()).unwrap_err();
+                    let told = matches!(&error, StoreError::Damaged { reason, .. }
+                        if reason.contains("it is a link"));
+                    assert!(told, "{dir}/{link}: {error:?}");
+                }
+                assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{dir}/{link}");
+                assert_eq!(root.join("config.toml").exists(), made);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_in_a_session_leads_nothing_out_of_the_store() {
+    let settings = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
+    for link in ["", "journal", "state"] {
+        let dir = tempfile::tempdir().unwrap();
+        let made = store(dir.path());
+        let id = block_on(made.create(NewSession::default())).unwrap();
+        let writer = made.writer(id, Duration::ZERO).unwrap();
+        let said = vec![event(r#"{"kind":"x.a","data":{"text":"x"}}"#)];
+        writer.append(said, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        block_on(writer.close()).unwrap();
+        let plan = made.plan_erase(id, &[Seq(3)]).unwrap();
+        let session = crate::session_dirs(&dir.path().join(".abide")).remove(0);
+        let (at, outside) = (session.join(link), dir.path().join("outside"));
+        fs::rename(&at, &outside).unwrap();
+        std::os::unix::fs::symlink(&outside, at.to_str().unwrap().trim_end_matches('/')).unwrap();
+        let files = |dir: &Path| {
+            let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+            let mut files: Vec<_> = names.map(|path| (fs::read(&path).ok(), path)).collect();
+            files.sort();
+            files
+        };
+        let before = files(&outside);
+        // Another process: it has not found the session before.
+        let other = store(dir.path());
+        for error in [
+            other.writer(id, Duration::ZERO).map(|_| ()).unwrap_err().to_string(),
+            other.reader(id).map(|_| ()).unwrap_err().to_string(),
+            other.apply_erase(&plan, None, Duration::ZERO).unwrap_err().to_string(),
+        ] {
+            assert!(error.contains("it is a link"), "{link}: {error}");
+        }
+        if link == "state" {
+            // One that has found it before, and would clear what the link leads to.
+            assert!(made.apply_erase(&plan, None, Duration::ZERO).is_err());
+        }
+        if let Ok(plan) = other.plan_cleanup(&settings) {
+            assert!(plan.sessions.is_empty());
+        }
+        if !link.is_empty() {
+            assert_eq!(files(&outside), before, "{link}");
+        }
+    }
 }
 
 #[test]
