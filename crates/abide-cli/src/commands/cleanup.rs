@@ -64,7 +64,7 @@ impl Cleanup {
             return Ok(());
         }
         if !plan.is_empty() {
-            confirm("Do this? What is removed cannot be brought back.", self.yes)?;
+            confirm("Do this? What is removed cannot be brought back.", self.yes, None)?;
         }
         let cleaned = opened.local.apply_cleanup(&plan, &settings)?;
         for note in &cleaned.notes {

@@ -78,7 +78,7 @@ impl Erase {
         if self.dry_run {
             return Ok(());
         }
-        confirm("Erase these? It cannot be undone.", self.yes)?;
+        confirm("Erase these? It cannot be undone.", self.yes, None)?;
         for plan in &plans {
             let erased =
                 opened.local.apply_erase(plan, self.reason.as_deref(), wait).map_err(failed)?;
