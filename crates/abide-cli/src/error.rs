@@ -144,6 +144,9 @@ pub(crate) fn on_one_line(error: &dyn StdError) -> String {
 
 impl From<abide::Error> for CommandError {
     fn from(error: abide::Error) -> Self {
+        if error.is_cancelled() {
+            return Self::Cancelled;
+        }
         let hints = hint(&error).into_iter().collect();
         Self::Failed(Failure { error: Box::new(error), hints })
     }

@@ -39,10 +39,24 @@ pub(crate) fn indexing() -> Progress {
     })
 }
 
+/// A line on the terminal. It is gone when this is dropped.
+#[derive(Debug, Default)]
+#[must_use = "the line stays until this is dropped"]
+pub(crate) struct Line(Arc<OnceLock<ProgressBar>>);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(bar) = self.0.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// Shows how far the capture of a workspace is, and ends it when asked.
-pub(crate) fn capturing(asked: Arc<AtomicBool>) -> Watch {
+pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, Line) {
     let began = Instant::now();
-    let bar: OnceLock<ProgressBar> = OnceLock::new();
+    let line = Line::default();
+    let bar = line.0.clone();
     let progress = move |step: abide::workspace::Progress| {
         if began.elapsed() < PATIENCE {
             return;
@@ -60,14 +74,15 @@ pub(crate) fn capturing(asked: Arc<AtomicBool>) -> Watch {
         bar.set_message(format!("{seen} files, {read} of them read ({})", size(step.bytes_read)));
         bar.tick();
     };
-    Watch { cancel: Some(asked), progress: Some(Arc::new(progress)) }
+    (Watch { cancel: Some(asked), progress: Some(Arc::new(progress)) }, line)
 }
 
 /// Shows how many files are put back.
-pub(crate) fn restoring() -> Arc<dyn Fn(u64, u64) + Send + Sync> {
+pub(crate) fn restoring() -> (Arc<dyn Fn(u64, u64) + Send + Sync>, Line) {
     let began: OnceLock<Instant> = OnceLock::new();
-    let bar: OnceLock<ProgressBar> = OnceLock::new();
-    Arc::new(move |done, all| {
+    let line = Line::default();
+    let bar = line.0.clone();
+    let progress = move |done, all| {
         if began.get_or_init(Instant::now).elapsed() < PATIENCE {
             return;
         }
@@ -81,8 +96,25 @@ pub(crate) fn restoring() -> Arc<dyn Fn(u64, u64) + Send + Sync> {
             bar
         });
         bar.set_position(done);
-        if done >= all {
-            bar.finish_and_clear();
+    };
+    (Arc::new(progress), line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_gone_when_it_is_over() {
+        let (watch, line) = capturing(Arc::default());
+        let bar = line.0.clone();
+        let told = watch.progress.unwrap();
+        while bar.get().is_none() {
+            told(abide::workspace::Progress::default());
         }
-    })
+        let bar = bar.get().unwrap();
+        assert!(!bar.is_finished());
+        drop(line);
+        assert!(bar.is_finished());
+    }
 }

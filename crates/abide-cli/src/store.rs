@@ -215,7 +215,7 @@ impl Surroundings {
         find_store(&named).filter(|place| place.project == named).map(|place| place.store)
     }
 
-    /// A path of the user's, seen from the root of a workspace.
+    /// A path of the user's, seen from the root of a workspace; empty for the root itself.
     pub(crate) fn within(&self, path: &str, root: Option<&Path>) -> Result<String, CommandError> {
         let absolute = self.absolute(Path::new(path));
         let real = root.and_then(|root| root.canonicalize().ok());
@@ -224,7 +224,7 @@ impl Surroundings {
         let inside =
             inside.filter(|inside| !inside.components().any(|part| part == Component::ParentDir));
         let inside = inside.map(|inside| inside.to_string_lossy().into_owned());
-        inside.filter(|inside| !inside.is_empty()).ok_or_else(|| {
+        inside.ok_or_else(|| {
             let root = root.map(|root| root.display().to_string()).unwrap_or_default();
             CommandError::failed(format!("{path} is not within the workspace {root}"))
                 .with_hint("`--files` without a path takes all of them")

@@ -1,9 +1,10 @@
 //! Checkpoints, rewinds and undo, as a user has them.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
 
-use crate::environment::{Done, HELLO, TestEnvironment, run};
+use crate::environment::{ABIDE, Conversation, Done, HELLO, TestEnvironment, run};
 
 struct Lab {
     env: TestEnvironment,
@@ -120,10 +121,95 @@ fn only_the_paths_that_are_named_go_back() {
     assert_eq!((read("a/one"), read("a/two"), read("b")), ("1".into(), "2".into(), "2".into()));
     let outside = lab.run(&["rewind", "--to", "1", "--yes", "--files", "../../x"]).failure(1);
     assert!(outside.stderr.contains("is not within the workspace"), "{outside:?}");
-    let json = lab.run(&["rewind", "--to", "1", "--dry-run", "--files", "--json"]).success();
-    let plan = &json.json_lines()[0];
-    assert_eq!(plan["files"].as_array().unwrap().len(), 2);
-    assert_eq!((&plan["checkpoint"], &plan["events_left"]), (&1.into(), &0.into()));
+    for all in [&["--files"][..], &["--files", "."], &["--files", "b", "./"]] {
+        let args = [&["rewind", "--to", "1", "--dry-run", "--json"], all].concat();
+        let json = lab.run(&args).success();
+        let plan = &json.json_lines()[0];
+        assert_eq!(plan["files"].as_array().unwrap().len(), 2, "{all:?}");
+        assert_eq!((&plan["checkpoint"], &plan["events_left"]), (&1.into(), &0.into()));
+    }
+    for more in ["--yes", "--dry-run"] {
+        let nowhere = lab.run(&["rewind", "--to", "1", more, "--files", "a/nne"]).failure(1);
+        let why = "Error: a/nne stays as it is: it is neither in the snapshot nor in the workspace";
+        assert!(nowhere.stderr.contains(why), "{nowhere:?}");
+    }
+    assert_eq!((read("a/two"), read("b")), ("2".into(), "2".into()));
+    lab.run(&["rewind", "--to", "1", "--yes", "--files", "a/nne", "."]).success();
+    assert_eq!((read("a/two"), read("b")), ("1".into(), "1".into()));
+}
+
+#[test]
+fn files_of_another_place_are_said_to_be() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.run(&["checkpoint", "create", "-m", "early"]).success();
+    lab.write("a", "2");
+    lab.say();
+    let plan = |to: &str| lab.run(&["rewind", "--to", to, "--dry-run"]).success();
+    let shown = lab.run(&["show", "--json"]).success();
+    let event = |kind: &str| {
+        let lines = shown.json_lines();
+        let found = lines.iter().find(|event| event["kind"] == kind);
+        found.unwrap_or_else(|| panic!("{shown:?}"))["seq"].as_u64().unwrap()
+    };
+    let (checkpoint, message) = (event("checkpoint.created"), event("message.added"));
+    let later = plan(&format!("@{message}"));
+    let line = format!(
+        "Files are those of checkpoint 1 \"early\" (just now), {} events before that place",
+        message - checkpoint
+    );
+    assert!(later.stdout().starts_with(&format!("Back to event @{message}\n")), "{later:?}");
+    assert!(later.stdout().contains(&line), "{later:?}");
+    let sooner = plan(&format!("@{}", checkpoint - 1));
+    let line = "Files are those of checkpoint 1 \"early\" (just now), 1 event after that place";
+    assert!(sooner.stdout().contains(line), "{sooner:?}");
+    let there = plan("1");
+    assert!(there.stdout().starts_with("Back to checkpoint 1 \"early\" (just now)\n"), "{there:?}");
+    assert!(!there.stdout().contains("Files are those"), "{there:?}");
+}
+
+/// A command on a terminal, up to the question; `None` where there is no way to have one.
+fn asked(lab: &Lab, args: &str) -> Option<(Child, String)> {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no `script` to make a terminal with");
+        return None;
+    }
+    let mut command = lab.env.isolate(Command::new("script"));
+    // Not below a shell, which would answer Ctrl-C itself.
+    command.args(["-qec", &format!("exec '{ABIDE}' {args}"), "/dev/null"]);
+    command.env("ABIDE_SESSION", &lab.session);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (mut shown, mut byte) = (Vec::new(), [0]);
+    let out = child.stdout.as_mut().unwrap();
+    while !shown.ends_with(b"[y/N] ") && out.read(&mut byte).unwrap() > 0 {
+        shown.extend(byte);
+    }
+    Some((child, String::from_utf8(shown).unwrap()))
+}
+
+#[test]
+fn the_question_is_answered_with_yes_or_nothing_is_done() {
+    for (answer, code, text) in
+        [(&b"\x03"[..], 4, "2"), (b"n\n", 4, "2"), (b"\x04", 4, "2"), (b"y\n", 0, "1")]
+    {
+        let lab = Lab::new();
+        lab.write("a", "1");
+        lab.run(&["checkpoint", "create"]).success();
+        lab.write("a", "2");
+        let Some((mut child, shown)) = asked(&lab, "rewind --to 1") else { return };
+        assert!(shown.contains("change  a\r\n"), "{shown}");
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(answer).unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(code), "{answer:?} {done:?}");
+        assert_eq!(lab.read("a").unwrap(), text);
+        let said = String::from_utf8(done.stdout).unwrap();
+        assert_eq!(said.contains("Nothing was done"), code == 4, "{said}");
+        let checkpoints = lab.run(&["checkpoint", "list", "--all", "--json"]).success();
+        assert_eq!(checkpoints.stdout().matches("\"trigger\"").count(), 2 - usize::from(code == 4));
+        drop(input);
+    }
 }
 
 #[test]
@@ -183,6 +269,44 @@ fn checkpoints_are_made_at_intervals_until_the_session_ends() {
     let summary = &summary.json_lines()[0];
     assert_eq!(summary["total"].as_u64().unwrap(), text.lines().count() as u64);
     assert_eq!(summary["files"], serde_json::json!(["a"]));
+}
+
+#[test]
+fn a_session_that_is_held_gets_its_checkpoint_when_it_is_free() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    let mut record = Conversation::start(lab.command(&["record"]));
+    record.ask(HELLO);
+    let mut every = lab.command(&["checkpoint", "every", "1s", "--json"]);
+    let mut every = every.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(every.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = lines.skip_while(|line| !line.starts_with("Warning"));
+    let warned = lines.next().unwrap();
+    assert!(warned.contains("no checkpoint: ") && warned.contains("is held by"), "{warned}");
+    assert_eq!(record.end(), 0);
+    let mut out = BufReader::new(every.stdout.take().unwrap()).lines();
+    let made: serde_json::Value = serde_json::from_str(&out.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&made["number"], &made["trigger"]), (&1.into(), &"interval".into()));
+    let ended = r#"{"kind":"session.status","data":{"status":"failed"}}"#.to_owned() + "\n";
+    run(lab.command(&["record", "--wait", "30s"]), ended.as_bytes()).success();
+    assert!(every.wait().unwrap().success());
+}
+
+#[test]
+fn checkpoints_end_with_the_process_that_they_accompany() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    let mut agent = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = agent.id().to_string();
+    let every = lab.command(&["checkpoint", "every", "1h", "--json", "--pid", &pid]);
+    let mut every = { every }.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(every.stdout.take().unwrap()).lines();
+    assert!(out.next().unwrap().unwrap().contains("\"trigger\":\"interval\""));
+    assert_eq!(every.try_wait().unwrap(), None);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(out.next().unwrap().unwrap().contains("\"trigger\":\"shutdown\""));
+    assert!(every.wait().unwrap().success());
 }
 
 #[test]

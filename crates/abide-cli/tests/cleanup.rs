@@ -130,8 +130,34 @@ fn a_clock_that_jumped_removes_nothing_without_a_word() {
     let asked = env.run(&["cleanup"]).failure(1);
     assert!(asked.stderr.contains("2020-01-01"), "{asked:?}");
     assert_eq!(sessions(&env), 4);
-    env.run(&["cleanup", "--yes"]).success();
+    let refused = env.run(&["cleanup", "--yes"]).failure(1);
+    assert!(refused.stderr.contains("Error: the clock says 20"), "{refused:?}");
+    assert!(refused.stderr.contains("2020-01-01T00:00:00.000Z"), "{refused:?}");
+    assert!(refused.stderr.contains("--trust-clock"), "{refused:?}");
+    // Where nothing would go, the time is in doubt all the same.
+    env.run(&["cleanup", "--older-than", "90d", "--yes"]).failure(1);
+    env.run(&["cleanup", "--trust-clock"]).failure(1);
+    assert_eq!(sessions(&env), 4);
+    env.run(&["cleanup", "--yes", "--trust-clock"]).success();
     assert!(sessions(&env) <= 2);
+    env.run(&["cleanup", "--yes"]).success();
+}
+
+#[test]
+fn what_is_not_shown_is_not_asked_for() {
+    let env = TestEnvironment::new();
+    made(&env, &["one", "two"]);
+    for args in [&["cleanup", "--keep", "1", "--json"][..], &["erase", "@3", "--json"]] {
+        let before = files(&env.project().join(".abide/sessions"));
+        let refused = env.run(args).failure(2);
+        assert!(refused.stderr.contains("`--json` shows no plan"), "{refused:?}");
+        assert_eq!(files(&env.project().join(".abide/sessions")), before);
+        let plan = env.run(&[args, &["--dry-run"]].concat()).success();
+        assert_eq!(plan.json_lines().len(), 1);
+        assert_eq!(files(&env.project().join(".abide/sessions")), before);
+        env.run(&[args, &["--yes"]].concat()).success();
+        assert_ne!(files(&env.project().join(".abide/sessions")), before);
+    }
 }
 
 #[test]

@@ -45,6 +45,20 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
                 words.into_iter().flatten().filter(|word| !word.is_empty()).collect();
             ("Checkpoint", words.join(", "), Weight::Normal)
         }
+        Some(Fact::Thinning(thinning)) => {
+            let numbers: Vec<_> = thinning.checkpoints.iter().map(u64::to_string).collect();
+            ("Checkpoints thinned", numbers.join(", "), Weight::Normal)
+        }
+        Some(Fact::FilesRestored(restored)) => {
+            let (created, changed) = (restored.created, restored.changed);
+            let done = format!(
+                "by the rewind at event {}: {created} created, {changed} changed, {} deleted",
+                restored.rewind, restored.deleted
+            );
+            let failed = restored.failed.iter().map(|(path, why)| format!("not {path}: {why}"));
+            let lines: Vec<_> = std::iter::once(done).chain(failed).collect();
+            ("Files restored", lines.join("\n"), Weight::Normal)
+        }
         Some(Fact::Compaction(compaction)) => {
             let (first, last) = (compaction.first, compaction.last);
             let text = format!("events {first} to {last}\n{}", compaction.summary);

@@ -1,16 +1,29 @@
 //! Checkpoints at intervals, beside whatever an agent does.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use abide_model::{Objects, SessionId, SessionRef};
+use abide_model::{Core, Objects, SessionId, SessionRef, StoreError};
+use abide_workspace::WorkspaceError;
 
+use crate::checkpoint::Captured;
 use crate::{
     CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Error, Session, Store,
     Trigger, summarize,
 };
+
+/// A checkpoint that somebody else stands in the way of is tried again after this time, if the
+/// interval is not shorter.
+const SOON: Duration = Duration::from_secs(30);
+/// So often files are captured anew that a rewind has moved meanwhile.
+const ATTEMPTS: usize = 3;
+/// The time between two such attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Why files that are half-way are not captured.
+const HALF_WAY: &str = "a rewind of its files is under way, or was cut off";
 
 /// How a [`Checkpointer`] works.
 #[derive(Debug, Clone)]
@@ -44,7 +57,8 @@ pub enum CheckpointerEvent {
     },
     /// A checkpoint was made.
     Checkpoint(Box<CheckpointMade>),
-    /// One could not be made; the next is tried at its time.
+    /// One could not be made. The next is tried at its time; soon, where another process holds the
+    /// session or a rewind is half-way.
     Failed(Error),
     /// It has ended, with all checkpoints in sum.
     Stopped(CheckpointSummary),
@@ -57,6 +71,31 @@ enum Subject {
     Held(Arc<Session>),
     /// Whoever does: it is taken for the moment of each append.
     Free(Store, SessionId),
+}
+
+/// What came of capturing.
+enum Attempt {
+    Made(Box<CheckpointMade>),
+    /// A rewind moves the files of this directory, or did meanwhile.
+    Moved(Option<PathBuf>),
+}
+
+/// Makes a checkpoint of what was captured since `before`, if no rewind came between.
+fn put(session: &Session, before: &Core, captured: Captured) -> Result<Attempt, Error> {
+    let (now, _) = session.core()?;
+    if now.restoring.is_some() || now.last_rewind != before.last_rewind {
+        return Ok(Attempt::Moved(captured.root));
+    }
+    Ok(Attempt::Made(Box::new(session.put_checkpoint(&captured)?)))
+}
+
+/// Does it pass by itself, as soon as somebody else is done?
+fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::Store(StoreError::Held { .. }) => true,
+        Error::Workspace(WorkspaceError::Refused { why, .. }) => *why == HALF_WAY,
+        _ => false,
+    }
 }
 
 /// Makes checkpoints at intervals until it is stopped.
@@ -89,6 +128,9 @@ pub struct Checkpointer {
 
 impl Checkpointer {
     /// Begins with a checkpoint at once, then goes on at intervals in a thread of its own.
+    ///
+    /// Where that first one cannot be made because another process holds the session, or because a
+    /// rewind is half-way, this is told as an event and the checkpoint is made as soon as it can.
     pub fn start(
         session: Arc<Session>,
         options: CheckpointerOptions,
@@ -116,9 +158,14 @@ impl Checkpointer {
         let mut checkpointer =
             Self { subject, request, events, turn: Arc::default(), end: Some(end), thread: None };
         checkpointer.tell(CheckpointerEvent::Started { interval });
-        checkpointer.capture(Trigger::Interval)?;
+        let first = match checkpointer.capture(Trigger::Interval) {
+            Ok(_) => interval,
+            Err(error) if is_passing(&error) => checkpointer.failed(error, interval),
+            Err(error) => return Err(error),
+        };
         let worker = checkpointer.twin();
-        checkpointer.thread = Some(std::thread::spawn(move || worker.work(interval, &ended)));
+        checkpointer.thread =
+            Some(std::thread::spawn(move || worker.work(first, interval, &ended)));
         Ok((checkpointer, receiver))
     }
 
@@ -134,18 +181,26 @@ impl Checkpointer {
         }
     }
 
-    fn work(&self, interval: Duration, ended: &Receiver<()>) {
-        let mut next = Instant::now() + interval;
+    fn work(&self, first: Duration, interval: Duration, ended: &Receiver<()>) {
+        let mut next = Instant::now() + first;
         loop {
             match ended.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
             }
-            if let Err(error) = self.capture(Trigger::Interval) {
-                self.tell(CheckpointerEvent::Failed(error));
-            }
-            next = Instant::now() + interval;
+            let pause = match self.capture(Trigger::Interval) {
+                Ok(_) => interval,
+                Err(error) => self.failed(error, interval),
+            };
+            next = Instant::now() + pause;
         }
+    }
+
+    /// Tells of a failure, and gives the time until the next attempt.
+    fn failed(&self, error: Error, interval: Duration) -> Duration {
+        let pause = if is_passing(&error) { interval.min(SOON) } else { interval };
+        self.tell(CheckpointerEvent::Failed(error));
+        pause
     }
 
     fn tell(&self, event: CheckpointerEvent) {
@@ -153,24 +208,51 @@ impl Checkpointer {
         let _ = self.events.send(event);
     }
 
-    /// Makes a checkpoint now.
+    /// Makes a checkpoint now. Files that a rewind moves meanwhile are captured anew.
     pub fn capture(&self, trigger: Trigger) -> Result<CheckpointMade, Error> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let request = CheckpointRequest { trigger, ..self.request.clone() };
-        let made = match &self.subject {
-            Subject::Held(session) => session.checkpoint(&request)?,
+        let mut root = None;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            match self.attempt(&request)? {
+                Attempt::Made(made) => {
+                    self.tell(CheckpointerEvent::Checkpoint(made.clone()));
+                    return Ok(*made);
+                }
+                Attempt::Moved(seen) => root = seen,
+            }
+        }
+        let root = root.unwrap_or_default();
+        Err(WorkspaceError::Refused { root, why: HALF_WAY }.into())
+    }
+
+    /// Captures, and makes the checkpoint if no rewind moved files meanwhile.
+    fn attempt(&self, request: &CheckpointRequest) -> Result<Attempt, Error> {
+        match &self.subject {
+            Subject::Held(session) => {
+                let (before, _) = session.core()?;
+                if before.restoring.is_some() {
+                    return Ok(Attempt::Moved(session.store().workspace_root(&before.fields).ok()));
+                }
+                let captured = session.store().capture(&before.fields, request)?;
+                put(session, &before, captured)
+            }
             Subject::Free(store, id) => {
                 let reference = SessionRef::Id(*id);
-                let fields = store.view(&reference)?.state()?.core.fields;
-                let captured = store.capture(&fields, &request)?;
+                let before = store.view(&reference)?.state()?.core;
+                if before.restoring.is_some() {
+                    return Ok(Attempt::Moved(store.workspace_root(&before.fields).ok()));
+                }
+                let captured = store.capture(&before.fields, request)?;
                 let session = store.open_session(&reference)?;
-                let made = session.put_checkpoint(&captured)?;
+                let attempt = put(&session, &before, captured)?;
                 session.close()?;
-                made
+                Ok(attempt)
             }
-        };
-        self.tell(CheckpointerEvent::Checkpoint(Box::new(made.clone())));
-        Ok(made)
+        }
     }
 
     /// Every checkpoint of the session, oldest first.
@@ -196,13 +278,14 @@ impl Checkpointer {
         Ok(summarize(&self.list()?))
     }
 
-    /// Ends with a last checkpoint, and sums up.
+    /// Ends with a last checkpoint, and sums up. Where that checkpoint cannot be made, the sum is
+    /// told as an event all the same.
     pub fn stop(mut self) -> Result<CheckpointSummary, Error> {
         self.end_thread();
-        self.capture(Trigger::Shutdown)?;
+        let last = self.capture(Trigger::Shutdown);
         let summary = self.summary()?;
         self.tell(CheckpointerEvent::Stopped(summary.clone()));
-        Ok(summary)
+        last.map(|_| summary)
     }
 
     fn end_thread(&mut self) {
@@ -216,5 +299,133 @@ impl Checkpointer {
 impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.end_thread();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abide_model::{FilesRestored, NewSession, Rewind};
+    use abide_workspace::Watch;
+    use std::fs;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Lab {
+        dir: tempfile::TempDir,
+        store: Store,
+        id: SessionId,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::open_or_init(dir.path()).unwrap().waiting(Duration::ZERO);
+            let mut new = NewSession::titled("work");
+            new.fields.workspace = Some(dir.path().to_string_lossy().into_owned());
+            let id = store.make(new).unwrap();
+            let lab = Self { dir, store, id };
+            lab.write("1");
+            lab
+        }
+
+        fn write(&self, text: &str) {
+            fs::write(self.dir.path().join("a"), text).unwrap();
+        }
+
+        fn open(&self) -> Session {
+            self.store.open_session(&SessionRef::Id(self.id)).unwrap()
+        }
+
+        fn start(&self, watch: Watch) -> (Checkpointer, Receiver<CheckpointerEvent>) {
+            let request = CheckpointRequest { watch, lenient: true, ..Default::default() };
+            let options = CheckpointerOptions { interval: Duration::from_millis(20), request };
+            Checkpointer::start_beside(self.store.clone(), self.id, options).unwrap()
+        }
+    }
+
+    fn failure(events: &Receiver<CheckpointerEvent>) -> Error {
+        assert!(matches!(events.recv().unwrap(), CheckpointerEvent::Started { .. }));
+        match events.recv().unwrap() {
+            CheckpointerEvent::Failed(error) => error,
+            event => panic!("{event:?}"),
+        }
+    }
+
+    fn first_made(events: &Receiver<CheckpointerEvent>) -> CheckpointMade {
+        let made = events.iter().find_map(|event| match event {
+            CheckpointerEvent::Checkpoint(made) => Some(*made),
+            _ => None,
+        });
+        made.unwrap()
+    }
+
+    #[test]
+    fn a_session_that_another_holds_is_tried_again() {
+        let lab = Lab::new();
+        let held = lab.open();
+        let (checkpointer, events) = lab.start(Watch::default());
+        let error = failure(&events);
+        assert!(matches!(error, Error::Store(StoreError::Held { .. })), "{error:?}");
+        held.close().unwrap();
+        assert_eq!(first_made(&events).number, 1);
+        let held = loop {
+            // It is taken for moments.
+            match lab.store.open_session(&SessionRef::Id(lab.id)) {
+                Ok(held) => break held,
+                Err(error) => assert!(is_passing(&error), "{error:?}"),
+            }
+        };
+        let error = checkpointer.stop().unwrap_err();
+        assert!(matches!(error, Error::Store(StoreError::Held { .. })), "{error:?}");
+        assert!(matches!(events.iter().last(), Some(CheckpointerEvent::Stopped(_))));
+        held.close().unwrap();
+    }
+
+    #[test]
+    fn files_that_a_rewind_moves_meanwhile_are_captured_anew() {
+        let lab = Lab::new();
+        let session = lab.open();
+        let old = session.checkpoint(&CheckpointRequest::default()).unwrap();
+        session.close().unwrap();
+        lab.write("2");
+        let (store, id, done) = (lab.store.clone(), lab.id, AtomicBool::new(false));
+        // The first capture has seen everything: now comes the rewind.
+        let rewind = move |_| {
+            if done.swap(true, Ordering::Relaxed) {
+                return;
+            }
+            let session = store.open_session(&SessionRef::Id(id)).unwrap();
+            let watch = crate::RewindWatch::default();
+            let to = session.view().resolve("1").unwrap();
+            let request = crate::RewindRequest { files: true, ..Default::default() };
+            let plan = session.plan_rewind(&to, &request, &watch).unwrap();
+            session.rewind(plan, &watch).unwrap();
+            session.close().unwrap();
+        };
+        let watch = Watch { progress: Some(Arc::new(rewind)), ..Watch::default() };
+        let (checkpointer, events) = lab.start(watch);
+        let made = first_made(&events);
+        assert_eq!(made.number, 3, "the second is that of the rewind");
+        assert_eq!(made.snapshot.unwrap().tree, old.snapshot.unwrap().tree);
+        drop(checkpointer);
+    }
+
+    #[test]
+    fn files_that_are_half_way_are_not_captured() {
+        let lab = Lab::new();
+        let put = |event: abide_model::NewEvent| {
+            let session = lab.open();
+            let done = session.append_all(vec![event]).unwrap().wait().unwrap();
+            session.close().unwrap();
+            done.last().unwrap().seq
+        };
+        let rewind = Rewind { files: true, to: abide_model::Seq(1), ..Rewind::default() };
+        let rewind = put(rewind.try_into().unwrap());
+        let (checkpointer, events) = lab.start(Watch::default());
+        let error = failure(&events);
+        assert!(error.to_string().ends_with(HALF_WAY), "{error}");
+        assert_eq!(checkpointer.list().unwrap().len(), 0);
+        put(FilesRestored { rewind, ..FilesRestored::default() }.try_into().unwrap());
+        assert_eq!(first_made(&events).number, 1);
     }
 }

@@ -1,9 +1,15 @@
 //! The state of the git repository around a workspace. It is only looked at: nothing is locked,
-//! refreshed or written, and nothing that the repository's own configuration names is run.
+//! refreshed, fetched or written, and nothing that a configuration names is run.
+//!
+//! Filters (`filter.NAME.clean`) are such: they are switched off. So a file that goes through one
+//! counts as modified as soon as its time or size is not what the index has.
 
+use std::collections::BTreeSet;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use abide_model::GitState;
@@ -27,57 +33,97 @@ pub fn git_state(dir: &Path) -> Option<GitState> {
 }
 
 fn status(dir: &Path) -> Result<Vec<u8>, String> {
-    let mut child = Command::new("git")
+    let mut config = git(dir);
+    config.args(["config", "--null", "--name-only", "--list"]);
+    let configured = answer("git config", config, PATIENCE)?;
+    let mut status = git(dir);
+    status.env("ABIDE_OFF", "").env("ABIDE_FALSE", "false");
+    for driver in filters(&configured) {
+        // Not `-c`: a driver's name may have a `=`.
+        for (key, value) in [("clean", "OFF"), ("process", "OFF"), ("required", "FALSE")] {
+            status.arg(format!("--config-env=filter.{driver}.{key}=ABIDE_{value}"));
+        }
+    }
+    status.args(["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"]);
+    // What is dirty inside a submodule would be found out by its own configuration.
+    status.arg("--ignore-submodules=dirty");
+    answer("git status", status, PATIENCE)
+}
+
+/// A git that runs no hook and no monitor.
+fn git(dir: &Path) -> Command {
+    let mut command = Command::new("git");
+    command
         .args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath="])
-        .args(["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"])
         .current_dir(dir)
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")
         .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_NO_LAZY_FETCH", "1");
+    command
+}
+
+/// The filter drivers among the names of a configuration.
+fn filters(names: &[u8]) -> BTreeSet<String> {
+    let names = names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
+    let driver = |name: &str| Some(name.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned());
+    names.filter_map(driver).collect()
+}
+
+/// What a command says, if it ends well and soon. After that nothing of it runs any more.
+fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8>, String> {
+    // A group of its own, so that what it starts can be ended with it.
+    let mut child = command
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("git cannot be run: {error}"))?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let answer = std::thread::spawn(move || read_to_end(stdout));
-    let complaint = std::thread::spawn(move || read_to_end(stderr));
-    let until = Instant::now() + PATIENCE;
+    let group = rustix::process::Pid::from_child(&child);
+    let (said, complaint) = (reading(child.stdout.take()), reading(child.stderr.take()));
+    let until = Instant::now() + patience;
+    let left = || until.saturating_duration_since(Instant::now());
     let mut pause = Duration::from_millis(1);
     let ended = loop {
         match child.try_wait() {
-            Ok(Some(status)) => break Ok(status),
-            Ok(None) if Instant::now() >= until => {
-                let _ = child.kill();
-                let _ = child.wait();
-                break Err(format!("git took longer than {} s", PATIENCE.as_secs()));
-            }
-            Ok(None) => {
+            Ok(None) if left() > Duration::ZERO => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(20));
             }
-            Err(error) => break Err(format!("git cannot be waited for: {error}")),
+            ended => break ended,
         }
     };
-    let answer = answer.join().unwrap_or_default();
-    let complaint = complaint.join().unwrap_or_default();
-    match ended? {
-        status if status.success() => Ok(answer),
-        status => {
-            let said = String::from_utf8_lossy(&complaint);
-            let said = said.lines().next().unwrap_or_default().trim();
-            Err(format!("git status failed ({status}): {said}"))
-        }
+    // Whoever it has left behind may hold the pipes for as long as he likes.
+    let texts = match &ended {
+        Ok(Some(_)) => said.recv_timeout(left()).ok().zip(complaint.recv_timeout(left()).ok()),
+        _ => None,
+    };
+    let (Ok(Some(status)), Some((said, complaint))) = (ended, texts) else {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = child.wait();
+        return Err(format!("{what} took longer than {} s", patience.as_secs()));
+    };
+    if status.success() {
+        return Ok(said);
     }
+    let complaint = String::from_utf8_lossy(&complaint);
+    let complaint = complaint.lines().next().unwrap_or_default().trim();
+    Err(format!("{what} failed ({status}): {complaint}"))
 }
 
-fn read_to_end(pipe: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        let _ = pipe.take(MOST_BYTES).read_to_end(&mut bytes);
-    }
-    bytes
+/// Reads a pipe to its end, in a thread that nobody has to wait for.
+fn reading(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(MOST_BYTES).read_to_end(&mut bytes);
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
 }
 
 /// Reads what `git status --porcelain=v2 --branch -z` says.
@@ -187,6 +233,64 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(".git"), "gitdir: nowhere\n").unwrap();
         let state = git_state(dir.path()).unwrap();
-        assert!(state.error.unwrap().starts_with("git status failed"));
+        assert!(state.error.unwrap().starts_with("git config failed"));
+    }
+
+    #[test]
+    fn no_filter_of_the_repository_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let ran = dir.path().join("ran");
+        let dir = dir.path().join("repository");
+        fs::create_dir(&dir).unwrap();
+        git(&dir, &["init", "-q"]);
+        fs::write(dir.join(".gitattributes"), "a filter=one=1\nb filter=Two.x\n").unwrap();
+        fs::write(dir.join(".git/info/attributes"), "c filter=three\n").unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(dir.join(name), "1").unwrap();
+        }
+        git(&dir, &["add", "."]);
+        git(&dir, &["commit", "-q", "-m", "x"]);
+        let clean = format!("touch '{}'; cat", ran.display());
+        for key in ["filter.one=1.clean", "filter.Two.x.process", "filter.three.clean"] {
+            git(&dir, &["config", key, &clean]);
+        }
+        git(&dir, &["config", "filter.Two.x.required", "true"]);
+        // Of the same size, so that git has to look inside.
+        for name in ["a", "b", "c"] {
+            fs::write(dir.join(name), "2").unwrap();
+        }
+        let state = git_state(&dir).unwrap();
+        assert_eq!((state.modified, state.error), (["a", "b", "c"].map(String::from).into(), None));
+        assert!(!ran.exists());
+        // The trap is one.
+        Command::new("git").arg("status").current_dir(&dir).output().unwrap();
+        assert!(ran.exists());
+    }
+
+    fn shell(script: &str) -> Result<Vec<u8>, String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        answer("sh", command, Duration::from_millis(300))
+    }
+
+    #[test]
+    fn who_holds_the_pipe_is_not_waited_for_and_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        for end in ["", "; wait"] {
+            let script = format!("sleep 600 & echo $! > '{}'{end}", pid.display());
+            assert!(shell(&script).unwrap_err().contains("took longer"));
+            let pid: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+            // Ended, though perhaps nobody has asked how.
+            let runs = || {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+            };
+            while runs() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        assert_eq!(shell("echo good; echo bad >&2").unwrap(), b"good\n");
+        assert!(shell("echo bad >&2; exit 3").unwrap_err().ends_with(": bad"));
     }
 }

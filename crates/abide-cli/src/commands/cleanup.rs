@@ -18,7 +18,8 @@ use crate::when::ago;
 /// What goes is said by `[retention]` in the store's `config.toml`, or by the options below, which
 /// then count alone. In any case these stay: sessions in use, the newest `min_keep`, those that
 /// failed or were interrupted (`keep_failed`), and those that another one was forked from.
-/// The plan is shown first. Without a terminal nothing is done unless `--yes` says so.
+/// The plan is shown first. Without a terminal nothing is done unless `--yes` says so. When the clock
+/// seems to have jumped forward, `--yes` needs `--trust-clock` beside it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,13 +39,19 @@ pub(crate) struct Cleanup {
     /// Do it without asking
     #[arg(short, long)]
     yes: bool,
-    /// Print one JSON object: the plan with `--dry-run`, else what was done
+    /// The clock is right, though it is far from where the store last saw it
+    #[arg(long)]
+    trust_clock: bool,
+    /// Print one JSON object: the plan with `--dry-run`, what was done with `--yes`
     #[arg(long)]
     json: bool,
 }
 
 impl Cleanup {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        if self.json && !self.yes && !self.dry_run {
+            return Err(CommandError::Usage(unseen()));
+        }
         let opened = surroundings.open()?;
         let settings = self.settings(&opened.local.config().retention);
         let plan = opened.local.plan_cleanup(&settings)?;
@@ -57,14 +64,21 @@ impl Cleanup {
             show(&plan, &settings, &mut out)?;
             out.flush()?;
         }
-        if let Some(jump) = plan.jumped {
+        let doubted = plan.jumped.filter(|_| !self.trust_clock);
+        if let Some(jump) = doubted {
+            if self.yes && !self.dry_run {
+                return Err(CommandError::failed(jumped(jump)).with_hint(
+                    "nothing was done; where that is the time, `--trust-clock` says so",
+                ));
+            }
             warning(jumped(jump));
         }
         if self.dry_run {
             return Ok(());
         }
-        if !plan.is_empty() {
-            confirm("Do this? What is removed cannot be brought back.", self.yes)?;
+        // A cleanup, even of nothing, makes this the time that the store goes by.
+        if !plan.is_empty() || doubted.is_some() {
+            confirm("Do this? What is removed cannot be brought back.", self.yes, None)?;
         }
         let cleaned = opened.local.apply_cleanup(&plan, &settings)?;
         for note in &cleaned.notes {
@@ -92,13 +106,19 @@ impl Cleanup {
     }
 }
 
+/// What `--json` would have confirmed is not to be seen.
+pub(super) fn unseen() -> String {
+    "`--json` shows no plan that could be agreed to; add `--yes`, or `--dry-run` for the plan"
+        .to_owned()
+}
+
 /// The cleanup that a command which writes begins with. It never keeps the command from its work.
 pub(crate) fn daily(opened: &Opened, about: SessionId) {
     match opened.local.clean_up_daily(about) {
         Ok(Daily::NotDue) => {}
         Ok(Daily::Doubted(jump)) => {
             warning(format_args!(
-                "no cleanup: {}; `abide cleanup` asks, and goes on",
+                "no cleanup: {}; `abide cleanup` asks, and `abide cleanup --yes --trust-clock` goes on",
                 jumped(jump)
             ));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use abide::{DEFAULT_WAIT, EraseError, ErasePlan, Erased, Seq, SessionId, SessionRef};
 use serde_json::json;
 
+use super::cleanup::unseen;
 use super::record::duration;
 use crate::confirm::confirm;
 use crate::error::CommandError;
@@ -48,13 +49,16 @@ pub(crate) struct Erase {
     /// Do it without asking
     #[arg(short, long)]
     yes: bool,
-    /// Print one JSON object for each session
+    /// Print one JSON object for each session: the plan with `--dry-run`, what was done with `--yes`
     #[arg(long)]
     json: bool,
 }
 
 impl Erase {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        if self.json && !self.yes && !self.dry_run {
+            return Err(CommandError::Usage(unseen()));
+        }
         let opened = surroundings.open()?;
         let wait = self.wait.unwrap_or(DEFAULT_WAIT);
         if !self.dry_run && opened.local.finish_erase(wait).map_err(failed)?.is_some() {
@@ -78,7 +82,7 @@ impl Erase {
         if self.dry_run {
             return Ok(());
         }
-        confirm("Erase these? It cannot be undone.", self.yes)?;
+        confirm("Erase these? It cannot be undone.", self.yes, None)?;
         for plan in &plans {
             let erased =
                 opened.local.apply_erase(plan, self.reason.as_deref(), wait).map_err(failed)?;

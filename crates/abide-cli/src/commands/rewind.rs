@@ -1,7 +1,11 @@
 //! `abide rewind`: goes back to an earlier place, and `abide undo`: takes that back.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use abide::workspace::{Action, Restored};
-use abide::{RewindPlan, RewindRequest, RewindWatch, Session, SessionRef};
+use abide::{CheckpointEntry, RewindPlan, RewindRequest, RewindWatch, Seq, Session, SessionRef};
 use abide_transcript::escape;
 
 use crate::confirm::confirm;
@@ -20,6 +24,8 @@ const LISTED: usize = 100;
 /// The plan is shown before anything is done, and a checkpoint of the present is made first: `abide
 /// undo` takes the rewind back. What abide has not stored (ignored files, files over the cap) stays
 /// as it is. What came after stays readable (`abide show --all`), and one can go forward to it.
+/// A place that has no checkpoint of its own gets the files of the nearest one that fits: the plan
+/// says which, and how far from the place it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
@@ -35,7 +41,7 @@ pub(crate) struct Rewind {
     /// Where to
     #[arg(long, value_name = "WHERE")]
     to: String,
-    /// The files; with paths, only these files and directories
+    /// The files; with paths, only these files and directories (`.` in the root: all)
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with_all = ["conversation", "both"])]
     files: Option<Vec<String>>,
     /// The conversation, with tasks and all else that the session knows, and no file
@@ -82,7 +88,7 @@ impl Rewind {
         } else {
             finish_rewind(&session)?;
         }
-        let watch = watch()?;
+        let asked = interruptible()?;
         let to = if self.to == "latest" { latest(&session)? } else { self.to.clone() };
         let to = session.view().resolve(&to)?;
         let base = session.store().workspace_root(&session.core()?.0.fields).ok();
@@ -90,19 +96,21 @@ impl Rewind {
         for path in self.files.iter().flatten() {
             paths.push(surroundings.within(path, base.as_deref())?);
         }
+        if paths.iter().any(String::is_empty) {
+            // The root: all that is in it.
+            paths.clear();
+        }
         let request =
             RewindRequest { files: !self.conversation, conversation: self.files.is_none(), paths };
-        let plan = session.plan_rewind(&to, &request, &watch)?;
-        let heading = match &plan.checkpoint {
-            Some(entry) => {
-                let label = entry.checkpoint.label.as_deref();
-                let label = label.map(|label| format!(" {:?}", escape::text(label)));
-                let when = ago(entry.at, jiff::Timestamp::now());
-                format!("checkpoint {}{} ({when})", entry.number, label.unwrap_or_default())
-            }
-            None => format!("event @{}", to.seq),
+        let plan = {
+            let (watch, _line) = capturing(&asked);
+            session.plan_rewind(&to, &request, &watch)?
         };
-        self.act.carry_out(&session, plan, &heading, &watch)?;
+        let heading = match &plan.checkpoint {
+            Some(entry) if entry.seq == to.seq => named(entry),
+            _ => format!("event @{}", to.seq),
+        };
+        self.act.carry_out(&session, plan, &heading, Some(to.seq), &asked)?;
         Ok(session.close()?)
     }
 }
@@ -112,16 +120,20 @@ impl Undo {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
-        let watch = watch()?;
-        let plan = session.plan_undo(&watch)?;
-        self.act.carry_out(&session, plan, "where it was before the last rewind", &watch)?;
+        let asked = interruptible()?;
+        let plan = {
+            let (watch, _line) = capturing(&asked);
+            session.plan_undo(&watch)?
+        };
+        self.act.carry_out(&session, plan, "where it was before the last rewind", None, &asked)?;
         Ok(session.close()?)
     }
 }
 
-fn watch() -> Result<RewindWatch, CommandError> {
-    let snapshot = progress::capturing(interruptible()?);
-    Ok(RewindWatch { snapshot, restore: Some(progress::restoring()) })
+/// Shows the capture of the present.
+fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::Line) {
+    let (snapshot, line) = progress::capturing(asked.clone());
+    (RewindWatch { snapshot, restore: None }, line)
 }
 
 /// The newest checkpoint that is whole; those that are not are named.
@@ -144,26 +156,40 @@ impl Act {
         session: &Session,
         plan: RewindPlan,
         heading: &str,
-        watch: &RewindWatch,
+        to: Option<Seq>,
+        asked: &Arc<AtomicBool>,
     ) -> Result<(), CommandError> {
         let mut out = Output::stdout();
         if self.json {
             out.json(&json(&plan))?;
         } else {
-            for line in told(&plan, heading) {
+            for line in told(&plan, heading, to) {
                 out.line(line)?;
             }
         }
         out.flush()?;
+        let idle = plan.files.steps.is_empty() && plan.left.0 == 0;
+        if idle && let Some(error) = untouched(&plan) {
+            return Err(error);
+        }
         if self.dry_run {
             return Ok(());
         }
-        if plan.files.steps.is_empty() && plan.left.0 == 0 {
+        if idle {
             status("There is nothing to do");
             return Ok(());
         }
-        confirm("Go back?", self.yes)?;
-        let done = session.rewind(plan, watch)?;
+        confirm("Go back?", self.yes, Some(asked))?;
+        let done = {
+            let (mut watch, _capture) = capturing(asked);
+            let (restore, _line) = progress::restoring();
+            watch.restore = Some(restore);
+            session.rewind(plan, &watch).inspect_err(|error| {
+                if error.is_cancelled() {
+                    status("Stopped; everything is as it was");
+                }
+            })?
+        };
         let Restored { created, changed, deleted, .. } = done.files;
         if self.json {
             let wire = serde_json::json!({
@@ -183,6 +209,33 @@ impl Act {
         out.flush()?;
         tell_left(&done.files)
     }
+}
+
+/// A failure, where paths were named for which nothing can be done.
+fn untouched(plan: &RewindPlan) -> Option<CommandError> {
+    let named = |path: &[u8]| plan.rewind.paths.iter().any(|named| named.as_bytes() == path);
+    let kept = plan.files.kept.iter().filter(|kept| named(&kept.path)).take(LISTED);
+    let kept: Vec<_> =
+        kept.map(|kept| format!("{} stays as it is: {}", shown(&kept.path), kept.why)).collect();
+    (!kept.is_empty()).then(|| CommandError::failed(kept.join("; ")))
+}
+
+/// A checkpoint, for people.
+fn named(entry: &CheckpointEntry) -> String {
+    let label = entry.checkpoint.label.as_deref();
+    let label = label.map(|label| format!(" {:?}", escape::text(label))).unwrap_or_default();
+    format!("checkpoint {}{label} ({})", entry.number, ago(entry.at, jiff::Timestamp::now()))
+}
+
+/// How far from the place that was asked for the files come, where they are not its own.
+fn elsewhere(entry: &CheckpointEntry, to: Seq) -> Option<String> {
+    let (away, side) = match entry.seq.0.cmp(&to.0) {
+        Ordering::Less => (to.0 - entry.seq.0, "before"),
+        Ordering::Equal => return None,
+        Ordering::Greater => (entry.seq.0 - to.0, "after"),
+    };
+    let events = if away == 1 { "event" } else { "events" };
+    Some(format!("Files are those of {}, {away} {events} {side} that place", named(entry)))
 }
 
 fn pairs(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
@@ -209,7 +262,7 @@ pub(crate) fn tell_left(files: &Restored) -> Result<(), CommandError> {
         .with_hint("`abide undo` takes the rewind back"))
 }
 
-fn told(plan: &RewindPlan, heading: &str) -> Vec<String> {
+fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<String> {
     let mut lines = vec![format!("Back to {heading}")];
     let (events, messages) = plan.left;
     if events > 0 {
@@ -221,6 +274,8 @@ fn told(plan: &RewindPlan, heading: &str) -> Vec<String> {
     if !plan.rewind.files {
         return lines;
     }
+    let elsewhere = plan.checkpoint.as_ref().zip(to).and_then(|(entry, to)| elsewhere(entry, to));
+    lines.extend(elsewhere);
     let root = plan.rewind.workspace.as_deref().unwrap_or_default();
     lines.push(format!("Files in {}:", escape::text(root)));
     for step in plan.files.steps.iter().take(LISTED) {
@@ -281,6 +336,7 @@ fn json(plan: &RewindPlan) -> String {
     serde_json::json!({
         "to": plan.rewind.to,
         "checkpoint": plan.checkpoint.as_ref().map(|entry| entry.number),
+        "checkpoint_seq": plan.checkpoint.as_ref().map(|entry| entry.seq),
         "workspace": plan.rewind.workspace,
         "events_left": plan.left.0,
         "messages_left": plan.left.1,

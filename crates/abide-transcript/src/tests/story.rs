@@ -50,6 +50,27 @@ fn a_call_is_told_once_with_its_outcome() {
 }
 
 #[test]
+fn what_becomes_of_checkpoints_and_files_is_told_in_words() {
+    let told = items(&session(&[
+        r#"{"kind":"session.rewound","data":{"to":1,"files":true}}"#,
+        r#"{"kind":"files.restored","data":{"rewind":2,"created":1,"changed":3,"failed":[["a/b","no space"]]}}"#,
+        r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[1,2,5]}}"#,
+    ]));
+    let note = |item: &Item| match &item.what {
+        What::Note { label, text, .. } => format!("{label}: {text}"),
+        what => panic!("{what:?}"),
+    };
+    assert_eq!(
+        told.iter().map(note).collect::<Vec<_>>(),
+        [
+            "Rewound: to event 1, files too",
+            "Files restored: by the rewind at event 2: 1 created, 3 changed, 0 deleted\nnot a/b: no space",
+            "Checkpoints thinned: 1, 2, 5",
+        ]
+    );
+}
+
+#[test]
 fn what_nothing_ran_is_told_as_it_was_asked_and_answered() {
     let told = items(&session(&[
         r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"bash","arguments":{"command":"ls"}}]}}"#,

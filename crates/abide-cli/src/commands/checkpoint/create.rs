@@ -15,7 +15,9 @@ use crate::store::{SessionArg, Surroundings, finish_rewind};
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
 ///
 /// What git ignores is left out; `[workspace]` in the store's config.toml says what is taken all the
-/// same. It is durable when the command ends.
+/// same. Git is asked for the state of its repository, and runs no hook, filter or monitor for it.
+/// The session is held while the files are captured; `abide checkpoint every` holds it only to write.
+/// The checkpoint is durable when the command ends. Ctrl-C stops it, with nothing changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -69,6 +71,7 @@ impl Create {
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         finish_rewind(&session)?;
         daily(&opened, id);
+        let (watch, line) = progress::capturing(interruptible()?);
         let request = CheckpointRequest {
             label: self.label,
             trigger: self.trigger,
@@ -76,11 +79,12 @@ impl Create {
             without_files: self.no_files,
             workspace: self.workspace.map(|dir| surroundings.absolute(&dir)),
             process: self.pid.or_else(parent),
-            watch: progress::capturing(interruptible()?),
+            watch,
             ..CheckpointRequest::default()
         };
         let made = session.checkpoint(&request)?;
         session.close()?;
+        drop(line);
         let mut out = Output::stdout();
         if self.json {
             out.json(&json(&made))?;

@@ -102,7 +102,7 @@ fn present(
 ) -> Result<ObjectHash, CommandError> {
     let root = opened.store.workspace_root(&view.state()?.core.fields)?;
     let workspace = opened.store.workspace(&root)?;
-    let watch = progress::capturing(interruptible()?);
+    let (watch, _line) = progress::capturing(interruptible()?);
     let taken = workspace.snapshot(objects, &watch).map_err(abide::Error::from)?;
     Ok(taken.snapshot.tree)
 }

@@ -6,9 +6,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use abide::{
-    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, SessionRef,
-    SessionStatus, format_duration, process_tree,
+    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, Seq, SessionRef,
+    SessionStatus, SessionView, format_duration,
 };
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::create::{json, parent, tell_omissions, told};
 use crate::commands::record::duration;
@@ -23,8 +25,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Make a checkpoint at intervals, until the session ends
 ///
 /// It runs in the background of any agent and takes the session only for the moment in which a
-/// checkpoint is written. It ends when the session is completed or has failed, when the process
-/// given by --pid is gone, and at Ctrl-C; each time with a last checkpoint and a summary.
+/// checkpoint is written. While another process holds the session, such as a long `abide record`, or
+/// while a rewind is half-way, no checkpoint can be written: this is said once, and tried again every
+/// 30 seconds, or at each interval if that is shorter. Files that a rewind moves while they are
+/// captured are captured anew.
+///
+/// It ends when the session is completed or has failed, when the process given by --pid is gone, and
+/// at Ctrl-C; each time with a last checkpoint and a summary. Where the last checkpoint cannot be
+/// made, the command fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Sessions of under an hour do well with 10 to 15 minutes, up to three hours with 15 to 20, up to six
@@ -43,7 +51,7 @@ pub(crate) struct Every {
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// The agent's process: what it uses is noted, and its end ends this command
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// Print each checkpoint as a line of JSON
     #[arg(long)]
@@ -63,14 +71,10 @@ impl Every {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let asked = interruptible()?;
-        let view = opened.store.view(&SessionRef::Id(id))?;
-        let over = || -> Result<bool, CommandError> {
-            let ended = matches!(
-                view.state()?.core.status,
-                SessionStatus::Completed | SessionStatus::Failed
-            );
-            let gone = self.pid.is_some_and(|pid| process_tree(pid).is_none());
-            Ok(ended || gone || asked.load(Ordering::Relaxed))
+        let mut end = End::of(opened.store.view(&SessionRef::Id(id))?);
+        let mut over = || -> Result<bool, CommandError> {
+            let gone = self.pid.is_some_and(is_gone);
+            Ok(gone || asked.load(Ordering::Relaxed) || end.is_reached()?)
         };
         let options = CheckpointerOptions {
             interval: self.interval,
@@ -83,10 +87,10 @@ impl Every {
         };
         let store = opened.store.clone();
         let (checkpointer, events) = Checkpointer::start_beside(store, id, options)?;
-        let mut out = Output::stdout();
+        let mut teller = Teller { out: Output::stdout(), json: self.json, failure: None };
         loop {
             match events.recv_timeout(PAUSE) {
-                Ok(event) => tell(&mut out, self.json, &event)?,
+                Ok(event) => teller.tell(&event)?,
                 Err(RecvTimeoutError::Timeout) if over()? => break,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -94,35 +98,79 @@ impl Every {
         }
         let stopped = checkpointer.stop();
         while let Ok(event) = events.try_recv() {
-            tell(&mut out, self.json, &event)?;
+            teller.tell(&event)?;
         }
         stopped?;
-        out.flush()
+        Ok(())
     }
 }
 
-fn tell(out: &mut Output, as_json: bool, event: &CheckpointerEvent) -> Result<(), CommandError> {
-    match event {
-        CheckpointerEvent::Started { interval } => {
-            status(format_args!("A checkpoint every {}", format_duration(*interval)));
-        }
-        CheckpointerEvent::Checkpoint(made) => {
-            if as_json {
-                out.json(&json(made))?;
-            } else {
-                out.line(told(made))?;
-            }
-            tell_omissions(made);
-        }
-        CheckpointerEvent::Failed(error) => {
-            warning(format_args!("{}", crate::error::on_one_line(error)));
-        }
-        CheckpointerEvent::Stopped(summary) => status(format_args!(
-            "{} checkpoints in {}, {} files changed",
-            summary.total,
-            format_duration(summary.duration),
-            summary.files.len()
-        )),
+/// Whether a session has come to its end. Its state is read only when something was recorded.
+struct End {
+    view: SessionView,
+    seen: Option<Seq>,
+    reached: bool,
+}
+
+impl End {
+    const fn of(view: SessionView) -> Self {
+        Self { view, seen: None, reached: false }
     }
-    out.flush()
+
+    fn is_reached(&mut self) -> Result<bool, CommandError> {
+        let last = self.view.acknowledged()?;
+        if self.seen != Some(last) {
+            let status = self.view.state()?.core.status;
+            self.reached = matches!(status, SessionStatus::Completed | SessionStatus::Failed);
+            self.seen = Some(last);
+        }
+        Ok(self.reached)
+    }
+}
+
+/// Is there no such process? One that belongs to somebody else is there.
+fn is_gone(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+}
+
+/// Tells what a checkpointer does.
+struct Teller {
+    out: Output,
+    json: bool,
+    /// What was said last about a failure, until a checkpoint is made.
+    failure: Option<String>,
+}
+
+impl Teller {
+    fn tell(&mut self, event: &CheckpointerEvent) -> Result<(), CommandError> {
+        match event {
+            CheckpointerEvent::Started { interval } => {
+                status(format_args!("A checkpoint every {}", format_duration(*interval)));
+            }
+            CheckpointerEvent::Checkpoint(made) => {
+                self.failure = None;
+                if self.json {
+                    self.out.json(&json(made))?;
+                } else {
+                    self.out.line(told(made))?;
+                }
+                tell_omissions(made);
+            }
+            CheckpointerEvent::Failed(error) => {
+                let failure = format!("no checkpoint: {}", crate::error::on_one_line(error));
+                if self.failure.as_ref() != Some(&failure) {
+                    warning(format_args!("{failure}; it is tried again"));
+                    self.failure = Some(failure);
+                }
+            }
+            CheckpointerEvent::Stopped(summary) => status(format_args!(
+                "{} checkpoints in {}, {} files changed",
+                summary.total,
+                format_duration(summary.duration),
+                summary.files.len()
+            )),
+        }
+        self.out.flush()
+    }
 }
