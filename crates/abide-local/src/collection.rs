@@ -108,7 +108,8 @@ impl LocalStore {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(storage_error("list", &dir)(error)),
         };
-        for name in names {
+        // A note on a rewind that is under way stays.
+        for name in names.iter().filter(|name| !name.ends_with(".rewind")) {
             let path = dir.join(name);
             storage.remove(&path).map_err(storage_error("remove", &path))?;
         }

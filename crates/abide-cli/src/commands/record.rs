@@ -15,7 +15,7 @@ use crate::commands::new::About;
 use crate::error::{CommandError, at, on_one_line};
 use crate::line_reader::{InputLine, LineReader};
 use crate::output::{Output, status, warning};
-use crate::store::Surroundings;
+use crate::store::{Surroundings, tell_half_way};
 
 /// The most lines that are taken in before they are answered.
 const BATCH_LINES: usize = 256;
@@ -119,6 +119,7 @@ impl Open {
         let id = opened.find(named)?;
         let store = opened.store.clone().waiting(wait);
         let session = store.open_session(&SessionRef::Id(id))?;
+        tell_half_way(&session)?;
         super::cleanup::daily(&opened, id);
         Ok(Self::over(store, session))
     }
