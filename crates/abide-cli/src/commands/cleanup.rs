@@ -129,7 +129,9 @@ pub(crate) fn daily(opened: &Opened, about: SessionId) {
             for session in &cleaned.sessions {
                 status(format_args!("Removed {}: {}", name(session), session.reason));
             }
-            status(said(&cleaned));
+            if !cleaned.sessions.is_empty() || cleaned.notes.is_empty() {
+                status(said(&cleaned));
+            }
         }
         Err(error) => warning(format_args!("no cleanup: {error}")),
     }

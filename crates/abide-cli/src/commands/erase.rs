@@ -92,6 +92,7 @@ impl Erase {
                 out.line(said(plan, &erased))?;
             }
             out.flush()?;
+            erased.notes.iter().for_each(warning);
             self.look_again(&opened, plan)?;
         }
         Ok(())
