@@ -147,10 +147,11 @@ impl Workspace {
     /// asked for. A store that lost a part is found out before long, and gets everything again.
     fn remembered(&self, objects: &dyn Objects, dev: u64) -> Result<Option<Cache>, WorkspaceError> {
         let Some(cache) = Cache::read(&self.cache, dev) else { return Ok(None) };
-        let mut asked = vec![cache.hash, cache.snapshot.tree];
-        asked.extend(cache.sample());
-        let there = objects.has(&asked)?;
-        Ok(there.iter().all(|there| *there).then_some(cache))
+        // The first two are looked over; of the others it is asked only where they are.
+        let there = objects.has(&[cache.hash, cache.snapshot.tree])?;
+        let sample = objects.places(&cache.sample())?;
+        let all = there.iter().all(|there| *there) && sample.iter().all(Option::is_some);
+        Ok(all.then_some(cache))
     }
 
     fn conclude(

@@ -194,7 +194,6 @@ struct Asking<'a> {
 
 impl Objects for Asking<'_> {
     fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
-        self.asked.lock().unwrap().push(hashes.to_vec());
         self.objects.has(hashes)
     }
     fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
@@ -217,6 +216,7 @@ impl Objects for Asking<'_> {
         self.objects.read_many(hashes, each)
     }
     fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.asked.lock().unwrap().push(hashes.to_vec());
         self.objects.places(hashes)
     }
 }
