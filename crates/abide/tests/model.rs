@@ -221,7 +221,7 @@ impl World {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full") { 400 } else { 40 },
+        cases: if std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full") { 250 } else { 30 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

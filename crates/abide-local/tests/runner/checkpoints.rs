@@ -131,7 +131,7 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
     assert_eq!(expected, [9, 10, 10, 10, 10, 10]);
     let moments = disk.take_history();
     println!("{} operations", moments.len());
-    let cuts = cut_everywhere(&moments, size::of(2, 60), &|disk, moment, seed| {
+    let cuts = cut_everywhere(&moments, size::of(2, 25), &|disk, moment, seed| {
         let store = open_store(disk, seed).map_err(|error| format!("{error:?}"))?;
         let objects = store.objects().map_err(|error| format!("{error:?}"))?;
         let count = usize::try_from(moment.note.0).unwrap();
