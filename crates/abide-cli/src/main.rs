@@ -13,7 +13,6 @@ mod line_reader;
 mod output;
 mod pager;
 mod progress;
-mod size;
 mod store;
 mod table;
 mod when;

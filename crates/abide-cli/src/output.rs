@@ -67,6 +67,11 @@ pub(crate) fn terminal_width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|width| *width >= 40)
 }
 
+/// A path of bytes, as a terminal may show it.
+pub(crate) fn shown(path: &[u8]) -> String {
+    escape::text(&String::from_utf8_lossy(path)).into_owned()
+}
+
 /// Says how it goes, on stderr.
 pub(crate) fn status(text: impl Display) {
     say("", &text);

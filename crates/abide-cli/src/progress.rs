@@ -4,11 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use abide::Progress;
 use abide::workspace::Watch;
+use abide::{ByteSize, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::size::size;
 
 /// What is done sooner than this is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -71,7 +69,10 @@ pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, Line) {
             bar
         });
         let (seen, read) = (step.files_seen, step.files_read);
-        bar.set_message(format!("{seen} files, {read} of them read ({})", size(step.bytes_read)));
+        bar.set_message(format!(
+            "{seen} files, {read} of them read ({})",
+            ByteSize(step.bytes_read)
+        ));
         bar.tick();
     };
     (Watch { cancel: Some(asked), progress: Some(Arc::new(progress)) }, line)

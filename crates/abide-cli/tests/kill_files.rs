@@ -1,5 +1,5 @@
-//! Checkpoints, rewinds, undos and cleanups killed with SIGKILL at every system call that changes
-//! something: no checkpoint and no file is lost.
+//! Checkpoints, rewinds and undos killed with SIGKILL at every system call that changes something, and
+//! cleanups at every third: no checkpoint and no file is lost.
 //!
 //! Where strace is there, it kills at the chosen call; elsewhere the moment is a matter of time.
 

@@ -11,7 +11,7 @@ use abide_model::{ObjectBatch, ObjectHash};
 
 use crate::pack::{Block, LikeObject, Row, slice_of};
 use crate::pack_index::PackIndex;
-use crate::packs::{HEADER, MAX_HASHED, next_block};
+use crate::packs::{HEADER, MAX_HASHED, has_header, next_block};
 use crate::{Access, JournalError, Lock, LockMode, PackWriter, Packs, StorageFile, read_full};
 
 /// A pack is written anew when this part of it, in percent, is not needed.
@@ -164,9 +164,7 @@ impl Packs {
             let len = file.len().map_err(read)?;
             let modified = self.storage.modified(&path).map_err(read)?;
             let old = now.duration_since(modified).is_ok_and(|age| age >= grace);
-            let mut header = [0; HEADER.len()];
-            let mut whole = read_full(&*file, &mut header, 0).map_err(read)? == HEADER.len();
-            whole &= header == *HEADER;
+            let mut whole = has_header(&*file).map_err(read)?;
             let mut blocks = Vec::new();
             let mut at = HEADER.len() as u64;
             let mut budget = MAX_HASHED;

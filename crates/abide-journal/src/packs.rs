@@ -468,14 +468,9 @@ fn number_of(name: &str, end: &str) -> Option<u64> {
     (number < MAX_NUMBER && *name == format!("{number:08}{end}")).then_some(number)
 }
 
-/// Visits each block whose check fits, trusting no length that its check does not cover. Says
-/// whether everything between was whole.
-pub(crate) fn each_whole_block(
-    file: &dyn StorageFile,
-    visit: &mut dyn FnMut(u64, &Block),
-) -> io::Result<bool> {
+/// Visits each block whose check fits, trusting no length that its check does not cover.
+fn each_whole_block(file: &dyn StorageFile, visit: &mut dyn FnMut(u64, &Block)) -> io::Result<()> {
     let end = file.len()?;
-    let mut whole = has_header(file)?;
     let mut at = HEADER.len() as u64;
     let mut budget = MAX_HASHED;
     while at < end {
@@ -484,16 +479,13 @@ pub(crate) fn each_whole_block(
                 visit(at, &block);
                 at += block.size();
             }
-            _ => {
-                whole = false;
-                match next_block(file, at, end, &mut budget)? {
-                    Some(next) => at = next,
-                    None => break,
-                }
-            }
+            _ => match next_block(file, at, end, &mut budget)? {
+                Some(next) => at = next,
+                None => break,
+            },
         }
     }
-    Ok(whole)
+    Ok(())
 }
 
 /// The next place behind `from` where a block stands whose check fits. What looks like a block is
@@ -531,7 +523,7 @@ pub(crate) fn next_block(
     Ok(None)
 }
 
-fn has_header(file: &dyn StorageFile) -> io::Result<bool> {
+pub(crate) fn has_header(file: &dyn StorageFile) -> io::Result<bool> {
     let mut header = [0; HEADER.len()];
     Ok(read_full(file, &mut header, 0)? == HEADER.len() && header == *HEADER)
 }

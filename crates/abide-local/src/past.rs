@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use abide_journal::{Found, JournalError, Origin, Start, Sum};
 use abide_model::{
-    Event, Lineage, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber,
+    Event, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber,
 };
 
 use crate::reader::LocalReader;
@@ -214,20 +214,7 @@ impl Past {
             return Ok(state);
         }
         self.check(gone)?;
-        let mut rewinds = Vec::new();
-        self.each_event(to, &mut |event| {
-            rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
-        })?;
-        let lineage = Lineage::at(to, &rewinds);
-        let mut state = SessionState::default();
-        self.each_event(to, &mut |event| {
-            if lineage.contains(event.seq) {
-                state.apply(event);
-            } else {
-                state.apply_dead(event);
-            }
-        })?;
-        Ok(state)
+        recovery::fold(to, &|visit| self.each_event(to, visit))
     }
 }
 

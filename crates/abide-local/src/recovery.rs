@@ -222,13 +222,19 @@ pub(crate) fn state_at(
         return Ok(state);
     }
     past.check(gone)?;
+    fold(to, &|visit| each_event(reader, to, mark, visit))
+}
+
+/// Gives every event up to a place, in order.
+type EachEvent<'a> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<(), JournalError> + 'a;
+
+/// Folds the lineage as of `to`.
+pub(crate) fn fold(to: Seq, each: &EachEvent<'_>) -> Result<SessionState, JournalError> {
     let mut rewinds = Vec::new();
-    each_event(reader, to, mark, &mut |event| {
-        rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
-    })?;
+    each(&mut |event| rewinds.extend(rewind_target(event).map(|to| (event.seq, to))))?;
     let lineage = Lineage::at(to, &rewinds);
     let mut state = SessionState::default();
-    each_event(reader, to, mark, &mut |event| {
+    each(&mut |event| {
         if lineage.contains(event.seq) {
             state.apply(event);
         } else {

@@ -146,12 +146,17 @@ impl Store {
             Some(root) => Ok(root.clone()),
             None => self.workspace_root(fields),
         };
+        let (root, missing) = match root {
+            Ok(root) => (Some(root), None),
+            Err(error) => (None, Some(error)),
+        };
         let wanted = !request.without_files;
         let (taken, git) = std::thread::scope(|scope| {
-            let git = root.as_ref().ok().map(|root| scope.spawn(|| git_state(root)));
-            let taken = match &root {
-                Ok(root) if wanted => Some(self.take(root, &*objects, request)),
-                _ => None,
+            let git = root.as_ref().map(|root| scope.spawn(|| git_state(root)));
+            let taken = match (&root, missing) {
+                (Some(root), _) if wanted => self.take(root, &*objects, request).map(Some),
+                (None, Some(error)) if wanted => Err(error),
+                _ => Ok(None),
             };
             (taken, git.and_then(|git| git.join().ok().flatten()))
         });
@@ -164,21 +169,15 @@ impl Store {
             resources: request.process.and_then(process_tree),
             ..Checkpoint::default()
         };
-        let taken = match (taken.transpose(), &root) {
-            (Ok(taken), Ok(_)) => taken,
-            (Ok(taken), Err(_)) if !wanted => taken,
-            (Err(error), _) if request.lenient && !error.is_cancelled() => {
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) if request.lenient && !error.is_cancelled() => {
                 checkpoint.error = Some(error.to_string());
                 None
             }
-            (Ok(_), Err(error)) if request.lenient => {
-                checkpoint.error = Some(error.to_string());
-                None
-            }
-            (Err(error), _) => return Err(error),
-            (Ok(_), Err(_)) => return Err(root.err().unwrap_or(Error::NoWorkspace { root: None })),
+            Err(error) => return Err(error),
         };
-        if let (Some(taken), Ok(root)) = (&taken, &root) {
+        if let (Some(taken), Some(root)) = (&taken, &root) {
             checkpoint.snapshot = Some(taken.hash);
             checkpoint.workspace = Some(WorkspaceCounts {
                 root: root.to_string_lossy().into_owned(),
@@ -188,7 +187,7 @@ impl Store {
                 stored: (taken.stored_objects, taken.stored_bytes),
             });
         }
-        Ok(Captured { objects, root: root.ok(), taken, checkpoint })
+        Ok(Captured { objects, root, taken, checkpoint })
     }
 
     fn take(

@@ -11,7 +11,7 @@ use abide_transcript::escape;
 use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
-use crate::output::{Output, status, warning};
+use crate::output::{Output, shown, status, warning};
 use crate::progress;
 use crate::store::{SessionArg, Surroundings, finish_rewind, tell_half_way};
 use crate::when::ago;
@@ -241,10 +241,6 @@ fn elsewhere(entry: &CheckpointEntry, to: Seq) -> Option<String> {
 fn pairs(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
     let pair = |(path, why): &(Vec<u8>, String)| serde_json::json!({"path": String::from_utf8_lossy(path), "why": why});
     paths.iter().map(pair).collect()
-}
-
-fn shown(path: &[u8]) -> String {
-    escape::text(&String::from_utf8_lossy(path)).into_owned()
 }
 
 /// Says what was left as it is; what could not be put back is a failure.

@@ -1,3 +1,5 @@
+//! Trees put back, hostile ones, links swapped in, and restores that were cut off.
+
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -403,7 +403,7 @@ mod tests {
             texts
         };
         let rules = Arc::new(Rules::global(Some(b"g\n")));
-        let rules = rules.above(b"work".to_vec(), &texts(RuleFile::Git, "/work/up\n*.o\n"));
+        let rules = rules.above(b"part".to_vec(), &texts(RuleFile::Git, "/part/up\n*.o\n"));
         let rules = rules.inside(b"", &texts(RuleFile::Own, "x\n"));
         let rules = rules.inside(b"a/b", &texts(RuleFile::Git, "!*.o\n/only\n!x\n!g\n"));
         let ignored = |path: &str| rules.ignores(path.as_bytes(), false);

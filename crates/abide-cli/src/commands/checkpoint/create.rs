@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use abide::{CheckpointMade, CheckpointRequest, SessionRef, Trigger};
+use abide::{ByteSize, CheckpointMade, CheckpointRequest, SessionRef, Trigger};
 
 use crate::commands::cleanup::daily;
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{Output, warning};
 use crate::progress;
-use crate::size::size;
 use crate::store::{SessionArg, Surroundings, finish_rewind};
 
 /// Make a checkpoint: the place in the session, and the files of the workspace as they are
@@ -104,8 +103,8 @@ pub(super) fn told(made: &CheckpointMade) -> String {
         Some(counts) => format!(
             ": {} files, {}; {} stored",
             counts.files,
-            size(counts.bytes),
-            size(counts.stored.1)
+            ByteSize(counts.bytes),
+            ByteSize(counts.stored.1)
         ),
         None => String::new(),
     };

@@ -8,7 +8,7 @@ use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::interrupt::interruptible;
-use crate::output::{Output, terminal_width};
+use crate::output::{Output, shown, terminal_width};
 use crate::pager::Paged;
 use crate::progress;
 use crate::store::{Opened, SessionOption, Surroundings};
@@ -105,10 +105,6 @@ fn present(
     let (watch, _line) = progress::capturing(interruptible()?);
     let taken = workspace.snapshot(objects, &watch).map_err(abide::Error::from)?;
     Ok(taken.snapshot.tree)
-}
-
-fn shown(path: &[u8]) -> String {
-    escape::text(&String::from_utf8_lossy(path)).into_owned()
 }
 
 fn letter(change: &Change) -> &'static str {

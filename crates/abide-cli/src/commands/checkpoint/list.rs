@@ -1,12 +1,11 @@
 //! `abide checkpoint list`: the checkpoints of a session.
 
-use abide::{CheckpointEntry, SessionRef, format_duration};
+use abide::{ByteSize, CheckpointEntry, SessionRef, format_duration};
 use abide_transcript::escape;
 use std::time::Duration;
 
 use crate::error::CommandError;
 use crate::output::{Output, status};
-use crate::size::size;
 use crate::store::{SessionArg, Surroundings};
 use crate::table::{Cell, Colour, Table};
 use crate::when::ago;
@@ -101,7 +100,10 @@ fn table(entries: &[CheckpointEntry]) -> Vec<String> {
             Cell::new(format_duration(Duration::from_millis(checkpoint.duration_ms)), colour),
             Cell::new(escape::text(&checkpoint.trigger).into_owned(), colour),
             Cell::new(count(counts.map(|counts| counts.files)), colour),
-            Cell::new(counts.map(|counts| size(counts.bytes)).unwrap_or_default(), colour),
+            Cell::new(
+                counts.map(|counts| ByteSize(counts.bytes).to_string()).unwrap_or_default(),
+                colour,
+            ),
             Cell::new(checkpoint.files.len().to_string(), colour),
             Cell::new(escape::text(label.trim_start()).into_owned(), colour),
         ]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::{CheckpointEntry, Objects, SessionRef, Snapshot, format_duration};
+use abide::{ByteSize, CheckpointEntry, Objects, SessionRef, Snapshot, format_duration};
 use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
@@ -10,7 +10,6 @@ use super::list::Listed;
 use crate::clock::day_and_time;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::size::size;
 use crate::store::{SessionOption, Surroundings};
 
 /// Show all that a checkpoint holds
@@ -84,7 +83,7 @@ fn lines(entry: &CheckpointEntry, objects: &dyn Objects) -> Vec<String> {
             manifest.completed_tasks,
             manifest.active_tasks,
             manifest.file_modifications,
-            size(manifest.storage_bytes)
+            ByteSize(manifest.storage_bytes)
         ),
     );
     if let Some(digest) = &checkpoint.digest {
@@ -113,14 +112,14 @@ fn lines(entry: &CheckpointEntry, objects: &dyn Objects) -> Vec<String> {
             format!(
                 "{}, {} of memory, {} of processor time",
                 used.processes,
-                size(used.rss_bytes),
+                ByteSize(used.rss_bytes),
                 format_duration(Duration::from_millis(used.cpu_ms))
             ),
         );
     }
     if let Some(counts) = &checkpoint.workspace {
         field("Workspace", escape::text(&counts.root).into_owned());
-        field("Files", format!("{}, {}", counts.files, size(counts.bytes)));
+        field("Files", format!("{}, {}", counts.files, ByteSize(counts.bytes)));
     }
     if let Some(error) = &checkpoint.error {
         field("No files", escape::text(error).into_owned());

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use abide::{CheckpointEntry, CheckpointSummary, SessionRef, format_duration, summarize};
+use abide::{ByteSize, CheckpointEntry, CheckpointSummary, SessionRef, format_duration, summarize};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::size::size;
 use crate::store::{SessionArg, Surroundings};
 
 /// Sum the checkpoints of a session up: how many, over what time, which files changed
@@ -90,7 +89,7 @@ fn lines(
     out.line(format_args!("Checkpoints:     {}", summary.total))?;
     out.line(format_args!("Duration:        {}", format_duration(summary.duration)))?;
     if summary.peak_rss_bytes > 0 {
-        out.line(format_args!("Peak memory:     {}", size(summary.peak_rss_bytes)))?;
+        out.line(format_args!("Peak memory:     {}", ByteSize(summary.peak_rss_bytes)))?;
     }
     out.line(format_args!("Files changed:   {}", summary.files.len()))?;
     for file in &summary.files {
@@ -101,7 +100,7 @@ fn lines(
         let after = format_duration(Duration::from_millis(brief.duration_ms));
         let mut words = vec![format!("{} files changed", brief.files)];
         words.extend(brief.branch.map(|branch| format!("on {}", escape::text(branch))));
-        words.extend(brief.rss_bytes.map(size));
+        words.extend(brief.rss_bytes.map(|bytes| ByteSize(bytes).to_string()));
         words.extend(brief.label.map(|label| escape::text(label).into_owned()));
         out.line(format_args!("  #{} after {after}: {}", brief.number, words.join(", ")))?;
     }

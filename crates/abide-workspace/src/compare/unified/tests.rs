@@ -1,3 +1,5 @@
+//! Patches beside those of git, and applied by it.
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
