@@ -726,7 +726,7 @@ fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
         cut_bytes,
         requires_validation: !lost.is_empty(),
         lost,
-        note: None,
+        ..Recovery::default()
     })
 }
 

@@ -20,6 +20,7 @@
 mod anomaly;
 mod event;
 mod fact;
+mod finding;
 mod history;
 mod id;
 mod input;
@@ -33,6 +34,7 @@ mod state;
 mod store;
 mod ticket;
 mod timestamp;
+mod validation;
 
 pub use anomaly::Anomaly;
 pub use event::{Event, NewEvent};
@@ -45,6 +47,7 @@ pub use fact::{
     TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage,
     UsageRecord, WorkspaceCounts, WriterOpened,
 };
+pub use finding::{Finding, FindingType, FoundAt, Repair, Severity};
 pub use history::{
     Applied, Excerpt, History, HistoryEntry, HistoryQuery, Match, OpenTurns, Overview, Search,
     SearchError, TEXT_BYTES, Term, Touched, TurnEntry, Word, folded_words, rewind_of, searchable,
@@ -71,3 +74,4 @@ pub use store::{
 };
 pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket};
 pub use timestamp::Timestamp;
+pub use validation::{Rule, Seen, Validation, standard_rules};

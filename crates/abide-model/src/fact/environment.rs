@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Seq;
+use crate::{CallId, ObjectHash, Seq};
 
 /// `git.observed`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -72,14 +72,33 @@ pub struct LogRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recovery {
-    /// How.
+    /// How: `tail` at opening; of a repair `reconstruct`, `partial`, `checkpoint`; `undo` of a
+    /// repair; `accept` by a person.
     pub strategy: String,
+    /// The repair that did it, by which what it replaced is found and put back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<String>,
     /// Bytes of an unacknowledged write that were cut off.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_bytes: u64,
     /// Events that were acknowledged and cannot be read: first and last of each range.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<(Seq, Seq)>,
+    /// Events that were lost and are written again: first and last of each range.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reconstructed: Vec<(Seq, Seq)>,
+    /// What they were written from: `transcript`, `index`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Objects that events or checkpoints name and that are lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_objects: Vec<ObjectHash>,
+    /// Calls of which nobody knows how they ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<CallId>,
+    /// A person has looked: the session wants no look any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
     /// The session wants a look by a person.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub requires_validation: bool,

@@ -81,10 +81,7 @@ impl SessionState {
                 }
             }
             Ok(Fact::Usage(fact)) => self.used(event, fact.model.as_deref(), &fact.usage),
-            Ok(Fact::Recovery(fact)) => {
-                self.core.health.recoveries += 1;
-                self.core.health.requires_validation |= fact.requires_validation;
-            }
+            Ok(Fact::Recovery(fact)) => self.core.health.recovered(&fact),
             Ok(Fact::Erasure(_)) => self.core.health.erased += 1,
             _ => {}
         }
@@ -166,10 +163,7 @@ impl SessionState {
                 }
                 count(&mut self.core.logs, &fact.level);
             }
-            Fact::Recovery(fact) => {
-                self.core.health.recoveries += 1;
-                self.core.health.requires_validation |= fact.requires_validation;
-            }
+            Fact::Recovery(fact) => self.core.health.recovered(&fact),
             Fact::Erasure(fact) => {
                 self.core.health.erased += 1;
                 return (fact.seq >= event.seq).then_some(Anomaly::UnknownPosition);

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::LaneState;
 use crate::fact::{
-    GitState, LimitObservation, ResourceSample, SessionFields, SessionStatus, TaskStatus, Usage,
+    GitState, LimitObservation, Recovery, ResourceSample, SessionFields, SessionStatus, TaskStatus,
+    Usage,
 };
 use crate::{
     Anomaly, Epoch, FileOp, Lineage, ObjectHash, Seq, SessionId, TaskId, Timestamp, TurnNumber,
@@ -128,6 +129,15 @@ pub struct Health {
     pub requires_validation: bool,
     /// Payloads erased.
     pub erased: u64,
+}
+
+impl Health {
+    /// Takes in a recovery.
+    pub(super) fn recovered(&mut self, fact: &Recovery) {
+        self.recoveries += 1;
+        self.requires_validation |= fact.requires_validation;
+        self.requires_validation &= !fact.accepted;
+    }
 }
 
 /// Everything about a session that does not grow with it.
