@@ -18,6 +18,7 @@
 //! ```
 
 mod anomaly;
+mod conversation;
 mod event;
 mod fact;
 mod finding;
@@ -37,6 +38,9 @@ mod timestamp;
 mod validation;
 
 pub use anomaly::Anomaly;
+pub use conversation::{
+    CallForm, Conversation, Disorder, DisorderSort, MessageForm, OpenCall, Shown,
+};
 pub use event::{Event, NewEvent};
 pub use fact::{
     ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction, Content,

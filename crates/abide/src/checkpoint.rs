@@ -226,6 +226,7 @@ impl Session {
             u64::try_from(now.as_millis() - core.created.as_millis()).unwrap_or(0);
         checkpoint.manifest = self.manifest(&core)?;
         checkpoint.digest = Some(digest.to_string());
+        checkpoint.after = Some(core.seq);
         checkpoint.fold = FOLD_VERSION;
         checkpoint.files = changed_paths(captured, core.checkpoints.snapshot);
         let ticket = self.append(checkpoint.clone())?;

@@ -67,9 +67,12 @@ pub struct Checkpoint {
     /// Counts.
     #[serde(default)]
     pub manifest: Manifest,
-    /// The digest of the state just before.
+    /// The digest of the state before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The last event of that state. Others may have been recorded between it and this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Seq>,
     /// The version of the fold that gave the digest.
     #[serde(default)]
     pub fold: u32,

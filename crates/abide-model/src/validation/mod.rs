@@ -2,9 +2,74 @@
 //!
 //! A rule sees every live event once, in order, with the state just before it, and then the state
 //! at the end. What it keeps in between is its own. Rules judge what was recorded and change
-//! nothing.
+//! nothing. They are linear in the events, and say at most some twenty things each.
+//!
+//! A rule of one's own, beside the standard ones:
+//!
+//! ```
+//! use abide_model::{
+//!     Fact, Finding, FindingType, FoundAt, NewEvent, Repair, Rule, Seen, Seq, SessionState,
+//!     Severity, Timestamp, Validation, standard_rules,
+//! };
+//!
+//! /// Nobody deletes files here.
+//! #[derive(Default)]
+//! struct NothingDeleted(Vec<Seq>);
+//!
+//! impl Rule for NothingDeleted {
+//!     fn event(&mut self, seen: &Seen<'_>) {
+//!         if let Ok(Fact::FileTouched(touch)) = seen.fact
+//!             && touch.op == abide_model::FileOp::Delete
+//!         {
+//!             self.0.push(seen.event.seq);
+//!         }
+//!     }
+//!
+//!     fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
+//!         findings.extend(self.0.first().map(|seq| {
+//!             Finding::new(
+//!                 "nothing-deleted",
+//!                 FindingType::BusinessLogic,
+//!                 Severity::Error,
+//!                 FoundAt::event(*seq),
+//!                 format!("{} files were deleted", self.0.len()),
+//!                 Repair::by_hand("restore them from a checkpoint"),
+//!             )
+//!         }));
+//!     }
+//! }
+//!
+//! let mut rules = standard_rules();
+//! rules.push(Box::new(NothingDeleted::default()));
+//! let mut validation = Validation::new(rules);
+//! let mut state = SessionState::default();
+//! let line = r#"{"kind":"file.touched","data":{"path":"a","op":"delete"}}"#;
+//! let event = NewEvent::parse(line)?.into_event(Seq::FIRST, Timestamp::from_millis(0));
+//! validation.apply(&mut state, &event);
+//! let findings = validation.finish(&state);
+//! assert_eq!(findings[0].rule, "nothing-deleted");
+//! # Ok::<(), abide_model::InputError>(())
+//! ```
 
-use crate::{Event, Fact, FactError, Finding, SessionState};
+mod anomalies;
+mod checkpoint_digest;
+mod checkpoint_position;
+mod compaction_range;
+mod dependency_cycle;
+mod few;
+mod malformed_event;
+mod message_order;
+mod missing_dependency;
+mod open_call;
+mod orphaned_task;
+mod parent_mismatch;
+mod task_list;
+mod task_status;
+#[cfg(test)]
+mod tests;
+mod unknown_call;
+
+use crate::{Anomaly, Event, Fact, FactError, Finding, SessionState};
 
 /// A live event, as a rule sees it.
 #[derive(Debug)]
@@ -21,6 +86,12 @@ pub struct Seen<'a> {
 pub trait Rule {
     /// Takes in the next live event.
     fn event(&mut self, seen: &Seen<'_>);
+
+    /// Takes in that the fold found the event odd that was just seen.
+    fn anomaly(&mut self, event: &Event, anomaly: Anomaly) {
+        let _ = (event, anomaly);
+    }
+
     /// Says what is wrong, once all events were seen.
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>);
 }
@@ -37,12 +108,18 @@ impl Validation {
         Self { rules }
     }
 
-    /// Takes in the next live event, and the state just before it.
-    pub fn event(&mut self, event: &Event, before: &SessionState) {
+    /// Takes in the next live event: shows it to the rules, then applies it to the state. Events
+    /// that are not live go to [`SessionState::apply_dead`].
+    pub fn apply(&mut self, state: &mut SessionState, event: &Event) {
         let fact = event.fact();
-        let seen = Seen { event, fact: &fact, before };
+        let seen = Seen { event, fact: &fact, before: state };
         for rule in &mut self.rules {
             rule.event(&seen);
+        }
+        if let Some(anomaly) = state.apply(event) {
+            for rule in &mut self.rules {
+                rule.anomaly(event, anomaly);
+            }
         }
     }
 
@@ -60,5 +137,19 @@ impl Validation {
 /// The rules that every session must keep.
 #[must_use]
 pub fn standard_rules() -> Vec<Box<dyn Rule>> {
-    Vec::new()
+    vec![
+        Box::new(malformed_event::MalformedEvent::default()),
+        Box::new(anomalies::Anomalies::default()),
+        Box::new(orphaned_task::OrphanedTask::default()),
+        Box::new(missing_dependency::MissingDependency::default()),
+        Box::new(parent_mismatch::ParentMismatch::default()),
+        Box::new(dependency_cycle::DependencyCycle::default()),
+        Box::new(task_status::TaskStatusRule),
+        Box::new(unknown_call::UnknownCall::default()),
+        Box::new(open_call::OpenCall),
+        Box::new(message_order::MessageOrder::default()),
+        Box::new(compaction_range::CompactionRange::default()),
+        Box::new(checkpoint_position::CheckpointPosition::default()),
+        Box::new(checkpoint_digest::CheckpointDigest::default()),
+    ]
 }

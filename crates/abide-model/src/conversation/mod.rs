@@ -1,0 +1,162 @@
+//! Conversations: what a model may be shown of a session's messages, and what is missing for it.
+//!
+//! The APIs of the models are strict: each call is followed at once by exactly one result, and no
+//! result stands anywhere else. A journal is not: agents die between a call and its result, and
+//! results come in whatever order tools end. A [`Conversation`] reads the live messages of a
+//! session lane by lane, says which calls have no result, which events would give them one, and
+//! in which order all of it is valid.
+
+mod lane;
+mod order;
+mod reading;
+mod repair;
+#[cfg(test)]
+mod tests;
+
+pub use order::{Disorder, DisorderSort, Shown};
+pub use reading::MessageForm;
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{CallId, Event, Fact, Kind, LaneId, Seq, TaskId, TurnNumber};
+use lane::{Compacted, Lane};
+
+/// How a call was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CallForm {
+    /// In a message, in this form.
+    Message(MessageForm),
+    /// As it was executed, by `tool.called`.
+    Tool,
+    /// As a request to a model, by `api.called`.
+    Api,
+}
+
+/// A call of which no result is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// Where it is.
+    pub seq: Seq,
+    /// In which lane.
+    pub lane: Option<LaneId>,
+    /// In which turn.
+    pub turn: Option<TurnNumber>,
+    /// For which task.
+    pub task: Option<TaskId>,
+    /// Its id.
+    pub call: CallId,
+    /// Which tool; `api` for a request to a model.
+    pub name: String,
+    /// How it was recorded.
+    pub form: CallForm,
+}
+
+/// The live messages and calls of a session, lane by lane.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    lanes: BTreeMap<Option<LaneId>, Lane>,
+    /// Calls as they were executed, without a result.
+    executed: HashMap<String, OpenCall>,
+    /// Results of execution for which no message holds the call yet.
+    finished: HashMap<String, Seq>,
+}
+
+impl Conversation {
+    /// Takes in the next live event.
+    pub fn event(&mut self, event: &Event, fact: &Fact) {
+        if event.kind == Kind::MESSAGE_ADDED {
+            self.message(event);
+            return;
+        }
+        match fact {
+            Fact::ToolCall(call) => self.open(event, &call.call, &call.name, CallForm::Tool),
+            Fact::ApiCall(call) => {
+                if let Some(call) = &call.call {
+                    self.open(event, call, "api", CallForm::Api);
+                }
+            }
+            Fact::ToolResult(result) => self.finish(event, &result.call),
+            Fact::ApiResult(result) => {
+                if let Some(call) = &result.call {
+                    self.executed.remove(call.as_str());
+                }
+            }
+            Fact::Compaction(range) => {
+                // One that is not possible covers nothing.
+                if range.first <= range.last && range.last < event.seq {
+                    let compacted =
+                        Compacted { at: event.seq, first: range.first, last: range.last };
+                    self.lane(event).compacted.push(compacted);
+                }
+            }
+            Fact::ContextRestored(restored) => {
+                self.lane(event).compacted.retain(|range| range.at != restored.compaction);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in a message that is not of the form its kind calls for. It may still be one of
+    /// another form; otherwise it counts as unknown.
+    pub fn message(&mut self, event: &Event) {
+        let finished = &mut self.finished;
+        let lane = self.lanes.entry(event.lane.clone()).or_default();
+        lane.message(event, |id| finished.remove(id));
+    }
+
+    fn lane(&mut self, event: &Event) -> &mut Lane {
+        self.lanes.entry(event.lane.clone()).or_default()
+    }
+
+    fn open(&mut self, event: &Event, call: &CallId, name: &str, form: CallForm) {
+        let open = OpenCall {
+            seq: event.seq,
+            lane: event.lane.clone(),
+            turn: event.turn,
+            task: event.task.clone(),
+            call: call.clone(),
+            name: name.to_owned(),
+            form,
+        };
+        self.executed.insert(call.0.clone(), open);
+    }
+
+    fn finish(&mut self, event: &Event, call: &CallId) {
+        // Tools are often run beside the lanes: the call is where its message is.
+        let lane = self.executed.remove(call.as_str()).map(|open| open.lane);
+        let own = [Some(event.lane.clone()), lane];
+        for lane in own.into_iter().flatten() {
+            if self.lanes.get_mut(&lane).is_some_and(|lane| lane.executed(call.as_str(), event.seq))
+            {
+                return;
+            }
+        }
+        self.finished.insert(call.0.clone(), event.seq);
+    }
+
+    /// The calls without a result, in the order in which they were recorded. What a compaction
+    /// covers is not shown to a model, and lacks nothing.
+    #[must_use]
+    pub fn open_calls(&self) -> Vec<OpenCall> {
+        let mut open: Vec<OpenCall> = self.executed.values().cloned().collect();
+        for (name, lane) in &self.lanes {
+            let cover = lane.cover();
+            let calls = lane.calls.iter().filter(|call| call.is_open());
+            open.extend(calls.filter(|call| !cover.contains(call.seq)).map(|call| OpenCall {
+                seq: call.seq,
+                lane: name.clone(),
+                turn: call.turn,
+                task: call.task.clone(),
+                call: CallId(call.id.clone()),
+                name: call.name.clone(),
+                form: CallForm::Message(call.form),
+            }));
+        }
+        // The outcome of an execution stands before the message that tells the model of it.
+        open.sort_by(|a, b| {
+            let message = |form| matches!(form, CallForm::Message(_));
+            (message(a.form), a.seq).cmp(&(message(b.form), b.seq))
+        });
+        open
+    }
+}

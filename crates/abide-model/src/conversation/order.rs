@@ -1,0 +1,264 @@
+//! The order in which a model may be shown a conversation, and where the journal's own differs.
+
+use super::Conversation;
+use super::lane::{Cover, Lane, Said};
+use super::reading::Role;
+use crate::{CallId, LaneId, Seq};
+
+/// One thing to show to a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The lane.
+    pub lane: Option<LaneId>,
+    /// The event it is taken from.
+    pub seq: Seq,
+    /// The result of this call, which the event holds: a message, or a `tool.finished`. None for
+    /// a message as it is, without the results that it may hold.
+    pub result: Option<CallId>,
+}
+
+/// What is not in the order that the APIs of the models ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DisorderSort {
+    /// A call has no result, and nothing came after it.
+    NoResult,
+    /// A call has no result, and the conversation went on.
+    PassedOver,
+    /// A result has no call.
+    NoCall,
+    /// A result stands before its call.
+    Early,
+    /// A second result for a call.
+    SecondResult,
+    /// A call has the id of one before it that has its result.
+    SameId,
+    /// A call has the id of one that is still open, or of one in the same message.
+    SameIdOpen,
+    /// Something stands between a call and its result.
+    Between,
+    /// A conversation begins with something other than a user or instructions.
+    Beginning,
+}
+
+/// A place where the order is not what the APIs ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disorder {
+    /// What is wrong.
+    pub sort: DisorderSort,
+    /// The lane.
+    pub lane: Option<LaneId>,
+    /// The message.
+    pub seq: Seq,
+    /// The call it is about.
+    pub call: Option<CallId>,
+    /// Which tool that is.
+    pub name: String,
+}
+
+impl Conversation {
+    /// What a model may be shown, in order, lane by lane, the main one first: each result directly
+    /// behind the message with its call, wherever it stands in the journal; one result for a call;
+    /// no result without a call. What a compaction covers is left out, and so is what is unknown.
+    /// A call that has no result stands without one: see [`Conversation::repairs`].
+    #[must_use]
+    pub fn valid_order(&self) -> Vec<Shown> {
+        let mut shown = Vec::new();
+        for (name, lane) in &self.lanes {
+            let cover = lane.cover();
+            let seen = |said: &&Said| said.role.is_some() && said.rest && !cover.contains(said.seq);
+            for said in lane.messages.iter().filter(seen) {
+                shown.push(Shown { lane: name.clone(), seq: said.seq, result: None });
+                let calls = lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default();
+                // A result stays with its call though a compaction covers the result alone.
+                shown.extend(calls.iter().filter_map(|call| {
+                    let message = call.result.and_then(|at| lane.messages.get(at));
+                    let seq = message.map(|said| said.seq).or(call.executed)?;
+                    let result = Some(CallId(call.id.clone()));
+                    Some(Shown { lane: name.clone(), seq, result })
+                }));
+            }
+        }
+        shown
+    }
+
+    /// Where the journal's own order is not valid, in the order of the journal, lane by lane.
+    #[must_use]
+    pub fn disorder(&self) -> Vec<Disorder> {
+        let mut found = Vec::new();
+        for (name, lane) in &self.lanes {
+            let running = |id: &str| self.executed.contains_key(id);
+            let start = found.len();
+            Look::new(lane).all(&running, &mut |sort, seq, call, tool| {
+                let call = call.map(|call| CallId(call.to_owned()));
+                let (lane, name) = (name.clone(), tool.to_owned());
+                found.push(Disorder { sort, lane, seq, call, name });
+            });
+            if let Some(new) = found.get_mut(start..) {
+                new.sort_by_key(|disorder| (disorder.seq, disorder.sort));
+            }
+        }
+        found
+    }
+
+    /// Calls that this compaction took from their results, or results that it took from their
+    /// calls, as far as nothing else covers the other: a few of them.
+    pub(crate) fn split_by(&self, lane: Option<&LaneId>, at: Seq) -> Vec<(CallId, Seq, Seq)> {
+        let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
+        let Some(range) = lane.compacted.iter().find(|range| range.at == at) else {
+            return Vec::new();
+        };
+        let cover = lane.cover();
+        let mut split = Vec::new();
+        // A call and its result are close to each other: only the calls near both ends of the range
+        // are looked at, so that many compactions cost no more than one.
+        for edge in [range.first.back(1), range.last] {
+            let end = lane.calls.partition_point(|call| call.seq <= edge);
+            let near = lane.calls.get(end.saturating_sub(NEAR)..end).unwrap_or_default();
+            for call in near {
+                let Some(result) = call.result.and_then(|at| lane.messages.get(at)) else {
+                    continue;
+                };
+                let crosses = call.seq <= edge && result.seq > edge && result.seq < at;
+                if crosses && cover.contains(call.seq) != cover.contains(result.seq) {
+                    split.push((CallId(call.id.clone()), call.seq, result.seq));
+                }
+            }
+        }
+        split
+    }
+}
+
+/// How many calls before the end of a range are looked at.
+const NEAR: usize = 256;
+
+/// A look over one lane.
+struct Look<'a> {
+    lane: &'a Lane,
+    cover: Cover,
+    /// For each message the last of the assistant's messages that it begins or is among.
+    run_end: Vec<usize>,
+    /// How many messages up to here are more than results.
+    spoken: Vec<usize>,
+    /// From here on: is a message unknown, did the assistant speak, did anybody?
+    after: Vec<After>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct After {
+    unknown: bool,
+    assistant: bool,
+    anybody: bool,
+}
+
+type Tell<'f> = &'f mut dyn FnMut(DisorderSort, Seq, Option<&str>, &str);
+
+impl<'a> Look<'a> {
+    fn new(lane: &'a Lane) -> Self {
+        let cover = lane.cover();
+        let count = lane.messages.len();
+        let mut spoken = Vec::with_capacity(count + 1);
+        spoken.push(0);
+        let mut sum = 0;
+        for said in &lane.messages {
+            sum += usize::from(said.rest && said.role.is_some() && !cover.contains(said.seq));
+            spoken.push(sum);
+        }
+        let mut run_end = vec![0; count];
+        let mut after = vec![After::default(); count + 1];
+        let mut later = After::default();
+        let mut end = count;
+        for (index, said) in lane.messages.iter().enumerate().rev() {
+            let assistant = said.role == Some(Role::Assistant);
+            // The answer of a model may be recorded in several messages, one behind the other.
+            if !assistant || end == count {
+                end = index;
+            }
+            if let Some(slot) = run_end.get_mut(index) {
+                *slot = end;
+            }
+            if !assistant {
+                end = count;
+            }
+            if !cover.contains(said.seq) {
+                later.unknown |= said.role.is_none();
+                later.assistant |= assistant;
+                later.anybody |= said.rest;
+            }
+            if let Some(slot) = after.get_mut(index) {
+                *slot = later;
+            }
+        }
+        Self { lane, cover, run_end, spoken, after }
+    }
+
+    fn all(&self, running: &dyn Fn(&str) -> bool, tell: Tell<'_>) {
+        self.beginning(tell);
+        self.calls(running, tell);
+        self.results(tell);
+    }
+
+    fn beginning(&self, tell: Tell<'_>) {
+        let first = self.lane.messages.iter().find(|said| !self.cover.contains(said.seq));
+        let Some(first) = first.filter(|first| !self.cover.is_before(first.seq)) else { return };
+        if first.role.is_some_and(|role| !matches!(role, Role::User | Role::Instruction)) {
+            tell(DisorderSort::Beginning, first.seq, None, "");
+        }
+    }
+
+    fn calls(&self, running: &dyn Fn(&str) -> bool, tell: Tell<'_>) {
+        let mut told = None;
+        for call in &self.lane.calls {
+            if self.cover.contains(call.seq) {
+                continue;
+            }
+            let end = self.run_end.get(call.message).copied().unwrap_or(call.message);
+            if call.is_open() {
+                let after = self.after.get(end + 1).copied().unwrap_or_default();
+                // Somebody may speak while a tool runs, and an unknown message may be the result.
+                let spoke = after.assistant || (after.anybody && !running(&call.id));
+                let sort = if spoke && !after.unknown {
+                    DisorderSort::PassedOver
+                } else {
+                    DisorderSort::NoResult
+                };
+                tell(sort, call.seq, Some(&call.id), &call.name);
+            }
+            let Some(result) = call.result.filter(|result| *result > end) else { continue };
+            let spoken = |at: usize| self.spoken.get(at).copied().unwrap_or_default();
+            if spoken(result) > spoken(end + 1) && told != Some(call.message) {
+                told = Some(call.message);
+                tell(DisorderSort::Between, call.seq, Some(&call.id), &call.name);
+            }
+        }
+        for same in &self.lane.same_ids {
+            let calls = (self.lane.calls.get(same.first), self.lane.calls.get(same.second));
+            let (Some(first), Some(second)) = calls else { continue };
+            if self.cover.contains(first.seq) || self.cover.contains(second.seq) {
+                continue;
+            }
+            let open = same.open || first.message == second.message;
+            let sort = if open { DisorderSort::SameIdOpen } else { DisorderSort::SameId };
+            tell(sort, second.seq, Some(&second.id), &second.name);
+        }
+    }
+
+    fn results(&self, tell: Tell<'_>) {
+        let unknown = self.lane.messages.iter().position(|said| said.role.is_none());
+        for loose in &self.lane.loose {
+            let Some(said) = self.lane.messages.get(loose.message) else { continue };
+            if self.cover.contains(said.seq) {
+                continue;
+            }
+            let call = loose.second_for.and_then(|call| self.lane.calls.get(call));
+            let (sort, name) = match call {
+                Some(call) if self.cover.contains(call.seq) => continue,
+                Some(call) => (DisorderSort::SecondResult, call.name.as_str()),
+                None if loose.early => (DisorderSort::Early, ""),
+                // Its call may be in a message that is not known.
+                None if unknown.is_some_and(|unknown| unknown < loose.message) => continue,
+                None => (DisorderSort::NoCall, ""),
+            };
+            tell(sort, said.seq, Some(&loose.id), name);
+        }
+    }
+}

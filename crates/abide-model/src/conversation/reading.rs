@@ -1,0 +1,276 @@
+//! What a message says about calls, in whichever of the three forms it was recorded.
+//!
+//! Agents record messages verbatim. A call is a `tool_call` block (ours), a `tool_use` block
+//! (Anthropic) or an entry of `tool_calls` (OpenAI); its result a `tool_result` block that names it
+//! by `call` or `tool_use_id`, or a message with `tool_call_id`. Reading is lenient: what is not
+//! one of these is passed over.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::Payload;
+
+/// What a model is told of a call that nobody knows the outcome of. A result that says so belongs
+/// to a call of which nothing else is recorded.
+pub(super) const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the session was interrupted before a result was \
+     recorded. The call may or may not have taken effect. Look before you do it again.";
+
+/// In whose form a message was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MessageForm {
+    /// Our own: `tool_call` and `tool_result` blocks.
+    Abide,
+    /// Anthropic's: `tool_use` blocks, results in a user's message.
+    Anthropic,
+    /// OpenAI's: `tool_calls`, and a message of the role `tool` for each result.
+    OpenAi,
+}
+
+/// Who speaks, as far as the order of a conversation cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    User,
+    Instruction,
+    Assistant,
+    Tool,
+    Other,
+}
+
+/// A call that a message holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ReadCall {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) form: MessageForm,
+}
+
+/// A result that a message holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ReadResult {
+    /// Of which call; empty where it does not say.
+    pub(super) id: String,
+    /// It says that the outcome is unknown.
+    pub(super) unknown: bool,
+}
+
+impl ReadResult {
+    fn new(id: String, content: Option<&RawValue>) -> Self {
+        let says = |raw: &RawValue| {
+            raw.get().len() < 2 * OUTCOME_UNKNOWN.len()
+                && text(Some(raw)).is_some_and(|text| text == OUTCOME_UNKNOWN)
+        };
+        Self { id, unknown: content.is_some_and(says) }
+    }
+}
+
+/// A message as the conversation sees it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) role: Role,
+    pub(super) calls: Vec<ReadCall>,
+    pub(super) results: Vec<ReadResult>,
+    /// It holds something besides results.
+    pub(super) rest: bool,
+}
+
+#[derive(Deserialize)]
+struct WireMessage<'a> {
+    #[serde(borrow)]
+    role: &'a RawValue,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_calls: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_call_id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WireBlock<'a> {
+    #[serde(borrow)]
+    r#type: &'a RawValue,
+    #[serde(borrow, default)]
+    call: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_use_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_call_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WireCall<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow, default)]
+    function: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WireFunction<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+}
+
+impl Reading {
+    /// Reads a message; `None` when it is not known what it says.
+    pub(super) fn of(data: &Payload) -> Option<Self> {
+        let wire: WireMessage<'_> = serde_json::from_str(data.as_str()).ok()?;
+        let role = match text(Some(wire.role))?.as_str() {
+            "user" => Role::User,
+            "system" | "developer" => Role::Instruction,
+            "assistant" | "model" => Role::Assistant,
+            "tool" | "function" => Role::Tool,
+            _ => Role::Other,
+        };
+        // Of a message without content nothing is known, unless it is all calls.
+        if wire.content.is_none() && wire.tool_calls.is_none() && !has_content(data) {
+            return None;
+        }
+        let mut reading = Self { role, calls: Vec::new(), results: Vec::new(), rest: false };
+        let blocks = wire.content.and_then(list);
+        let no_blocks = blocks.as_ref().is_none_or(Vec::is_empty);
+        if let Some(id) = text(wire.tool_call_id).filter(|_| role == Role::Tool) {
+            reading.results.push(ReadResult::new(id, wire.content));
+        } else {
+            blocks.into_iter().flatten().for_each(|block| reading.block(block));
+            reading.rest |= no_blocks;
+        }
+        for call in wire.tool_calls.and_then(list).into_iter().flatten() {
+            reading.tool_call(call);
+        }
+        if role == Role::Tool && reading.results.is_empty() {
+            // A result that does not say of what.
+            reading.results.push(ReadResult::new(String::new(), None));
+            reading.rest = false;
+        }
+        reading.rest |= !reading.calls.is_empty();
+        Some(reading)
+    }
+
+    fn block(&mut self, raw: &RawValue) {
+        let block: Option<WireBlock<'_>> = serde_json::from_str(raw.get()).ok();
+        let read = block.and_then(|block| {
+            let named = |form, id| {
+                let name = text(block.name).unwrap_or_default();
+                Some(Ok(ReadCall { id: text(id)?, name, form }))
+            };
+            match text(Some(block.r#type))?.as_str() {
+                "tool_call" => named(MessageForm::Abide, block.call.or(block.id)),
+                "tool_use" => named(MessageForm::Anthropic, block.id),
+                "tool_result" => {
+                    let id = block.call.or(block.tool_use_id).or(block.tool_call_id);
+                    text(id).map(|id| Err(ReadResult::new(id, block.content)))
+                }
+                _ => None,
+            }
+        });
+        match read {
+            Some(Ok(call)) => self.calls.push(call),
+            Some(Err(result)) => self.results.push(result),
+            None => self.rest = true,
+        }
+    }
+
+    fn tool_call(&mut self, raw: &RawValue) {
+        let Ok(call) = serde_json::from_str::<WireCall<'_>>(raw.get()) else { return };
+        let function = call.function.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let name = function.and_then(|function: WireFunction<'_>| text(function.name));
+        if let Some(id) = text(Some(call.id)) {
+            let name = name.unwrap_or_default();
+            self.calls.push(ReadCall { id, name, form: MessageForm::OpenAi });
+        }
+    }
+}
+
+fn text(raw: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// Is there a content, be it `null`?
+fn has_content(data: &Payload) -> bool {
+    data.field("content").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+
+    fn read(text: &str) -> Option<Reading> {
+        Reading::of(&Payload::new(text, &Limits::default()).unwrap())
+    }
+
+    #[test]
+    fn calls_and_results_are_read_in_all_three_forms() {
+        let calls = [
+            (
+                r#"{"role":"assistant","content":[{"type":"text","text":"x"},{"type":"tool_call","call":"c","name":"bash","arguments":{}}]}"#,
+                MessageForm::Abide,
+            ),
+            (
+                r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"bash","input":{}}]}"#,
+                MessageForm::Anthropic,
+            ),
+            (
+                r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":"{}"}}]}"#,
+                MessageForm::OpenAi,
+            ),
+            (
+                r#"{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"bash"}}]}"#,
+                MessageForm::OpenAi,
+            ),
+        ];
+        for (text, form) in calls {
+            let reading = read(text).unwrap();
+            let call = ReadCall { id: "c".into(), name: "bash".into(), form };
+            assert_eq!(reading.calls, [call], "{text}");
+            assert!(reading.rest && reading.results.is_empty());
+        }
+        let results = [
+            r#"{"role":"tool","content":[{"type":"tool_result","call":"c","content":"x"}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"x"}]}"#,
+            r#"{"role":"tool","tool_call_id":"c","content":"x"}"#,
+            r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"x"}]}"#,
+        ];
+        for text in results {
+            let reading = read(text).unwrap();
+            let result = ReadResult { id: "c".into(), unknown: false };
+            assert_eq!(reading.results, [result], "{text}");
+            assert!(!reading.rest && reading.calls.is_empty());
+        }
+        let mixed = read(
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"},{"type":"text","text":"and"}]}"#,
+        );
+        assert!(mixed.unwrap().rest);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_unknown_and_what_is_odd_is_no_call() {
+        assert_eq!(read(r#"{"content":"x"}"#), None);
+        assert_eq!(read(r#"{"role":7,"content":"x"}"#), None);
+        assert_eq!(read(r#"{"role":"user"}"#), None);
+        for odd in [
+            r#"{"role":"user","content":null}"#,
+            r#"{"role":"user","content":[{"type":"tool_use","id":7},5,{"type":"tool_result"}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_call","name":"n","type":"x"}]}"#,
+            r#"{"role":"user","content":"x","tool_calls":"none"}"#,
+            r#"{"role":"user","content":[]}"#,
+        ] {
+            let reading = read(odd).unwrap();
+            assert!(reading.calls.is_empty() && reading.results.is_empty(), "{odd}");
+            assert!(reading.rest, "{odd}");
+        }
+        let nameless = read(r#"{"role":"tool","content":"done"}"#).unwrap();
+        assert_eq!((nameless.results.len(), nameless.rest), (1, false));
+    }
+}

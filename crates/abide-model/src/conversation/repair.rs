@@ -1,0 +1,46 @@
+//! The events that give every open call an outcome: nobody knows how it ended, and that is said.
+
+use serde_json::json;
+
+use super::reading::OUTCOME_UNKNOWN;
+use super::{CallForm, Conversation, MessageForm, OpenCall};
+use crate::{Kind, Limits, NewEvent, Payload};
+
+impl Conversation {
+    /// The events that a repair appends so that the conversation is valid: a result for each open
+    /// call, in the form and the lane of the call, that says that its outcome is unknown.
+    #[must_use]
+    pub fn repairs(&self) -> Vec<NewEvent> {
+        self.open_calls().into_iter().filter_map(outcome_unknown).collect()
+    }
+}
+
+fn outcome_unknown(open: OpenCall) -> Option<NewEvent> {
+    let call = open.call.as_str();
+    let (kind, data) = match open.form {
+        CallForm::Message(MessageForm::Abide) => (
+            Kind::MESSAGE_ADDED,
+            json!({"role": "tool", "content": [
+                {"type": "tool_result", "call": call, "ok": false, "content": OUTCOME_UNKNOWN},
+            ]}),
+        ),
+        CallForm::Message(MessageForm::Anthropic) => (
+            Kind::MESSAGE_ADDED,
+            json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": call, "is_error": true, "content": OUTCOME_UNKNOWN},
+            ]}),
+        ),
+        CallForm::Message(MessageForm::OpenAi) => (
+            Kind::MESSAGE_ADDED,
+            json!({"role": "tool", "tool_call_id": call, "content": OUTCOME_UNKNOWN}),
+        ),
+        CallForm::Tool => (
+            Kind::TOOL_FINISHED,
+            json!({"call": call, "ok": false, "result": {"outcome": "unknown", "note": OUTCOME_UNKNOWN}}),
+        ),
+        CallForm::Api => (Kind::API_FINISHED, json!({"call": call, "error": OUTCOME_UNKNOWN})),
+    };
+    let data = Payload::new(&data.to_string(), &Limits::default()).ok()?;
+    let (turn, task, lane) = (open.turn, open.task, open.lane);
+    Some(NewEvent { turn, task, lane, ..NewEvent::new(kind, data) })
+}

@@ -1,0 +1,332 @@
+//! Whatever is lost of a conversation, after a repair the APIs would take it.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Limits, NewEvent, Payload, Timestamp};
+
+/// A step of a session, as it may or may not have been recorded.
+#[derive(Debug, Clone)]
+enum Step {
+    /// The user speaks.
+    User,
+    /// The model speaks and calls these tools, in a form.
+    Assistant(u8, Vec<u8>),
+    /// A result of a call, in the form; perhaps of none that was made.
+    Result(u8, u8),
+    /// A tool is run, and perhaps ends.
+    Run(u8, bool),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::User),
+        4 => (0u8..3, proptest::collection::btree_set(0u8..8, 0..4))
+            .prop_map(|(form, calls)| Step::Assistant(form, calls.into_iter().collect())),
+        6 => (0u8..3, 0u8..8).prop_map(|(form, call)| Step::Result(form, call)),
+        2 => (0u8..8, any::<bool>()).prop_map(|(call, ends)| Step::Run(call, ends)),
+    ]
+}
+
+fn data(step: &Step) -> Vec<(&'static str, Value)> {
+    let name = |call: &u8| format!("c{call}");
+    match step {
+        Step::User => vec![("message.added", json!({"role": "user", "content": "go on"}))],
+        Step::Assistant(0, calls) => {
+            let call =
+                |id| json!({"type": "tool_call", "call": name(id), "name": "t", "arguments": {}});
+            let mut blocks = vec![json!({"type": "text", "text": "well"})];
+            blocks.extend(calls.iter().map(call));
+            vec![("message.added", json!({"role": "assistant", "content": blocks}))]
+        }
+        Step::Assistant(1, calls) => {
+            let call = |id| json!({"type": "tool_use", "id": name(id), "name": "t", "input": {}});
+            let blocks: Vec<_> = calls.iter().map(call).collect();
+            vec![("message.added", json!({"role": "assistant", "content": blocks}))]
+        }
+        Step::Assistant(_, calls) => {
+            let call = |id| json!({"id": name(id), "type": "function", "function": {"name": "t", "arguments": "{}"}});
+            let calls: Vec<_> = calls.iter().map(call).collect();
+            let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+            vec![("message.added", message)]
+        }
+        Step::Result(0, call) => {
+            let block = json!({"type": "tool_result", "call": name(call), "content": "x"});
+            vec![("message.added", json!({"role": "tool", "content": [block]}))]
+        }
+        Step::Result(1, call) => {
+            let block = json!({"type": "tool_result", "tool_use_id": name(call), "content": "x"});
+            let text = json!({"type": "text", "text": "and"});
+            vec![("message.added", json!({"role": "user", "content": [block, text]}))]
+        }
+        Step::Result(_, call) => {
+            let message = json!({"role": "tool", "tool_call_id": name(call), "content": "x"});
+            vec![("message.added", message)]
+        }
+        Step::Run(call, ends) => {
+            let called = ("tool.called", json!({"call": name(call), "name": "t"}));
+            let finished = ("tool.finished", json!({"call": name(call), "result": 1}));
+            if *ends { vec![called, finished] } else { vec![called] }
+        }
+    }
+}
+
+fn event(seq: u64, kind: &str, data: &Value) -> Event {
+    let data = Payload::new(&data.to_string(), &Limits::default()).unwrap();
+    NewEvent::new(Kind::new(kind).unwrap(), data).into_event(Seq(seq), Timestamp::from_millis(0))
+}
+
+fn read(events: &[Event]) -> Conversation {
+    let mut conversation = Conversation::default();
+    for event in events {
+        conversation.event(event, &event.fact().unwrap());
+    }
+    conversation
+}
+
+/// A message as an API sees it: its role, the ids of its calls, and of its results.
+#[derive(Debug, PartialEq)]
+struct Wire {
+    role: String,
+    calls: Vec<String>,
+    results: Vec<String>,
+}
+
+/// What goes to an API, by its own reading of what was recorded: it shares no code with ours.
+fn sent(events: &[Event], shown: &[Shown]) -> Vec<Wire> {
+    let ids = |list: &Value, of: &[&str]| -> Vec<String> {
+        let list = list.as_array().cloned().unwrap_or_default();
+        let id = |one: &Value| of.iter().find_map(|name| one[*name].as_str().map(str::to_owned));
+        list.iter().filter_map(id).collect()
+    };
+    shown
+        .iter()
+        .map(|one| {
+            let event = &events[one.seq.0 as usize - 1];
+            let data: Value = serde_json::from_str(event.data.as_ref().unwrap().as_str()).unwrap();
+            if let Some(call) = &one.result {
+                assert!(data.to_string().contains(&format!("\"{call}\"")), "{data} for {call}");
+                let results = vec![call.to_string()];
+                return Wire { role: "tool".into(), calls: vec![], results };
+            }
+            let mut calls = ids(&data["tool_calls"], &["id"]);
+            let blocks = data["content"].as_array().cloned().unwrap_or_default();
+            let of_type = |kind: &str| {
+                Value::Array(blocks.iter().filter(|one| one["type"] == kind).cloned().collect())
+            };
+            calls.extend(ids(&of_type("tool_call"), &["call"]));
+            calls.extend(ids(&of_type("tool_use"), &["id"]));
+            Wire { role: data["role"].as_str().unwrap().into(), calls, results: vec![] }
+        })
+        .collect()
+}
+
+/// OpenAI: behind a message with calls stands at once one tool message for each; none elsewhere.
+fn openai(messages: &[Wire]) -> Result<(), String> {
+    let mut at = 0;
+    while at < messages.len() {
+        let message = &messages[at];
+        if message.role == "tool" {
+            return Err(format!("a result out of place: {message:?}"));
+        }
+        at += 1;
+        let mut wanted = message.calls.clone();
+        while !wanted.is_empty() {
+            let next = messages.get(at).ok_or("the end, and results are missing")?;
+            let [id] = next.results.as_slice() else { return Err(format!("no result: {next:?}")) };
+            let place = wanted.iter().position(|one| one == id).ok_or("a result of another")?;
+            wanted.remove(place);
+            at += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Anthropic: results are the user's; messages of one role are one. The first is the user's, and
+/// behind calls stands a message with the results of exactly these.
+fn anthropic(messages: &[Wire]) -> Result<(), String> {
+    let mut merged: Vec<Wire> = Vec::new();
+    for message in messages {
+        let role = if message.role == "tool" { "user" } else { message.role.as_str() };
+        if merged.last().is_none_or(|last| last.role != role) {
+            merged.push(Wire { role: role.into(), calls: vec![], results: vec![] });
+        }
+        let last = merged.last_mut().unwrap();
+        last.calls.extend(message.calls.iter().cloned());
+        last.results.extend(message.results.iter().cloned());
+    }
+    if merged.first().is_some_and(|first| first.role != "user") {
+        return Err("it does not begin with the user".into());
+    }
+    let none = Vec::new();
+    for (at, message) in merged.iter().enumerate() {
+        let before = at.checked_sub(1).map_or(&none, |at| &merged[at].calls);
+        let (mut wanted, mut got) = (before.clone(), message.results.clone());
+        wanted.sort();
+        got.sort();
+        if wanted != got {
+            return Err(format!("wanted {wanted:?}, got {got:?}"));
+        }
+    }
+    match merged.last() {
+        Some(last) if !last.calls.is_empty() => Err("calls at the end".into()),
+        _ => Ok(()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_repaired_conversation_is_valid_for_both_apis(
+        steps in proptest::collection::vec((any_step(), 0u8..10), 0..40),
+    ) {
+        let mut events = vec![event(1, "message.added", &json!({"role": "user", "content": "do"}))];
+        for (step, fate) in &steps {
+            for (kind, data) in data(step) {
+                // One in five is lost.
+                if *fate > 1 {
+                    events.push(event(events.len() as u64 + 1, kind, &data));
+                }
+            }
+        }
+        let before = read(&events).valid_order();
+        let repairs = read(&events).repairs();
+        for repair in repairs {
+            let seq = Seq(events.len() as u64 + 1);
+            events.push(repair.into_event(seq, Timestamp::from_millis(0)));
+        }
+        let conversation = read(&events);
+        prop_assert_eq!(conversation.open_calls(), vec![]);
+        prop_assert_eq!(conversation.repairs(), vec![]);
+        let order = conversation.valid_order();
+        // Nothing that could be shown before is lost, and nothing is shown twice.
+        for one in &before {
+            prop_assert_eq!(order.iter().filter(|other| *other == one).count(), 1);
+        }
+        let said = |event: &&Event| {
+            event.kind == Kind::MESSAGE_ADDED && !event.data.as_ref().unwrap().as_str().contains("tool_call_id")
+        };
+        let messages = order.iter().filter(|one| one.result.is_none()).count();
+        prop_assert!(messages <= events.iter().filter(said).count());
+        let sent = sent(&events, &order);
+        prop_assert_eq!(openai(&sent), Ok(()));
+        prop_assert_eq!(anthropic(&sent), Ok(()));
+    }
+}
+
+#[test]
+fn the_little_checkers_refuse_what_the_apis_refuse() {
+    let wire = |role: &str, calls: &[&str], results: &[&str]| Wire {
+        role: role.into(),
+        calls: calls.iter().map(|id| (*id).to_owned()).collect(),
+        results: results.iter().map(|id| (*id).to_owned()).collect(),
+    };
+    let user = || wire("user", &[], &[]);
+    let good = [user(), wire("assistant", &["a"], &[]), wire("tool", &[], &["a"]), user()];
+    assert_eq!((openai(&good), anthropic(&good)), (Ok(()), Ok(())));
+    for bad in [
+        vec![user(), wire("assistant", &["a"], &[])],
+        vec![user(), wire("assistant", &["a"], &[]), user()],
+        vec![user(), wire("tool", &[], &["a"])],
+        vec![user(), wire("assistant", &["a"], &[]), wire("tool", &[], &["b"])],
+    ] {
+        assert!(openai(&bad).is_err() && anthropic(&bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn open_calls_say_where_they_are_and_repairs_keep_their_form_and_lane() {
+    let lines = [
+        r#"{"kind":"message.added","lane":"sub","turn":3,"task":"T","data":{"role":"assistant","content":[{"type":"tool_call","call":"a","name":"bash","arguments":{}}]}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"tool_use","id":"b","name":"edit","input":{}}]}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"grep"}}]}}"#,
+        r#"{"kind":"tool.called","data":{"call":"a","name":"bash"}}"#,
+        r#"{"kind":"api.called","data":{"call":"r"}}"#,
+    ];
+    let events: Vec<Event> = lines
+        .iter()
+        .zip(1..)
+        .map(|(line, seq)| {
+            NewEvent::parse(line).unwrap().into_event(Seq(seq), Timestamp::from_millis(0))
+        })
+        .collect();
+    let conversation = read(&events);
+    let open: Vec<_> = conversation
+        .open_calls()
+        .into_iter()
+        .map(|open| (open.seq.0, open.call.0, open.name, open.form))
+        .collect();
+    let named = |seq, id: &str, name: &str, form| (seq, id.to_owned(), name.to_owned(), form);
+    let expected = [
+        named(4, "a", "bash", CallForm::Tool),
+        named(5, "r", "api", CallForm::Api),
+        named(1, "a", "bash", CallForm::Message(MessageForm::Abide)),
+        named(2, "b", "edit", CallForm::Message(MessageForm::Anthropic)),
+        named(3, "c", "grep", CallForm::Message(MessageForm::OpenAi)),
+    ];
+    assert_eq!(open, expected);
+    let repairs = conversation.repairs();
+    let kinds: Vec<_> = repairs.iter().map(|event| event.kind.as_str()).collect();
+    let message = "message.added";
+    assert_eq!(kinds, ["tool.finished", "api.finished", message, message, message]);
+    let data: Vec<Value> =
+        repairs.iter().map(|event| serde_json::from_str(event.data.as_str()).unwrap()).collect();
+    assert_eq!(data[0]["ok"], false);
+    assert_eq!(data[0]["result"]["outcome"], "unknown");
+    let place = (repairs[2].lane.as_ref().unwrap().as_str(), repairs[2].turn.unwrap().0);
+    assert_eq!((place, repairs[2].task.as_ref().unwrap().as_str()), (("sub", 3), "T"));
+    assert_eq!((&data[2]["role"], &data[2]["content"][0]["call"]), (&json!("tool"), &json!("a")));
+    assert_eq!(data[2]["content"][0]["ok"], false);
+    assert!(data[2]["content"][0]["content"].as_str().unwrap().contains("unknown"));
+    assert_eq!(data[3]["role"], "user");
+    assert_eq!(data[3]["content"][0]["tool_use_id"], "b");
+    assert_eq!((&data[4]["role"], &data[4]["tool_call_id"]), (&json!("tool"), &json!("c")));
+    for repair in repairs {
+        let event = repair.into_event(Seq(9), Timestamp::from_millis(0));
+        assert!(event.fact().is_ok());
+    }
+}
+
+#[test]
+fn results_stand_behind_their_calls_wherever_they_were_recorded() {
+    let call = |id: &str| json!({"type": "tool_call", "call": id, "name": "t", "arguments": {}});
+    let result = |id: &str| {
+        let block = json!({"type": "tool_result", "call": id, "content": "x"});
+        json!({"role": "tool", "content": [block]})
+    };
+    let user = json!({"role": "user", "content": "x"});
+    let said = [
+        user.clone(),
+        result("early"),
+        json!({"role": "assistant", "content": [call("a"), call("early"), call("run")]}),
+        user,
+        result("a"),
+        result("a"),
+        result("nobody"),
+    ];
+    let mut events: Vec<Event> =
+        said.iter().zip(1..).map(|(data, seq)| event(seq, "message.added", data)).collect();
+    events.push(event(8, "tool.finished", &json!({"call": "run"})));
+    let order: Vec<_> = read(&events)
+        .valid_order()
+        .into_iter()
+        .map(|shown| (shown.seq.0, shown.result.map_or(String::new(), |call| call.0)))
+        .collect();
+    let shown = |seq, result: &str| (seq, result.to_owned());
+    let expected = [
+        shown(1, ""),
+        shown(3, ""),
+        shown(5, "a"),
+        shown(2, "early"),
+        shown(8, "run"),
+        shown(4, ""),
+    ];
+    assert_eq!(order, expected);
+    // A compaction that covers the result alone does not take it from its call.
+    events.push(event(9, "context.compacted", &json!({"first": 4, "last": 7, "summary": "s"})));
+    assert_eq!(read(&events).valid_order().len(), 5);
+    events.push(event(10, "context.compacted", &json!({"first": 1, "last": 8, "summary": "s"})));
+    assert_eq!(read(&events).valid_order(), []);
+}

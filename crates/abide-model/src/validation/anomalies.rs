@@ -1,0 +1,64 @@
+//! `anomaly`: events that do not fit what came before them, counted by sort.
+//!
+//! Sorts that a rule of their own tells of are left to it.
+
+use std::collections::BTreeMap;
+
+use super::{Rule, Seen};
+use crate::{
+    Anomaly, Event, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState, Severity,
+};
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct Anomalies {
+    found: BTreeMap<Anomaly, (u64, Seq)>,
+}
+
+impl Rule for Anomalies {
+    fn event(&mut self, _: &Seen<'_>) {}
+
+    fn anomaly(&mut self, event: &Event, anomaly: Anomaly) {
+        let elsewhere = match anomaly {
+            Anomaly::Malformed | Anomaly::UnknownCall | Anomaly::SelfDependency => true,
+            Anomaly::UnknownPosition => event.kind != Kind::PAYLOAD_ERASED,
+            _ => false,
+        };
+        if !elsewhere {
+            self.found.entry(anomaly).or_insert((0, event.seq)).0 += 1;
+        }
+    }
+
+    fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
+        for (anomaly, (count, first)) in &self.found {
+            let message =
+                format!("{}: {count} ({anomaly}), the first at @{first}", words(*anomaly));
+            findings.push(Finding::new(
+                "anomaly",
+                FindingType::BusinessLogic,
+                Severity::Warning,
+                FoundAt::event(*first),
+                message,
+                Repair::by_hand("nothing is lost: they are applied as far as they make sense"),
+            ));
+        }
+    }
+}
+
+const fn words(anomaly: Anomaly) -> &'static str {
+    match anomaly {
+        Anomaly::Malformed => "events with data that their kind does not allow",
+        Anomaly::SessionCreatedTwice => "further `session.created`",
+        Anomaly::UnknownCall => "results for calls that are not open",
+        Anomaly::DuplicateCall => "calls with the id of one that is still open",
+        Anomaly::UnknownTurn => "events of turns that were not started, or are over",
+        Anomaly::DuplicateTurn => "turns with a number that was used before",
+        Anomaly::UnknownTask => "events of tasks that were never created",
+        Anomaly::DuplicateTask => "tasks with an id that was used before",
+        Anomaly::SelfDependency => "tasks that depend on themselves",
+        Anomaly::IllegalTransition => "task statuses that do not follow from the ones before",
+        Anomaly::DuplicateCheckpoint => "checkpoints with a number that was used before",
+        Anomaly::UnknownPosition => "events that name a place that is not in the session",
+        Anomaly::StaleEpoch => "writers with an epoch that is not greater than the one before",
+    }
+}

@@ -1,0 +1,92 @@
+//! `checkpoint-digest`: the events before a checkpoint no longer give the state it was made of.
+//!
+//! It speaks only where that is certain. A checkpoint says of which state its digest is; where
+//! that was not seen here, because others wrote in between, nothing is compared. Where events are
+//! missing or a payload was erased, the state may well be another, and that is said elsewhere.
+
+use super::few::Few;
+use super::{Rule, Seen};
+use crate::{
+    Digest, FOLD_VERSION, Fact, Finding, FindingType, FoundAt, Repair, Seq, SessionId,
+    SessionState, Severity,
+};
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct CheckpointDigest {
+    /// The state before the newest writer: a checkpoint may be the first thing it records.
+    before_writer: Option<(Seq, Digest)>,
+    /// Whose events these are so far.
+    session: Option<SessionId>,
+    /// The last live event.
+    last: Seq,
+    /// Something was missing or erased so far.
+    uncertain: bool,
+    /// Events were passed over because a rewind took them back.
+    passed_over: bool,
+    /// Lost events were written again: checkpoints made meanwhile are of a state without them.
+    rebuilt: bool,
+    /// Recoveries that were seen.
+    recoveries: u64,
+    differ: Vec<(Seq, Option<u64>)>,
+}
+
+impl Rule for CheckpointDigest {
+    fn event(&mut self, seen: &Seen<'_>) {
+        let before = seen.before.core.seq;
+        self.passed_over |= before != self.last;
+        // Every event before must have been here, live or not.
+        self.uncertain |= before.next() != seen.event.seq;
+        self.last = seen.event.seq;
+        let session = seen.before.core.id;
+        if self.session.is_some() && self.session != session {
+            // A fork does not count what was erased or recovered before it: only live events show it.
+            self.uncertain |= self.passed_over;
+            self.recoveries = 0;
+        }
+        self.session = session;
+        match seen.fact {
+            Ok(Fact::WriterOpened(_)) => {
+                self.before_writer = Some((before, seen.before.digest()));
+            }
+            Ok(Fact::Recovery(fact)) => {
+                self.recoveries += 1;
+                self.rebuilt |= !fact.reconstructed.is_empty();
+                self.uncertain |= !fact.lost.is_empty();
+            }
+            Ok(Fact::Checkpoint(fact)) if fact.fold == FOLD_VERSION && !self.uncertain => {
+                let (Some(digest), Some(after)) = (&fact.digest, fact.after) else { return };
+                let known = if after == before {
+                    Some(seen.before.digest())
+                } else {
+                    self.before_writer.filter(|(seq, _)| *seq == after).map(|(_, digest)| digest)
+                };
+                if known.is_some_and(|known| known.to_string() != *digest) {
+                    self.differ.push((seen.event.seq, fact.number));
+                }
+            }
+            _ => {}
+        }
+        self.uncertain |= seen.event.data.is_none();
+    }
+
+    fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
+        let mut few = Few::new("checkpoint-digest", FindingType::Checksum);
+        // What was erased or written again may be an event that a rewind took back, and so may be
+        // the recovery that tells of it: those are not seen here.
+        let health = &state.core.health;
+        let explained = health.erased > 0 || self.rebuilt || health.recoveries != self.recoveries;
+        for (seq, number) in self.differ.drain(..).filter(|_| !explained) {
+            let name = number.map(|number| format!(" {number}")).unwrap_or_default();
+            few.add(
+                Severity::Error,
+                FoundAt::event(seq),
+                format!(
+                    "the events before checkpoint{name} give another state than it was made of"
+                ),
+                Repair::by_hand("compare with a bundle or another copy of the session"),
+            );
+        }
+        few.finish(findings);
+    }
+}

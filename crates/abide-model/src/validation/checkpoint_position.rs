@@ -1,0 +1,78 @@
+//! `checkpoint-position`: a thinning, a rewind or its end names what is not in the session.
+
+use std::collections::BTreeSet;
+
+use super::few::Few;
+use super::{Rule, Seen};
+use crate::{Fact, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState, Severity};
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct CheckpointPosition {
+    rewinds: BTreeSet<Seq>,
+    few: Few,
+}
+
+impl Default for CheckpointPosition {
+    fn default() -> Self {
+        let few = Few::new("checkpoint-position", FindingType::Referential);
+        Self { rewinds: BTreeSet::new(), few }
+    }
+}
+
+impl Rule for CheckpointPosition {
+    fn event(&mut self, seen: &Seen<'_>) {
+        let seq = seen.event.seq;
+        if seen.event.kind == Kind::SESSION_REWOUND {
+            self.rewinds.insert(seq);
+        }
+        // An event before this one; whether a rewind took it back does not matter.
+        let is_before = |named: Seq| named > Seq::ZERO && named < seq;
+        match seen.fact {
+            Ok(Fact::Thinning(fact)) => {
+                // Numbers count on through rewinds, so that those of checkpoints that were taken
+                // back are known too.
+                let last = seen.before.core.checkpoints.last;
+                let unknown =
+                    fact.checkpoints.iter().find(|number| **number == 0 || **number > last);
+                if let Some(number) = unknown {
+                    self.add(seq, format!("checkpoint {number} was let go, and was never made"));
+                }
+            }
+            Ok(Fact::Rewind(fact)) => {
+                if !is_before(fact.to) {
+                    self.add(seq, format!("a rewind to @{}, which is not before it", fact.to));
+                }
+                if let Some(undone) =
+                    fact.undoes.filter(|undone| !self.may_be_rewind(*undone, seen))
+                {
+                    self.add(seq, format!("a rewind takes back @{undone}, which is no rewind"));
+                }
+            }
+            Ok(Fact::FilesRestored(fact)) if !self.may_be_rewind(fact.rewind, seen) => {
+                self.add(
+                    seq,
+                    format!("files were restored for @{}, which is no rewind", fact.rewind),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
+        self.few.finish(findings);
+    }
+}
+
+impl CheckpointPosition {
+    /// Events that are not live are not seen here: any of them may have been a rewind.
+    fn may_be_rewind(&self, named: Seq, seen: &Seen<'_>) -> bool {
+        let is_before = named > Seq::ZERO && named < seen.event.seq;
+        is_before && (self.rewinds.contains(&named) || !seen.before.core.lineage.contains(named))
+    }
+
+    fn add(&mut self, seq: Seq, message: String) {
+        let repair = Repair::by_hand("nothing: it is kept, and changes nothing");
+        self.few.add(Severity::Error, FoundAt::event(seq), message, repair);
+    }
+}

@@ -1,0 +1,100 @@
+//! `compaction-range`: a compaction covers what it cannot, or takes a call from its result.
+
+use std::collections::BTreeSet;
+
+use super::few::{Few, joined};
+use super::{Rule, Seen};
+use crate::{
+    Compaction, Conversation, Fact, Finding, FindingType, FoundAt, Kind, LaneId, Repair, Seq,
+    SessionState, Severity,
+};
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct CompactionRange {
+    conversation: Conversation,
+    compactions: BTreeSet<Seq>,
+    possible: Vec<(Option<LaneId>, Seq)>,
+    few: Few,
+}
+
+impl Default for CompactionRange {
+    fn default() -> Self {
+        Self {
+            conversation: Conversation::default(),
+            compactions: BTreeSet::new(),
+            possible: Vec::new(),
+            few: Few::new("compaction-range", FindingType::BusinessLogic),
+        }
+    }
+}
+
+impl Rule for CompactionRange {
+    fn event(&mut self, seen: &Seen<'_>) {
+        let seq = seen.event.seq;
+        if let Ok(fact) = seen.fact {
+            self.conversation.event(seen.event, fact);
+        }
+        if seen.event.kind == Kind::CONTEXT_COMPACTED {
+            self.compactions.insert(seq);
+        }
+        match seen.fact {
+            Ok(Fact::Compaction(range)) => match impossible(range, seq) {
+                Some(why) => self.few.add(
+                    Severity::Error,
+                    FoundAt::event(seq),
+                    format!("a compaction of @{} to @{} {why}", range.first, range.last),
+                    Repair::by_hand("nothing: it covers no message; compact anew"),
+                ),
+                None => self.possible.push((seen.event.lane.clone(), seq)),
+            },
+            Ok(Fact::ContextRestored(fact)) if !self.compactions.contains(&fact.compaction) => {
+                let named = fact.compaction;
+                // One that a rewind took back was there once.
+                let gone = named < seq && !seen.before.core.lineage.contains(named);
+                let severity =
+                    if gone && named > Seq::ZERO { Severity::Warning } else { Severity::Error };
+                self.few.add(
+                    severity,
+                    FoundAt::event(seq),
+                    format!("`context.restored` names @{named}, which is no compaction"),
+                    Repair::by_hand("nothing: it restores nothing"),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
+        for (lane, seq) in &self.possible {
+            let split = self.conversation.split_by(lane.as_ref(), *seq);
+            let Some((_, call, result)) = split.first() else { continue };
+            let calls = joined(split.iter().map(|(id, ..)| id.as_str()));
+            self.few.add(
+                Severity::Error,
+                FoundAt::event(*seq),
+                format!(
+                    "a compaction takes calls from their results: {calls} (@{call} and @{result})"
+                ),
+                Repair::by_hand(
+                    "record `context.restored` for it, and compact with the call and its result",
+                ),
+            );
+        }
+        self.few.finish(findings);
+    }
+}
+
+fn impossible(range: &Compaction, seq: Seq) -> Option<&'static str> {
+    if range.first > range.last {
+        Some("ends before it begins")
+    } else if range.first == Seq::ZERO {
+        Some("begins before the session")
+    } else if range.first <= seq && seq <= range.last {
+        Some("covers itself")
+    } else if range.last > seq {
+        Some("is of events that were not there yet")
+    } else {
+        None
+    }
+}

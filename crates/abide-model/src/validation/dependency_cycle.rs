@@ -1,0 +1,181 @@
+//! `dependency-cycle`: tasks wait for each other, so that none can ever begin.
+
+use std::collections::BTreeMap;
+
+use super::few::{Few, short};
+use super::task_list::TaskList;
+use super::{Rule, Seen};
+use crate::{
+    Fact, Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity, TaskId, TaskStatus,
+};
+
+/// The most tasks of a cycle that are named.
+const NAMED: usize = 20;
+
+/// The rule. Obsolete tasks are left out: nobody waits for them.
+#[derive(Debug, Default)]
+pub(super) struct DependencyCycle {
+    /// Tasks that depend on themselves. The fold does not keep that.
+    own: BTreeMap<TaskId, Seq>,
+}
+
+impl Rule for DependencyCycle {
+    fn event(&mut self, seen: &Seen<'_>) {
+        let known = |id: &TaskId| seen.before.tasks.get(id.as_str()).is_some_and(|task| task.known);
+        let (id, depends) = match seen.fact {
+            Ok(Fact::TaskCreated(fact)) if !known(&fact.task) => (&fact.task, &fact.depends),
+            Ok(Fact::TaskChanged(fact)) if known(&fact.task) => match &fact.depends {
+                Some(depends) => (&fact.task, depends),
+                None => return,
+            },
+            _ => return,
+        };
+        if depends.contains(id) {
+            self.own.insert(id.clone(), seen.event.seq);
+        } else {
+            self.own.remove(id);
+        }
+    }
+
+    fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
+        let mut few = Few::new("dependency-cycle", FindingType::BusinessLogic);
+        for (id, seq) in &self.own {
+            add(&mut few, &[id.as_str()], *seq);
+        }
+        let graph = Graph::new(state);
+        for cycle in graph.cycles() {
+            let names: Vec<&str> = cycle.iter().map(|place| graph.list.id(*place)).collect();
+            let first = cycle.first().and_then(|place| graph.list.tasks.get(*place));
+            add(&mut few, &names, first.map_or(Seq::ZERO, |(_, task)| task.created));
+        }
+        few.finish(findings);
+    }
+}
+
+fn add(few: &mut Few, cycle: &[&str], seq: Seq) {
+    let first = short(cycle.first().copied().unwrap_or_default());
+    let mut names: Vec<String> = cycle.iter().take(NAMED).map(|id| short(id)).collect();
+    if cycle.len() > NAMED {
+        names.push(format!("… {} more …", cycle.len() - NAMED));
+    }
+    names.push(first.clone());
+    few.add(
+        Severity::Error,
+        FoundAt::subject(format!("task {first}")).of_event(seq),
+        format!("tasks depend on each other: {}", names.join(" → ")),
+        Repair::by_hand("record `task.changed` for one of them without that dependency"),
+    );
+}
+
+/// Who depends on whom, by places in the list.
+struct Graph<'a> {
+    list: TaskList<'a>,
+    edges: Vec<Vec<usize>>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(state: &'a SessionState) -> Self {
+        let list = TaskList::new(state);
+        let wanted = |place: &usize| {
+            list.tasks.get(*place).is_some_and(|(_, task)| task.status != TaskStatus::Obsolete)
+        };
+        let edges = list.tasks.iter().enumerate().map(|(place, (_, task))| {
+            let depends = task.depends.iter().filter(|_| wanted(&place));
+            depends.filter_map(|id| list.place(id)).filter(wanted).collect()
+        });
+        let edges = edges.collect();
+        Self { list, edges }
+    }
+
+    fn edges(&self, place: usize) -> &[usize] {
+        self.edges.get(place).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// One cycle of each group of tasks that wait for each other.
+    fn cycles(&self) -> Vec<Vec<usize>> {
+        let group_of = self.groups();
+        let group = |place: usize| group_of.get(place).copied();
+        let mut done = vec![false; self.edges.len()];
+        let mut step_of = vec![0_usize; self.edges.len()];
+        let mut cycles = Vec::new();
+        for start in 0..self.edges.len() {
+            let within = |place: usize| {
+                let next = self.edges(place).iter().copied();
+                next.into_iter().find(|next| group(*next) == group(start))
+            };
+            let Some(own) = group(start) else { continue };
+            if done.get(own).copied().unwrap_or(true) || within(start).is_none() {
+                continue;
+            }
+            // Whoever is in a group with others leads on within it, and so comes back.
+            let mut path = Vec::new();
+            let mut at = Some(start);
+            while let Some(place) = at {
+                let Some(step) = step_of.get_mut(place) else { break };
+                if *step != 0 {
+                    cycles.push(path.split_off(*step - 1));
+                    break;
+                }
+                path.push(place);
+                *step = path.len();
+                at = within(place);
+            }
+            if let Some(done) = done.get_mut(own) {
+                *done = true;
+            }
+        }
+        cycles
+    }
+
+    /// Tarjan's strongly connected components, without recursion: for each task the group it is in.
+    fn groups(&self) -> Vec<usize> {
+        const NEW: usize = usize::MAX;
+        let count = self.edges.len();
+        let (mut number, mut low) = (vec![NEW; count], vec![NEW; count]);
+        let mut group = vec![NEW; count];
+        let (mut next_number, mut next_group) = (0, 0);
+        let mut open: Vec<usize> = Vec::new();
+        let get = |of: &[usize], at: usize| of.get(at).copied().unwrap_or(NEW);
+        let set = |of: &mut [usize], at: usize, value: usize| {
+            if let Some(slot) = of.get_mut(at) {
+                *slot = value;
+            }
+        };
+        for start in 0..count {
+            if get(&number, start) != NEW {
+                continue;
+            }
+            // Tasks on the way, each with how many of its edges were followed.
+            let mut way: Vec<(usize, usize)> = vec![(start, 0)];
+            while let Some((place, followed)) = way.pop() {
+                if followed == 0 {
+                    set(&mut number, place, next_number);
+                    set(&mut low, place, next_number);
+                    next_number += 1;
+                    open.push(place);
+                } else if let Some(back) = self.edges(place).get(followed - 1) {
+                    // Back from a task, or past one that was known: what it reaches, this one does.
+                    if get(&group, *back) == NEW {
+                        let least = get(&low, place).min(get(&low, *back));
+                        set(&mut low, place, least);
+                    }
+                }
+                if let Some(to) = self.edges(place).get(followed) {
+                    way.push((place, followed + 1));
+                    if get(&number, *to) == NEW {
+                        way.push((*to, 0));
+                    }
+                } else if get(&low, place) == get(&number, place) {
+                    while let Some(member) = open.pop() {
+                        set(&mut group, member, next_group);
+                        if member == place {
+                            break;
+                        }
+                    }
+                    next_group += 1;
+                }
+            }
+        }
+        group
+    }
+}

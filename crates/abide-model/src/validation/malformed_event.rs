@@ -1,0 +1,50 @@
+//! `malformed-event`: the data of an event is not what its kind calls for.
+
+use super::{Rule, Seen};
+use crate::{Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity};
+
+/// How many are named.
+const NAMED: usize = 5;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct MalformedEvent {
+    count: u64,
+    first: Vec<(Seq, String)>,
+}
+
+impl Rule for MalformedEvent {
+    fn event(&mut self, seen: &Seen<'_>) {
+        if seen.fact.is_err() {
+            self.count += 1;
+            if self.first.len() < NAMED {
+                self.first.push((seen.event.seq, seen.event.kind.to_string()));
+            }
+        }
+    }
+
+    fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
+        let Some((seq, _)) = self.first.first() else { return };
+        let named: Vec<_> =
+            self.first.iter().map(|(seq, kind)| format!("@{seq} ({kind})")).collect();
+        let rest = if self.count > NAMED as u64 { ", …" } else { "" };
+        findings.push(Finding::new(
+            "malformed-event",
+            FindingType::Structural,
+            Severity::Warning,
+            FoundAt::event(*seq),
+            format!(
+                "{} with data that their kinds do not allow: {}{rest}",
+                if self.count == 1 {
+                    "1 event".to_owned()
+                } else {
+                    format!("{} events", self.count)
+                },
+                named.join(", ")
+            ),
+            Repair::by_hand(
+                "they are kept and count for nothing; record them anew as they should be",
+            ),
+        ));
+    }
+}

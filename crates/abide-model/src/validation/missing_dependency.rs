@@ -1,0 +1,42 @@
+//! `missing-dependency`: a task depends on one that was never created.
+
+use super::few::{Few, joined, short};
+use super::task_list::TaskList;
+use super::{Rule, Seen};
+use crate::{Finding, FindingType, FoundAt, Kind, Repair, SessionState, Severity, TaskId};
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct MissingDependency {
+    /// A task's creation was erased: it may be the one that is missing.
+    erased: bool,
+}
+
+impl Rule for MissingDependency {
+    fn event(&mut self, seen: &Seen<'_>) {
+        self.erased |= seen.event.kind == Kind::TASK_CREATED && seen.event.data.is_none();
+    }
+
+    fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
+        let severity = if self.erased { Severity::Warning } else { Severity::Error };
+        let mut few = Few::new("missing-dependency", FindingType::Referential);
+        let list = TaskList::new(state);
+        for (id, task) in &list.tasks {
+            let missing: Vec<&TaskId> =
+                task.depends.iter().filter(|id| list.place(id).is_none()).collect();
+            if missing.is_empty() {
+                continue;
+            }
+            let (id, names) = (short(id), joined(missing.iter().map(|id| id.as_str())));
+            few.add(
+                severity,
+                FoundAt::subject(format!("task {id}")).of_event(task.created),
+                format!("task {id} depends on what was never created: {names}"),
+                Repair::by_hand(format!(
+                    "record `task.created` for it, or `task.changed` for {id} without it"
+                )),
+            );
+        }
+        few.finish(findings);
+    }
+}

@@ -1,0 +1,61 @@
+//! `task-status`: a task is further than its parts, or than what it depends on.
+
+use std::collections::HashMap;
+
+use super::few::{Few, joined, short};
+use super::task_list::TaskList;
+use super::{Rule, Seen};
+use crate::{Finding, FindingType, FoundAt, Repair, SessionState, Severity, TaskId, TaskStatus};
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct TaskStatusRule;
+
+impl Rule for TaskStatusRule {
+    fn event(&mut self, _: &Seen<'_>) {}
+
+    fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
+        let mut few = Few::new("task-status", FindingType::BusinessLogic);
+        let list = TaskList::new(state);
+        let mut open_parts: HashMap<&str, Vec<&str>> = HashMap::new();
+        for (id, task) in &list.tasks {
+            if let Some(parent) = task.parent.as_ref().filter(|_| !task.status.is_done()) {
+                open_parts.entry(parent.as_str()).or_default().push(id);
+            }
+        }
+        // What was never created is missed by another rule.
+        let waiting = |id: &&TaskId| {
+            let task = list.place(id).and_then(|place| list.tasks.get(place));
+            task.is_some_and(|(_, task)| !task.status.is_done())
+        };
+        for (id, task) in &list.tasks {
+            let place = || FoundAt::subject(format!("task {}", short(id))).of_event(task.changed);
+            let parts = open_parts.get(id).filter(|_| task.status == TaskStatus::Complete);
+            if let Some(parts) = parts {
+                let (id, parts) = (short(id), joined(parts.iter().copied()));
+                few.add(
+                    Severity::Warning,
+                    place(),
+                    format!("task {id} is complete, and these parts of it are not: {parts}"),
+                    Repair::by_hand("complete the parts, or make them obsolete"),
+                );
+            }
+            let begun = match task.status {
+                TaskStatus::Complete => "complete",
+                TaskStatus::Implementing | TaskStatus::Retrying => "being done",
+                _ => continue,
+            };
+            let open: Vec<&TaskId> = task.depends.iter().filter(waiting).collect();
+            if !open.is_empty() {
+                let (id, open) = (short(id), joined(open.iter().map(|id| id.as_str())));
+                few.add(
+                    Severity::Warning,
+                    place(),
+                    format!("task {id} is {begun}, and depends on what is not complete: {open}"),
+                    Repair::by_hand("complete what it depends on, or take the dependency out"),
+                );
+            }
+        }
+        few.finish(findings);
+    }
+}

@@ -1,0 +1,54 @@
+//! `unknown-call`: a result for a call that was never made, or that already has one.
+
+use super::few::{Few, short};
+use super::{Rule, Seen};
+use crate::{
+    Anomaly, Event, Fact, Finding, FindingType, FoundAt, Kind, Repair, SessionState, Severity,
+};
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct UnknownCall {
+    /// Calls that were erased. Each may be the one that a result is for.
+    erased: u64,
+    few: Few,
+}
+
+impl Default for UnknownCall {
+    fn default() -> Self {
+        Self { erased: 0, few: Few::new("unknown-call", FindingType::Referential) }
+    }
+}
+
+impl Rule for UnknownCall {
+    fn event(&mut self, seen: &Seen<'_>) {
+        let call = [Kind::TOOL_CALLED, Kind::API_CALLED].contains(&seen.event.kind);
+        self.erased += u64::from(call && seen.event.data.is_none());
+    }
+
+    fn anomaly(&mut self, event: &Event, anomaly: Anomaly) {
+        if anomaly != Anomaly::UnknownCall {
+            return;
+        }
+        if self.erased > 0 {
+            self.erased -= 1;
+            return;
+        }
+        let call = match event.fact() {
+            Ok(Fact::ToolResult(fact)) => Some(fact.call),
+            Ok(Fact::ApiResult(fact)) => fact.call,
+            _ => None,
+        };
+        let call = call.map(|call| short(call.as_str())).unwrap_or_default();
+        self.few.add(
+            Severity::Warning,
+            FoundAt::event(event.seq),
+            format!("a result for call {call}, which was not made or already has its result"),
+            Repair::by_hand("nothing: it is kept, and counts for no call"),
+        );
+    }
+
+    fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
+        self.few.finish(findings);
+    }
+}
