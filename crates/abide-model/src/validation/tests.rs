@@ -540,6 +540,12 @@ fn a_past_that_gives_another_state_is_told_by_the_checkpoint() {
     let mut events = with_checkpoints(&erased, 0);
     events[0].data = None;
     assert!(checkpoint_of(&validate(&events).1).is_empty());
+    // So does a payload of an event that a rewind took back: its usage still counted.
+    let erased = [&HISTORY[..7], &[r#"{"kind":"payload.erased","data":{"seq":4}}"#]].concat();
+    let mut events = with_checkpoints(&erased, 0);
+    events[3].data = None;
+    assert!(checkpoint_of(&validate(&events).1).is_empty());
+    assert_eq!(checkpoint_of(&validate(&events[..7]).1), [7]);
     let mut events = with_checkpoints(&HISTORY[..5], 0);
     events.remove(2);
     assert!(checkpoint_of(&validate(&events).1).is_empty());
