@@ -44,7 +44,7 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
 fn check(dir: &Path, id: SessionId) -> Outcome<(f64, u64)> {
     let place = Place::of(dir, Upkeep::ByHand)?;
     let start = Instant::now();
-    let checked = place.local.check_session(id)?;
+    let checked = place.local.doctor().verify_journal(id)?;
     let elapsed = start.elapsed();
     if let Some(finding) = checked.findings.first() {
         return Err(format!("a sound session has a finding: {finding:?}").into());

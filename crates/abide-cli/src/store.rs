@@ -174,6 +174,17 @@ impl Surroundings {
         self.find()?.ok_or_else(|| abide::Error::NoStore { from: from.clone() }.into())
     }
 
+    /// The store that is there, to be examined and repaired: one with broken settings too.
+    pub(crate) fn open_to_repair(&self) -> Result<Opened, CommandError> {
+        let from = self.store.as_ref().unwrap_or(&self.current_dir);
+        let found = match &self.store {
+            Some(named) => self.named(named),
+            None => find_store(&self.current_dir).map(|place| place.store),
+        };
+        let root = found.ok_or_else(|| abide::Error::NoStore { from: from.clone() })?;
+        Ok(Opened::over(LocalStore::open_to_repair(&root, Options::default())?))
+    }
+
     /// The store that is there, if one is.
     pub(crate) fn find(&self) -> Result<Option<Opened>, CommandError> {
         let found = match &self.store {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use abide_model::{Fact, Parent, Seq, SessionId};
 
 use crate::{
-    Damage, DamageReason, JournalError, Line, Mark, Piece, Scan, ScanEnd, Segment, SegmentForm,
-    SegmentHeader, SegmentName, Storage, Sum, split,
+    Damage, DamageReason, JournalError, Line, Link, Mark, Piece, Scan, ScanEnd, Seam, Segment,
+    SegmentForm, SegmentHeader, SegmentName, Storage, Sum, split,
 };
 
 /// A place from which to read on.
@@ -77,6 +77,19 @@ pub enum Found<'a> {
         /// Where its line starts.
         offset: u64,
         /// Where the next one starts.
+        end: u64,
+        /// Its line break is there.
+        ended: bool,
+    },
+    /// Where a repair has joined what damage parted.
+    Seam {
+        /// What it says.
+        seam: Seam,
+        /// The segment it is in.
+        segment: u64,
+        /// Where it starts.
+        offset: u64,
+        /// Where the next line starts.
         end: u64,
         /// Its line break is there.
         ended: bool,
@@ -201,7 +214,7 @@ impl Journal {
                         }
                         ControlFlow::Break(())
                     }
-                    Piece::Bad => ControlFlow::Continue(()),
+                    Piece::Seam(_) | Piece::Bad => ControlFlow::Continue(()),
                 })
             })?;
             match session {
@@ -283,7 +296,7 @@ impl Journal {
             journal: self,
             names,
             expected,
-            sum,
+            link: sum.map(|sum| sum.link()),
             mark,
             bad: None,
             proven: None,
@@ -391,7 +404,7 @@ fn parent_in(segment: &Segment) -> Result<Option<Parent>, JournalError> {
                 }
                 ControlFlow::Break(())
             }
-            Piece::Header(_) | Piece::Bad => ControlFlow::Continue(()),
+            Piece::Header(_) | Piece::Seam(_) | Piece::Bad => ControlFlow::Continue(()),
         })
     })?;
     Ok(parent)
@@ -416,7 +429,8 @@ struct Walker<'a, 'f> {
     journal: &'a Journal,
     names: &'a [SegmentName],
     expected: Option<Seq>,
-    sum: Option<Sum>,
+    /// What the next line is chained to.
+    link: Option<Link>,
     mark: Option<Mark>,
     bad: Option<Bad>,
     /// How far everything behind the first bad place proves the journal to have been durable.
@@ -436,6 +450,13 @@ impl Walker<'_, '_> {
                 let after = offset + end as u64 + u64::from(ended || end < raw.len());
                 match piece {
                     Piece::Header(header) => self.header(&header),
+                    Piece::Seam(seam) => {
+                        let found = self.seam(index, segment, seam, place, after, ended);
+                        if let Err(error) = found {
+                            failed = Some(error);
+                            self.done = true;
+                        }
+                    }
                     Piece::Line(line) => {
                         if let Err(error) = self.line(index, segment, line, place, after, ended) {
                             failed = Some(error);
@@ -463,8 +484,8 @@ impl Walker<'_, '_> {
         if self.expected.is_none() {
             self.expected = Some(first);
         }
-        if self.expected == Some(first) && self.sum.is_none() {
-            self.sum = Some(header.prev);
+        if self.expected == Some(first) && self.link.is_none() {
+            self.link = Some(header.prev.link());
         }
         let before = first.back(1);
         if self.mark.is_none_or(|mark| mark.seq < before) {
@@ -507,18 +528,18 @@ impl Walker<'_, '_> {
         }
         if line.seq > expected
             && self.expected.is_some()
-            && self.is_misplaced(expected, &line, index, segment, end)?
+            && self.is_misplaced(expected, (line.seq, line.seq.next()), index, segment, end)?
         {
             self.bad(segment, offset, end - offset, DamageReason::Repeated);
             return Ok(());
         }
-        let chained = line.seq == expected && self.sum.is_none_or(|sum| sum.link() == line.prev);
+        let chained = line.seq == expected && self.link.is_none_or(|link| link == line.prev);
         if !chained || self.bad.is_some() {
             let torn_at = self
                 .bad
                 .as_ref()
                 .map_or((segment.number(), offset), |bad| (bad.segment, bad.offset));
-            let in_the_way = chained && self.sum.is_some();
+            let in_the_way = chained && self.link.is_some();
             if !in_the_way && !self.was_acknowledged(expected, &line, index, segment, end)? {
                 self.torn(segment, torn_at);
                 return Ok(());
@@ -555,8 +576,48 @@ impl Walker<'_, '_> {
             }
         }
         self.expected = Some(line.seq.next());
-        self.sum = Some(line.sum);
+        self.link = Some(line.sum.link());
         let found = Found::Event { line, segment: segment.number(), offset, end, ended };
+        self.done = (self.visit)(found).is_break();
+        Ok(())
+    }
+
+    /// A repair knew that everything before its seam had been acknowledged.
+    fn seam(
+        &mut self,
+        index: usize,
+        segment: &Segment,
+        seam: Seam,
+        offset: u64,
+        end: u64,
+        ended: bool,
+    ) -> Result<(), JournalError> {
+        let first = seam.after.next();
+        let expected = self.expected.unwrap_or(first);
+        if first < expected
+            || (first > expected
+                && self.is_misplaced(expected, (first, seam.next), index, segment, end)?)
+        {
+            self.bad(segment, offset, end - offset, DamageReason::Repeated);
+            return Ok(());
+        }
+        let lost = (first > expected).then_some((expected, seam.after));
+        if lost.is_some() || self.bad.is_some() {
+            let bad = self.bad.take().unwrap_or_else(|| Bad {
+                segment: segment.number(),
+                path: segment.path().to_owned(),
+                offset,
+                bytes: 0,
+                reason: DamageReason::Missing,
+            });
+            self.damage(bad, lost);
+            if self.done {
+                return Ok(());
+            }
+        }
+        self.expected = Some(seam.next);
+        self.link = Some(seam.prev.link());
+        let found = Found::Seam { seam, segment: segment.number(), offset, end, ended };
         self.done = (self.visit)(found).is_break();
         Ok(())
     }
@@ -604,6 +665,7 @@ impl Walker<'_, '_> {
                 match piece {
                     Piece::Line(line) => proven = proven.max(proven_by(&line)),
                     Piece::Header(header) => proven = proven.max(header.first.back(1)),
+                    Piece::Seam(seam) => proven = proven.max(seam.next.back(1)),
                     Piece::Bad => {}
                 }
                 ControlFlow::Continue(())
@@ -614,16 +676,17 @@ impl Walker<'_, '_> {
     }
 
     /// Is a line that comes too early a stray copy (a sector written to the wrong place)? It is
-    /// when the run of lines it begins breaks off and one that belongs before it follows.
+    /// when the run of lines it begins breaks off and one that belongs before it follows. `found`
+    /// is the event of that line and the one that comes behind it.
     fn is_misplaced(
         &self,
         expected: Seq,
-        line: &Line<'_>,
+        (first, behind_it): (Seq, Seq),
         index: usize,
         segment: &Segment,
         behind: u64,
     ) -> Result<bool, JournalError> {
-        let mut next = line.seq.next();
+        let mut next = behind_it;
         let mut misplaced = false;
         let mut looked = 0;
         let mut judge = |found: &Line<'_>| {
@@ -631,11 +694,11 @@ impl Walker<'_, '_> {
             if found.seq == next {
                 next = next.next();
             } else if found.seq >= expected {
-                misplaced = found.seq <= line.seq;
+                misplaced = found.seq <= first;
                 return ControlFlow::Break(());
             }
             // A run this long is no stray copy.
-            if looked > 4 * LONG_RUN || next.0 - line.seq.0 > LONG_RUN {
+            if looked > 4 * LONG_RUN || next.0 - behind_it.0 >= LONG_RUN {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -643,7 +706,7 @@ impl Walker<'_, '_> {
         };
         self.lines_behind(index, segment, behind, &mut |piece| match piece {
             Piece::Line(line) => judge(&line),
-            Piece::Header(_) | Piece::Bad => ControlFlow::Continue(()),
+            Piece::Header(_) | Piece::Seam(_) | Piece::Bad => ControlFlow::Continue(()),
         })?;
         Ok(misplaced)
     }

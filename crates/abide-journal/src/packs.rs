@@ -463,13 +463,16 @@ impl Packs {
 }
 
 /// The number in the name of a file of this sort.
-fn number_of(name: &str, end: &str) -> Option<u64> {
+pub(crate) fn number_of(name: &str, end: &str) -> Option<u64> {
     let number: u64 = name.strip_suffix(end)?.parse().ok()?;
     (number < MAX_NUMBER && *name == format!("{number:08}{end}")).then_some(number)
 }
 
 /// Visits each block whose check fits, trusting no length that its check does not cover.
-fn each_whole_block(file: &dyn StorageFile, visit: &mut dyn FnMut(u64, &Block)) -> io::Result<()> {
+pub(crate) fn each_whole_block(
+    file: &dyn StorageFile,
+    visit: &mut dyn FnMut(u64, &Block),
+) -> io::Result<()> {
     let end = file.len()?;
     let mut at = HEADER.len() as u64;
     let mut budget = MAX_HASHED;

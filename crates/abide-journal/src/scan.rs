@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use abide_model::Seq;
 
-use crate::{JournalError, Line, MAX_LINE, Segment, SegmentHeader};
+use crate::{JournalError, Line, MAX_LINE, Seam, Segment, SegmentHeader};
 
 /// Why a part of a journal could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,9 @@ pub enum Piece<'a> {
     Line(Line<'a>),
     /// A good header.
     Header(SegmentHeader),
-    /// Bytes that are neither.
+    /// A good seam.
+    Seam(Seam),
+    /// Bytes that are none of these.
     Bad,
 }
 
@@ -91,6 +93,11 @@ pub fn split<'a>(
         && let Some(header) = SegmentHeader::read(raw, segment.path())?
     {
         return Ok(found(0, raw.len(), Piece::Header(header)));
+    }
+    if Seam::is_seam(raw)
+        && let Some(seam) = Seam::read(raw)
+    {
+        return Ok(found(0, raw.len(), Piece::Seam(seam)));
     }
     let starts: Vec<usize> = memchr::memmem::find_iter(raw, START).take(TRIES).collect();
     let ends: Vec<usize> = Line::ends_in(raw).take(TRIES).collect();

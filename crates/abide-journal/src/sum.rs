@@ -77,6 +77,15 @@ pub struct Link(pub(crate) [u8; Link::WIDTH]);
 impl Link {
     /// How many characters.
     pub const WIDTH: usize = 12;
+
+    /// A sum that has this link.
+    pub(crate) fn padded(self) -> Sum {
+        let mut text = [b'A'; Sum::WIDTH];
+        for (place, byte) in text.iter_mut().zip(self.0) {
+            *place = byte;
+        }
+        Sum(text)
+    }
 }
 
 /// The salt of a line: 72 random bits, so that the digest of an erased payload tells nothing.

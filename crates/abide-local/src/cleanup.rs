@@ -421,7 +421,7 @@ impl LocalStore {
                     }
                 }
                 Found::Damage(_) => damaged = true,
-                Found::Torn { .. } => {}
+                Found::Torn { .. } | Found::Seam { .. } => {}
             }
             ControlFlow::Continue(())
         });

@@ -178,7 +178,7 @@ impl LocalStore {
                         ControlFlow::Break(())
                     }
                     // What nobody acknowledged is cut off by the next writer.
-                    Found::Torn { .. } => ControlFlow::Continue(()),
+                    Found::Torn { .. } | Found::Seam { .. } => ControlFlow::Continue(()),
                 }
             })
             .map_err(store_error)?;

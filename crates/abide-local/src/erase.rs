@@ -369,7 +369,7 @@ impl LocalStore {
         storage.sync_dir(self.root()).map_err(storage_error("sync", self.root()))
     }
 
-    fn wait_for_objects(&self, wait: Duration) -> Result<Box<dyn Lock>, CollectError> {
+    pub(crate) fn wait_for_objects(&self, wait: Duration) -> Result<Box<dyn Lock>, CollectError> {
         let until = Instant::now() + wait;
         loop {
             match self.lock_objects() {
@@ -449,7 +449,7 @@ impl LocalStore {
                     }
                 }
                 Found::Damage(found) => damage = Some(found),
-                Found::Torn { .. } => {}
+                Found::Torn { .. } | Found::Seam { .. } => {}
             }
             ControlFlow::Continue(())
         });

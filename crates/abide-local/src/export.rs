@@ -176,6 +176,13 @@ fn survey(
                     return ControlFlow::Break(());
                 }
             }
+            Found::Seam { seam, .. } => {
+                lost = Some(match seam.lost() {
+                    Some((first, last)) => format!("events {first} to {last} are lost"),
+                    None => format!("event {} was reconstructed", seam.after),
+                });
+                return ControlFlow::Break(());
+            }
             Found::Torn { .. } => {}
         }
         ControlFlow::Continue(())

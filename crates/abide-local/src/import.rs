@@ -337,7 +337,9 @@ impl LocalStore {
                 }
                 .into());
             }
-            Found::Damage(_) | Found::Torn { .. } => return Ok(ControlFlow::Continue(())),
+            Found::Damage(_) | Found::Torn { .. } | Found::Seam { .. } => {
+                return Ok(ControlFlow::Continue(()));
+            }
         };
         match next_line(bundle, object)? {
             Some(theirs) if theirs == (line.seq, line.sum) => {

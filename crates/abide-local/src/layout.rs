@@ -35,6 +35,7 @@ impl StoreLayout {
             self.imports(),
             self.cache(),
             self.removed(),
+            self.quarantine(),
         ];
         for shield in self.shields() {
             // What is below a link is refused with the link.
@@ -102,6 +103,11 @@ impl StoreLayout {
     /// Where a session's directory goes before its files are deleted.
     pub(crate) fn removed(&self) -> PathBuf {
         self.root.join("removed")
+    }
+
+    /// What repairs replaced.
+    pub(crate) fn quarantine(&self) -> PathBuf {
+        self.root.join("quarantine")
     }
 
     /// When sessions were last cleaned up.

@@ -18,12 +18,12 @@
 //! ```
 
 mod changed;
-mod check;
 mod cleanup;
 mod collection;
 mod config;
 mod directory;
 mod disk_use;
+mod doctor;
 mod environment;
 mod erase;
 mod error;
@@ -49,11 +49,14 @@ mod writer;
 
 pub use abide_journal::Collected;
 pub use abide_journal::{BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader};
-pub use check::{Checked, Finding, Severity};
 pub use cleanup::{Cleaned, CleanupPlan, ClockJump, Daily, Departing};
 pub use collection::CollectError;
 pub use config::{Config, STORE_VERSION};
 pub use disk_use::{DiskUse, SessionUse};
+pub use doctor::{
+    Action, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
+    Strategy, UndoPlan,
+};
 pub use environment::Environment;
 pub use erase::{EraseError, EraseLine, ErasePlan, Erased, Matches};
 pub use export::ExportError;

@@ -336,7 +336,8 @@ impl LocalReader {
 /// What a reader should know of what was found.
 pub(crate) fn note_of(found: &Found<'_>) -> Option<ReadNote> {
     match found {
-        Found::Event { .. } => None,
+        // A repair has named what is lost there.
+        Found::Event { .. } | Found::Seam { .. } => None,
         Found::Damage(damage) => Some(ReadNote::Damage {
             place: format!("{} at byte {}", shown(&damage.path), damage.offset),
             reason: damage.reason.to_string(),

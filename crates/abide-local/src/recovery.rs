@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    Access, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, SegmentForm,
-    SegmentName, Start, Storage, Sum, read_full, write_full,
+    Access, Chained, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, Seam,
+    SegmentForm, SegmentName, Start, Storage, Sum, read_full, write_full,
 };
 use abide_model::{Event, Fact, Kind, Lineage, Seq, SessionId, SessionState, Timestamp};
 
@@ -39,6 +39,15 @@ impl Look {
     /// The events that are lost.
     pub(crate) fn lost(&self) -> Vec<(Seq, Seq)> {
         self.damage.iter().filter_map(|damage| damage.lost).collect()
+    }
+
+    /// Goes on behind a seam. Where it is the last line, the next one is chained to what it says.
+    fn pass(&mut self, seam: &Seam, segment: u64, (offset, end): (u64, u64), ended: bool) {
+        if let Chained::Sum(sum) = seam.prev {
+            self.end = Position { segment, offset: end, seq: seam.next.back(1), sum };
+            self.line = offset;
+            self.ended = ended;
+        }
     }
 }
 
@@ -127,6 +136,10 @@ fn look_from(
             look.end = Position { segment, offset: end, seq: line.seq, sum: line.sum };
             look.line = offset;
             look.ended = ended;
+            ControlFlow::Continue(())
+        }
+        Found::Seam { seam, segment, offset, end, ended } => {
+            look.pass(&seam, segment, (offset, end), ended);
             ControlFlow::Continue(())
         }
         Found::Damage(damage) => {
@@ -288,6 +301,9 @@ fn fold_with_rewinds(
                 if let Some(event) = line.event() {
                     look.at = look.at.max(event.at);
                 }
+            }
+            Found::Seam { seam, segment, offset, end, ended } => {
+                look.pass(&seam, segment, (offset, end), ended);
             }
             Found::Damage(damage) => look.damage.push(damage),
             Found::Torn { segment, offset, bytes, .. } => {

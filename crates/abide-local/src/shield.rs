@@ -69,6 +69,12 @@ fn copy(layout: &StoreLayout) -> PathBuf {
     layout.sessions().join(NAME).join("config.toml")
 }
 
+/// The copy of the settings, where there is one that can be read as settings.
+pub(crate) fn settings_copy(storage: &dyn Storage, layout: &StoreLayout) -> Option<PathBuf> {
+    let path = copy(layout);
+    crate::config::Config::read(storage, &path).is_ok().then_some(path)
+}
+
 fn is_file(storage: &dyn Storage, path: &Path) -> bool {
     storage.open(path, Access::Read).is_ok()
 }

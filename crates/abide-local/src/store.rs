@@ -78,6 +78,8 @@ pub struct LocalStore {
     packs: Arc<Packs>,
     /// Where sessions were found. A session's directory never changes its name.
     found: Mutex<HashMap<SessionId, SessionLayout>>,
+    /// Why the settings could not be read, where the store was opened all the same.
+    settings_trouble: Option<StoreError>,
 }
 
 /// What a new session begins with.
@@ -110,9 +112,33 @@ impl LocalStore {
         layout.refuse_links()?;
         shield::mend(&*options.storage, &layout);
         let config = Config::read(&*options.storage, &layout.config())?;
+        Ok(Self::with(layout, options, config, None))
+    }
+
+    /// Opens a store to examine and repair it: one whose settings cannot be read too, with the
+    /// default ones.
+    pub fn open_to_repair(root: &Path, options: Options) -> Result<Self, StoreError> {
+        let layout = StoreLayout { root: root.to_owned() };
+        layout.refuse_links()?;
+        match Config::read(&*options.storage, &layout.config()) {
+            Ok(config) => Ok(Self::with(layout, options, config, None)),
+            Err(trouble) => Ok(Self::with(layout, options, Config::default(), Some(trouble))),
+        }
+    }
+
+    fn with(
+        layout: StoreLayout,
+        options: Options,
+        config: Config,
+        settings_trouble: Option<StoreError>,
+    ) -> Self {
         let packs = Packs::new(options.storage.clone(), layout.objects());
         let packs = Arc::new(packs.with_compression(config.objects.compression()));
-        Ok(Self { layout, options, config, packs, found: Mutex::default() })
+        Self { layout, options, config, packs, found: Mutex::default(), settings_trouble }
+    }
+
+    pub(crate) const fn settings_trouble(&self) -> Option<&StoreError> {
+        self.settings_trouble.as_ref()
     }
 
     /// Makes a store in this directory; one that is there is opened.
@@ -224,27 +250,6 @@ impl LocalStore {
             .filter(|name| short_of(name).is_none() && *name != shield::NAME)
             .map(|name| dir.join(name))
             .collect())
-    }
-
-    /// Directories of sessions whose journals do not even tell which session it is.
-    pub fn unreadable_sessions(&self) -> Result<Vec<PathBuf>, StoreError> {
-        let layouts = self.names()?.into_iter().map(|name| self.layout.session(&name));
-        let unreadable = layouts.filter(|layout| {
-            !matches!(self.identify(layout), Ok(Identity::Known(_) | Identity::Empty))
-        });
-        Ok(unreadable.map(|layout| layout.dir).collect())
-    }
-
-    /// Directories of sessions that were begun and never came to hold an event.
-    pub fn unmade_sessions(&self) -> Result<Vec<PathBuf>, StoreError> {
-        let mut unmade = Vec::new();
-        for name in self.names()? {
-            let layout = self.layout.session(&name);
-            if matches!(self.identify(&layout), Ok(Identity::Empty)) {
-                unmade.push(layout.dir);
-            }
-        }
-        Ok(unmade)
     }
 
     /// Whose a session's directory is. Only what is not there counts as never made: whatever else

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use abide_journal::{
     Access, JournalError, Lock, LockMode, Packs, Storage, StorageFile, read_full, write_full,
 };
-use abide_model::{EventRange, Kind, Seq, SessionId};
+use abide_model::{EventRange, Kind, ReadNote, Seq, SessionId};
 use abide_transcript::{ResumePoint, TranscriptWriter};
 
 use crate::directory::Directory;
@@ -50,8 +50,15 @@ impl Transcript {
         let path = layout.transcript();
         let Some(lock) = storage.lock(&path, LockMode::Exclusive)? else { return Ok(None) };
         let file = storage.open(&path, Access::Create)?;
-        let point = resume_point(&*file)?;
-        let point = point.filter(|point| is_of(&reader, point));
+        let point = match resume_point(&*file)? {
+            Some(point) => match fit(&reader, &point) {
+                Fit::Follows => Some(point),
+                Fit::Otherwise => None,
+                // What the journal has lost may be here alone: a repair needs it.
+                Fit::Lost => return Ok(None),
+            },
+            None => None,
+        };
         let end = point.as_ref().map_or(0, |point| point.offset);
         let writer = match point {
             Some(point) => TranscriptWriter::resume(point),
@@ -101,11 +108,26 @@ pub(crate) enum Until {
     End,
 }
 
-/// Is the last event of the transcript the journal's? After a power cut the journal may have lost
-/// what was not synced, and have gone on otherwise.
-fn is_of(reader: &LocalReader, point: &ResumePoint) -> bool {
+/// What the journal has in the place of a transcript's last event.
+enum Fit {
+    /// The same.
+    Follows,
+    /// Something else, or nothing: after a power cut it may have lost what was not synced, and have
+    /// gone on otherwise.
+    Otherwise,
+    /// Damage.
+    Lost,
+}
+
+fn fit(reader: &LocalReader, point: &ResumePoint) -> Fit {
     let range = EventRange { last: point.last, ..EventRange::from(point.last) };
-    reader.page_now(range).is_ok_and(|page| page.events.iter().any(|event| event.at == point.at))
+    let Ok(page) = reader.page_now(range) else { return Fit::Lost };
+    if page.events.iter().any(|event| event.at == point.at) {
+        return Fit::Follows;
+    }
+    let damaged = page.notes.iter().any(|note| matches!(note, ReadNote::Damage { .. }));
+    let gone = reader.journal().segments().is_ok_and(|segments| segments.is_empty());
+    if damaged || gone { Fit::Lost } else { Fit::Otherwise }
 }
 
 fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {

@@ -360,6 +360,15 @@ impl LocalWriter {
         Ok(())
     }
 
+    /// Writes what a recovery found and did. Gives the event's seq.
+    pub(crate) fn note_recovered(&self, recovery: &Recovery) -> Result<Seq, StoreError> {
+        let noted = self.salts.system_event(Kind::RECOVERY_PERFORMED, recovery)?;
+        let ticket =
+            self.stage(vec![noted], Durability::Synced, OddEvents::Keep, Opening::WithFirst)?;
+        let last = ticket.wait()?.last().map(|done| done.seq);
+        Ok(last.unwrap_or_default())
+    }
+
     /// Puts the large strings of an event's payload into objects.
     fn prepare(&self, new: NewEvent) -> Result<Prepared, JournalError> {
         let NewEvent { data, .. } = new;
@@ -405,7 +414,8 @@ impl LocalWriter {
         }
     }
 
-    fn finish(&self) -> Result<(), StoreError> {
+    /// Makes everything durable and lets the session go.
+    pub(crate) fn finish(&self) -> Result<(), StoreError> {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }

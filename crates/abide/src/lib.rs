@@ -63,10 +63,14 @@ pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 
 pub use abide_local::{
-    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Checked, Cleaned,
-    CleanupPlan, ClockJump, CollectError, Collected, Daily, Departing, DiskUse, Environment,
-    EraseError, EraseLine, ErasePlan, Erased, ExportError, Finding, ImportError, ImportOutcome,
-    Imported, LocalStore, Matches, Options, Place, Progress, SessionUse, Severity, Step, Upkeep,
+    Action, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
+    Strategy, UndoPlan,
+};
+pub use abide_local::{
+    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned, CleanupPlan,
+    ClockJump, CollectError, Collected, Daily, Departing, DiskUse, Environment, EraseError,
+    EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome, Imported, LocalStore,
+    Matches, Options, Place, Progress, SessionUse, Step, Upkeep,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
@@ -84,5 +88,8 @@ pub use abide_model::{
     Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
+pub use abide_model::{
+    Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
+};
 pub use abide_workspace as workspace;
 pub use abide_workspace::Snapshot;

@@ -278,7 +278,7 @@ impl Stage {
     }
 
     fn check(&mut self) -> Result<(), CommandError> {
-        let checked = self.local.check_session(self.session)?;
+        let checked = self.local.doctor().examine(self.session)?;
         let state = self.view()?.state()?;
         let complete = state.core.tasks.by_status.get(&TaskStatus::Complete);
         self.heading("Done")?;

@@ -243,6 +243,16 @@ impl LocalStore {
         Ok(index)
     }
 
+    /// What is wrong with the index as it stands, where something is. Nothing is changed.
+    pub(crate) fn index_trouble(&self) -> Option<String> {
+        let (path, stamp) = (self.layout().index(), self.layout().index_stamp());
+        if !path.exists() {
+            return None;
+        }
+        (Stamp::trust(&stamp, &path) == Trust::None)
+            .then(|| "it is not as abide left it: damaged, or changed by something else".to_owned())
+    }
+
     /// Removes the index with every word in it; it is made anew when it is next asked. Until the
     /// lock is let go nobody makes it.
     pub(crate) fn drop_index(&self) -> Result<Box<dyn Lock>, StoreError> {

@@ -78,7 +78,7 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
     assert_eq!((erased.payloads, erased.objects), (4, 1));
     assert_eq!(holding(&disk), [""; 0]);
     healthy(&store, id).unwrap();
-    assert_eq!(store.check_session(id).unwrap().findings, []);
+    assert_eq!(store.doctor().examine(id).unwrap().findings, []);
     // Everything else is as it was, and the session goes on.
     let after = read(&store, id).unwrap().data;
     assert_eq!(after.len(), data.len());

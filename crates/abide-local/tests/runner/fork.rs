@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options, Severity};
+use abide_local::{LocalStore, Options};
 use abide_model::{
     Durability, EventRange, Fact, NewEvent, NewSession, OddEvents, ReadNote, Seq, SessionId,
-    SessionReader, SessionState, SessionWriter, Store,
+    SessionReader, SessionState, SessionWriter, Severity, Store,
 };
 use abide_testkit::SimDisk;
 use pollster::block_on;
@@ -108,7 +108,7 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
             if state(&store, made).digest() != whole {
                 return Err("another state".to_owned());
             }
-            let checked = store.check_session(made).unwrap();
+            let checked = store.doctor().examine(made).unwrap();
             if checked.findings.iter().any(|finding| finding.severity == Severity::Error) {
                 return Err(format!("{:?}", checked.findings));
             }
@@ -280,7 +280,7 @@ fn the_forks_of_a_session_are_known() {
 #[test]
 fn a_parent_that_is_another_is_noticed() {
     let all = forked();
-    assert!(all.store.check_session(all.fork).unwrap().findings.is_empty());
+    assert!(all.store.doctor().examine(all.fork).unwrap().findings.is_empty());
     // An altered event of the parent's, with the sums of the lines behind it made to fit.
     let path = all.dir_of(all.parent).join("journal/00000001.jsonl");
     let other = tempfile::tempdir().unwrap();
@@ -293,8 +293,8 @@ fn a_parent_that_is_another_is_noticed() {
     let mut lines: Vec<&str> = theirs.lines().collect();
     lines[0] = ours.lines().next().unwrap();
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let findings = all.again().check_session(all.fork).unwrap().findings;
-    assert_eq!(findings.iter().map(|finding| finding.rule).collect::<Vec<_>>(), ["fork-chain"]);
+    let findings = all.again().doctor().examine(all.fork).unwrap().findings;
+    assert_eq!(findings.iter().map(|finding| &*finding.rule).collect::<Vec<_>>(), ["fork-chain"]);
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn the_bytes_of_every_version_are_read() {
         }
     }
     let id = block_on(store.find(&SessionRef::Latest)).unwrap();
-    let checked = store.check_session(id).unwrap();
+    let checked = store.doctor().examine(id).unwrap();
     assert!(checked.findings.is_empty(), "{:?}", checked.findings);
 }
 

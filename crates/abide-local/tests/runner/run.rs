@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use abide_local::{
-    Config, Environment, LocalStore, LocalWriter, Options, Progress, Severity, Upkeep,
-};
+use abide_local::{Config, Environment, LocalStore, LocalWriter, Options, Progress, Upkeep};
 use abide_model::{
     Durability, EventRange, Kind, NewEvent, NewSession, OddEvents, ReadNote, SessionId, SessionRef,
-    SessionWriter, Store, StoreError, Timestamp, WriterHolder,
+    SessionWriter, Severity, Store, StoreError, Timestamp, WriterHolder,
 };
 use abide_testkit::{Random, SimDisk};
 use pollster::block_on;
@@ -333,7 +331,7 @@ pub fn go_on(store: &LocalStore, id: SessionId, before: &[String]) -> Result<(),
 /// No findings but warnings.
 pub fn healthy(store: &LocalStore, id: SessionId) -> Result<(), String> {
     let checked =
-        store.check_session(id).map_err(|error| format!("cannot be checked: {error:?}"))?;
+        store.doctor().examine(id).map_err(|error| format!("cannot be checked: {error:?}"))?;
     let bad: Vec<_> = checked
         .findings
         .iter()

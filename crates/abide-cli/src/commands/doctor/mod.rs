@@ -1,0 +1,264 @@
+//! `abide doctor`: is everything as it was recorded? What would mend it, and the mending.
+
+mod report;
+
+use std::collections::BTreeSet;
+
+use abide::{
+    Action, DEFAULT_WAIT, Examination, Finding, RepairPlan, RepairRequest, SessionId, SessionRef,
+    Strategy,
+};
+
+use self::report::Report;
+use crate::confirm::confirm;
+use crate::error::CommandError;
+use crate::output::{Output, status};
+use crate::store::{Opened, Surroundings, finish_rewind};
+
+/// Examine the store: what is damaged, unfinished, orphaned or contradicts itself; and repair it
+///
+/// Every line, sum, link of the chain and object is read, and the rules of tasks, calls and
+/// conversations are checked. Without `--repair` nothing is written: a store that cannot be written
+/// can be examined all the same. A repair shows its plan first. What it replaces goes to
+/// `.abide/quarantine`, what it did is an event in the journal, and `abide undo` takes it back.
+///
+/// The exit code is 1 while errors or critical findings remain, and 0 with warnings only.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Strategies, where a journal has lost events (the default loses least and says why it was taken):
+  reconstruct   write them again, from the transcript and the index
+  partial       keep all that can be read on both sides of the damage, name the rest as lost, and
+                mark the session as one to look at until `--accept`
+  checkpoint    go back to the latest checkpoint before the damage, or to --from WHERE
+
+Examples:
+  abide doctor                         every session of this store
+  abide doctor abc123 --json
+  abide doctor --repair --dry-run      show the plan
+  abide doctor abc123 --repair --strategy checkpoint --from 3
+  abide doctor abc123 --accept         you have looked at what a partial repair left")]
+pub(crate) struct Doctor {
+    /// The sessions: ids, short ids, or the start of either [default: all]
+    #[arg(value_name = "SESSION", conflicts_with = "all")]
+    sessions: Vec<String>,
+    /// Every session, and what else is in the store
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Repair what can be repaired; the plan is shown first
+    #[arg(long)]
+    repair: bool,
+    /// How to go on where events are lost
+    #[arg(long, value_name = "STRATEGY", requires = "repair")]
+    strategy: Option<Strategy>,
+    /// Go back to this place: a checkpoint's number, label or id, turn:3, @41
+    #[arg(long, value_name = "WHERE", requires = "repair")]
+    from: Option<String>,
+    /// Only show the plan
+    #[arg(long, requires = "repair")]
+    dry_run: bool,
+    /// Repair without asking
+    #[arg(long, requires = "repair")]
+    yes: bool,
+    /// You have looked at these sessions: take the mark off that a partial repair left
+    #[arg(long, conflicts_with_all = ["repair", "all"], requires = "sessions")]
+    accept: bool,
+}
+
+/// What was examined, and what would mend it.
+struct Round {
+    report: Report,
+    examined: Vec<Examination>,
+    store: Vec<Finding>,
+}
+
+impl Doctor {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open_to_repair()?;
+        if self.accept {
+            return self.accept(&opened);
+        }
+        if self.from.is_some()
+            && (self.sessions.len() != 1
+                || !matches!(self.strategy, None | Some(Strategy::Checkpoint)))
+        {
+            return Err(CommandError::Usage(
+                "--from goes with one session, and with no other strategy than checkpoint"
+                    .to_owned(),
+            ));
+        }
+        let mut sessions = Vec::new();
+        for named in &self.sessions {
+            sessions.push(opened.find(named)?);
+        }
+        let round = self.examine(&opened, &sessions)?;
+        if !self.repair {
+            return self.end(round.report);
+        }
+        self.mend(&opened, surroundings, &sessions, round)
+    }
+
+    /// Examines these sessions; the whole store where there are none.
+    fn examine(&self, opened: &Opened, sessions: &[SessionId]) -> Result<Round, CommandError> {
+        let doctor = opened.local.doctor();
+        let mut report = Report::of(opened);
+        let all = sessions.is_empty();
+        let store = if all { doctor.examine_store()? } else { Vec::new() };
+        let sessions = if all { doctor.sessions()? } else { sessions.to_vec() };
+        let examined = examine_each(&doctor, &sessions, &mut report);
+        for examination in &examined {
+            report.take(examination);
+        }
+        report.findings.extend(store.iter().cloned());
+        Ok(Round { report, examined, store })
+    }
+
+    fn request(&self, opened: &Opened) -> Result<RepairRequest, CommandError> {
+        let mut request = RepairRequest { strategy: self.strategy, from: None };
+        if let (Some(place), Some(named)) = (&self.from, self.sessions.first()) {
+            let view = opened.store.view(&SessionRef::Id(opened.find(named)?))?;
+            request.from = Some(view.resolve(place)?.seq);
+        }
+        Ok(request)
+    }
+
+    /// Plans, asks, repairs, and examines once more.
+    fn mend(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+        sessions: &[SessionId],
+        mut round: Round,
+    ) -> Result<(), CommandError> {
+        let doctor = opened.local.doctor();
+        let request = self.request(opened)?;
+        let mut plans = vec![doctor.plan_store(&round.store)?];
+        for examination in &round.examined {
+            plans.push(doctor.plan(examination, request)?);
+        }
+        plans.retain(|plan| !plan.actions.is_empty());
+        round.report.plans = plans.clone();
+        if self.dry_run || plans.is_empty() {
+            if plans.is_empty() && !self.json {
+                status("There is nothing that a repair would do");
+            }
+            return self.end(round.report);
+        }
+        if !self.json {
+            let mut out = Output::stdout();
+            round.report.show(&mut out)?;
+            out.flush()?;
+        }
+        confirm("Repair?", self.yes, None)?;
+        let mut repaired = Vec::new();
+        for plan in &plans {
+            let done = doctor.repair(plan, request, DEFAULT_WAIT)?;
+            if let Some(session) = plan.session
+                && plan.actions.contains(&Action::FinishRewind)
+            {
+                let session = opened.store.open_session(&SessionRef::Id(session))?;
+                finish_rewind(&session)?;
+                session.close()?;
+            }
+            repaired.push((plan.session, done));
+        }
+        // Settings that were put back count from here on.
+        let opened = surroundings.open_to_repair()?;
+        let mut after = self.examine(&opened, sessions)?.report;
+        after.before = round.report.findings;
+        after.plans = plans;
+        after.repaired = repaired;
+        self.end(after)
+    }
+
+    /// Prints the report; errors that remain are a failure.
+    fn end(&self, report: Report) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        if self.json {
+            out.json(&report.json())?;
+        } else {
+            report.show(&mut out)?;
+        }
+        out.flush()?;
+        if report.errors() > 0 { Err(CommandError::Reported) } else { Ok(()) }
+    }
+
+    fn accept(&self, opened: &Opened) -> Result<(), CommandError> {
+        let doctor = opened.local.doctor();
+        for named in &self.sessions {
+            let session = opened.find(named)?;
+            let short = session.short(SessionId::SHORT);
+            if doctor.examine(session)?.requires_validation {
+                doctor.accept(session, DEFAULT_WAIT)?;
+                status(format_args!("Session {short} is accepted as it is"));
+            } else {
+                status(format_args!("Session {short} wants no look"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Examines sessions, two at a time where there are many.
+fn examine_each(
+    doctor: &abide::Doctor<'_>,
+    sessions: &[SessionId],
+    report: &mut Report,
+) -> Vec<Examination> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = sessions.len().div_ceil(threads.max(1)).max(16);
+    let examined: Vec<_> = std::thread::scope(|scope| {
+        let shares: Vec<_> = sessions
+            .chunks(share)
+            .map(|share| {
+                scope.spawn(move || {
+                    share.iter().map(|id| (*id, doctor.examine(*id))).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        shares.into_iter().flat_map(|share| share.join().unwrap_or_default()).collect()
+    });
+    let mut good = Vec::new();
+    let mut bad = BTreeSet::new();
+    for (session, result) in examined {
+        match result {
+            Ok(examination) => good.push(examination),
+            // One session that cannot be examined does not keep the others from it.
+            Err(error) => {
+                if bad.insert(session) {
+                    report.unreadable(session, &error);
+                }
+            }
+        }
+    }
+    good
+}
+
+/// The plan of a repair, for people.
+pub(super) fn told(plan: &RepairPlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.push(match plan.session {
+        Some(session) => format!("Repair of session {}:", session.short(SessionId::SHORT)),
+        None => "Repair of the store:".to_owned(),
+    });
+    if let Some(strategy) = plan.strategy {
+        for considered in &plan.considered {
+            let taken = if considered.strategy == strategy { "taken" } else { "not taken" };
+            lines.push(format!(
+                "  {} ({taken}): {}; {} events lost, {} written again, {} left out",
+                considered.strategy.as_str(),
+                considered.why,
+                considered.lost,
+                considered.reconstructed,
+                considered.left_out
+            ));
+        }
+    }
+    lines.extend(plan.actions.iter().map(|action| format!("  - {action}")));
+    for left in &plan.left {
+        lines.push(format!("  not mended: {}: {} ({})", left.rule, left.message, left.repair.how));
+    }
+    lines
+}

@@ -1,0 +1,225 @@
+//! What `abide doctor` found and did, for people and for programs.
+
+use abide::{
+    Examination, Finding, FindingType, FoundAt, Missing, Repair, RepairPlan, Repaired, SessionId,
+    Severity, StoreError,
+};
+use abide_transcript::escape;
+use serde::Serialize;
+
+use super::told;
+use crate::error::{CommandError, on_one_line};
+use crate::output::Output;
+use crate::store::Opened;
+
+/// A session that a repair wants a person to look at.
+#[derive(Debug, Serialize)]
+struct Awaiting {
+    session: SessionId,
+    missing: Missing,
+}
+
+/// What a repair did.
+#[derive(Debug, Serialize)]
+struct Done<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<SessionId>,
+    repair: &'a str,
+    quarantine: &'a str,
+    requires_validation: bool,
+}
+
+/// What was found and done.
+#[derive(Debug)]
+pub(super) struct Report {
+    store: String,
+    sessions: u64,
+    events: u64,
+    bytes: u64,
+    pub(super) findings: Vec<Finding>,
+    awaiting: Vec<Awaiting>,
+    pub(super) plans: Vec<RepairPlan>,
+    pub(super) repaired: Vec<(Option<SessionId>, Repaired)>,
+    /// What had been found before the repair.
+    pub(super) before: Vec<Finding>,
+}
+
+impl Report {
+    pub(super) fn of(opened: &Opened) -> Self {
+        Self {
+            store: opened.place(),
+            sessions: 0,
+            events: 0,
+            bytes: 0,
+            findings: Vec::new(),
+            awaiting: Vec::new(),
+            plans: Vec::new(),
+            repaired: Vec::new(),
+            before: Vec::new(),
+        }
+    }
+
+    pub(super) fn take(&mut self, examination: &Examination) {
+        self.sessions += 1;
+        self.events += examination.events;
+        self.bytes += examination.bytes;
+        self.findings.extend(examination.findings.iter().cloned());
+        if examination.requires_validation {
+            let (session, missing) = (examination.session, examination.missing.clone());
+            self.awaiting.push(Awaiting { session, missing });
+        }
+    }
+
+    pub(super) fn unreadable(&mut self, session: SessionId, error: &StoreError) {
+        self.sessions += 1;
+        let newer = matches!(error, StoreError::NewerVersion { .. });
+        let repair = if newer {
+            Repair::by_hand("use the version of abide that wrote it, or a newer one")
+        } else {
+            Repair::by_hand("make it readable, or put it back from a backup")
+        };
+        let finding = Finding::new(
+            if newer { "store-version" } else { "session-unreadable" },
+            FindingType::Structural,
+            Severity::Critical,
+            FoundAt::subject(format!("session {session}")),
+            on_one_line(error),
+            repair,
+        );
+        self.findings.push(finding.in_session(session));
+    }
+
+    /// Findings that are worse than warnings.
+    pub(super) fn errors(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.severity > Severity::Warning).count()
+    }
+
+    pub(super) fn json(&self) -> String {
+        let repaired: Vec<_> = self
+            .repaired
+            .iter()
+            .map(|(session, done)| Done {
+                session: *session,
+                repair: &done.id,
+                quarantine: &done.quarantine,
+                requires_validation: done.requires_validation,
+            })
+            .collect();
+        let mut report = serde_json::json!({
+            "store": self.store,
+            "sessions": self.sessions,
+            "events": self.events,
+            "bytes": self.bytes,
+            "findings": self.findings,
+            "awaiting": self.awaiting,
+        });
+        if let Some(report) = report.as_object_mut() {
+            let mut put = |name: &str, value: serde_json::Result<serde_json::Value>| {
+                if let Ok(value) = value {
+                    report.insert(name.to_owned(), value);
+                }
+            };
+            if !self.plans.is_empty() {
+                put("plans", serde_json::to_value(&self.plans));
+            }
+            if !repaired.is_empty() {
+                put("before", serde_json::to_value(&self.before));
+                put("repaired", serde_json::to_value(&repaired));
+            }
+        }
+        report.to_string()
+    }
+
+    pub(super) fn show(&self, out: &mut Output) -> Result<(), CommandError> {
+        for (session, done) in &self.repaired {
+            let what = match session {
+                Some(session) => format!("session {}", session.short(SessionId::SHORT)),
+                None => "the store".to_owned(),
+            };
+            let undo = match session {
+                Some(session) => {
+                    format!("; `abide undo {}` takes it back", session.short(SessionId::SHORT))
+                }
+                None => String::new(),
+            };
+            out.line(format_args!(
+                "Repaired {what}; what was replaced is in {}{undo}",
+                done.quarantine
+            ))?;
+        }
+        for finding in &self.findings {
+            let session = finding.session.map(|session| session.short(SessionId::SHORT));
+            let session = session.map(|short| format!(" {short}")).unwrap_or_default();
+            out.line(escape::text(&format!(
+                "{}[{}]{session}: {}: {}",
+                finding.severity.as_str(),
+                finding.rule,
+                finding.place,
+                finding.message
+            )))?;
+            let by = if finding.repair.automatic { "`--repair`: " } else { "by hand: " };
+            out.line(escape::text(&format!("    {by}{}", finding.repair.how)))?;
+        }
+        for awaiting in &self.awaiting {
+            for line in awaiting.told() {
+                out.line(escape::text(&line))?;
+            }
+        }
+        if self.repaired.is_empty() {
+            for plan in &self.plans {
+                for line in told(plan) {
+                    out.line(escape::text(&line))?;
+                }
+            }
+        }
+        self.show_sum(out)
+    }
+
+    fn show_sum(&self, out: &mut Output) -> Result<(), CommandError> {
+        let of = |severity| self.findings.iter().filter(|found| found.severity == severity).count();
+        let counts = [
+            (of(Severity::Critical), "critical finding"),
+            (of(Severity::Error), "error"),
+            (of(Severity::Warning), "warning"),
+        ];
+        let counts: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, noun)| counted(*count as u64, noun))
+            .collect();
+        let findings = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
+        // Whole tenths of a megabyte, so that a small journal is not nothing.
+        let tenths = self.bytes.div_ceil(100_000);
+        out.line(format_args!(
+            "{}, {}, {}.{} MB checked; {findings}",
+            counted(self.sessions, "session"),
+            counted(self.events, "event"),
+            tenths / 10,
+            tenths % 10
+        ))
+    }
+}
+
+impl Awaiting {
+    fn told(&self) -> Vec<String> {
+        let short = self.session.short(SessionId::SHORT);
+        let mut lines = vec![format!(
+            "Session {short} was repaired in part and wants a look; `abide doctor {short} --accept` says that you had one"
+        )];
+        let events = self.missing.events.iter().map(|(first, last)| {
+            if first == last {
+                format!("event {first}")
+            } else {
+                format!("events {first} to {last}")
+            }
+        });
+        let objects = self.missing.objects.iter().map(|object| format!("object {object}"));
+        let calls = self.missing.calls.iter().map(|call| format!("the outcome of call {}", call.0));
+        lines.extend(events.chain(objects).chain(calls).map(|gone| format!("    missing: {gone}")));
+        lines
+    }
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

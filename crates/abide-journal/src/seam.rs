@@ -1,0 +1,166 @@
+//! A seam: the line that a repair puts where the chain of a journal is broken for good.
+//!
+//! ```text
+//! {"abide":"seam","version":1,"repair":"ID","after":49,"next":53,"prev":"LINK","sum":"SUM"}
+//! ```
+//!
+//! It says that the events between `after` and `next` are lost (none, when `next` follows `after`),
+//! and what the line of `next` is chained to. So a reader goes on behind it without calling it
+//! damage, and what is damaged later is still told.
+
+use abide_model::Seq;
+use serde::{Deserialize, Serialize};
+
+use crate::{Link, Sum};
+
+const START: &[u8] = b"{\"abide\":\"seam\"";
+const SUM_FIELD: &str = ",\"sum\":\"";
+/// The version that is written, and the newest that is read.
+const VERSION: u64 = 1;
+
+/// What a seam says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seam {
+    /// The repair that made it.
+    pub repair: String,
+    /// The last event before it.
+    pub after: Seq,
+    /// The next event behind it.
+    pub next: Seq,
+    /// What the line of `next` is chained to.
+    pub prev: Chained,
+}
+
+/// What a line is chained to: the whole sum where it is known, else the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chained {
+    /// The sum of the line before.
+    Sum(Sum),
+    /// The link to it.
+    Link(Link),
+}
+
+impl Chained {
+    /// The link.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        match self {
+            Self::Sum(sum) => sum.link(),
+            Self::Link(link) => *link,
+        }
+    }
+
+    /// The sum; where only the link is known, one that has it. The next line needs no more.
+    #[must_use]
+    pub fn sum(&self) -> Sum {
+        match self {
+            Self::Sum(sum) => *sum,
+            Self::Link(link) => link.padded(),
+        }
+    }
+
+    fn text(&self) -> &str {
+        let bytes: &[u8] = match self {
+            Self::Sum(sum) => sum.as_ascii(),
+            Self::Link(link) => &link.0,
+        };
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        if text.len() == Link::WIDTH {
+            return text.as_bytes().try_into().ok().map(|link| Self::Link(Link(link)));
+        }
+        Sum::from_ascii(text.as_bytes()).map(Self::Sum)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire<'a> {
+    abide: &'a str,
+    version: u64,
+    repair: &'a str,
+    after: Seq,
+    next: Seq,
+    prev: &'a str,
+}
+
+impl Seam {
+    /// The events that are lost.
+    #[must_use]
+    pub fn lost(&self) -> Option<(Seq, Seq)> {
+        (self.next > self.after.next()).then(|| (self.after.next(), self.next.back(1)))
+    }
+
+    /// Do these bytes start a seam?
+    #[must_use]
+    pub fn is_seam(line: &[u8]) -> bool {
+        line.starts_with(START)
+    }
+
+    /// As a line, its line break included.
+    #[must_use]
+    pub fn write(&self) -> Vec<u8> {
+        let wire = Wire {
+            abide: "seam",
+            version: VERSION,
+            repair: &self.repair,
+            after: self.after,
+            next: self.next,
+            prev: self.prev.text(),
+        };
+        let mut text = serde_json::to_string(&wire).unwrap_or_default();
+        text.pop();
+        let sum = Sum::from_hash(&blake3::hash(text.as_bytes()));
+        text.push_str(SUM_FIELD);
+        text.push_str(&sum.to_string());
+        text.push_str("\"}\n");
+        text.into_bytes()
+    }
+
+    /// Reads a seam; none when it is damaged, or of a newer version.
+    #[must_use]
+    pub fn read(line: &[u8]) -> Option<Self> {
+        let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
+        let (body, sum) = line.split_at_checked(line.len().checked_sub(tail)?)?;
+        let expected = format!("{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body)));
+        if sum != expected.as_bytes() {
+            return None;
+        }
+        let wire: Wire<'_> = serde_json::from_slice(line).ok()?;
+        (wire.version == VERSION && wire.next > wire.after).then_some(())?;
+        let prev = Chained::read(wire.prev)?;
+        Some(Self { repair: wire.repair.to_owned(), after: wire.after, next: wire.next, prev })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seam_is_read_back_and_an_altered_one_is_none() {
+        let link = Link(*b"abcdefghijkl");
+        let sum = Sum::from_hash(&blake3::hash(b"x"));
+        for prev in [Chained::Link(link), Chained::Sum(sum)] {
+            let seam = Seam { repair: "r1".to_owned(), after: Seq(49), next: Seq(53), prev };
+            let line = seam.write();
+            let (bytes, end) = line.split_at(line.len() - 1);
+            assert_eq!(end, b"\n");
+            assert!(Seam::is_seam(bytes));
+            assert_eq!(Seam::read(bytes).as_ref(), Some(&seam));
+            assert_eq!(seam.lost(), Some((Seq(50), Seq(52))));
+            for at in 0..bytes.len() {
+                let mut altered = bytes.to_vec();
+                altered[at] ^= 1;
+                assert_eq!(Seam::read(&altered), None, "byte {at}");
+            }
+            for length in 0..bytes.len() {
+                assert_eq!(Seam::read(&bytes[..length]), None);
+            }
+        }
+        let whole =
+            Seam { repair: String::new(), after: Seq(4), next: Seq(5), prev: Chained::Link(link) };
+        assert_eq!(whole.lost(), None);
+    }
+}

@@ -1,0 +1,333 @@
+//! The journal as it stands and as a repair writes it: which lines of which segment are kept, what
+//! is written between them, and the segments that must be written anew for it.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use abide_journal::{
+    Chained, Found, Journal, JournalError, Line, Link, Mark, ObjectRef, Salt, Seam, SegmentForm,
+    SegmentHeader, SegmentName, Start, Sum,
+};
+use abide_model::{Event, Seq, SessionId};
+
+/// A line or a seam that can be read.
+#[derive(Debug, Clone)]
+struct Standing {
+    segment: u64,
+    offset: u64,
+    end: u64,
+    ended: bool,
+    what: What,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Line { seq: Seq, prev: Link, sum: Sum },
+    Seam(Seam),
+}
+
+/// What is known of the file of a segment.
+#[derive(Debug, Clone, Default)]
+struct File {
+    form: Option<SegmentForm>,
+    header: Option<SegmentHeader>,
+    length: u64,
+    /// The table of a sealed one cannot be read.
+    unsealed: bool,
+}
+
+/// A journal as it stands.
+#[derive(Debug)]
+pub(super) struct Survey {
+    session: SessionId,
+    journal: Journal,
+    /// The event before its first, and what the first line is chained to.
+    before: (Seq, Sum),
+    mark: Option<Mark>,
+    files: BTreeMap<u64, File>,
+    standing: Vec<Standing>,
+    /// Where a torn tail starts: segment and byte.
+    torn: Option<(u64, u64)>,
+}
+
+/// An event that is written again, with the objects that it names.
+pub(super) type Again = (Event, Vec<ObjectRef>);
+
+/// A segment that is written anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rewritten {
+    pub(super) number: u64,
+    /// The form of the file that it replaces; none where that is gone.
+    pub(super) old: Option<SegmentForm>,
+    pub(super) bytes: Vec<u8>,
+    /// Events that stay, and events that are written again.
+    pub(super) kept: u64,
+    pub(super) again: u64,
+}
+
+/// A journal as a repair writes it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rewrite {
+    pub(super) segments: Vec<Rewritten>,
+    /// What stays lost: first and last of each range.
+    pub(super) lost: Vec<(Seq, Seq)>,
+    /// What is written again: first and last of each range.
+    pub(super) again: Vec<(Seq, Seq)>,
+    /// Where it then ends.
+    pub(super) end: Option<(Seq, Sum)>,
+    /// The number of the segment behind the last.
+    pub(super) next: u64,
+}
+
+/// A part of a segment's new bytes.
+enum Part {
+    Keep { offset: u64, end: u64, ended: bool, is_line: bool },
+    Line(Vec<u8>),
+    Seam(Vec<u8>),
+}
+
+impl Survey {
+    /// Walks the journal of a session, which begins behind `before` where it does not tell itself.
+    pub(super) fn of(
+        journal: &Journal,
+        session: SessionId,
+        before: (Seq, Sum),
+        mark: Option<Mark>,
+    ) -> Result<Self, JournalError> {
+        let mut files: BTreeMap<u64, File> = BTreeMap::new();
+        for name in journal.segments()? {
+            let segment = journal.open_segment(name)?;
+            let header = journal.header(name.number)?;
+            let header =
+                header.filter(|header| header.segment == name.number && header.session == session);
+            files.insert(
+                name.number,
+                File {
+                    form: Some(segment.form()),
+                    header,
+                    length: segment.len()?,
+                    unsealed: segment.seal_damage().is_some(),
+                },
+            );
+        }
+        let (mut standing, mut torn) = (Vec::new(), None);
+        journal.walk(Start::beginning(), mark, &mut |found| {
+            match found {
+                Found::Event { line, segment, offset, end, ended } => {
+                    let what = What::Line { seq: line.seq, prev: line.prev, sum: line.sum };
+                    standing.push(Standing { segment, offset, end, ended, what });
+                }
+                Found::Seam { seam, segment, offset, end, ended } => {
+                    standing.push(Standing { segment, offset, end, ended, what: What::Seam(seam) });
+                }
+                Found::Torn { segment, offset, .. } => torn = Some((segment, offset)),
+                Found::Damage(_) => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        for number in 1..=files.keys().next_back().copied().unwrap_or(1) {
+            files.entry(number).or_default();
+        }
+        let journal = journal.clone();
+        Ok(Self { session, journal, before, mark, files, standing, torn })
+    }
+
+    /// How the journal is to be written so that it reads without damage, with these events written
+    /// again where they are lost. `last` is the last event that is known from elsewhere.
+    pub(super) fn rewrite(
+        &self,
+        repair: &str,
+        again: &BTreeMap<Seq, Again>,
+        last: Seq,
+        salt: &mut dyn FnMut() -> Salt,
+    ) -> Result<Rewrite, JournalError> {
+        let mut joining = Joining {
+            repair,
+            again,
+            salt,
+            last: (self.before.0, Chained::Sum(self.before.1)),
+            lost: Vec::new(),
+            written: Vec::new(),
+        };
+        let mut parts: BTreeMap<u64, Vec<Part>> = BTreeMap::new();
+        let mut headers: BTreeMap<u64, (Seq, Sum)> = BTreeMap::new();
+        let mut segment = 1;
+        headers.insert(1, (joining.last.0, joining.last.1.sum()));
+        for one in &self.standing {
+            // What is missing before this one belongs to the segment that lacks it: one that is gone
+            // or has nothing in it, else the one before.
+            let gap = (segment + 1..one.segment)
+                .find(|number| self.files.get(number).is_none_or(|file| file.form.is_none()))
+                .or((one.segment > segment + 1).then_some(segment + 1))
+                .unwrap_or(segment);
+            let (next, prev) = match &one.what {
+                What::Line { seq, prev, .. } => (*seq, Some(*prev)),
+                What::Seam(seam) if joining.fills(seam) => continue,
+                What::Seam(seam) => (seam.after.next(), None),
+            };
+            headers.entry(gap).or_insert((joining.last.0, joining.last.1.sum()));
+            parts.entry(gap).or_default().extend(joining.bridge(next, prev));
+            for number in segment + 1..=one.segment {
+                headers.entry(number).or_insert((joining.last.0, joining.last.1.sum()));
+            }
+            segment = one.segment;
+            let is_line = matches!(one.what, What::Line { .. });
+            let keep = Part::Keep { offset: one.offset, end: one.end, ended: one.ended, is_line };
+            parts.entry(segment).or_default().push(keep);
+            joining.last = match &one.what {
+                What::Line { seq, sum, .. } => (*seq, Chained::Sum(*sum)),
+                What::Seam(seam) => (seam.next.back(1), seam.prev),
+            };
+        }
+        let end = self.mark.map_or(Seq::ZERO, |mark| mark.seq).max(last);
+        if end > joining.last.0 {
+            let bridge = joining.bridge(end.next(), None);
+            parts.entry(segment).or_default().extend(bridge);
+        }
+        let mut rewrite = Rewrite {
+            lost: joining.lost,
+            again: joining.written,
+            end: Some((joining.last.0, joining.last.1.sum())),
+            next: self.files.keys().next_back().copied().unwrap_or(1) + 1,
+            segments: Vec::new(),
+        };
+        for (number, file) in &self.files {
+            let parts = parts.remove(number).unwrap_or_default();
+            if self.is_whole(*number, file, &parts) {
+                continue;
+            }
+            let (before, prev) = headers.get(number).copied().unwrap_or(self.before);
+            let header = file.header.clone().unwrap_or(SegmentHeader {
+                session: self.session,
+                segment: *number,
+                first: before.next(),
+                prev,
+            });
+            rewrite.segments.push(self.written(*number, file, header, &parts)?);
+        }
+        Ok(rewrite)
+    }
+
+    /// Does the file of a segment hold this and nothing else? A torn tail is the next writer's.
+    fn is_whole(&self, number: u64, file: &File, parts: &[Part]) -> bool {
+        let Some(header) = file.header.as_ref().filter(|_| file.form.is_some() && !file.unsealed)
+        else {
+            return false;
+        };
+        let mut at = header.write().len() as u64;
+        for part in parts {
+            match part {
+                Part::Keep { offset, end, ended, .. } if *offset == at => {
+                    // The line break of the last line may be a part of what is torn.
+                    if !ended && self.torn.is_none() && *end < file.length {
+                        return false;
+                    }
+                    at = *end;
+                }
+                _ => return false,
+            }
+        }
+        at == file.length || self.torn == Some((number, at))
+    }
+
+    fn written(
+        &self,
+        number: u64,
+        file: &File,
+        header: SegmentHeader,
+        parts: &[Part],
+    ) -> Result<Rewritten, JournalError> {
+        let mut new =
+            Rewritten { number, old: file.form, bytes: header.write(), kept: 0, again: 0 };
+        let old = match file.form {
+            Some(form) => Some(self.journal.open_segment(SegmentName { number, form })?),
+            None => None,
+        };
+        for part in parts {
+            match part {
+                Part::Keep { offset, end, is_line, .. } => {
+                    let mut bytes = vec![0; usize::try_from(end - offset).unwrap_or(0)];
+                    let mut read = 0;
+                    while let (Some(old), Some(rest)) = (&old, bytes.get_mut(read..)) {
+                        match old.read_at(rest, offset + read as u64)? {
+                            0 => break,
+                            more => read += more,
+                        }
+                    }
+                    bytes.truncate(read);
+                    if bytes.last() != Some(&b'\n') {
+                        bytes.push(b'\n');
+                    }
+                    new.bytes.extend_from_slice(&bytes);
+                    new.kept += u64::from(*is_line);
+                }
+                Part::Line(bytes) => {
+                    new.bytes.extend_from_slice(bytes);
+                    new.again += 1;
+                }
+                Part::Seam(bytes) => new.bytes.extend_from_slice(bytes),
+            }
+        }
+        Ok(new)
+    }
+}
+
+/// Joins what stands on the two sides of a gap.
+struct Joining<'a> {
+    repair: &'a str,
+    again: &'a BTreeMap<Seq, Again>,
+    salt: &'a mut dyn FnMut() -> Salt,
+    /// The last event so far, and what the next line is chained to.
+    last: (Seq, Chained),
+    lost: Vec<(Seq, Seq)>,
+    written: Vec<(Seq, Seq)>,
+}
+
+impl Joining<'_> {
+    /// Is there more between the two sides of a seam than when it was made?
+    fn fills(&self, seam: &Seam) -> bool {
+        seam.lost().is_some_and(|(first, last)| self.again.range(first..=last).next().is_some())
+    }
+
+    /// What comes between the last line and that of `next`, which is chained to `prev`; where that
+    /// is not given, to what comes before it.
+    fn bridge(&mut self, next: Seq, prev: Option<Link>) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let from = self.last.0.next();
+        if from < next {
+            let again = self.again;
+            for (seq, (event, objects)) in again.range(from..next) {
+                if *seq > self.last.0.next() {
+                    parts.push(self.seam(*seq, self.last.1));
+                }
+                let mut bytes = Vec::new();
+                let (salt, link) = ((self.salt)(), self.last.1.link());
+                let sum = Line::write(&mut bytes, event, objects, 1, salt, link);
+                parts.push(Part::Line(bytes));
+                self.last = (*seq, Chained::Sum(sum));
+                grow(&mut self.written, *seq);
+            }
+        }
+        let chained = prev.is_none_or(|prev| prev == self.last.1.link());
+        if self.last.0.next() < next || !chained {
+            let prev = prev.map_or(self.last.1, Chained::Link);
+            parts.push(self.seam(next, prev));
+        }
+        parts
+    }
+
+    fn seam(&mut self, next: Seq, prev: Chained) -> Part {
+        let seam = Seam { repair: self.repair.to_owned(), after: self.last.0, next, prev };
+        self.lost.extend(seam.lost());
+        self.last = (next.back(1), prev);
+        Part::Seam(seam.write())
+    }
+}
+
+/// Takes an event into ranges that count up.
+fn grow(ranges: &mut Vec<(Seq, Seq)>, seq: Seq) {
+    match ranges.last_mut() {
+        Some((_, last)) if last.next() == seq => *last = seq,
+        _ => ranges.push((seq, seq)),
+    }
+}

@@ -1,0 +1,160 @@
+//! The doctor: what is wrong with a store and its sessions, what would mend it, and the mending.
+//!
+//! Examining reads only. A repair is a plan that is shown, then done: what it replaces goes to the
+//! quarantine first, what it adds is appended, and both can be taken back.
+
+mod journal;
+mod plan;
+mod quarantine;
+mod repair;
+mod session;
+mod source;
+mod store;
+mod undo;
+
+use std::fmt;
+
+use abide_model::{
+    CallId, Finding, FindingType, FoundAt, ObjectHash, Repair, Rule, Seq, SessionId, SessionState,
+    Severity, StoreError, standard_rules,
+};
+
+use crate::store::LocalStore;
+
+pub use plan::{Action, Considered, RepairPlan, RepairRequest, Strategy};
+pub use repair::Repaired;
+pub use undo::UndoPlan;
+
+/// Makes the rules for one session.
+type MakeRules<'a> = dyn Fn() -> Vec<Box<dyn Rule>> + Sync + 'a;
+
+/// Examines a store and its sessions, and repairs them.
+pub struct Doctor<'a> {
+    store: &'a LocalStore,
+    rules: Box<MakeRules<'a>>,
+}
+
+impl fmt::Debug for Doctor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doctor").field("store", &self.store.root()).finish_non_exhaustive()
+    }
+}
+
+/// What was found in a session.
+#[derive(Debug, Clone)]
+pub struct Examination {
+    /// The session.
+    pub session: SessionId,
+    /// Its own events.
+    pub events: u64,
+    /// The bytes of their lines.
+    pub bytes: u64,
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+    /// What earlier repairs could not bring back.
+    pub missing: Missing,
+    /// A repair wants a person to look at it.
+    pub requires_validation: bool,
+    /// What the repair of it needs to know.
+    pub(crate) facts: Facts,
+}
+
+impl Examination {
+    fn of(session: SessionId) -> Self {
+        Self {
+            session,
+            events: 0,
+            bytes: 0,
+            findings: Vec::new(),
+            missing: Missing::default(),
+            requires_validation: false,
+            facts: Facts::default(),
+        }
+    }
+}
+
+/// What is gone for good, and named as such in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Missing {
+    /// Events: first and last of each range.
+    pub events: Vec<(Seq, Seq)>,
+    /// Objects.
+    pub objects: Vec<ObjectHash>,
+    /// Calls of which nobody knows how they ended.
+    pub calls: Vec<CallId>,
+}
+
+impl Missing {
+    /// Is anything gone?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.objects.is_empty() && self.calls.is_empty()
+    }
+}
+
+/// What an examination learned that is no finding.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    /// The state at the end; none where it could not be folded.
+    pub(crate) state: Option<SessionState>,
+    /// Events that are lost and that no repair has named: first and last of each range.
+    pub(crate) lost: Vec<(Seq, Seq)>,
+    /// The journal has places that cannot be read, whether or not they cost an event.
+    pub(crate) damaged: bool,
+    /// Objects that something names and that are not there, and that no repair has named.
+    pub(crate) lost_objects: Vec<ObjectHash>,
+    /// What ends the calls that have no result.
+    pub(crate) closing: Vec<abide_model::NewEvent>,
+    /// The calls that those end.
+    pub(crate) unknown: Vec<CallId>,
+    /// No writer has the session open.
+    pub(crate) at_rest: bool,
+}
+
+impl LocalStore {
+    /// The doctor of this store.
+    #[must_use]
+    pub fn doctor(&self) -> Doctor<'_> {
+        Doctor { store: self, rules: Box::new(standard_rules) }
+    }
+}
+
+impl<'a> Doctor<'a> {
+    /// With these rules beside the standard ones.
+    #[must_use]
+    pub fn with_rules(self, own: impl Fn() -> Vec<Box<dyn Rule>> + Sync + 'a) -> Self {
+        let rules = self.rules;
+        let both = move || rules().into_iter().chain(own()).collect();
+        Self { store: self.store, rules: Box::new(both) }
+    }
+
+    /// Every session that tells which it is.
+    pub fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        let all = self.store.directory().all().map_err(crate::error::store_error)?;
+        let mut sessions: Vec<SessionId> = all.into_iter().map(|(id, _)| id).collect();
+        sessions.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(sessions)
+    }
+}
+
+/// A warning: nothing is lost.
+fn warning(
+    rule: &'static str,
+    r#type: FindingType,
+    place: FoundAt,
+    message: impl Into<String>,
+    repair: Repair,
+) -> Finding {
+    Finding::new(rule, r#type, Severity::Warning, place, message, repair)
+}
+
+/// An error: something recorded cannot be read.
+fn error(
+    rule: &'static str,
+    r#type: FindingType,
+    place: FoundAt,
+    message: impl Into<String>,
+    repair: Repair,
+) -> Finding {
+    Finding::new(rule, r#type, Severity::Error, place, message, repair)
+}

@@ -1,0 +1,537 @@
+//! What a repair will do: chosen by what would be lost, shown before anything is done.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use abide_journal::{Journal, Salt, SegmentForm, SegmentName};
+use abide_model::{
+    CallId, CheckpointState, Finding, FindingType, ObjectHash, Seq, SessionId, SessionStatus,
+    Severity, StoreError,
+};
+use serde::Serialize;
+
+use super::journal::{Again, Rewrite, Survey};
+use super::source::Source;
+use super::{Doctor, Examination};
+use crate::error::store_error;
+use crate::layout::{SessionLayout, shown};
+
+/// How a session whose journal has lost events goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// What is lost is written again, from the transcript and the index.
+    Reconstruct,
+    /// Everything that can be read stays, on both sides of the damage; the rest is named as lost.
+    Partial,
+    /// The session goes back to a checkpoint before the damage.
+    Checkpoint,
+}
+
+impl Strategy {
+    /// The name under which it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reconstruct => "reconstruct",
+            Self::Partial => "partial",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Reconstruct, Self::Partial, Self::Checkpoint]
+            .into_iter()
+            .find(|strategy| strategy.as_str() == text)
+            .ok_or_else(|| format!("`{text}` is none of reconstruct, partial, checkpoint"))
+    }
+}
+
+/// What a repair is asked to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RepairRequest {
+    /// How; where it is not said, the way that loses least.
+    pub strategy: Option<Strategy>,
+    /// The event to go back to, with [`Strategy::Checkpoint`]; the latest checkpoint before the
+    /// damage where it is not said.
+    pub from: Option<Seq>,
+}
+
+/// A strategy, and what it would cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Considered {
+    /// Which.
+    pub strategy: Strategy,
+    /// It can be done.
+    pub possible: bool,
+    /// Events that stay lost.
+    pub lost: u64,
+    /// Events that are written again.
+    pub reconstructed: u64,
+    /// Events that can be read and leave the session's view.
+    pub left_out: u64,
+    /// In words.
+    pub why: String,
+}
+
+/// One thing that a repair does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// A segment is written anew.
+    RewriteSegment {
+        /// Its file.
+        path: String,
+        /// Events that stay as they are.
+        kept: u64,
+        /// Events that are written again.
+        reconstructed: u64,
+    },
+    /// A write that was cut short is cut off.
+    CutTail {
+        /// The file.
+        path: String,
+        /// From this byte on.
+        offset: u64,
+    },
+    /// What is lost is named.
+    NameLost {
+        /// Events: first and last of each range.
+        events: Vec<(Seq, Seq)>,
+        /// Objects.
+        objects: Vec<ObjectHash>,
+    },
+    /// The session goes back.
+    GoBack {
+        /// To this event.
+        to: Seq,
+        /// A checkpoint's number.
+        checkpoint: Option<u64>,
+        /// So many events leave the session's view.
+        left_out: u64,
+    },
+    /// Calls without a result get one that says that it is not known.
+    EndCalls {
+        /// Which calls.
+        calls: Vec<CallId>,
+    },
+    /// The status becomes `interrupted`: its writer died.
+    Interrupt,
+    /// Something that is derived is made anew.
+    MakeAnew {
+        /// What.
+        what: &'static str,
+        /// Where it is.
+        path: String,
+    },
+    /// A file or directory gets the permissions that it should have.
+    SetMode {
+        /// Which.
+        path: String,
+        /// The permissions.
+        mode: u32,
+    },
+    /// A file goes to the quarantine.
+    Remove {
+        /// Which.
+        path: String,
+    },
+    /// The settings are put back.
+    PutSettings {
+        /// From there.
+        from: String,
+    },
+    /// What a damaged pack still holds is put into a new one.
+    SalvagePack {
+        /// Which.
+        path: String,
+    },
+    /// A rewind that was left half-way is finished.
+    FinishRewind,
+    /// What was begun and cut short is finished: an erasure, a removal, a repair.
+    Finish {
+        /// What.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RewriteSegment { path, kept, reconstructed: 0 } => {
+                write!(f, "write {path} anew with the {kept} events in it that can be read")
+            }
+            Self::RewriteSegment { path, kept, reconstructed } => write!(
+                f,
+                "write {path} anew with the {kept} events in it that can be read and {reconstructed} that are written again"
+            ),
+            Self::CutTail { path, offset } => {
+                write!(
+                    f,
+                    "cut off what stands behind byte {offset} of {path}: a write that was cut short"
+                )
+            }
+            Self::NameLost { events, objects } => {
+                let mut lost: Vec<String> = events.iter().map(range).collect();
+                lost.extend(objects.iter().map(|object| format!("object {object}")));
+                write!(f, "name as lost: {}", some(&lost))
+            }
+            Self::GoBack { to, checkpoint: Some(number), left_out } => write!(
+                f,
+                "go back to checkpoint {number}, event @{to}; {left_out} events leave the session's view and stay in the journal"
+            ),
+            Self::GoBack { to, checkpoint: None, left_out } => write!(
+                f,
+                "go back to event @{to}; {left_out} events leave the session's view and stay in the journal"
+            ),
+            Self::EndCalls { calls } => {
+                let calls: Vec<String> = calls.iter().map(|call| call.0.clone()).collect();
+                write!(f, "record that the outcome of these calls is unknown: {}", some(&calls))
+            }
+            Self::Interrupt => {
+                f.write_str("record that the session was interrupted: its writer died")
+            }
+            Self::MakeAnew { what, path } => write!(f, "make the {what} anew: {path}"),
+            Self::SetMode { path, mode } => write!(f, "set the permissions of {path} to {mode:o}"),
+            Self::Remove { path } => write!(f, "move {path} to the quarantine"),
+            Self::PutSettings { from } => write!(f, "put the settings back from {from}"),
+            Self::SalvagePack { path } => {
+                write!(f, "put the objects of {path} that can be read into a new pack")
+            }
+            Self::FinishRewind => f.write_str("finish the rewind that was left half-way"),
+            Self::Finish { what } => write!(f, "finish {what} that was cut short"),
+        }
+    }
+}
+
+fn range((first, last): &(Seq, Seq)) -> String {
+    if first == last { format!("event {first}") } else { format!("events {first} to {last}") }
+}
+
+/// The first few of a list, for people.
+fn some(list: &[String]) -> String {
+    const FEW: usize = 8;
+    let mut text = list.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
+    if list.len() > FEW {
+        text.push_str(&format!(" and {} more", list.len() - FEW));
+    }
+    text
+}
+
+/// What a repair will do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RepairPlan {
+    /// The session; none for the store's own files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// How what the journal has lost is dealt with, where it has lost something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// Every way that was thought of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub considered: Vec<Considered>,
+    /// What is done, in order.
+    pub actions: Vec<Action>,
+    /// What it does not mend.
+    pub left: Vec<Finding>,
+}
+
+/// What an applied plan needs beside what is shown.
+#[derive(Debug, Default)]
+pub(super) struct Workings {
+    pub(super) rewrite: Rewrite,
+    pub(super) source: Source,
+    pub(super) lost: Vec<(Seq, Seq)>,
+}
+
+impl Doctor<'_> {
+    /// What a repair of a session would do. Nothing is changed.
+    pub fn plan(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+    ) -> Result<RepairPlan, StoreError> {
+        self.workings(examination, request).map(|(plan, _)| plan)
+    }
+
+    pub(super) fn workings(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+    ) -> Result<(RepairPlan, Workings), StoreError> {
+        let session = examination.session;
+        let layout = self.store.layout_of(session)?;
+        let facts = &examination.facts;
+        let mut plan = RepairPlan { session: Some(session), ..RepairPlan::default() };
+        let mut workings = Workings::default();
+        let unsealed = examination.findings.iter().any(|found| found.rule == "sealed-segment");
+        if facts.damaged || unsealed {
+            let survey = self.survey(session, &layout)?;
+            workings.source = self.source(&layout)?;
+            workings.lost = facts.lost.clone();
+            self.choose(examination, request, &workings, &mut plan)?;
+            let again = match plan.strategy {
+                None | Some(Strategy::Checkpoint) => BTreeMap::new(),
+                Some(_) => workings.source.within(&facts.lost),
+            };
+            let rewrite = draft(&survey, &Self::pretend(again))?;
+            plan.actions.extend(rewrite.segments.iter().map(|segment| {
+                let name = SegmentName { number: segment.number, form: SegmentForm::Plain };
+                Action::RewriteSegment {
+                    path: shown(&layout.journal().join(name.file_name())),
+                    kept: segment.kept,
+                    reconstructed: segment.again,
+                }
+            }));
+            workings.rewrite = rewrite;
+        } else if request.strategy == Some(Strategy::Checkpoint) || request.from.is_some() {
+            self.choose(examination, request, &workings, &mut plan)?;
+        }
+        self.plan_talk(examination, request, &workings, &mut plan)?;
+        self.plan_derived(examination, &layout, &mut plan);
+        plan.left =
+            examination.findings.iter().filter(|found| !mended(found, &plan)).cloned().collect();
+        Ok((plan, workings))
+    }
+
+    pub(super) fn survey(
+        &self,
+        session: SessionId,
+        layout: &SessionLayout,
+    ) -> Result<Survey, StoreError> {
+        let reader = self.store.reader_at(session, layout);
+        let journal = Journal::new(self.store.storage().clone(), layout.journal());
+        let past = reader.past().map_err(store_error)?;
+        let sum = past.sum().map_err(store_error)?;
+        let before = (past.last(), sum.unwrap_or_else(|| abide_journal::Sum::genesis(session)));
+        let mark = reader.mark().map_err(store_error)?;
+        Survey::of(&journal, session, before, mark).map_err(store_error)
+    }
+
+    /// Which strategy, and what each would cost.
+    fn choose(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+        workings: &Workings,
+        plan: &mut RepairPlan,
+    ) -> Result<(), StoreError> {
+        let lost = count(&workings.lost);
+        let have = workings.source.within(&workings.lost).len() as u64;
+        let errors = examination.findings.iter().filter(|found| contradicts(found)).count();
+        let back = self.way_back(examination, request)?;
+        let reconstruct = Considered {
+            strategy: Strategy::Reconstruct,
+            possible: have > 0 || lost == 0,
+            lost: lost - have,
+            reconstructed: have,
+            left_out: 0,
+            why: match (have, lost) {
+                (_, 0) => "no event is lost: what is damaged is written anew".to_owned(),
+                (have, lost) if have == lost => {
+                    format!("the {} has all {lost} events that are lost", workings.source.name)
+                }
+                (0, lost) => format!(
+                    "neither the transcript nor the index has any of the {lost} events that are lost"
+                ),
+                (have, lost) => {
+                    format!(
+                        "the {} has {have} of the {lost} events that are lost",
+                        workings.source.name
+                    )
+                }
+            },
+        };
+        let partial = Considered {
+            strategy: Strategy::Partial,
+            possible: true,
+            lost: lost - have,
+            reconstructed: have,
+            left_out: 0,
+            why: if errors == 0 {
+                "what is left makes sense; a person should look at it".to_owned()
+            } else {
+                format!("what is left contradicts itself in {errors} ways")
+            },
+        };
+        let checkpoint = Considered {
+            strategy: Strategy::Checkpoint,
+            possible: back.is_some(),
+            lost,
+            reconstructed: 0,
+            left_out: back.as_ref().map_or(0, |back| back.left_out),
+            why: match &back {
+                Some(Back { number: Some(number), to, .. }) => {
+                    format!("checkpoint {number} at event @{to} is whole")
+                }
+                Some(Back { to, .. }) => format!("event @{to} is whole"),
+                None => "there is no checkpoint before the damage".to_owned(),
+            },
+        };
+        let taken = match request.strategy {
+            Some(strategy) => strategy,
+            None if request.from.is_some() => Strategy::Checkpoint,
+            None if reconstruct.possible && reconstruct.lost == 0 => Strategy::Reconstruct,
+            None if errors == 0 || !checkpoint.possible => Strategy::Partial,
+            None => Strategy::Checkpoint,
+        };
+        let considered = [reconstruct, partial, checkpoint];
+        if let Some(wanted) = considered.iter().find(|one| one.strategy == taken && !one.possible) {
+            return Err(StoreError::Damaged {
+                place: format!("session {}", examination.session),
+                reason: format!("it cannot be repaired with `{}`: {}", taken.as_str(), wanted.why),
+            });
+        }
+        plan.strategy = Some(taken);
+        plan.considered = considered.into();
+        Ok(())
+    }
+
+    /// Where the session can go back to: the place asked for, or the latest checkpoint before
+    /// anything is lost.
+    fn way_back(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+    ) -> Result<Option<Back>, StoreError> {
+        let Some(state) = &examination.facts.state else { return Ok(None) };
+        let first_lost = examination.facts.lost.first().map(|(first, _)| *first);
+        let whole = |seq: Seq| first_lost.is_none_or(|lost| seq < lost);
+        let left_out = |to: Seq| {
+            state.core.seq.0.saturating_sub(to.0).saturating_sub(count(&examination.facts.lost))
+        };
+        if let Some(to) = request.from {
+            if !whole(to) || to >= state.core.seq {
+                return Err(StoreError::Damaged {
+                    place: format!("event @{to} of session {}", examination.session),
+                    reason: "it is not before the damage".to_owned(),
+                });
+            }
+            let number = checkpoint_at(state.checkpoints.iter(), to);
+            return Ok(Some(Back { to, number, left_out: left_out(to) }));
+        }
+        let latest = state.checkpoints.iter().filter(|(_, made)| whole(made.seq));
+        let latest = latest.max_by_key(|(_, made)| made.seq);
+        Ok(latest.map(|(number, made)| Back {
+            to: made.seq,
+            number: number.parse().ok(),
+            left_out: left_out(made.seq),
+        }))
+    }
+
+    /// What is appended.
+    fn plan_talk(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+        workings: &Workings,
+        plan: &mut RepairPlan,
+    ) -> Result<(), StoreError> {
+        let facts = &examination.facts;
+        for torn in examination.findings.iter().filter(|found| found.rule == "torn-tail") {
+            plan.actions.push(Action::CutTail {
+                path: torn.place.path.clone().unwrap_or_default(),
+                offset: torn.place.offset.unwrap_or_default(),
+            });
+        }
+        let (events, objects) = (workings.rewrite.lost.clone(), facts.lost_objects.clone());
+        if !events.is_empty() || !objects.is_empty() {
+            plan.actions.push(Action::NameLost { events, objects });
+        }
+        if plan.strategy == Some(Strategy::Checkpoint)
+            && let Some(back) = self.way_back(examination, request)?
+        {
+            plan.actions.push(Action::GoBack {
+                to: back.to,
+                checkpoint: back.number,
+                left_out: back.left_out,
+            });
+        } else if !facts.unknown.is_empty() && facts.at_rest {
+            plan.actions.push(Action::EndCalls { calls: facts.unknown.clone() });
+        }
+        if examination.findings.iter().any(|found| found.rule == "interrupted-session") {
+            plan.actions.push(Action::Interrupt);
+        }
+        if examination.findings.iter().any(|found| found.rule == "unfinished-rewind") {
+            plan.actions.push(Action::FinishRewind);
+        }
+        Ok(())
+    }
+
+    fn plan_derived(
+        &self,
+        examination: &Examination,
+        layout: &SessionLayout,
+        plan: &mut RepairPlan,
+    ) {
+        for found in &examination.findings {
+            let path = || found.place.path.clone().unwrap_or_default();
+            match &*found.rule {
+                "state-snapshot" => plan.actions.push(Action::MakeAnew {
+                    what: "snapshot of the state",
+                    path: shown(&layout.state()),
+                }),
+                "transcript" => {
+                    plan.actions.push(Action::MakeAnew { what: "transcript", path: path() })
+                }
+                "watermark" => {
+                    plan.actions.push(Action::MakeAnew { what: "watermark", path: path() })
+                }
+                "temporary-file" => plan.actions.push(Action::Remove { path: path() }),
+                "permissions" => plan.actions.push(super::store::set_mode(found)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A place to go back to.
+#[derive(Debug, Clone, Copy)]
+struct Back {
+    to: Seq,
+    number: Option<u64>,
+    left_out: u64,
+}
+
+fn checkpoint_at<'a>(
+    mut checkpoints: impl Iterator<Item = (&'a str, &'a CheckpointState)>,
+    seq: Seq,
+) -> Option<u64> {
+    checkpoints.find(|(_, made)| made.seq == seq).and_then(|(number, _)| number.parse().ok())
+}
+
+/// What would be written, with salts that nobody is to see.
+fn draft(survey: &Survey, again: &BTreeMap<Seq, Again>) -> Result<Rewrite, StoreError> {
+    let mut salt = || Salt([b'A'; Salt::WIDTH]);
+    survey.rewrite("", again, Seq::ZERO, &mut salt).map_err(store_error)
+}
+
+/// How many events are in these ranges.
+pub(super) fn count(ranges: &[(Seq, Seq)]) -> u64 {
+    ranges.iter().map(|(first, last)| last.0.saturating_sub(first.0) + 1).sum()
+}
+
+/// Does it say that what is recorded contradicts itself, in a way that a repair does not mend?
+fn contradicts(found: &Finding) -> bool {
+    found.severity >= Severity::Error
+        && matches!(found.r#type, FindingType::BusinessLogic | FindingType::Referential)
+        && !["message-order", "missing-object", "missing-parent"].contains(&&*found.rule)
+}
+
+/// Does the plan mend this? Going back mends what contradicts itself after that place.
+fn mended(found: &Finding, plan: &RepairPlan) -> bool {
+    let back = plan.actions.iter().any(|action| matches!(action, Action::GoBack { .. }));
+    let ends = plan.actions.iter().any(|action| matches!(action, Action::EndCalls { .. }));
+    match &*found.rule {
+        "open-call" | "message-order" => found.repair.automatic && (ends || back),
+        _ => found.repair.automatic || (back && contradicts(found)),
+    }
+}
+
+/// The status of a session whose writer died.
+pub(super) const INTERRUPTED: SessionStatus = SessionStatus::Interrupted;

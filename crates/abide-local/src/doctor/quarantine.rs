@@ -1,0 +1,225 @@
+//! The quarantine: what a repair replaced, and what it did, so that it can be finished and undone.
+//!
+//! `quarantine/ID/` holds the files as they were, under their numbers, and `repair.json`, which is
+//! written before the first of them is touched. The file `done` says that all of it was done, and what
+//! its last event is; the empty file `undone`, that it was taken back.
+
+use std::path::{Path, PathBuf};
+
+use abide_journal::{Access, read_full, write_full};
+use abide_model::{Seq, SessionId, StoreError, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::error::storage_error;
+use crate::layout::shown;
+use crate::store::LocalStore;
+
+/// What a repair replaces and does.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RepairRecord {
+    /// Its id.
+    pub(super) id: String,
+    /// When.
+    pub(super) at: Timestamp,
+    /// The session; none where it was the store's own files.
+    pub(super) session: Option<SessionId>,
+    /// The last event before it.
+    pub(super) before: Seq,
+    /// It added to the session more than a word about itself.
+    pub(super) said: bool,
+    /// The files that it replaced or removed: below the store, `/` between names. The n-th is in
+    /// the quarantine as `n`; one that did not exist is not.
+    pub(super) files: Vec<Filed>,
+}
+
+/// A file that a repair replaced or removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Filed {
+    /// Where it stood, below the store.
+    pub(super) path: String,
+    /// It was there.
+    pub(super) was: bool,
+}
+
+/// The quarantine of a store.
+#[derive(Debug)]
+pub(super) struct Quarantine<'a> {
+    store: &'a LocalStore,
+}
+
+/// The largest record that is read.
+const MOST: usize = 16 << 20;
+/// How much is copied at a time.
+const COPY: usize = 1 << 20;
+
+impl<'a> Quarantine<'a> {
+    pub(super) const fn new(store: &'a LocalStore) -> Self {
+        Self { store }
+    }
+
+    pub(super) fn dir(&self, id: &str) -> PathBuf {
+        self.store.layout().quarantine().join(id)
+    }
+
+    /// A path below the store, for a record.
+    pub(super) fn below(&self, path: &Path) -> String {
+        path.strip_prefix(self.store.root()).unwrap_or(path).to_string_lossy().into_owned()
+    }
+
+    /// Where a recorded path is; none for one that would lead out of the store.
+    pub(super) fn path(&self, filed: &Filed) -> Option<PathBuf> {
+        let plain = Path::new(&filed.path)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        (plain && !filed.path.is_empty()).then(|| self.store.root().join(&filed.path))
+    }
+
+    /// Copies the files of a repair here and writes its record: from now on it can be finished and
+    /// undone. Durable.
+    pub(super) fn begin(&self, record: &RepairRecord) -> Result<(), StoreError> {
+        let storage = self.store.storage();
+        let (above, dir) = (self.store.layout().quarantine(), self.dir(&record.id));
+        for dir in [&above, &dir] {
+            storage.make_dir(dir).map_err(storage_error("create", dir))?;
+        }
+        for (number, filed) in record.files.iter().enumerate().filter(|(_, filed)| filed.was) {
+            let Some(from) = self.path(filed) else { continue };
+            self.copy(&from, &dir.join(number.to_string()))?;
+        }
+        let json = serde_json::to_vec_pretty(record).unwrap_or_default();
+        self.put(&dir.join("repair.json"), &json)?;
+        for dir in [dir, above, self.store.root().to_owned()] {
+            storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+        }
+        Ok(())
+    }
+
+    /// All of a repair was done, up to this event.
+    pub(super) fn done(&self, id: &str, last: Seq) -> Result<(), StoreError> {
+        let dir = self.dir(id);
+        self.put(&dir.join("done"), last.to_string().as_bytes())?;
+        self.store.storage().sync_dir(&dir).map_err(storage_error("sync", &dir))
+    }
+
+    /// It was undone.
+    pub(super) fn undone(&self, id: &str) -> Result<(), StoreError> {
+        let dir = self.dir(id);
+        self.put(&dir.join("undone"), b"")?;
+        self.store.storage().sync_dir(&dir).map_err(storage_error("sync", &dir))
+    }
+
+    pub(super) fn is_done(&self, id: &str) -> bool {
+        self.has(id, "done")
+    }
+
+    pub(super) fn is_undone(&self, id: &str) -> bool {
+        self.has(id, "undone")
+    }
+
+    /// The last event of a repair that was done.
+    pub(super) fn end(&self, id: &str) -> Option<Seq> {
+        let file = self.store.storage().open(&self.dir(id).join("done"), Access::Read).ok()?;
+        let mut bytes = [0; 32];
+        let read = read_full(&*file, &mut bytes, 0).ok()?;
+        std::str::from_utf8(bytes.get(..read)?).ok()?.parse().ok().map(Seq)
+    }
+
+    fn has(&self, id: &str, name: &str) -> bool {
+        self.store.storage().open(&self.dir(id).join(name), Access::Read).is_ok()
+    }
+
+    /// The repairs that were begun, oldest first.
+    pub(super) fn records(&self) -> Result<Vec<RepairRecord>, StoreError> {
+        let dir = self.store.layout().quarantine();
+        let mut ids = match self.store.storage().list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            ids => ids.map_err(storage_error("list", &dir))?,
+        };
+        ids.sort_unstable();
+        Ok(ids.iter().filter_map(|id| self.read(id)).collect())
+    }
+
+    fn read(&self, id: &str) -> Option<RepairRecord> {
+        let file = self.store.storage().open(&self.dir(id).join("repair.json"), Access::Read);
+        let file = file.ok()?;
+        let length = usize::try_from(file.len().ok()?).ok()?.min(MOST);
+        let mut bytes = vec![0; length];
+        let read = read_full(&*file, &mut bytes, 0).ok()?;
+        let record: RepairRecord = serde_json::from_slice(bytes.get(..read)?).ok()?;
+        (record.id == id).then_some(record)
+    }
+
+    /// Puts the n-th file of a repair back where it stood, whole or not at all.
+    pub(super) fn put_back(&self, record: &RepairRecord, number: usize) -> Result<(), StoreError> {
+        let Some(filed) = record.files.get(number) else { return Ok(()) };
+        let Some(to) = self.path(filed) else { return Ok(()) };
+        let storage = self.store.storage();
+        if filed.was {
+            self.copy_over(&self.dir(&record.id).join(number.to_string()), &to)?;
+        } else {
+            self.remove(&to)?;
+        }
+        let dir = to.parent().unwrap_or(self.store.root()).to_owned();
+        storage.sync_dir(&dir).map_err(storage_error("sync", &dir))
+    }
+
+    /// Removes a file; one that is not there is removed.
+    pub(super) fn remove(&self, path: &Path) -> Result<(), StoreError> {
+        match self.store.storage().remove(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(storage_error("remove", path)),
+        }
+    }
+
+    /// Writes a file: whole or not at all, and durable with its directory.
+    pub(super) fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let storage = self.store.storage();
+        let temporary = with_end(path, ".tmp");
+        let file = storage
+            .open(&temporary, Access::Create)
+            .map_err(storage_error("create", &temporary))?;
+        let written =
+            file.truncate(0).and_then(|()| write_full(&*file, bytes, 0)).and_then(|()| file.sync());
+        written.map_err(storage_error("write", &temporary))?;
+        storage.rename(&temporary, path).map_err(storage_error("rename", &temporary))
+    }
+
+    /// Puts a copy of a file in the place of another, whole or not at all.
+    pub(super) fn copy_over(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        let temporary = with_end(to, ".tmp");
+        self.copy(from, &temporary)?;
+        let renamed = self.store.storage().rename(&temporary, to);
+        renamed.map_err(storage_error("rename", &temporary))
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        let storage = self.store.storage();
+        let source = storage.open(from, Access::Read).map_err(storage_error("open", from))?;
+        let target = storage.open(to, Access::Create).map_err(storage_error("create", to))?;
+        target.truncate(0).map_err(storage_error("write", to))?;
+        let mut at = 0;
+        let mut bytes = vec![0; COPY];
+        loop {
+            let read = read_full(&*source, &mut bytes, at).map_err(storage_error("read", from))?;
+            if read == 0 {
+                break;
+            }
+            let part = bytes.get(..read).unwrap_or_default();
+            write_full(&*target, part, at).map_err(storage_error("write", to))?;
+            at += read as u64;
+        }
+        target.sync().map_err(storage_error("sync", to))
+    }
+
+    /// For messages: where what a repair replaced is.
+    pub(super) fn shown(&self, id: &str) -> String {
+        shown(&self.dir(id))
+    }
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(end);
+    path.with_file_name(name)
+}

@@ -1,0 +1,453 @@
+//! Doing what was planned: the originals to the quarantine, then the files, then the events.
+//!
+//! The order makes it safe to be cut off anywhere. The quarantine is durable before the first file
+//! is touched; each file is replaced whole or not at all, and a journal of which some segments are
+//! written anew and others are not reads as well as before. The events come last. Who comes after a
+//! repair that was cut off examines what there is, and repairs that.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide_journal::{
+    Access, Journal, Packs, Salt, SegmentForm, SegmentHeader, SegmentName, Slots, Sum,
+};
+use abide_model::{
+    Durability, Finding, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter,
+    Severity, StatusChange, StoreError,
+};
+
+use super::journal::{Rewrite, Survey};
+use super::plan::{INTERRUPTED, Workings};
+use super::quarantine::{Filed, Quarantine, RepairRecord};
+use super::source::Source;
+use super::{Action, Doctor, Examination, RepairPlan, RepairRequest, Strategy};
+use crate::config::Config;
+use crate::error::{storage_error, store_error};
+use crate::layout::{SessionLayout, shown};
+use crate::shield;
+use crate::writer::LocalWriter;
+
+/// What a repair did.
+#[derive(Debug, Clone, Default)]
+pub struct Repaired {
+    /// Its id, by which it is undone.
+    pub id: String,
+    /// Where what it replaced is kept.
+    pub quarantine: String,
+    /// The errors that are left.
+    pub left: Vec<Finding>,
+    /// A person should look at the session.
+    pub requires_validation: bool,
+}
+
+impl Doctor<'_> {
+    /// Repairs a session as it was planned. Where it is no longer as it was then, nothing is done.
+    pub fn repair(
+        &self,
+        plan: &RepairPlan,
+        request: RepairRequest,
+        wait: Duration,
+    ) -> Result<Repaired, StoreError> {
+        let Some(session) = plan.session else { return self.repair_store(plan, wait) };
+        let layout = self.store.layout_of(session)?;
+        let lock = self.store.lock_session(session, &layout, wait)?;
+        let examination = self.examine(session)?;
+        let (now, workings) = self.workings(&examination, request)?;
+        if now.actions != plan.actions {
+            return Err(StoreError::Damaged {
+                place: format!("session {session}"),
+                reason: "it is no longer as it was when the repair was planned".to_owned(),
+            });
+        }
+        let id = self.new_id();
+        let before = examination.facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq);
+        let record = self.record(&id, session, before, &layout, plan);
+        let quarantine = Quarantine::new(self.store);
+        quarantine.begin(&record)?;
+        if plan.strategy.is_some() {
+            let rewrite = self.rewrite(session, &layout, &id, plan, &workings)?;
+            self.put_segments(session, &layout, &rewrite)?;
+        }
+        for action in &plan.actions {
+            self.do_files(action, &layout)?;
+        }
+        let writer = self.store.writer_with(session, &layout, lock)?;
+        let last = self.append(&writer, &id, plan, &examination, &workings)?;
+        writer.finish()?;
+        drop(writer);
+        quarantine.done(&id, last)?;
+        self.store.forget(session);
+        // A help: whoever needs it makes it otherwise.
+        let _ = self.store.update_transcript(session);
+        self.verify(session, id)
+    }
+
+    /// The events of a repair: what it did, where it goes back to, and what ends open calls.
+    fn append(
+        &self,
+        writer: &LocalWriter,
+        id: &str,
+        plan: &RepairPlan,
+        examination: &Examination,
+        workings: &Workings,
+    ) -> Result<Seq, StoreError> {
+        let facts = &examination.facts;
+        let has = |wanted: &dyn Fn(&Action) -> bool| plan.actions.iter().any(wanted);
+        let back = plan.actions.iter().find_map(|action| match action {
+            Action::GoBack { to, .. } => Some(*to),
+            _ => None,
+        });
+        let ends = has(&|action| matches!(action, Action::EndCalls { .. }));
+        let interrupts = has(&|action| *action == Action::Interrupt);
+        let named = has(&|action| matches!(action, Action::NameLost { .. }));
+        if plan.strategy.is_none() && !ends && !interrupts && !named && back.is_none() {
+            return Ok(Seq::ZERO);
+        }
+        let again = &workings.rewrite.again;
+        let recovery = Recovery {
+            strategy: plan.strategy.map_or("none", Strategy::as_str).to_owned(),
+            repair: Some(id.to_owned()),
+            lost: workings.rewrite.lost.clone(),
+            reconstructed: again.clone(),
+            source: (!again.is_empty()).then(|| workings.source.name.to_owned()),
+            lost_objects: facts.lost_objects.clone(),
+            unknown: if ends { facts.unknown.clone() } else { Vec::new() },
+            requires_validation: named && back.is_none(),
+            ..Recovery::default()
+        };
+        let mut last = writer.note_recovered(&recovery)?;
+        let mut add = |events: Vec<NewEvent>| -> Result<(), StoreError> {
+            for event in events {
+                let ticket = writer.append(vec![event], Durability::Synced, OddEvents::Keep)?;
+                last = ticket.wait()?.last().map_or(last, |done| done.seq);
+            }
+            Ok(())
+        };
+        if let Some(to) = back {
+            let rewind = Rewind { to, ..Rewind::default() };
+            add(vec![event_of(rewind)?])?;
+            add(self.closing_at(examination.session)?)?;
+        } else if ends {
+            add(facts.closing.clone())?;
+        }
+        if interrupts {
+            let reason = Some("its writer died".to_owned());
+            add(vec![event_of(StatusChange { status: INTERRUPTED, reason, summary: None })?])?;
+        }
+        Ok(last)
+    }
+
+    /// What ends the calls that are open now.
+    fn closing_at(&self, session: SessionId) -> Result<Vec<NewEvent>, StoreError> {
+        Ok(self.examine(session)?.facts.closing)
+    }
+
+    fn new_id(&self) -> String {
+        let env = &self.store.options().env;
+        let mut random = [0; 4];
+        (env.random)(&mut random);
+        let at: String = (env.now)().to_string().replace(':', "-").chars().take(19).collect();
+        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{at}-{random}")
+    }
+
+    /// What a repair of a session replaces.
+    fn record(
+        &self,
+        id: &str,
+        session: SessionId,
+        before: Seq,
+        layout: &SessionLayout,
+        plan: &RepairPlan,
+    ) -> RepairRecord {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for action in &plan.actions {
+            match action {
+                Action::RewriteSegment { path, .. } => {
+                    let plain = PathBuf::from(path);
+                    paths.push(plain.with_extension("jsonl.zst"));
+                    paths.push(plain);
+                }
+                Action::MakeAnew { what: "transcript" | "watermark", path }
+                | Action::Remove { path }
+                | Action::CutTail { path, .. } => paths.push(PathBuf::from(path)),
+                _ => {}
+            }
+        }
+        if plan.strategy.is_some() {
+            paths.push(layout.watermark());
+        }
+        let said = plan.actions.iter().any(|action| {
+            matches!(action, Action::GoBack { .. } | Action::EndCalls { .. } | Action::Interrupt)
+        });
+        RepairRecord { said, ..self.recorded(id, Some(session), before, paths) }
+    }
+
+    fn recorded(
+        &self,
+        id: &str,
+        session: Option<SessionId>,
+        before: Seq,
+        mut paths: Vec<PathBuf>,
+    ) -> RepairRecord {
+        paths.sort_unstable();
+        paths.dedup();
+        let quarantine = Quarantine::new(self.store);
+        let files = paths.iter().map(|path| Filed {
+            path: quarantine.below(path),
+            was: self.store.storage().open(path, Access::Read).is_ok(),
+        });
+        RepairRecord {
+            id: id.to_owned(),
+            at: (self.store.options().env.now)(),
+            session,
+            before,
+            said: false,
+            files: files.collect(),
+        }
+    }
+
+    /// The segments as they are to be, with what is written again stored durably.
+    fn rewrite(
+        &self,
+        session: SessionId,
+        layout: &SessionLayout,
+        id: &str,
+        plan: &RepairPlan,
+        workings: &Workings,
+    ) -> Result<Rewrite, StoreError> {
+        let again = match plan.strategy {
+            Some(Strategy::Checkpoint) | None => Default::default(),
+            Some(_) => workings.source.within(&workings.lost),
+        };
+        let again = self.prepare(again)?;
+        let survey = self.survey(session, layout)?;
+        survey.rewrite(id, &again, Seq::ZERO, &mut self.salts()).map_err(store_error)
+    }
+
+    /// Salts that nobody can guess.
+    fn salts(&self) -> impl FnMut() -> Salt {
+        let mut secret = [0; 32];
+        (self.store.options().env.random)(&mut secret);
+        let mut count = 0;
+        move || {
+            count += 1;
+            Salt::derive(&secret, count)
+        }
+    }
+
+    /// Puts segments in their places, each whole or not at all. What comes later goes into a segment
+    /// of its own, so that these can be put back.
+    fn put_segments(
+        &self,
+        session: SessionId,
+        layout: &SessionLayout,
+        rewrite: &Rewrite,
+    ) -> Result<(), StoreError> {
+        let quarantine = Quarantine::new(self.store);
+        let storage = self.store.storage();
+        let dir = layout.journal();
+        let sync = || storage.sync_dir(&dir).map_err(storage_error("sync", &dir));
+        storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
+        for segment in &rewrite.segments {
+            let plain = SegmentName { number: segment.number, form: SegmentForm::Plain };
+            let sealed = SegmentName { form: SegmentForm::Sealed, ..plain };
+            quarantine.put(&dir.join(plain.file_name()), &segment.bytes)?;
+            // The plain form counts from now on; the sealed one only after that may go.
+            sync()?;
+            if segment.old == Some(SegmentForm::Sealed) {
+                quarantine.remove(&dir.join(sealed.file_name()))?;
+            }
+        }
+        let last = rewrite.segments.last().map(|segment| segment.number);
+        if last.is_some_and(|last| last + 1 == rewrite.next)
+            && let Some((seq, sum)) = rewrite.end
+        {
+            let header =
+                SegmentHeader { session, segment: rewrite.next, first: seq.next(), prev: sum };
+            let name = SegmentName { number: rewrite.next, form: SegmentForm::Plain };
+            quarantine.put(&dir.join(name.file_name()), &header.write())?;
+        }
+        sync()?;
+        // What they say of where lines are is no longer so.
+        quarantine.remove(&layout.watermark())?;
+        Slots::new(&layout.state(), "handover").remove(&**storage);
+        drop(self.store.drop_index()?);
+        Ok(())
+    }
+
+    fn do_files(&self, action: &Action, layout: &SessionLayout) -> Result<(), StoreError> {
+        let quarantine = Quarantine::new(self.store);
+        match action {
+            Action::MakeAnew { what: "snapshot of the state", .. } => {
+                Slots::new(&layout.state(), "handover").remove(&**self.store.storage());
+                Ok(())
+            }
+            Action::MakeAnew { what: "transcript" | "watermark", path }
+            | Action::Remove { path } => quarantine.remove(Path::new(path)),
+            Action::SetMode { path, mode } => set_mode(Path::new(path), *mode),
+            _ => Ok(()),
+        }
+    }
+
+    /// Examines a session once more.
+    fn verify(&self, session: SessionId, id: String) -> Result<Repaired, StoreError> {
+        let after = self.examine(session)?;
+        let left = after.findings.into_iter().filter(|found| found.severity >= Severity::Error);
+        Ok(Repaired {
+            quarantine: Quarantine::new(self.store).shown(&id),
+            id,
+            left: left.collect(),
+            requires_validation: after.requires_validation,
+        })
+    }
+
+    /// A person has looked at what a repair left: the session wants no look any more.
+    pub fn accept(&self, session: SessionId, wait: Duration) -> Result<(), StoreError> {
+        let writer = self.store.writer(session, wait)?;
+        let strategy = "accept".to_owned();
+        writer.note_recovered(&Recovery { strategy, accepted: true, ..Recovery::default() })?;
+        writer.finish()
+    }
+
+    fn repair_store(&self, plan: &RepairPlan, wait: Duration) -> Result<Repaired, StoreError> {
+        let id = self.new_id();
+        let paths = plan.actions.iter().filter_map(|action| match action {
+            Action::Remove { path } | Action::SalvagePack { path } => Some(PathBuf::from(path)),
+            Action::RewriteSegment { path, .. } => Some(PathBuf::from(path)),
+            Action::PutSettings { .. } => Some(self.store.layout().config()),
+            _ => None,
+        });
+        let record = self.recorded(&id, None, Seq::ZERO, paths.collect());
+        let quarantine = Quarantine::new(self.store);
+        quarantine.begin(&record)?;
+        for action in &plan.actions {
+            self.do_store(action, &id, wait)?;
+        }
+        quarantine.done(&id, Seq::ZERO)?;
+        let left = self.examine_store()?.into_iter();
+        let left = left.filter(|found| found.severity >= Severity::Error).collect();
+        Ok(Repaired { quarantine: quarantine.shown(&id), id, left, requires_validation: false })
+    }
+
+    fn do_store(&self, action: &Action, id: &str, wait: Duration) -> Result<(), StoreError> {
+        let quarantine = Quarantine::new(self.store);
+        match action {
+            Action::PutSettings { .. } => {
+                let storage = &**self.store.storage();
+                let path = self.store.layout().config();
+                match shield::settings_copy(storage, self.store.layout()) {
+                    Some(copy) => quarantine.copy_over(&copy, &path),
+                    None => Config::write_default(storage, &path),
+                }
+            }
+            Action::SetMode { path, mode } => set_mode(Path::new(path), *mode),
+            Action::Remove { path } => quarantine.remove(Path::new(path)),
+            Action::SalvagePack { path } => {
+                let Some(number) = Packs::number_of(Path::new(path)) else { return Ok(()) };
+                let _lock = self.store.wait_for_objects(wait).map_err(|error| {
+                    storage_error("lock", &self.store.layout().objects())(std::io::Error::other(
+                        error.to_string(),
+                    ))
+                })?;
+                self.store.packs().salvage(number).map(|_| ()).map_err(store_error)
+            }
+            Action::MakeAnew { what: "index", .. } => {
+                drop(self.store.drop_index()?);
+                self.store.update_index()
+            }
+            Action::Finish { what: "a removal" } => self.store.delete_leftovers().map(|_| ()),
+            Action::Finish { what: "an erasure" } => match self.store.finish_erase(wait) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(storage_error("finish", &self.store.layout().erasing())(
+                    std::io::Error::other(error.to_string()),
+                )),
+            },
+            // What it left half-way was found and mended as what it is.
+            Action::Finish { .. } => self.close_repairs(id),
+            Action::RewriteSegment { path, .. } => self.reconstruct(Path::new(path), id),
+            _ => Ok(()),
+        }
+    }
+
+    /// Repairs that were cut off are over: this one did what was left to do.
+    fn close_repairs(&self, by: &str) -> Result<(), StoreError> {
+        let quarantine = Quarantine::new(self.store);
+        for record in quarantine.records()? {
+            if record.id != by && !quarantine.is_done(&record.id) {
+                quarantine.done(&record.id, Seq::ZERO)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the journal of a session that has none again, from the transcript or the index.
+    fn reconstruct(&self, segment: &Path, id: &str) -> Result<(), StoreError> {
+        let dir = segment.parent().and_then(Path::parent).unwrap_or(segment);
+        let layout = SessionLayout { dir: dir.to_owned() };
+        let source: Source = self.source(&layout)?;
+        let Some(session) = source.session else { return Ok(()) };
+        let lock = self.store.lock_session(session, &layout, Duration::ZERO)?;
+        let first = source.events.keys().next().copied().unwrap_or(Seq::FIRST);
+        let fork = source.events.get(&first).and_then(|event| match event.fact() {
+            Ok(abide_model::Fact::SessionCreated(created)) => {
+                created.fields.forked_from(first).cloned()
+            }
+            _ => None,
+        });
+        let before = match fork {
+            Some(parent) => {
+                let reader = self.store.reader(parent.session)?;
+                let sum = reader.sum_of(parent.seq).map_err(store_error)?;
+                (parent.seq, sum.unwrap_or_else(|| Sum::genesis(session)))
+            }
+            None => (Seq::ZERO, Sum::genesis(session)),
+        };
+        let (name, last) = (source.name, source.last);
+        let again = self.prepare(source.events)?;
+        let journal = Journal::new(self.store.storage().clone(), layout.journal());
+        self.store
+            .storage()
+            .make_dir(&layout.journal())
+            .map_err(storage_error("create", &layout.journal()))?;
+        let survey = Survey::of(&journal, session, before, None).map_err(store_error)?;
+        let rewrite = survey.rewrite(id, &again, last, &mut self.salts()).map_err(store_error)?;
+        self.put_segments(session, &layout, &rewrite)?;
+        let writer = self.store.writer_with(session, &layout, lock)?;
+        writer.note_recovered(&Recovery {
+            strategy: Strategy::Reconstruct.as_str().to_owned(),
+            repair: Some(id.to_owned()),
+            requires_validation: !rewrite.lost.is_empty() || name == "index",
+            lost: rewrite.lost,
+            reconstructed: rewrite.again,
+            source: Some(name.to_owned()),
+            ..Recovery::default()
+        })?;
+        writer.finish()
+    }
+}
+
+fn event_of<T>(fact: T) -> Result<NewEvent, StoreError>
+where
+    NewEvent: TryFrom<T, Error = abide_model::InputError>,
+{
+    NewEvent::try_from(fact).map_err(|source| {
+        let source = std::sync::Arc::new(source);
+        StoreError::Append(abide_model::AppendError::Input { index: 0, source })
+    })
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
+    use std::os::unix::fs::PermissionsExt;
+    // What stands in a store must not lead out of it.
+    if path.is_symlink() {
+        return Err(crate::layout::refused_link(path));
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(|error| {
+        StoreError::Storage {
+            action: "set the permissions of",
+            place: shown(path),
+            source: std::sync::Arc::new(error),
+        }
+    })
+}

@@ -1,0 +1,505 @@
+//! Examining a session: every line, every sum, every object, the rules, and what is derived.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
+use abide_model::{
+    Conversation, Event, Fact, Finding, FindingType, FoundAt, Kind, Lineage, ObjectHash, Repair,
+    Seq, SessionId, SessionState, StoreError, Timestamp, Validation,
+};
+use abide_transcript::{Chunks, ParseReason};
+use abide_workspace::{Reach, ReachError};
+
+use super::{Doctor, Examination, Facts, Missing, error, warning};
+use crate::error::{storage_error, store_error};
+use crate::layout::{SessionLayout, shown};
+use crate::past::{CheckpointNumbers, Gone};
+use crate::reader::{LocalReader, note_of};
+use crate::recovery::rewind_target;
+
+/// A clock may be so many milliseconds ahead of ours.
+const CLOCK: i64 = 5 * 60 * 1000;
+/// A transcript with more bytes than this is not read whole.
+const MOST_TRANSCRIPT: u64 = 1 << 30;
+
+/// What a walk over the lines of a journal gathers.
+#[derive(Default)]
+struct Lines {
+    rewinds: Vec<(Seq, Seq)>,
+    /// Objects that payloads are kept in, and the first event that names each.
+    payloads: BTreeMap<ObjectHash, Seq>,
+    /// Snapshots of checkpoints, with the event and the number of each.
+    snapshots: Vec<(ObjectHash, Seq, Option<u64>)>,
+    last: Seq,
+    latest: Timestamp,
+    damaged: bool,
+    lost: Vec<(Seq, Seq)>,
+    missing: Missing,
+    requires_validation: bool,
+}
+
+impl Doctor<'_> {
+    /// Reads a session whole: its journal with every sum and link, what the events say, every
+    /// object they name, and what is derived from them.
+    pub fn examine(&self, session: SessionId) -> Result<Examination, StoreError> {
+        let reader = self.store.reader(session)?;
+        let layout = self.store.layout_of(session)?;
+        let mut found = Examination::of(session);
+        let whole_past = self.check_past(&reader, &mut found.findings)?;
+        let lines = self.check_lines(&reader, &mut found)?;
+        self.check_segments(&reader, &mut found.findings)?;
+        self.check_clock(&lines, &mut found.findings);
+        let mut facts = Facts {
+            lost: lines.lost.clone(),
+            damaged: lines.damaged,
+            at_rest: self.store.at_rest(&layout).unwrap_or(false),
+            ..Facts::default()
+        };
+        if whole_past {
+            self.check_rules(&reader, &lines, &mut facts, &mut found.findings)?;
+        }
+        self.check_objects_of(&lines, facts.state.as_ref(), &mut facts.lost_objects, &mut found)?;
+        self.check_derived(&reader, &layout, &facts, &mut found.findings)?;
+        //TMP self.check_writer(session, &mut found.findings)?;
+        self.check_permissions_below(&layout.dir, &mut found.findings);
+        found.missing = lines.missing;
+        found.requires_validation = lines.requires_validation;
+        found.facts = facts;
+        for finding in &mut found.findings {
+            finding.session = Some(session);
+        }
+        Ok(found)
+    }
+
+    /// Reads the journal of a session alone: every sum, every link of the chain, the form of every
+    /// segment.
+    pub fn verify_journal(&self, session: SessionId) -> Result<Examination, StoreError> {
+        let reader = self.store.reader(session)?;
+        let mut found = Examination::of(session);
+        self.check_lines(&reader, &mut found)?;
+        self.check_segments(&reader, &mut found.findings)?;
+        Ok(found)
+    }
+
+    fn check_lines(
+        &self,
+        reader: &LocalReader,
+        examination: &mut Examination,
+    ) -> Result<Lines, StoreError> {
+        let mark = reader.mark().map_err(store_error)?;
+        let mut lines = Lines::default();
+        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
+        let findings = &mut examination.findings;
+        let (mut events, mut bytes) = (0, 0);
+        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+            match &found {
+                Found::Event { line, offset, end, segment, .. } => {
+                    events += 1;
+                    bytes += end - offset;
+                    lines.last = line.seq;
+                    for object in line.objects() {
+                        lines.payloads.entry(object.hash).or_insert(line.seq);
+                    }
+                    match line.event() {
+                        Some(event) if is_json(&event) => lines.take(&event, &mut numbers),
+                        _ => findings.push(error(
+                            "event-form",
+                            FindingType::Structural,
+                            FoundAt::subject(format!("segment {segment}"))
+                                .of_event(line.seq),
+                            format!("at byte {offset}: its sum is good, but it is not an event"),
+                            Repair::by_hand("report it: no version of abide writes this"),
+                        )),
+                    }
+                }
+                Found::Seam { .. } => {}
+                Found::Damage(damage) => {
+                    lines.damaged = true;
+                    lines.lost.extend(damage.lost);
+                    let place = FoundAt::path(shown(&damage.path)).at(damage.offset);
+                    let place = match damage.lost {
+                        Some((first, _)) => place.of_event(first),
+                        None => place,
+                    };
+                    let message = match damage.lost {
+                        None => format!("{}; no event is lost for it", damage.reason),
+                        Some((first, last)) if first == last => {
+                            format!("{}; event {first} is lost", damage.reason)
+                        }
+                        Some((first, last)) => {
+                            format!("{}; events {first} to {last} are lost", damage.reason)
+                        }
+                    };
+                    let repair = "what can be read is kept, what is lost is written again from the transcript or named as lost";
+                    findings.push(error(
+                        "journal-damage",
+                        FindingType::Checksum,
+                        place,
+                        message,
+                        Repair::automatic(repair),
+                    ));
+                }
+                Found::Torn { path, offset, .. } => findings.push(warning(
+                    "torn-tail",
+                    FindingType::Structural,
+                    FoundAt::path(shown(path)).at(*offset),
+                    note_of(&found).map(|note| note.to_string()).unwrap_or_default(),
+                    Repair::automatic("it is cut off; the next writer does so too"),
+                )),
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_error)?;
+        (examination.events, examination.bytes) = (events, bytes);
+        Ok(lines)
+    }
+
+    /// Is the past of a fork there, and does the chain go through?
+    fn check_past(
+        &self,
+        reader: &LocalReader,
+        findings: &mut Vec<Finding>,
+    ) -> Result<bool, StoreError> {
+        let past = reader.past().map_err(store_error)?;
+        if !past.is_fork() {
+            return Ok(true);
+        }
+        let place = FoundAt::subject(format!("the past of session {}", reader.session()));
+        if let Some(note) = past.note(Seq::FIRST) {
+            findings.push(error(
+                "missing-parent",
+                FindingType::Referential,
+                place,
+                note.to_string(),
+                Repair::by_hand("import the session it was forked from"),
+            ));
+            return Ok(false);
+        }
+        let shared = past.sum_of(past.last()).map_err(store_error)?;
+        let mut chained = false;
+        let walked = reader.journal().walk(Start::beginning(), None, &mut |found| {
+            match found {
+                Found::Event { line, .. } => {
+                    chained = shared.is_some_and(|sum| sum.link() == line.prev)
+                        || line.seq > past.own_first();
+                }
+                // A repair has joined them.
+                Found::Seam { .. } => chained = true,
+                _ => return ControlFlow::Continue(()),
+            }
+            ControlFlow::Break(())
+        });
+        walked.map_err(store_error)?;
+        if !chained {
+            findings.push(error(
+                "fork-chain",
+                FindingType::Checksum,
+                place,
+                format!(
+                    "its first event does not follow from event @{} of the session it was forked from",
+                    past.last()
+                ),
+                Repair::by_hand("compare the two sessions; the fork's own events can be read"),
+            ));
+        }
+        Ok(true)
+    }
+
+    fn check_segments(
+        &self,
+        reader: &LocalReader,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
+        let journal = reader.journal();
+        for name in journal.segments().map_err(store_error)? {
+            let segment = journal.open_segment(name).map_err(store_error)?;
+            // A damaged frame shows in the walk; the table of frames only here.
+            if let Some(message) = segment.seal_damage() {
+                findings.push(error(
+                    "sealed-segment",
+                    FindingType::Checksum,
+                    FoundAt::path(shown(segment.path())),
+                    message,
+                    Repair::automatic("the segment is written anew from what can be read"),
+                ));
+            }
+        }
+        for path in journal.foreign_files().map_err(store_error)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let place = FoundAt::path(shown(&path));
+            findings.push(if name.ends_with(".tmp") {
+                warning(
+                    "temporary-file",
+                    FindingType::Structural,
+                    place,
+                    "a sealing or an erasure that was cut short",
+                    Repair::automatic("it goes to the quarantine"),
+                )
+            } else {
+                warning(
+                    "foreign-file",
+                    FindingType::Structural,
+                    place,
+                    "not a file of this journal; it is left alone",
+                    Repair::by_hand("move it elsewhere"),
+                )
+            });
+        }
+        Ok(())
+    }
+
+    fn check_clock(&self, lines: &Lines, findings: &mut Vec<Finding>) {
+        let now = (self.store.options().env.now)();
+        if lines.latest.as_millis() > now.as_millis().saturating_add(CLOCK) {
+            findings.push(warning(
+                "future-clock",
+                FindingType::BusinessLogic,
+                FoundAt::event(lines.last),
+                format!("its time, {}, is still to come; it is now {now}", lines.latest),
+                Repair::by_hand(
+                    "set the clock right; events keep their order whatever their times",
+                ),
+            ));
+        }
+    }
+
+    /// Folds the live events and shows them to the rules.
+    fn check_rules(
+        &self,
+        reader: &LocalReader,
+        lines: &Lines,
+        facts: &mut Facts,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
+        let past = reader.past().map_err(store_error)?;
+        let mark = reader.mark().map_err(store_error)?;
+        let mut rewinds = Vec::new();
+        let mut note_rewind = |event: &Event| {
+            rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
+        };
+        past.each_event(past.last(), &mut note_rewind).map_err(store_error)?;
+        rewinds.extend(lines.rewinds.iter().copied());
+        let lineage = Lineage::at(lines.last, &rewinds);
+        let mut state = SessionState::default();
+        let mut validation = Validation::new((self.rules)());
+        let mut conversation = Conversation::default();
+        let mut see = |event: &Event| {
+            if !lineage.contains(event.seq) {
+                return state.apply_dead(event);
+            }
+            if let Ok(fact) = event.fact() {
+                conversation.event(event, &fact);
+            }
+            validation.apply(&mut state, event);
+        };
+        past.each_event(past.last(), &mut see).map_err(store_error)?;
+        reader.each_own_event(lines.last, mark, &mut see).map_err(store_error)?;
+        findings.extend(validation.finish(&state));
+        if let Some(restoring) = state.core.restoring {
+            findings.push(warning(
+                "unfinished-rewind",
+                FindingType::Structural,
+                FoundAt::event(restoring),
+                "a rewind whose files may be half-way",
+                Repair::automatic(
+                    "it is finished where it was begun on this machine; otherwise `abide undo`",
+                ),
+            ));
+        }
+        facts.closing = conversation.repairs();
+        facts.unknown = conversation.open_calls().into_iter().map(|open| open.call).collect();
+        facts.state = Some(state);
+        Ok(())
+    }
+
+    fn check_objects_of(
+        &self,
+        lines: &Lines,
+        state: Option<&SessionState>,
+        lost: &mut Vec<ObjectHash>,
+        examination: &mut Examination,
+    ) -> Result<(), StoreError> {
+        let known: BTreeSet<ObjectHash> = lines.missing.objects.iter().copied().collect();
+        let packs = self.store.packs();
+        let mut gone = |hash: ObjectHash, seq: Seq, message: String| {
+            if known.contains(&hash) || lost.contains(&hash) {
+                return;
+            }
+            lost.push(hash);
+            examination.findings.push(error(
+                "missing-object",
+                FindingType::Referential,
+                FoundAt::subject(format!("object {hash}")).of_event(seq),
+                message,
+                Repair::automatic("it is named as lost"),
+            ));
+        };
+        for (hash, seq) in &lines.payloads {
+            if packs.read(*hash).map_err(store_error)?.is_none() {
+                gone(
+                    *hash,
+                    *seq,
+                    "an event keeps a text there, and it is missing or damaged".to_owned(),
+                );
+            }
+        }
+        let mut reach = Reach::default();
+        let mut unkept = Vec::new();
+        let thinned = state.map(|state| &state.core.checkpoints);
+        for (snapshot, seq, number) in &lines.snapshots {
+            let let_go = number.zip(thinned).is_some_and(|(number, all)| all.is_thinned(number));
+            if let_go || known.contains(snapshot) {
+                continue;
+            }
+            let read = |hash| packs.read(hash).map_err(store_error);
+            if packs.read(*snapshot).map_err(store_error)?.is_none() {
+                unkept.push((*snapshot, *seq));
+                continue;
+            }
+            match reach.add(&read, *snapshot) {
+                Ok(()) => {}
+                Err(ReachError::Store(error)) => return Err(error),
+                Err(ReachError::Missing { object, .. } | ReachError::Form { object, .. }) => {
+                    gone(
+                        object,
+                        *seq,
+                        format!(
+                            "snapshot {snapshot} of a checkpoint leads to it, and it is missing or damaged"
+                        ),
+                    );
+                }
+            }
+        }
+        let all: Vec<ObjectHash> = reach.objects.iter().copied().collect();
+        let places = packs.places(&all).map_err(store_error)?;
+        for (hash, _) in all.iter().zip(places).filter(|(_, place)| place.is_none()) {
+            let seq = lines.snapshots.first().map(|(_, seq, _)| *seq).unwrap_or_default();
+            gone(*hash, seq, "a file of a checkpoint is kept there, and it is missing".to_owned());
+        }
+        if let Some((snapshot, seq)) = unkept.first() {
+            examination.findings.push(warning(
+                "missing-snapshot",
+                FindingType::Referential,
+                FoundAt::subject(format!("object {snapshot}")).of_event(*seq),
+                format!(
+                    "the files of {} checkpoints are not in this store: the session was imported without them, or they are lost",
+                    unkept.len()
+                ),
+                Repair::by_hand("files cannot go back to those checkpoints; the conversation can"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_derived(
+        &self,
+        reader: &LocalReader,
+        layout: &SessionLayout,
+        facts: &Facts,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
+        let storage = self.store.storage();
+        let rebuilt = || Repair::automatic("it is derived, and made anew from the journal");
+        let slots = layout.state();
+        let has_slots = storage
+            .list(&slots)
+            .is_ok_and(|names| names.iter().any(|name| name.starts_with("handover")));
+        if has_slots && Slots::new(&slots, "handover").read(&**storage).is_empty() {
+            findings.push(warning(
+                "state-snapshot",
+                FindingType::Checksum,
+                FoundAt::path(shown(&slots)),
+                "no snapshot of the state can be read",
+                rebuilt(),
+            ));
+        } else if let Some(state) = facts.state.as_ref().filter(|_| !facts.damaged) {
+            let mut look = reader.look(Gone::PassOver).map_err(store_error)?;
+            if !look.pages.bring_all(&mut look.state)
+                || !look.state.is_sound()
+                || look.state.digest() != state.digest()
+            {
+                findings.push(warning(
+                    "state-snapshot",
+                    FindingType::Checksum,
+                    FoundAt::path(shown(&slots)),
+                    "the snapshot does not give what the journal gives",
+                    rebuilt(),
+                ));
+            }
+        }
+        let watermark = layout.watermark();
+        let length = storage.open(&watermark, Access::Read).and_then(|file| file.len());
+        if length.is_ok_and(|length| length > 0)
+            && Watermark::read(&**storage, &watermark).map_err(store_error)?.is_none()
+        {
+            findings.push(warning(
+                "watermark",
+                FindingType::Checksum,
+                FoundAt::path(shown(&watermark)),
+                "it cannot be read, so that damage to the last events looks like a torn tail",
+                Repair::automatic("it goes to the quarantine, and the next event writes it anew"),
+            ));
+        }
+        self.check_transcript(layout, findings)
+    }
+
+    fn check_transcript(
+        &self,
+        layout: &SessionLayout,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
+        let path = layout.transcript();
+        let file = match self.store.storage().open(&path, Access::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(storage_error("open", &path))?,
+        };
+        let length = file.len().map_err(storage_error("read", &path))?;
+        let mut bytes = vec![0; usize::try_from(length.min(MOST_TRANSCRIPT)).unwrap_or(0)];
+        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
+        bytes.truncate(read);
+        let wrong = Chunks::new(&bytes).find_map(Result::err);
+        // What is not whole at the end is a write under way, or one that was cut short: the next
+        // writer cuts it off.
+        if let Some(wrong) = wrong.filter(|wrong| wrong.reason != ParseReason::Unfinished) {
+            findings.push(warning(
+                "transcript",
+                FindingType::Checksum,
+                FoundAt::path(shown(&path)).at(wrong.offset),
+                wrong.reason.to_string(),
+                Repair::automatic("it is derived, and made anew from the journal"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Lines {
+    fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {
+        self.latest = self.latest.max(event.at);
+        self.rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
+        if ![Kind::CHECKPOINT_CREATED, Kind::RECOVERY_PERFORMED].contains(&event.kind) {
+            return;
+        }
+        match event.fact() {
+            Ok(Fact::Checkpoint(fact)) => {
+                let number = numbers.next(fact.number);
+                self.snapshots.extend(fact.snapshot.map(|snapshot| (snapshot, event.seq, number)));
+            }
+            Ok(Fact::Recovery(fact)) => {
+                self.missing.events.extend(fact.lost);
+                self.missing.objects.extend(fact.lost_objects);
+                self.missing.calls.extend(fact.unknown);
+                self.requires_validation |= fact.requires_validation;
+                self.requires_validation &= !fact.accepted;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Is the payload JSON? What the vocabulary knows, the rules read.
+fn is_json(event: &Event) -> bool {
+    Kind::VOCABULARY.contains(&event.kind.as_str())
+        || event.data.as_ref().is_none_or(|data| data.decode::<serde::de::IgnoredAny>().is_ok())
+}

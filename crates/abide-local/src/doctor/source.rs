@@ -1,0 +1,138 @@
+//! Where events that the journal has lost may still be: the transcript, and the index.
+
+use std::collections::BTreeMap;
+
+use abide_index::Index;
+use abide_journal::{Access, ObjectRef, PackWriter, read_full};
+use abide_model::{Event, Kind, Payload, Seq, SessionCreated, SessionId, StoreError, Timestamp};
+use abide_transcript::Chunks;
+
+use super::Doctor;
+use super::journal::Again;
+use crate::error::{storage_error, store_error};
+use crate::layout::SessionLayout;
+
+/// The events of a session that something beside its journal has.
+#[derive(Debug, Default)]
+pub(super) struct Source {
+    /// By their numbers.
+    pub(super) events: BTreeMap<Seq, Event>,
+    /// What they are from: `transcript`, `index`.
+    pub(super) name: &'static str,
+    /// The last event that the session is known to have had.
+    pub(super) last: Seq,
+    /// Which session it is, as they say.
+    pub(super) session: Option<SessionId>,
+    /// When it last changed, as the index says.
+    pub(super) updated: Timestamp,
+}
+
+impl Source {
+    /// What of these ranges it has.
+    pub(super) fn within(&self, lost: &[(Seq, Seq)]) -> BTreeMap<Seq, Event> {
+        let ranges = lost.iter().flat_map(|(first, last)| self.events.range(*first..=*last));
+        ranges.map(|(seq, event)| (*seq, event.clone())).collect()
+    }
+}
+
+impl Doctor<'_> {
+    /// What the transcript has, and what the index knows.
+    pub(super) fn source(&self, layout: &SessionLayout) -> Result<Source, StoreError> {
+        let mut source = self.transcript_source(layout)?;
+        if let Some(overview) = self.overview(layout) {
+            source.last = source.last.max(overview.seq);
+            source.updated = overview.updated;
+            source.session = source.session.or(overview.id);
+            if source.events.is_empty()
+                && let Some(session) = overview.id
+            {
+                // Nothing but what the session is can be told.
+                let created = SessionCreated { session, fields: overview.fields };
+                if let Ok(data) = Payload::of(&created) {
+                    let event = Event {
+                        seq: Seq::FIRST,
+                        at: overview.created,
+                        occurred: None,
+                        kind: Kind::SESSION_CREATED,
+                        turn: None,
+                        task: None,
+                        lane: None,
+                        key: None,
+                        data: Some(data),
+                    };
+                    source.events.insert(Seq::FIRST, event);
+                    source.name = "index";
+                }
+            }
+        }
+        Ok(source)
+    }
+
+    /// Every event of the whole chunks of the transcript.
+    fn transcript_source(&self, layout: &SessionLayout) -> Result<Source, StoreError> {
+        let mut source = Source { name: "transcript", ..Source::default() };
+        let path = layout.transcript();
+        let file = match self.store.storage().open(&path, Access::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(source),
+            file => file.map_err(storage_error("open", &path))?,
+        };
+        let length = file.len().map_err(storage_error("read", &path))?;
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
+        bytes.truncate(read);
+        for event in Chunks::new(&bytes).map_while(Result::ok).flatten() {
+            if let Ok(abide_model::Fact::SessionCreated(created)) = event.fact() {
+                source.session = Some(created.session);
+            }
+            source.last = source.last.max(event.seq);
+            // What was erased is not to come back empty: its line holds the digest.
+            if event.data.is_some() {
+                source.events.insert(event.seq, event);
+            }
+        }
+        Ok(source)
+    }
+
+    /// What the index has of a session, as it is: it is not brought up to date.
+    fn overview(&self, layout: &SessionLayout) -> Option<abide_model::Overview> {
+        let index = Index::open(&self.store.layout().index()).ok()?;
+        index.followed(&layout.name()).ok().flatten().map(|followed| followed.overview)
+    }
+
+    /// Puts the large strings of events into objects, durably, so that they can be written as lines.
+    pub(super) fn prepare(
+        &self,
+        events: BTreeMap<Seq, Event>,
+    ) -> Result<BTreeMap<Seq, Again>, StoreError> {
+        let object_bytes = self.store.config().journal.object_bytes;
+        let mut writer: Option<PackWriter> = None;
+        let mut prepared = BTreeMap::new();
+        for (seq, mut event) in events {
+            let mut objects = Vec::new();
+            if let Some(data) = event.data.take() {
+                let (data, leaves) = data.take_leaves(object_bytes);
+                for leaf in &leaves {
+                    if writer.is_none() {
+                        let opened = PackWriter::open(self.store.packs().clone());
+                        writer = Some(opened.map_err(store_error)?);
+                    }
+                    if let Some(writer) = &writer {
+                        writer.put(&leaf.bytes).map_err(store_error)?;
+                    }
+                    objects.push(ObjectRef::to(leaf));
+                }
+                event.data = Some(data);
+            }
+            prepared.insert(seq, (event, objects));
+        }
+        if let Some(writer) = &writer {
+            writer.sync().map_err(store_error)?;
+        }
+        Ok(prepared)
+    }
+
+    /// The same, for a look at what would be written: nothing is stored.
+    pub(super) fn pretend(events: BTreeMap<Seq, Event>) -> BTreeMap<Seq, Again> {
+        events.into_iter().map(|(seq, event)| (seq, (event, Vec::new()))).collect()
+    }
+}

@@ -1,0 +1,337 @@
+//! Examining what a store has beside its sessions: settings, packs, index, permissions, and what was
+//! begun and not finished.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide_journal::Identity;
+use abide_model::{Finding, FindingType, FoundAt, Repair, Severity, StoreError};
+
+use super::quarantine::Quarantine;
+use super::source::Source;
+use super::{Action, Doctor, RepairPlan, warning};
+use crate::error::{storage_error, store_error};
+use crate::layout::{SessionLayout, shown};
+use crate::shield;
+
+/// What a directory and a file of a store may be opened with.
+const MODES: (u32, u32) = (0o700, 0o600);
+/// Unreferenced objects in packs that nothing was put into for so long.
+const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+impl Doctor<'_> {
+    /// Looks over what the store has beside its sessions.
+    pub fn examine_store(&self) -> Result<Vec<Finding>, StoreError> {
+        let mut findings = Vec::new();
+        findings.extend(self.store.settings_trouble().map(|error| self.settings(error)));
+        self.check_sessions(&mut findings)?;
+        self.check_packs(&mut findings)?;
+        self.check_index(&mut findings);
+        self.check_unfinished(&mut findings)?;
+        self.check_temporary(&mut findings);
+        self.check_store_permissions(&mut findings);
+        Ok(findings)
+    }
+
+    fn settings(&self, error: &StoreError) -> Finding {
+        let place = FoundAt::path(shown(&self.store.layout().config()));
+        match error {
+            StoreError::NewerVersion { found, known, .. } => Finding::new(
+                "store-version",
+                FindingType::Structural,
+                Severity::Critical,
+                place,
+                format!("the store is of version {found}; this program knows {known}"),
+                Repair::by_hand("use the version of abide that made it, or a newer one"),
+            ),
+            error => Finding::new(
+                "settings",
+                FindingType::Structural,
+                Severity::Critical,
+                place,
+                match error {
+                    StoreError::Damaged { reason, .. } => reason.clone(),
+                    error => error.to_string(),
+                },
+                Repair::automatic("they are put back from their copy, or else the defaults are"),
+            ),
+        }
+    }
+
+    /// Directories of sessions that do not tell whose they are, that were never made, or are none.
+    fn check_sessions(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+        for path in self.store.foreign_files()? {
+            findings.push(warning(
+                "foreign-file",
+                FindingType::Structural,
+                FoundAt::path(shown(&path)),
+                "not a session; it is left alone",
+                Repair::by_hand("move it elsewhere"),
+            ));
+        }
+        for name in self.store.names()? {
+            let layout = self.store.layout().session(&name);
+            let place = FoundAt::path(shown(&layout.dir));
+            match self.store.identify(&layout) {
+                Ok(Identity::Known(_)) => {}
+                Ok(Identity::Empty) if self.source(&layout)?.session.is_none() => {
+                    findings.push(warning(
+                        "unfinished-session",
+                        FindingType::Structural,
+                        place,
+                        "a session that was begun and never made; nothing was recorded in it",
+                        Repair::by_hand("nothing: the next session with its key takes its place"),
+                    ));
+                }
+                Ok(Identity::Empty | Identity::Unknown) => {
+                    let source = self.source(&layout)?;
+                    let repair = match source.session {
+                        Some(_) => Repair::automatic(format!(
+                            "{} of its events are written again from the {}",
+                            source.events.len(),
+                            source.name
+                        )),
+                        None => Repair::by_hand("put its journal back from a backup or a bundle"),
+                    };
+                    findings.push(Finding {
+                        session: source.session,
+                        ..Finding::new(
+                            "session-unreadable",
+                            FindingType::Structural,
+                            Severity::Critical,
+                            place,
+                            "its journal is gone, or no segment of it tells which session it is",
+                            repair,
+                        )
+                    });
+                }
+                Err(error) => findings.push(unreadable(place, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_packs(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+        for (path, offset, message) in self.store.packs().verify().map_err(store_error)? {
+            findings.push(warning(
+                "pack-damage",
+                FindingType::Checksum,
+                FoundAt::path(shown(&path)).at(offset),
+                message,
+                Repair::automatic("what can be read of the pack is put into a new one"),
+            ));
+        }
+        // Where it is not known what is named, or somebody is storing objects, nothing is said.
+        let preview = self.store.preview_collection(&Default::default(), GRACE, &mut Vec::new());
+        if let Ok(unnamed) = preview
+            && unnamed.objects_removed > 0
+        {
+            findings.push(warning(
+                "unreferenced-objects",
+                FindingType::Referential,
+                FoundAt::path(shown(&self.store.layout().objects())),
+                format!("{} objects that nothing names any more", unnamed.objects_removed),
+                Repair::by_hand("`abide cleanup` removes them"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_index(&self, findings: &mut Vec<Finding>) {
+        if let Some(reason) = self.store.index_trouble() {
+            findings.push(warning(
+                "index",
+                FindingType::Checksum,
+                FoundAt::path(shown(&self.store.layout().index())),
+                reason,
+                Repair::automatic("it is derived, and made anew from the journals"),
+            ));
+        }
+    }
+
+    fn check_unfinished(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+        for path in self.unfinished_imports()? {
+            findings.push(warning(
+                "unfinished-import",
+                FindingType::Structural,
+                FoundAt::path(shown(&path)),
+                "an import that runs, or was cut short",
+                Repair::by_hand("the same import again takes it away"),
+            ));
+        }
+        for name in self.store.leftovers()? {
+            findings.push(warning(
+                "unfinished-removal",
+                FindingType::Structural,
+                FoundAt::path(shown(&self.store.layout().removed().join(name))),
+                "a session that was removed and not deleted yet",
+                Repair::automatic("it is deleted"),
+            ));
+        }
+        if self.store.is_erasing() {
+            findings.push(warning(
+                "unfinished-erasure",
+                FindingType::Structural,
+                FoundAt::path(shown(&self.store.layout().erasing())),
+                "an erasure that runs, or was cut short",
+                Repair::automatic("it is finished"),
+            ));
+        }
+        let quarantine = Quarantine::new(self.store);
+        for record in quarantine.records()? {
+            if !quarantine.is_done(&record.id) && !quarantine.is_undone(&record.id) {
+                findings.push(Finding {
+                    session: record.session,
+                    ..warning(
+                        "unfinished-repair",
+                        FindingType::Structural,
+                        FoundAt::path(quarantine.shown(&record.id)),
+                        "a repair that was cut short; what it had to replace is in the quarantine",
+                        Repair::automatic("it is done again from where it stands"),
+                    )
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn unfinished_imports(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let dir = self.store.imports_dir();
+        let names = match self.store.storage().list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(storage_error("list", &dir))?,
+        };
+        let staged = names.iter().filter(|name| !name.ends_with(".lock"));
+        Ok(staged.map(|name| dir.join(name)).collect())
+    }
+
+    /// Files that were to take the place of others.
+    fn check_temporary(&self, findings: &mut Vec<Finding>) {
+        let layout = self.store.layout();
+        for dir in [self.store.root().to_owned(), layout.objects(), layout.keys()] {
+            for name in self.store.storage().list(&dir).unwrap_or_default() {
+                if name.ends_with(".tmp") || name.contains(".db.new") {
+                    findings.push(warning(
+                        "temporary-file",
+                        FindingType::Structural,
+                        FoundAt::path(shown(&dir.join(name))),
+                        "a file that is being written, or whose writing was cut short",
+                        Repair::automatic("it goes to the quarantine"),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn check_store_permissions(&self, findings: &mut Vec<Finding>) {
+        let layout = self.store.layout();
+        check_mode(self.store.root(), findings);
+        for path in [layout.config(), layout.index(), layout.sessions()] {
+            check_mode(&path, findings);
+        }
+        for dir in [layout.objects(), layout.keys(), layout.cache()] {
+            check_mode(&dir, findings);
+            for name in self.store.storage().list(&dir).unwrap_or_default() {
+                if name != shield::NAME {
+                    check_mode(&dir.join(name), findings);
+                }
+            }
+        }
+    }
+
+    /// The permissions of a session's directory and of what is in it.
+    pub(super) fn check_permissions_below(&self, dir: &Path, findings: &mut Vec<Finding>) {
+        check_mode(dir, findings);
+        for name in self.store.storage().list(dir).unwrap_or_default() {
+            let path = dir.join(name);
+            check_mode(&path, findings);
+            for name in self.store.storage().list(&path).unwrap_or_default() {
+                check_mode(&path.join(name), findings);
+            }
+        }
+    }
+
+    /// What a repair of the store's own files would do. Nothing is changed.
+    pub fn plan_store(&self, findings: &[Finding]) -> Result<RepairPlan, StoreError> {
+        let mut plan = RepairPlan::default();
+        for found in findings {
+            let path = || found.place.path.clone().unwrap_or_default();
+            let action = match &*found.rule {
+                "settings" => Action::PutSettings {
+                    from: shield::settings_copy(&**self.store.storage(), self.store.layout())
+                        .map_or_else(|| "the defaults".to_owned(), |path| shown(&path)),
+                },
+                "permissions" => set_mode(found),
+                "temporary-file" => Action::Remove { path: path() },
+                "pack-damage" => Action::SalvagePack { path: path() },
+                "index" => Action::MakeAnew { what: "index", path: path() },
+                "unfinished-removal" => Action::Finish { what: "a removal" },
+                "unfinished-erasure" => Action::Finish { what: "an erasure" },
+                "unfinished-repair" => Action::Finish { what: "a repair" },
+                "session-unreadable" if found.repair.automatic => {
+                    let layout = SessionLayout { dir: PathBuf::from(path()) };
+                    let source: Source = self.source(&layout)?;
+                    Action::RewriteSegment {
+                        path: shown(&layout.journal().join("00000001.jsonl")),
+                        kept: 0,
+                        reconstructed: source.events.len() as u64,
+                    }
+                }
+                _ => {
+                    plan.left.push(found.clone());
+                    continue;
+                }
+            };
+            if !plan.actions.contains(&action) {
+                plan.actions.push(action);
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// The permissions that a finding says are wrong, set right.
+pub(super) fn set_mode(found: &Finding) -> Action {
+    let path = found.place.path.clone().unwrap_or_default();
+    let mode = if Path::new(&path).is_dir() { MODES.0 } else { MODES.1 };
+    Action::SetMode { path, mode }
+}
+
+/// Others may neither read nor write what is recorded, and its owner may do both.
+fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
+    if metadata.is_symlink() {
+        return;
+    }
+    let mode = metadata.permissions().mode() & 0o777;
+    let least = if metadata.is_dir() { MODES.0 } else { 0o400 };
+    let others = mode & 0o077 != 0;
+    if others || mode & least != least {
+        let message = if others {
+            format!("its permissions are {mode:o}: others than its owner may use it")
+        } else {
+            format!("its permissions are {mode:o}: its owner may not use it")
+        };
+        findings.push(warning(
+            "permissions",
+            FindingType::Structural,
+            FoundAt::path(shown(path)),
+            message,
+            Repair::automatic("they are set to what abide makes files and directories with"),
+        ));
+    }
+}
+
+fn unreadable(place: FoundAt, error: &abide_journal::JournalError) -> Finding {
+    use std::error::Error as _;
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    Finding::new(
+        "session-unreadable",
+        FindingType::Structural,
+        Severity::Critical,
+        place,
+        format!("{error}{cause}"),
+        Repair::by_hand("make it readable, or put it back from a backup"),
+    )
+}

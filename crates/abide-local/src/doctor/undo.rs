@@ -1,0 +1,102 @@
+//! Taking a repair back: the files as they were, the session as it was, and a word about it.
+
+use std::time::Duration;
+
+use abide_journal::Slots;
+use abide_model::{
+    Durability, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError,
+    Timestamp,
+};
+use serde::Serialize;
+
+use super::Doctor;
+use super::quarantine::{Quarantine, RepairRecord};
+use crate::error::store_error;
+
+/// What taking a repair back will do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UndoPlan {
+    /// The session.
+    pub session: SessionId,
+    /// The repair.
+    pub repair: String,
+    /// When that was.
+    pub at: Timestamp,
+    /// The files that are put back as they were, below the store.
+    pub files: Vec<String>,
+    /// The event that the session goes back to; none where the repair added nothing to it.
+    pub to: Option<Seq>,
+    /// So many events leave the session's view and stay in the journal.
+    pub left_out: u64,
+}
+
+impl Doctor<'_> {
+    /// What would be done to take the last repair of a session back; none where there is none, or
+    /// where the session went back since: then that is to be undone first.
+    pub fn plan_undo(&self, session: SessionId) -> Result<Option<UndoPlan>, StoreError> {
+        let core = self.store.reader(session)?.look(crate::past::Gone::PassOver);
+        let core = core.map_err(store_error)?.state.core;
+        let Some((record, end)) = self.last_repair(session)? else { return Ok(None) };
+        if core.last_rewind.is_some_and(|rewind| rewind > end) {
+            return Ok(None);
+        }
+        // One that only named what it did leaves the session's view as it is.
+        let to = record.said.then_some(record.before).filter(|to| *to > Seq::ZERO);
+        Ok(Some(UndoPlan {
+            session,
+            repair: record.id.clone(),
+            at: record.at,
+            files: record.files.iter().map(|filed| filed.path.clone()).collect(),
+            to,
+            left_out: to.map_or(0, |to| core.seq.0.saturating_sub(to.0)),
+        }))
+    }
+
+    /// Takes a repair back as it was planned.
+    pub fn undo(&self, plan: &UndoPlan, wait: Duration) -> Result<(), StoreError> {
+        let session = plan.session;
+        let layout = self.store.layout_of(session)?;
+        let lock = self.store.lock_session(session, &layout, wait)?;
+        let found = self.last_repair(session)?.filter(|(record, _)| record.id == plan.repair);
+        let Some((record, _)) = found else {
+            return Err(StoreError::Damaged {
+                place: format!("repair {}", plan.repair),
+                reason: "it is not the last repair of its session any more".to_owned(),
+            });
+        };
+        let quarantine = Quarantine::new(self.store);
+        for number in 0..record.files.len() {
+            quarantine.put_back(&record, number)?;
+        }
+        if !record.files.is_empty() {
+            quarantine.remove(&layout.watermark())?;
+            Slots::new(&layout.state(), "handover").remove(&**self.store.storage());
+            drop(self.store.drop_index()?);
+        }
+        let writer = self.store.writer_with(session, &layout, lock)?;
+        if let Some(to) = plan.to {
+            let rewind = Rewind { to, ..Rewind::default() };
+            let event = NewEvent::try_from(rewind).map_err(|source| {
+                let source = std::sync::Arc::new(source);
+                StoreError::Append(abide_model::AppendError::Input { index: 0, source })
+            })?;
+            writer.append(vec![event], Durability::Synced, OddEvents::Keep)?.wait()?;
+        }
+        writer.note_recovered(&Recovery {
+            strategy: "undo".to_owned(),
+            repair: Some(record.id.clone()),
+            ..Recovery::default()
+        })?;
+        writer.finish()?;
+        quarantine.undone(&record.id)
+    }
+
+    /// The last repair of a session that was done and not taken back, and its last event.
+    fn last_repair(&self, session: SessionId) -> Result<Option<(RepairRecord, Seq)>, StoreError> {
+        let quarantine = Quarantine::new(self.store);
+        let records = quarantine.records()?.into_iter().rev();
+        let mut of_session = records.filter(|record| record.session == Some(session));
+        let found = of_session.find(|record| !quarantine.is_undone(&record.id));
+        Ok(found.and_then(|record| quarantine.end(&record.id).map(|end| (record, end))))
+    }
+}
