@@ -81,13 +81,10 @@ impl Conversation {
                     self.executed.remove(call.as_str());
                 }
             }
-            Fact::Compaction(range) => {
-                // One that is not possible covers nothing.
-                if range.first <= range.last && range.last < event.seq {
-                    let compacted =
-                        Compacted { at: event.seq, first: range.first, last: range.last };
-                    self.lane(event).compacted.push(compacted);
-                }
+            // One that is not possible covers nothing.
+            Fact::Compaction(range) if range.first <= range.last && range.last < event.seq => {
+                let compacted = Compacted { at: event.seq, first: range.first, last: range.last };
+                self.lane(event).compacted.push(compacted);
             }
             Fact::ContextRestored(restored) => {
                 self.lane(event).compacted.retain(|range| range.at != restored.compaction);
