@@ -23,6 +23,7 @@ mod kill_files;
 mod places;
 mod reading;
 mod record;
+mod repair;
 mod show;
 mod storage_faults;
 mod terminal;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use abide::workspace::{Action, Restored};
-use abide::{CheckpointEntry, RewindPlan, RewindRequest, RewindWatch, Seq, Session, SessionRef};
+use abide::{
+    CheckpointEntry, DEFAULT_WAIT, RewindPlan, RewindRequest, RewindWatch, Seq, Session,
+    SessionRef, UndoPlan,
+};
 use abide_transcript::escape;
 
 use crate::confirm::confirm;
@@ -13,7 +16,7 @@ use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{Output, shown, status, warning};
 use crate::progress;
-use crate::store::{SessionArg, Surroundings, finish_rewind, tell_half_way};
+use crate::store::{Opened, SessionArg, Surroundings, finish_rewind, tell_half_way};
 use crate::when::ago;
 
 /// So many paths are listed.
@@ -54,9 +57,10 @@ pub(crate) struct Rewind {
     act: Act,
 }
 
-/// Take the last rewind back: its files, its conversation, or both
+/// Take the last rewind or repair back
 ///
-/// An undo is a rewind itself, and can be undone.
+/// The undo of a rewind is a rewind itself, and can be undone. That of a repair puts the journal's
+/// files back as they were, damage and all; `abide doctor --repair` does it again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Undo {
     #[command(flatten)]
@@ -119,6 +123,9 @@ impl Undo {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
+        if let Some(plan) = opened.local.doctor().plan_undo(id)? {
+            return self.act.undo_repair(&opened, &plan);
+        }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let asked = interruptible()?;
         let plan = {
@@ -151,6 +158,35 @@ fn latest(session: &Session) -> Result<String, CommandError> {
 }
 
 impl Act {
+    /// Takes a repair back.
+    fn undo_repair(&self, opened: &Opened, plan: &UndoPlan) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        if self.json {
+            out.json(&serde_json::to_string(plan).unwrap_or_default())?;
+        } else {
+            out.line(format_args!("Undo the repair of {}", plan.at))?;
+            for file in plan.files.iter().take(LISTED) {
+                out.line(format_args!("  {} as it was", escape::text(file)))?;
+            }
+            if let Some(to) = plan.to {
+                out.line(format_args!(
+                    "  the session goes back to event @{to}; {} events leave its view and stay in the journal",
+                    plan.left_out
+                ))?;
+            }
+        }
+        out.flush()?;
+        if self.dry_run {
+            return Ok(());
+        }
+        confirm("Undo the repair?", self.yes, None)?;
+        opened.local.doctor().undo(plan, DEFAULT_WAIT)?;
+        if !self.json {
+            out.line("Done: `abide doctor` says what is wrong, `abide doctor --repair` mends it")?;
+        }
+        out.flush()
+    }
+
     fn carry_out(
         &self,
         session: &Session,
