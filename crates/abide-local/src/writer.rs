@@ -18,6 +18,7 @@ use abide_model::{
 use crate::changed::ChangedMark;
 use crate::environment::Environment;
 use crate::error::store_error;
+use crate::heartbeat::Heartbeat;
 use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::recovery;
@@ -109,6 +110,7 @@ struct Committer {
     journal_dir: PathBuf,
     stand: Option<Stand>,
     changed: ChangedMark,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl Commit for Committer {
@@ -142,6 +144,9 @@ impl Commit for Committer {
         self.changed.before();
         self.appender.commit(&batch.lines, batch.last, durability)?;
         self.changed.after();
+        if let Some(heartbeat) = &mut self.heartbeat {
+            heartbeat.beat();
+        }
         if let Some(scribe) = &mut self.scribe {
             scribe.committed(batch.ends_part);
         }
@@ -245,6 +250,8 @@ pub(crate) struct Opened {
     pub(crate) sealer: Option<Sealer>,
     pub(crate) changed: ChangedMark,
     pub(crate) scribe: Option<Scribe>,
+    /// None for one that writes a moment only.
+    pub(crate) heartbeat: Option<Heartbeat>,
 }
 
 struct Shared {
@@ -323,6 +330,7 @@ impl LocalWriter {
             stand: opened.stand,
             changed: opened.changed,
             scribe: opened.scribe,
+            heartbeat: opened.heartbeat,
         };
         let queue = CommitQueue::new(staging, committer, end.seq, opened.durable);
         let writer = Self {
