@@ -13,7 +13,7 @@ use crate::when::ago;
 
 /// So many calls are named; the others are counted.
 const CALLS: usize = 6;
-/// No title is given more room than this.
+/// No title is given more room than this on a terminal.
 const TITLE: usize = 48;
 /// The length of a line where no terminal says it: nothing is cut.
 const ENDLESS: usize = usize::MAX;
@@ -114,11 +114,12 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(rows: &[Row]) -> Self {
+    fn of(rows: &[Row], page: &Page<'_>) -> Self {
+        let room = if page.width == ENDLESS { ENDLESS } else { TITLE };
         let widest = |text: &dyn Fn(&Row) -> usize| rows.iter().map(text).max().unwrap_or(0);
         Self {
             short: widest(&|row| width(&row.short)),
-            title: widest(&|row| width(&title(&row.found))).min(TITLE),
+            title: widest(&|row| width(&title(&row.found))).min(room),
             agent: widest(&|row| width(&agent(&row.found))),
         }
     }
@@ -131,7 +132,7 @@ pub(super) fn all(
     out: &mut Output,
 ) -> Result<(), CommandError> {
     let mut page = Page::new(surroundings, out);
-    let columns = Columns::of(&survey.rows);
+    let columns = Columns::of(&survey.rows, &page);
     let parts: [(&str, &[Liveness], Colour); 3] = [
         ("Running", &[Liveness::Alive, Liveness::Stale], Colour::Green),
         ("Crashed", &[Liveness::Crashed], Colour::Red),
@@ -183,7 +184,8 @@ pub(super) fn one(
     };
     let status = row.found.evidence.status.as_str();
     page.line(&[(name.0.to_owned(), name.1), (format!("  recorded as {status}"), Colour::Dim)])?;
-    page.row(row, &Columns::of(std::slice::from_ref(row)))
+    let columns = Columns::of(std::slice::from_ref(row), &page);
+    page.row(row, &columns)
 }
 
 fn title(found: &SessionLiveness) -> String {
