@@ -557,7 +557,7 @@ impl LocalStore {
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(StoreError::Held { session, holder: self.holder_of(path) });
+                return Err(StoreError::Held { session, holder: Box::new(self.holder_of(path)) });
             }
             std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
             pause = (pause * 2).min(Duration::from_millis(20));

@@ -110,7 +110,7 @@ pub enum StoreError {
         /// Which session.
         session: SessionId,
         /// By whom.
-        holder: WriterHolder,
+        holder: Box<WriterHolder>,
     },
     /// The store was written by a newer version.
     #[error("{place} is of version {found}; this program knows {known}")]
