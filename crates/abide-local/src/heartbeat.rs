@@ -2,7 +2,6 @@
 //! work. For others to look at: nothing that is recorded depends on it, so that it is neither
 //! synced nor waited for, and what goes wrong with it is passed over.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,30 +48,23 @@ fn read(file: &dyn StorageFile) -> Option<WriterHolder> {
 }
 
 /// Renews a writer's sign of life.
+#[derive(Debug)]
 pub(crate) struct Heartbeat {
     file: Arc<dyn StorageFile>,
     holder: WriterHolder,
-    now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-}
-
-impl fmt::Debug for Heartbeat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Heartbeat").field("holder", &self.holder).finish_non_exhaustive()
-    }
 }
 
 impl Heartbeat {
     /// Of the one that has just taken the lock and was named in its file. The file is kept open:
     /// one that comes to stand in its place is somebody else's.
-    pub(crate) fn of(storage: &dyn Storage, path: &Path, env: &Environment) -> Option<Self> {
+    pub(crate) fn of(storage: &dyn Storage, path: &Path) -> Option<Self> {
         let file = storage.open(path, Access::Write).ok()?;
         let holder = read(&*file)?;
-        Some(Self { file, holder, now: env.now.clone() })
+        Some(Self { file, holder })
     }
 
-    /// Called with every commit.
-    pub(crate) fn beat(&mut self) {
-        let now = (self.now)();
+    /// Called with every commit, and told its time: the clock is not asked once more.
+    pub(crate) fn beat(&mut self, now: Timestamp) {
         let last = self.holder.beat.unwrap_or(self.holder.since);
         // A clock that went back must not keep it silent.
         if now.as_millis().abs_diff(last.as_millis()) < EVERY.unsigned_abs() {
@@ -113,10 +105,9 @@ mod tests {
         let named = holder_in(&Disk, &path).unwrap();
         assert_eq!(named.beat, Some(Timestamp::from_millis(START)));
         assert_eq!(named.process, std::process::id());
-        let mut heartbeat = Heartbeat::of(&Disk, &path, &env).unwrap();
+        let mut heartbeat = Heartbeat::of(&Disk, &path).unwrap();
         let beat_at = |heartbeat: &mut Heartbeat, at: i64| {
-            clock.store(START + at, Ordering::Relaxed);
-            heartbeat.beat();
+            heartbeat.beat(Timestamp::from_millis(START + at));
             holder_in(&Disk, &path).unwrap().beat.unwrap().as_millis() - START
         };
         assert_eq!(beat_at(&mut heartbeat, EVERY - 1), 0);

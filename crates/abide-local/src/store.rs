@@ -622,7 +622,7 @@ impl LocalStore {
             notes,
             changed: ChangedMark::new(storage, &self.layout, &layout.dir),
             scribe: self.scribe(session, layout),
-            heartbeat: Heartbeat::of(&**storage, &layout.lock(), &self.options.env),
+            heartbeat: Heartbeat::of(&**storage, &layout.lock()),
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
             sealer: (self.options.upkeep == Upkeep::Beside).then(Sealer::default),

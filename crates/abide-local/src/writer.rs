@@ -90,6 +90,8 @@ struct Staging {
 struct Batch {
     lines: Vec<u8>,
     last: (Seq, Sum),
+    /// When its last event was taken in.
+    at: Timestamp,
     last_line: u64,
     objects: bool,
     snapshot: Option<Taken>,
@@ -126,6 +128,7 @@ impl Commit for Committer {
         Batch {
             lines: std::mem::replace(&mut staging.lines, Vec::with_capacity(LINES)),
             last: (staging.seq, staging.sum),
+            at: staging.at,
             last_line: staging.last_line,
             objects: std::mem::take(&mut staging.objects),
             snapshot,
@@ -145,7 +148,7 @@ impl Commit for Committer {
         self.appender.commit(&batch.lines, batch.last, durability)?;
         self.changed.after();
         if let Some(heartbeat) = &mut self.heartbeat {
-            heartbeat.beat();
+            heartbeat.beat(batch.at);
         }
         if let Some(scribe) = &mut self.scribe {
             scribe.committed(batch.ends_part);
