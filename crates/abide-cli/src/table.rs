@@ -1,7 +1,5 @@
 //! A table on a terminal: columns as wide as what is in them, the last one cut to fit.
 
-use std::fmt::Write;
-
 use unicode_width::UnicodeWidthChar;
 
 /// How a text is shown.
@@ -30,6 +28,15 @@ impl Colour {
             Self::Cyan => "36",
             Self::Found => "1;33",
         }
+    }
+
+    /// A text in this colour, where colours are shown.
+    pub(crate) fn paint(self, text: &str, coloured: bool) -> String {
+        let code = self.code();
+        if !coloured || code.is_empty() || text.is_empty() {
+            return text.to_owned();
+        }
+        format!("\x1b[{code}m{text}\x1b[0m")
     }
 }
 
@@ -150,24 +157,19 @@ impl<const N: usize> Table<N> {
             if text.is_empty() {
                 continue;
             }
-            let code = colour.code();
-            // Writing to a string does not fail.
-            let _ = if self.coloured && !code.is_empty() {
-                write!(line, "\x1b[{code}m{text}\x1b[0m")
-            } else {
-                write!(line, "{text}")
-            };
+            line.push_str(&colour.paint(&text, self.coloured));
         }
         line.trim_end().to_owned()
     }
 }
 
-fn width(text: &str) -> usize {
+/// How many columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 /// As much of a text as fits, with `…` where something is left out.
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();
     }

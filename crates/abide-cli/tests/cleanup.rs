@@ -180,7 +180,7 @@ fn status_tells_where_the_space_went() {
     env.run(&["history"]).success();
     let line = env.run(&["status"]).success();
     assert!(line.stdout().contains(": 2 sessions, "), "{line:?}");
-    assert_eq!(line.stdout().lines().count(), 1);
+    assert!(!line.stdout().contains("journals"), "{line:?}");
     let disk = env.run(&["status", "--disk"]).success();
     let text = disk.stdout();
     for word in ["journals", "transcripts", "index", "the largest sessions"] {

@@ -20,6 +20,7 @@ mod fork;
 mod history;
 mod kill;
 mod kill_files;
+mod liveness;
 mod places;
 mod reading;
 mod record;

@@ -88,15 +88,7 @@ impl Storage for Disk {
         // Where the file that was locked is no longer the one at the path, it was unlinked
         // between: what stands there now is tried.
         for _ in 0..100 {
-            let mut options = OpenOptions::new();
-            let file = options
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(NO_FOLLOW)
-                .open(path)?;
+            let file = open_to_lock(path, mode)?;
             match rustix::fs::flock(&file, operation) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -112,6 +104,20 @@ impl Storage for Disk {
         }
         Ok(None)
     }
+}
+
+/// Opens a file to lock it, made where it is missing. Who shares a lock need not be allowed to
+/// write.
+fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(NO_FOLLOW);
+    if mode == LockMode::Shared {
+        match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+    }
+    options.write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 impl StorageFile for DiskFile {

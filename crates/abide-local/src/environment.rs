@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use abide_model::{Timestamp, WriterHolder};
 
+use crate::process;
+
 /// Fills a buffer with random bytes.
 pub type RandomSource = dyn Fn(&mut [u8]) + Send + Sync;
 
@@ -35,6 +37,7 @@ impl Default for Environment {
             .ok()
             .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
             .unwrap_or_else(|| "?".to_owned());
+        let boot = boot();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {
             now: Arc::new(system_now),
@@ -44,8 +47,11 @@ impl Default for Environment {
                 program,
                 host,
                 since: system_now(),
+                boot: boot.clone(),
+                started: process::started(),
+                beat: None,
             },
-            boot: boot(),
+            boot,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use abide_journal::{
     Access, AppendTo, Appender, Disk, Identity, Journal, JournalError, Lock, LockMode, Packs,
-    Storage, Sum, Watermark, read_full, write_full,
+    Storage, Sum, Watermark, write_full,
 };
 use abide_model::{
     History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::directory::Directory;
 use crate::environment::Environment;
 use crate::error::{storage_error, store_error};
+use crate::heartbeat::{Heartbeat, holder_in, name_holder};
 use crate::history::Progress;
 use crate::keys::{self, Keys};
 use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, short_of, shown};
@@ -496,6 +497,7 @@ impl LocalStore {
             notes: Vec::new(),
             changed: ChangedMark::new(storage, &self.layout, &layout.dir),
             scribe: None,
+            heartbeat: None,
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
             sealer: None,
@@ -555,37 +557,20 @@ impl LocalStore {
         loop {
             let lock = self.storage().lock(path, LockMode::Exclusive);
             if let Some(lock) = lock.map_err(storage_error("lock", path))? {
-                self.name_holder(path);
+                name_holder(&**self.storage(), path, &self.options.env);
                 return Ok(lock);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(StoreError::Held { session, holder: self.holder_of(path) });
+                return Err(StoreError::Held { session, holder: Box::new(self.holder_of(path)) });
             }
             std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }
 
-    /// Writes into the lock's file who holds it, for the message that others get. Padded, so that
-    /// it is written over in place: cutting a file costs far more.
-    fn name_holder(&self, path: &Path) {
-        let holder =
-            WriterHolder { since: (self.options.env.now)(), ..self.options.env.holder.clone() };
-        let file = self.storage().open(path, Access::Write);
-        if let (Ok(file), Ok(json)) = (file, serde_json::to_string(&holder)) {
-            let _ = write_full(&*file, format!("{json:<511}\n").as_bytes(), 0);
-        }
-    }
-
     fn holder_of(&self, path: &Path) -> WriterHolder {
-        let read = || {
-            let file = self.storage().open(path, Access::Read).ok()?;
-            let mut bytes = vec![0; 4096];
-            let read = read_full(&*file, &mut bytes, 0).ok()?;
-            serde_json::from_slice(bytes.get(..read)?).ok()
-        };
-        read().unwrap_or_else(|| WriterHolder {
+        holder_in(&**self.storage(), path).unwrap_or_else(|| WriterHolder {
             program: "another writer".to_owned(),
             ..WriterHolder::default()
         })
@@ -642,6 +627,7 @@ impl LocalStore {
             notes,
             changed: ChangedMark::new(storage, &self.layout, &layout.dir),
             scribe: self.scribe(session, layout),
+            heartbeat: Heartbeat::of(&**storage, &layout.lock()),
             object_bytes: self.config.journal.object_bytes,
             snapshot_every: self.options.snapshot_every,
             sealer: (self.options.upkeep == Upkeep::Beside).then(Sealer::default),

@@ -18,6 +18,7 @@ use abide_model::{
 use crate::changed::ChangedMark;
 use crate::environment::Environment;
 use crate::error::store_error;
+use crate::heartbeat::Heartbeat;
 use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::recovery;
@@ -89,6 +90,8 @@ struct Staging {
 struct Batch {
     lines: Vec<u8>,
     last: (Seq, Sum),
+    /// When its last event was taken in.
+    at: Timestamp,
     last_line: u64,
     objects: bool,
     snapshot: Option<Taken>,
@@ -109,6 +112,7 @@ struct Committer {
     journal_dir: PathBuf,
     stand: Option<Stand>,
     changed: ChangedMark,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl Commit for Committer {
@@ -124,6 +128,7 @@ impl Commit for Committer {
         Batch {
             lines: std::mem::replace(&mut staging.lines, Vec::with_capacity(LINES)),
             last: (staging.seq, staging.sum),
+            at: staging.at,
             last_line: staging.last_line,
             objects: std::mem::take(&mut staging.objects),
             snapshot,
@@ -142,6 +147,9 @@ impl Commit for Committer {
         self.changed.before();
         self.appender.commit(&batch.lines, batch.last, durability)?;
         self.changed.after();
+        if let Some(heartbeat) = &mut self.heartbeat {
+            heartbeat.beat(batch.at);
+        }
         if let Some(scribe) = &mut self.scribe {
             scribe.committed(batch.ends_part);
         }
@@ -245,6 +253,8 @@ pub(crate) struct Opened {
     pub(crate) sealer: Option<Sealer>,
     pub(crate) changed: ChangedMark,
     pub(crate) scribe: Option<Scribe>,
+    /// None for one that writes a moment only.
+    pub(crate) heartbeat: Option<Heartbeat>,
 }
 
 struct Shared {
@@ -323,6 +333,7 @@ impl LocalWriter {
             stand: opened.stand,
             changed: opened.changed,
             scribe: opened.scribe,
+            heartbeat: opened.heartbeat,
         };
         let queue = CommitQueue::new(staging, committer, end.seq, opened.durable);
         let writer = Self {

@@ -27,6 +27,7 @@ mod id;
 mod input;
 mod kind;
 mod lineage;
+mod liveness;
 mod object;
 mod payload;
 mod retention;
@@ -61,6 +62,7 @@ pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId,
 pub use input::{InputError, Limits};
 pub use kind::Kind;
 pub use lineage::Lineage;
+pub use liveness::{Liveness, LivenessEvidence, LivenessReason, LockSeen, ProcessSeen};
 pub use object::{EachObject, NewObject, ObjectBatch, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
 pub use retention::{

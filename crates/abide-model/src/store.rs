@@ -47,6 +47,16 @@ pub struct WriterHolder {
     pub host: String,
     /// Since when.
     pub since: Timestamp,
+    /// This run of its machine; none where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+    /// When its process began, as the system counts it, so that another process that comes to have
+    /// its number is not taken for it; none where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<u64>,
+    /// When it last gave a sign of life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beat: Option<Timestamp>,
 }
 
 impl fmt::Display for WriterHolder {
@@ -100,7 +110,7 @@ pub enum StoreError {
         /// Which session.
         session: SessionId,
         /// By whom.
-        holder: WriterHolder,
+        holder: Box<WriterHolder>,
     },
     /// The store was written by a newer version.
     #[error("{place} is of version {found}; this program knows {known}")]

@@ -263,7 +263,7 @@ impl Store for MemoryStore {
                 if Instant::now() >= until {
                     let holder =
                         WriterHolder { program: "memory".into(), ..WriterHolder::default() };
-                    return Err(StoreError::Held { session, holder });
+                    return Err(StoreError::Held { session, holder: Box::new(holder) });
                 }
             }
         })

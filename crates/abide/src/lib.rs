@@ -67,10 +67,11 @@ pub use abide_local::{
     Strategy, UndoPlan,
 };
 pub use abide_local::{
-    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned, CleanupPlan,
-    ClockJump, CollectError, Collected, Daily, Departing, DiskUse, Environment, EraseError,
-    EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome, Imported, LocalStore,
-    Matches, Options, Place, Progress, SessionUse, Step, Upkeep,
+    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned,
+    CleanupPlan, ClockJump, CollectError, Collected, Daily, Departing, DiskUse, Environment,
+    EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome, Imported,
+    LocalStore, Matches, OpenCall, OpenTurn, Options, Orphan, Place, Progress, SessionLiveness,
+    SessionUse, Step, Upkeep,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
@@ -79,13 +80,14 @@ pub use abide_model::{
     DependencyResolution, Digest, Direction, Durability, Epoch, Event, EventPage, EventRange,
     Excerpt, Fact, FileOp, FileState, FileTouch, FilesRestored, GitState, History, HistoryEntry,
     HistoryQuery, InputError, Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits,
-    Lineage, LogRecord, Manifest, Match, Message, ModelConfiguration, NewEvent, NewSession,
-    ObjectHash, Objects, OddEvents, Overview, Parent, ParentReason, Payload, ReadNote, Recovery,
-    ResourceSample, Rewind, Search, SearchError, Seq, SessionFields, SessionId, SessionRef,
-    SessionState, SessionStatus, SessionSummary, Source, StatusChange, StoreError, TaskChange,
-    TaskCreated, TaskId, TaskState, TaskStatus, TaskStatusChange, Thinning, Ticket, Timestamp,
-    ToolCall, ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
-    Usage, UsageRecord, WorkspaceCounts, WriterHolder,
+    Lineage, Liveness, LivenessEvidence, LivenessReason, LockSeen, LogRecord, Manifest, Match,
+    Message, ModelConfiguration, NewEvent, NewSession, ObjectHash, Objects, OddEvents, Overview,
+    Parent, ParentReason, Payload, ProcessSeen, ReadNote, Recovery, ResourceSample, Rewind, Search,
+    SearchError, Seq, SessionFields, SessionId, SessionRef, SessionState, SessionStatus,
+    SessionSummary, Source, StatusChange, StoreError, TaskChange, TaskCreated, TaskId, TaskState,
+    TaskStatus, TaskStatusChange, Thinning, Ticket, Timestamp, ToolCall, ToolResult, Touched,
+    TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState, Usage, UsageRecord,
+    WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_model::{

@@ -19,6 +19,7 @@ use abide_model::{
 use super::journal::{Rewrite, Survey};
 use super::plan::{INTERRUPTED, Workings};
 use super::quarantine::{Filed, Quarantine, RepairRecord};
+use super::session::Lock;
 use super::source::Source;
 use super::{Action, Doctor, Examination, RepairPlan, RepairRequest, Strategy};
 use crate::config::Config;
@@ -51,7 +52,7 @@ impl Doctor<'_> {
         let Some(session) = plan.session else { return self.repair_store(plan, wait) };
         let layout = self.store.layout_of(session)?;
         let lock = self.store.lock_session(session, &layout, wait)?;
-        let examination = self.examine(session)?;
+        let examination = self.examine_as(session, Lock::Ours)?;
         let (now, workings) = self.workings(&examination, request)?;
         if now.actions != plan.actions {
             return Err(StoreError::Damaged {

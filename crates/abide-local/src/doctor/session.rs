@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
 use abide_model::{
-    Conversation, Event, Fact, Finding, FindingType, FoundAt, Kind, Lineage, ObjectHash, Repair,
-    Seq, SessionId, SessionState, StoreError, Timestamp, Validation,
+    Conversation, Event, Fact, Finding, FindingType, FoundAt, Kind, Lineage, Liveness, ObjectHash,
+    Repair, Seq, SessionId, SessionState, SessionStatus, StoreError, Timestamp, Validation,
 };
 use abide_transcript::{Chunks, ParseReason};
 use abide_workspace::{Reach, ReachError};
@@ -43,6 +43,15 @@ impl Doctor<'_> {
     /// Reads a session whole: its journal with every sum and link, what the events say, every
     /// object they name, and what is derived from them.
     pub fn examine(&self, session: SessionId) -> Result<Examination, StoreError> {
+        self.examine_as(session, Lock::Anybodys)
+    }
+
+    /// [`Doctor::examine`], perhaps by who has the session's lock.
+    pub(super) fn examine_as(
+        &self,
+        session: SessionId,
+        lock: Lock,
+    ) -> Result<Examination, StoreError> {
         let reader = self.store.reader(session)?;
         let layout = self.store.layout_of(session)?;
         let mut found = Examination::of(session);
@@ -53,7 +62,7 @@ impl Doctor<'_> {
         let mut facts = Facts {
             lost: lines.lost.clone(),
             damaged: lines.damaged,
-            at_rest: self.store.at_rest(&layout).unwrap_or(false),
+            at_rest: lock == Lock::Ours || self.store.at_rest(&layout).unwrap_or(false),
             ..Facts::default()
         };
         if whole_past {
@@ -61,7 +70,10 @@ impl Doctor<'_> {
         }
         self.check_objects_of(&lines, facts.state.as_ref(), &mut facts.lost_objects, &mut found)?;
         self.check_derived(&reader, &layout, &facts, &mut found.findings)?;
-        //TMP self.check_writer(session, &mut found.findings)?;
+        match lock {
+            Lock::Anybodys => self.check_writer(session, &mut found.findings)?,
+            Lock::Ours => found.findings.extend(facts.state.as_ref().and_then(left_running)),
+        }
         self.check_permissions_below(&layout.dir, &mut found.findings);
         found.missing = lines.missing;
         found.requires_validation = lines.requires_validation;
@@ -444,6 +456,42 @@ impl Doctor<'_> {
         self.check_transcript(layout, findings)
     }
 
+    /// Did its writer die with it, and did something go on without it?
+    fn check_writer(
+        &self,
+        session: SessionId,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
+        let Ok(seen) = self.store.liveness(session) else { return Ok(()) };
+        let place = || FoundAt::subject(format!("session {session}"));
+        match seen.liveness {
+            Liveness::Crashed if seen.evidence.status == SessionStatus::Running => {
+                findings.push(interrupted(place(), &seen.explain()));
+            }
+            Liveness::Stale => findings.push(warning(
+                "stale-lock",
+                FindingType::Structural,
+                place(),
+                format!("its lock is held, and nothing is heard of its holder: {}", seen.explain()),
+                Repair::by_hand("end what holds the lock; it is let go by itself then"),
+            )),
+            _ => {}
+        }
+        for orphan in &seen.orphans {
+            findings.push(warning(
+                "orphaned-process",
+                FindingType::Referential,
+                FoundAt::subject(format!("process {}", orphan.process)),
+                format!(
+                    "`{}` was started for this session, whose writer died, and goes on",
+                    orphan.program
+                ),
+                Repair::by_hand(format!("end it: kill {}", orphan.process)),
+            ));
+        }
+        Ok(())
+    }
+
     fn check_transcript(
         &self,
         layout: &SessionLayout,
@@ -496,6 +544,31 @@ impl Lines {
             _ => {}
         }
     }
+}
+
+/// Whose the lock of a session is that is examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Somebody's, or nobody's.
+    Anybodys,
+    /// Who examines it has it: nobody else writes.
+    Ours,
+}
+
+/// With the lock in our hands: was it left running?
+fn left_running(state: &SessionState) -> Option<Finding> {
+    let left = state.core.writing && state.core.status == SessionStatus::Running;
+    left.then(|| interrupted(FoundAt::event(state.core.seq), "it did not close it"))
+}
+
+fn interrupted(place: FoundAt, why: &str) -> Finding {
+    warning(
+        "interrupted-session",
+        FindingType::BusinessLogic,
+        place,
+        format!("it was left running by a writer that died: {why}"),
+        Repair::automatic("its status becomes `interrupted`"),
+    )
 }
 
 /// Is the payload JSON? What the vocabulary knows, the rules read.

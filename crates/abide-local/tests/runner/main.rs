@@ -21,6 +21,7 @@ mod fence;
 mod fork;
 mod golden;
 mod index;
+mod liveness;
 mod power;
 mod retention;
 mod review;

@@ -1,66 +1,16 @@
-//! `abide status`: how much there is, and where the space went. Reads only.
+//! Where the space went.
 
 use abide::{ByteSize, DiskUse, SessionId, SessionRef};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::store::{Opened, Surroundings};
+use crate::store::Opened;
 
 /// So many sessions are named; the others are counted together.
 const NAMED: usize = 10;
 
-/// Say how much is in the store, and with `--disk` where the space went
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  abide status               one line
-  abide status --disk        the largest sessions, journals, objects, index, leftovers")]
-pub(crate) struct Status {
-    /// Show where the space went
-    #[arg(long)]
-    disk: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
-impl Status {
-    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let opened = surroundings.open()?;
-        let used = opened.local.disk_use()?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.json(&json(&opened, &used, self.disk))?;
-        } else {
-            let sessions = used.sessions.len();
-            let plural = if sessions == 1 { "" } else { "s" };
-            out.line(format_args!(
-                "{}: {sessions} session{plural}, {}",
-                escape::text(&opened.place()),
-                ByteSize(used.total)
-            ))?;
-            if self.disk {
-                show(&opened, &used, &mut out)?;
-            }
-        }
-        out.flush()
-    }
-}
-
-fn json(opened: &Opened, used: &DiskUse, disk: bool) -> String {
-    let mut report = serde_json::json!({
-        "store": opened.place(),
-        "sessions": used.sessions.len(),
-        "bytes": used.total,
-    });
-    if disk && let Some(report) = report.as_object_mut() {
-        report.insert("disk".to_owned(), serde_json::to_value(used).unwrap_or_default());
-    }
-    report.to_string()
-}
-
-fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<(), CommandError> {
+pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<(), CommandError> {
     let packs = format!("objects in {} packs", used.packs);
     let rows = [
         ("journals", used.journals),

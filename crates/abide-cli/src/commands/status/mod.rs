@@ -1,0 +1,123 @@
+//! `abide status`: which sessions run, which crashed and which rest; and where the space went.
+//! Reads only.
+
+mod disk;
+mod row;
+mod shown;
+mod survey;
+
+use abide::{ByteSize, DiskUse, Liveness};
+use abide_transcript::escape;
+
+use self::row::Row;
+use self::survey::{Extent, Survey};
+use crate::error::CommandError;
+use crate::output::{Output, status, warning};
+use crate::store::{Opened, Surroundings};
+
+/// Say which sessions run, which crashed and which rest, or where the space went
+///
+/// A session whose writer lives is running. One whose writer died with it open has crashed: what
+/// it was doing is listed, with the calls whose outcome is unknown, how it is known, and the
+/// command that goes on. One that was closed is idle. Stale is what cannot be told: a writer on
+/// another machine that was not heard of for a minute, one that was stopped.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide status               how much there is, and what runs, crashed or rests
+  abide status k3x9ab        one session
+  abide status --all --json  every session that is not over, with the evidence
+  abide status --disk        the largest sessions, journals, objects, index, leftovers")]
+pub(crate) struct Status {
+    /// One session: its id, its short id, or the start of either
+    #[arg(value_name = "SESSION", conflicts_with_all = ["disk", "all"])]
+    positional: Option<String>,
+    /// The same, as an option
+    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["positional", "disk", "all"])]
+    session: Option<String>,
+    /// List every session that is not over, not the newest alone
+    #[arg(long, conflicts_with = "disk")]
+    all: bool,
+    /// Show where the space went
+    #[arg(long)]
+    disk: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let mut out = Output::stdout();
+        if let Some(named) = self.positional.as_ref().or(self.session.as_ref()) {
+            let id = opened.find(named)?;
+            let short = opened.store.sessions()?.into_iter().find(|one| one.id == id);
+            let short = short.map_or_else(|| id.short(abide::SessionId::SHORT), |one| one.short);
+            let row = Row::of(short, opened.local.liveness(id)?, surroundings);
+            if self.json {
+                out.json(&row.json().to_string())?;
+            } else {
+                shown::one(&row, surroundings, &mut out)?;
+            }
+            return out.flush();
+        }
+        let used = opened.local.disk_use()?;
+        let extent = if self.all { Extent::All } else { Extent::Newest };
+        let survey =
+            (!self.disk).then(|| Survey::take(&opened, extent, surroundings)).transpose()?;
+        if self.json {
+            out.json(&json(&opened, &used, survey.as_ref()))?;
+        } else {
+            let sessions = used.sessions.len();
+            let plural = if sessions == 1 { "" } else { "s" };
+            out.line(format_args!(
+                "{}: {sessions} session{plural}, {}",
+                escape::text(&opened.place()),
+                ByteSize(used.total)
+            ))?;
+            match &survey {
+                None => disk::show(&opened, &used, &mut out)?,
+                Some(survey) => shown::all(survey, surroundings, &mut out)?,
+            }
+        }
+        out.flush()?;
+        if let Some(survey) = survey {
+            survey.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
+            survey.unreadable.iter().for_each(|(short, error)| {
+                warning(format_args!("session {short} cannot be looked at: {error}"));
+            });
+        }
+        Ok(())
+    }
+}
+
+fn json(opened: &Opened, used: &DiskUse, survey: Option<&Survey>) -> String {
+    let mut report = serde_json::json!({
+        "store": opened.place(),
+        "sessions": used.sessions.len(),
+        "bytes": used.total,
+    });
+    let Some(fields) = report.as_object_mut() else { return report.to_string() };
+    match survey {
+        None => {
+            fields.insert("disk".to_owned(), serde_json::to_value(used).unwrap_or_default());
+        }
+        Some(survey) => {
+            let rows: Vec<_> = survey.rows.iter().map(Row::json).collect();
+            fields.insert("listed".to_owned(), rows.into());
+            let counts = serde_json::json!({
+                "alive": survey.count(Liveness::Alive),
+                "stale": survey.count(Liveness::Stale),
+                "crashed": survey.count(Liveness::Crashed),
+                "idle": survey.count(Liveness::Idle) + survey.more_idle,
+                "not_closed": survey.more_open,
+                "completed": survey.completed,
+                "failed": survey.failed,
+                "unreadable": survey.unreadable.len(),
+            });
+            fields.insert("counts".to_owned(), counts);
+        }
+    }
+    report.to_string()
+}

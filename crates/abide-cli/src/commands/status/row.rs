@@ -1,0 +1,79 @@
+//! One session in the answer: what is known of it, and the commands that go on with it.
+
+use abide::{Liveness, LockSeen, SessionLiveness};
+use serde_json::{Value, json};
+
+use crate::store::Surroundings;
+
+pub(super) struct Row {
+    pub(super) short: String,
+    pub(super) found: SessionLiveness,
+    /// Goes on with it; none while somebody has it.
+    pub(super) resume: Option<String>,
+    /// Shows what happened in it.
+    pub(super) show: String,
+    /// Shows what happens in it.
+    pub(super) follow: String,
+}
+
+impl Row {
+    pub(super) fn of(short: String, found: SessionLiveness, surroundings: &Surroundings) -> Self {
+        let abide = match &surroundings.store {
+            Some(store) => format!("abide --store {}", quoted(&store.to_string_lossy())),
+            None => "abide".to_owned(),
+        };
+        let held = found.liveness == Liveness::Alive || found.evidence.lock == LockSeen::Held;
+        Self {
+            resume: (!held).then(|| format!("{abide} record -s {short}")),
+            show: format!("{abide} show {short}"),
+            follow: format!("{abide} tail -f {short}"),
+            short,
+            found,
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let found = &self.found;
+        json!({
+            "session": found.session.to_string(),
+            "short": self.short,
+            "title": found.fields.title,
+            "agent": found.fields.agent,
+            "status": found.evidence.status.as_str(),
+            "liveness": found.liveness,
+            "reason": found.reason,
+            "why": found.explain(),
+            "evidence": found.evidence,
+            "seq": found.seq,
+            "at": found.at,
+            "open_turns": found.turns,
+            "active_tasks": found.tasks,
+            "open_calls": found.calls,
+            "orphans": found.orphans,
+            "resume": self.resume,
+            "show": self.show,
+        })
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_a_quoted_word_as_one() {
+        assert_eq!(quoted("/a/b-c.d"), "/a/b-c.d");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's;$x"), r"'it'\''s;$x'");
+        assert_eq!(quoted(""), "''");
+    }
+}

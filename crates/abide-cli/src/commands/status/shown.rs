@@ -1,0 +1,246 @@
+//! The answer for people: a part for each sort of session, coloured on a terminal.
+
+use abide::{Liveness, SessionLiveness};
+use abide_transcript::escape;
+
+use super::row::Row;
+use super::survey::Survey;
+use crate::error::CommandError;
+use crate::output::{Output, terminal_width};
+use crate::store::Surroundings;
+use crate::table::{Colour, cut, width};
+use crate::when::ago;
+
+/// So many calls are named; the others are counted.
+const CALLS: usize = 6;
+/// No title is given more room than this on a terminal.
+const TITLE: usize = 48;
+/// The length of a line where no terminal says it: nothing is cut.
+const ENDLESS: usize = usize::MAX;
+
+/// Writes lines that fit the terminal, if there is one.
+struct Page<'a> {
+    out: &'a mut Output,
+    coloured: bool,
+    width: usize,
+    now: jiff::Timestamp,
+}
+
+impl<'a> Page<'a> {
+    fn new(surroundings: &Surroundings, out: &'a mut Output) -> Self {
+        let terminal = out.is_terminal();
+        Self {
+            coloured: surroundings.colours && terminal,
+            width: if terminal { terminal_width().unwrap_or(ENDLESS) } else { ENDLESS },
+            now: jiff::Timestamp::now(),
+            out,
+        }
+    }
+
+    /// Writes texts in their colours, as far as there is room.
+    fn line(&mut self, parts: &[(String, Colour)]) -> Result<(), CommandError> {
+        let mut left = self.width;
+        let mut line = String::new();
+        for (text, colour) in parts {
+            let text = cut(text, left);
+            left = left.saturating_sub(width(&text));
+            line.push_str(&colour.paint(&text, self.coloured));
+        }
+        self.out.line(line.trim_end())
+    }
+
+    /// Writes a line below the title of a session.
+    fn below(&mut self, indent: usize, text: &str, colour: Colour) -> Result<(), CommandError> {
+        self.line(&[(" ".repeat(indent), Colour::Plain), (text.to_owned(), colour)])
+    }
+
+    fn row(&mut self, row: &Row, columns: &Columns) -> Result<(), CommandError> {
+        let found = &row.found;
+        let title = cut(&title(found), columns.title);
+        let pad = |text: &str, wide: usize| " ".repeat(wide.saturating_sub(width(text)) + 2);
+        let agent = agent(found);
+        let colour = match found.liveness {
+            Liveness::Alive => Colour::Green,
+            Liveness::Stale => Colour::Yellow,
+            Liveness::Crashed => Colour::Red,
+            Liveness::Idle => Colour::Bold,
+        };
+        self.line(&[
+            ("  ".to_owned(), Colour::Plain),
+            (row.short.clone(), colour),
+            (pad(&row.short, columns.short), Colour::Plain),
+            (title.clone(), Colour::Bold),
+            (pad(&title, columns.title), Colour::Plain),
+            (agent.clone(), Colour::Cyan),
+            (pad(&agent, columns.agent), Colour::Plain),
+            (ago(found.at, self.now), Colour::Dim),
+        ])?;
+        let indent = columns.short + 4;
+        if let Some(doing) = doing(found) {
+            self.below(indent, &doing, Colour::Plain)?;
+        }
+        if let Some(calls) = calls(found) {
+            let colour =
+                if found.liveness == Liveness::Crashed { Colour::Yellow } else { Colour::Plain };
+            self.below(indent, &calls, colour)?;
+        }
+        if found.liveness != Liveness::Idle {
+            let stale = if found.liveness == Liveness::Stale { "stale: " } else { "" };
+            let why = escape::text(&found.explain()).into_owned();
+            self.below(indent, &format!("{stale}{why}"), Colour::Dim)?;
+        }
+        if let Some(orphans) = orphans(found) {
+            self.below(indent, &orphans, Colour::Yellow)?;
+        }
+        let commands = match &row.resume {
+            Some(resume) => [("go on", resume), ("look", &row.show)],
+            None => [("watch", &row.follow), ("look", &row.show)],
+        };
+        let mut parts = vec![(" ".repeat(indent), Colour::Plain)];
+        for (at, (what, command)) in commands.into_iter().enumerate() {
+            let gap = if at > 0 { "   " } else { "" };
+            parts.push((format!("{gap}{what}: "), Colour::Dim));
+            parts.push((escape::text(command).into_owned(), Colour::Plain));
+        }
+        self.line(&parts)
+    }
+}
+
+/// How wide the columns are.
+struct Columns {
+    short: usize,
+    title: usize,
+    agent: usize,
+}
+
+impl Columns {
+    fn of(rows: &[Row], page: &Page<'_>) -> Self {
+        let room = if page.width == ENDLESS { ENDLESS } else { TITLE };
+        let widest = |text: &dyn Fn(&Row) -> usize| rows.iter().map(text).max().unwrap_or(0);
+        Self {
+            short: widest(&|row| width(&row.short)),
+            title: widest(&|row| width(&title(&row.found))).min(room),
+            agent: widest(&|row| width(&agent(&row.found))),
+        }
+    }
+}
+
+/// Every session that is listed, and how many are not.
+pub(super) fn all(
+    survey: &Survey,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), CommandError> {
+    let mut page = Page::new(surroundings, out);
+    let columns = Columns::of(&survey.rows, &page);
+    let parts: [(&str, &[Liveness], Colour); 3] = [
+        ("Running", &[Liveness::Alive, Liveness::Stale], Colour::Green),
+        ("Crashed", &[Liveness::Crashed], Colour::Red),
+        ("Idle", &[Liveness::Idle], Colour::Bold),
+    ];
+    for (name, states, colour) in parts {
+        let rows = || survey.rows.iter().filter(|row| states.contains(&row.found.liveness));
+        if rows().next().is_none() {
+            continue;
+        }
+        page.line(&[])?;
+        page.line(&[(name.to_owned(), colour)])?;
+        rows().try_for_each(|row| page.row(row, &columns))?;
+    }
+    let mut rest = Vec::new();
+    let counted = [
+        (survey.more_open, "more not closed"),
+        (survey.more_idle, "more idle"),
+        (survey.completed, "completed"),
+        (survey.failed, "failed"),
+    ];
+    rest.extend(
+        counted
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}")),
+    );
+    if !rest.is_empty() {
+        let more = survey.more_open + survey.more_idle > 0;
+        let hint = if more { "; `abide status --all` lists them" } else { "" };
+        page.line(&[])?;
+        page.line(&[(format!("{}{hint}", rest.join(", ")), Colour::Dim)])?;
+    }
+    Ok(())
+}
+
+/// One session.
+pub(super) fn one(
+    row: &Row,
+    surroundings: &Surroundings,
+    out: &mut Output,
+) -> Result<(), CommandError> {
+    let mut page = Page::new(surroundings, out);
+    let name = match row.found.liveness {
+        Liveness::Alive => ("Running", Colour::Green),
+        Liveness::Stale => ("Stale", Colour::Yellow),
+        Liveness::Crashed => ("Crashed", Colour::Red),
+        Liveness::Idle => ("Idle", Colour::Bold),
+    };
+    let status = row.found.evidence.status.as_str();
+    page.line(&[(name.0.to_owned(), name.1), (format!("  recorded as {status}"), Colour::Dim)])?;
+    let columns = Columns::of(std::slice::from_ref(row), &page);
+    page.row(row, &columns)
+}
+
+fn title(found: &SessionLiveness) -> String {
+    let title = found.fields.title.as_deref().filter(|title| !title.trim().is_empty());
+    escape::text(title.unwrap_or("(no title)")).into_owned()
+}
+
+fn agent(found: &SessionLiveness) -> String {
+    escape::text(found.fields.agent.as_deref().unwrap_or_default()).into_owned()
+}
+
+/// The turns and the tasks that have not ended.
+fn doing(found: &SessionLiveness) -> Option<String> {
+    let turns = found.turns.iter().map(|open| {
+        let by = if open.agent.is_empty() {
+            String::new()
+        } else {
+            format!(" by {}", escape::text(&open.agent))
+        };
+        let lane = if open.lane.is_empty() {
+            String::new()
+        } else {
+            format!(" in lane {}", escape::text(&open.lane))
+        };
+        format!("turn {}{by}{lane}", open.turn)
+    });
+    let tasks = found.tasks.iter().map(|task| {
+        let title = if task.title.is_empty() { task.task.as_str() } else { &task.title };
+        format!("task: {}", escape::text(title))
+    });
+    let parts: Vec<String> = turns.chain(tasks).collect();
+    (!parts.is_empty()).then(|| format!("in {}", parts.join(", ")))
+}
+
+/// The calls that have no result. That the outcome is unknown is said where nobody waits for it.
+fn calls(found: &SessionLiveness) -> Option<String> {
+    let count = found.calls.len();
+    if count == 0 {
+        return None;
+    }
+    let plural = if count == 1 { "" } else { "s" };
+    let what = match found.liveness {
+        Liveness::Crashed => "whose outcome is unknown",
+        Liveness::Alive | Liveness::Stale | Liveness::Idle => "without a result",
+    };
+    let named = found.calls.iter().take(CALLS);
+    let names: Vec<_> = named.map(|call| escape::text(&call.state.name)).collect();
+    let more = count.saturating_sub(CALLS);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("{count} call{plural} {what}: {}{more}", names.join(", ")))
+}
+
+fn orphans(found: &SessionLiveness) -> Option<String> {
+    let named = found.orphans.iter().take(CALLS);
+    let names: Vec<_> =
+        named.map(|one| format!("{} ({})", escape::text(&one.program), one.process)).collect();
+    (!names.is_empty()).then(|| format!("still running for it: {}", names.join(", ")))
+}

@@ -1,0 +1,225 @@
+//! What the system tells of processes. Linux has it in `/proc`; elsewhere it is known whether there
+//! is one of a number, and no more.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use abide_model::{ProcessSeen, SessionId};
+use rustix::io::Errno;
+use rustix::process::{Pid, getuid, test_kill_process};
+use serde::Serialize;
+
+/// The variable that tells a program and all it starts which session is its own.
+const SESSION: &[u8] = b"ABIDE_SESSION=";
+/// A path upwards is not followed further: a loop cannot be, but is not trusted.
+const ANCESTORS: usize = 1024;
+
+/// A line of `/proc/PID/stat`, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stat {
+    program: String,
+    state: char,
+    parent: u32,
+    started: u64,
+}
+
+impl Stat {
+    /// The name of the program stands in brackets and may hold anything.
+    fn parse(stat: &str) -> Option<Self> {
+        let (before, rest) = stat.rsplit_once(") ")?;
+        let program = before.split_once('(')?.1.to_owned();
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        // The 22nd field of all.
+        let started = fields.nth(17)?.parse().ok()?;
+        Some(Self { program, state, parent, started })
+    }
+
+    fn read(process: u32) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+    }
+
+    /// What ended and was not fetched by its parent yet is gone.
+    const fn is_gone(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// When this process began, as the system counts it.
+pub(crate) fn started() -> Option<u64> {
+    Stat::read(std::process::id()).map(|stat| stat.started)
+}
+
+/// What is seen of a process that began at `started`, where that is known.
+pub(crate) fn seen(process: u32, started: Option<u64>) -> ProcessSeen {
+    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
+        return ProcessSeen::Unknown;
+    };
+    match Stat::read(process) {
+        Some(stat) if started.is_some_and(|started| started != stat.started) => {
+            ProcessSeen::Another
+        }
+        Some(stat) if stat.is_gone() => ProcessSeen::Gone,
+        Some(stat) if matches!(stat.state, 'T' | 't') => ProcessSeen::Stopped,
+        Some(_) => ProcessSeen::Lives,
+        // `/proc` may be elsewhere, or hide what is not one's own.
+        None => match test_kill_process(pid) {
+            Err(Errno::SRCH) => ProcessSeen::Gone,
+            Ok(()) | Err(Errno::PERM) => ProcessSeen::Lives,
+            Err(_) => ProcessSeen::Unknown,
+        },
+    }
+}
+
+/// A process that was started for a session and outlives it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Orphan {
+    /// Its number.
+    pub process: u32,
+    /// Its program.
+    pub program: String,
+}
+
+/// The processes of this user that say which session they are for, by what they say: without the
+/// asking process and those above it.
+#[derive(Debug, Default)]
+pub(crate) struct ForSessions(BTreeMap<u32, (String, String)>);
+
+impl ForSessions {
+    /// Looks at every process. What cannot be looked at is passed over.
+    pub(crate) fn scan() -> Self {
+        let above = ancestors(std::process::id());
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            if above.contains(&process) {
+                continue;
+            }
+            let said = said_session(entry.path());
+            if let (Some(said), Some(stat)) = (said, Stat::read(process))
+                && !stat.is_gone()
+            {
+                found.insert(process, (said, stat.program));
+            }
+        }
+        Self(found)
+    }
+
+    /// Those that are for this session.
+    pub(crate) fn of(&self, session: SessionId, key: Option<&str>) -> Vec<Orphan> {
+        let fits = self.0.iter().filter(|(_, (said, _))| means(said, session, key));
+        fits.map(|(process, (_, program))| Orphan { process: *process, program: program.clone() })
+            .collect()
+    }
+}
+
+fn ancestors(of: u32) -> HashSet<u32> {
+    let mut above = HashSet::from([of]);
+    let mut next = of;
+    for _ in 0..ANCESTORS {
+        match Stat::read(next) {
+            Some(stat) if stat.parent > 0 && above.insert(stat.parent) => next = stat.parent,
+            _ => break,
+        }
+    }
+    above
+}
+
+/// The session that a process of this user was told.
+fn said_session(process: PathBuf) -> Option<String> {
+    if std::fs::metadata(&process).ok()?.uid() != getuid().as_raw() {
+        return None;
+    }
+    let environment = match std::fs::read(process.join("environ")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        read => read.ok()?,
+    };
+    let mut variables = environment.split(|byte| *byte == 0);
+    let said = variables.find_map(|variable| variable.strip_prefix(SESSION))?;
+    Some(String::from_utf8_lossy(said).into_owned()).filter(|said| !said.is_empty())
+}
+
+/// Is this session meant: by its id, a beginning of it as long as a short id, or its key?
+fn means(said: &str, session: SessionId, key: Option<&str>) -> bool {
+    let lower = said.to_ascii_lowercase();
+    let begins = session.to_string().starts_with(&lower) || session.short(12).starts_with(&lower);
+    (lower.len() >= SessionId::SHORT && begins) || key == Some(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_does_not_mislead() {
+        let stat = "7 (a) b) (c) T 3 7 7 0 -1 4194560 1 0 0 0 11 22 0 0 20 0 1 0 99 1000 55 0";
+        let stat = Stat::parse(stat).unwrap();
+        assert_eq!((stat.state, stat.parent, stat.started), ('T', 3, 99));
+        assert_eq!(stat.program, "a) b) (c");
+        for bad in ["", "7 (a", "7 (a) S", "7 (a) S 3 7 7 0"] {
+            assert_eq!(Stat::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_meant_by_its_id_its_beginning_or_its_key() {
+        let id: SessionId = "0199a3c5-0000-7000-8000-00deadbeef12".parse().unwrap();
+        let (whole, short) = (id.to_string(), id.short(SessionId::SHORT));
+        for said in [whole.as_str(), &whole.to_uppercase(), short.as_str(), &id.short(12), "k/1"] {
+            assert!(means(said, id, Some("k/1")), "{said}");
+        }
+        for said in ["0", &short[..5], "k/2", "latest"] {
+            assert!(!means(said, id, Some("k/1")), "{said}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_is_seen_as_it_is() {
+        assert_eq!(seen(std::process::id(), started()), ProcessSeen::Lives);
+        assert_eq!(seen(std::process::id(), Some(1)), ProcessSeen::Another);
+        assert_eq!(seen(std::process::id(), None), ProcessSeen::Lives);
+        assert_eq!(seen(0, None), ProcessSeen::Unknown);
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let began = Stat::read(child.id()).map(|stat| stat.started);
+        assert_eq!(seen(child.id(), began), ProcessSeen::Lives);
+        child.kill().unwrap();
+        // Until it is fetched it has a number still.
+        while seen(child.id(), began) == ProcessSeen::Lives {
+            std::thread::yield_now();
+        }
+        assert_eq!(seen(child.id(), began), ProcessSeen::Gone);
+        child.wait().unwrap();
+        assert_eq!(seen(child.id(), began), ProcessSeen::Gone);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_that_was_told_a_session_is_found_and_the_asking_one_is_not() {
+        let id: SessionId = "0199a3c5-0000-7000-8000-00deadbeef34".parse().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("30")
+            .env("ABIDE_SESSION", id.to_string())
+            .spawn()
+            .unwrap();
+        // Its environment is there once it has begun.
+        let found = loop {
+            let found = ForSessions::scan().of(id, None);
+            if found.iter().any(|orphan| orphan.program == "sleep") {
+                break found;
+            }
+            std::thread::yield_now();
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, [Orphan { process: child.id(), program: "sleep".to_owned() }]);
+        assert_eq!(ForSessions::scan().of(id, None), []);
+        assert!(ancestors(std::process::id()).len() > 1);
+    }
+}
