@@ -29,6 +29,8 @@ pub(super) struct Call {
     pub(super) form: MessageForm,
     /// The message that holds its result.
     pub(super) result: Option<usize>,
+    /// A repair has recorded that result, later than the call.
+    pub(super) repaired: bool,
     /// The `tool.finished` that has its outcome.
     pub(super) executed: Option<Seq>,
 }
@@ -98,6 +100,7 @@ impl Lane {
                 name: call.name,
                 form: call.form,
                 result: None,
+                repaired: false,
                 executed,
             });
         }
@@ -134,6 +137,7 @@ impl Lane {
         });
         if let Some(call) = open.and_then(|open| self.calls.get_mut(open)) {
             call.result = Some(message);
+            call.repaired = unknown;
             return;
         }
         let second_for = self.newest.get(&id).copied();

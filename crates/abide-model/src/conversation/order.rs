@@ -225,7 +225,8 @@ impl<'a> Look<'a> {
             }
             let Some(result) = call.result.filter(|result| *result > end) else { continue };
             let spoken = |at: usize| self.spoken.get(at).copied().unwrap_or_default();
-            if spoken(result) > spoken(end + 1) && told != Some(call.message) {
+            let apart = spoken(result) > spoken(end + 1) && !call.repaired;
+            if apart && told != Some(call.message) {
                 told = Some(call.message);
                 tell(DisorderSort::Between, call.seq, Some(&call.id), &call.name);
             }
