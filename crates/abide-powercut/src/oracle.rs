@@ -236,7 +236,9 @@ pub(crate) fn project_files(project: &Path) -> Result<BTreeMap<String, Vec<u8>>,
         let told = |error: std::io::Error| format!("{}: {error}", directory.display());
         for entry in fs::read_dir(&directory).map_err(told)? {
             let path = entry.map_err(told)?.path();
-            if path.ends_with(".abide") {
+            // What a restore that was cut off has begun is in no snapshot, and goes with the next.
+            let begun = entry_name(&path).starts_with(".abide-tmp-");
+            if begun || path.ends_with(".abide") {
                 continue;
             }
             if path.is_dir() {
@@ -249,4 +251,8 @@ pub(crate) fn project_files(project: &Path) -> Result<BTreeMap<String, Vec<u8>>,
         }
     }
     Ok(found)
+}
+
+fn entry_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

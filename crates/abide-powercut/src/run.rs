@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -40,6 +41,7 @@ fn binary(arguments: &Arguments) -> Result<PathBuf, String> {
 
 /// A part of a run, in mounts that nobody else sees.
 fn in_own_mounts(arguments: &Arguments, room: &Path) -> Result<(), String> {
+    guard(600 + 20 * arguments.cuts as u64);
     let binary = binary(arguments)?;
     if let (Some(trace), Some(cut)) = (&arguments.trace, arguments.cut) {
         return shard::again(trace, cut, &binary, room);
@@ -83,20 +85,28 @@ impl Drop for Room {
     }
 }
 
-/// This program once more, in a mount namespace. What it mounts ends with it; `unshare` stays until
-/// then, so that the server of the disk is gone before the mounts are.
-fn shard(room: &Path, seconds: usize) -> Result<Command, String> {
+/// This program once more, in a mount namespace. What it mounts ends with it, and it ends with this
+/// process; `unshare` stays until then, so that the server of the disk is gone before the mounts are.
+fn shard(room: &Path) -> Result<Command, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", &seconds.to_string(), "unshare", "--mount"]);
-    command.args(["--propagation", "private", "--fork", "--kill-child"]).arg(own);
-    command.arg("--room").arg(room);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]);
+    command.args(["--fork", "--kill-child"]).arg(own).arg("--room").arg(room);
     Ok(command)
+}
+
+/// Ends this process when it takes too long: the last guard against a hang.
+fn guard(seconds: u64) {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(seconds));
+        eprintln!("Error: no end after {seconds} seconds");
+        std::process::exit(1);
+    });
 }
 
 fn replay(arguments: &Arguments) -> Result<(), String> {
     let room = Room::new("again")?;
-    let mut command = shard(&room.0, 600)?;
+    let mut command = shard(&room.0)?;
     command.args(std::env::args_os().skip(1));
     let done = run(command, b"")?;
     println!("{}", done.text());
@@ -128,7 +138,7 @@ fn skipped(kind: FileSystem, arguments: &Arguments) -> Result<Option<String>, St
         return Ok(Some(why));
     }
     let room = Room::new("probe")?;
-    let mut command = shard(&room.0, 120)?;
+    let mut command = shard(&room.0)?;
     command.args(["--probe", "--fs", kind.name(), "--abide"]).arg(binary(arguments)?);
     let done = run(command, b"")?;
     Ok((!done.succeeded()).then(|| format!("it cannot be mounted: {}", done.errors.trim())))
@@ -250,7 +260,7 @@ fn one_shard(
     number: usize,
 ) -> Result<Outcome, String> {
     let room = Room::new(&format!("{}-{number}", kind.name()))?;
-    let mut command = shard(&room.0, 600 + 20 * cuts)?;
+    let mut command = shard(&room.0)?;
     command.args(["--fs", kind.name(), "--cuts", &cuts.to_string(), "--seed", &seed.to_string()]);
     command.args(["--events", &arguments.events.to_string()]);
     command.args(["--generations", &arguments.generations.to_string()]);
