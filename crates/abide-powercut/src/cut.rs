@@ -88,8 +88,8 @@ impl<'a> Replay<'a> {
         }
         // How a cache behaves is not known: from one that kept nearly all to one that kept little.
         let [lost, torn] = match random.below(5) {
-            0 => [0, 10],
-            1 => [10, 10],
+            0 => [0, 40],
+            1 => [20, 20],
             2 => [50, 25],
             3 => [90, 50],
             _ => [100, 0],

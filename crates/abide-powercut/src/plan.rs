@@ -18,7 +18,7 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// A cut on an honest disk: at any moment, right after an answer, or right before a flush, when
-    /// the most is in the cache.
+    /// the most is in the cache. Of four such moments it is the fullest: most flushes cover little.
     pub(crate) fn honest(trace: &Trace, number: usize) -> Self {
         let mut random = Random::new(trace.head.seed ^ (number as u64).wrapping_mul(0x9e37_79b9));
         let (begun, end) = (trace.head.story.begun, trace.records.len());
@@ -26,10 +26,7 @@ impl Cut {
         let at = match number % 4 {
             0 => any,
             1 => (answer(&trace.head.story, any) + random.index(4)).min(end),
-            _ => {
-                let rest = trace.records[any..].iter();
-                any + rest.take_while(|record| **record != Record::Flush).count()
-            }
+            _ => fullest(trace, &mut random, begun),
         };
         Self { number, at, honesty: Honesty::Honest, random }
     }
@@ -56,4 +53,17 @@ impl Cut {
 fn answer(story: &Story, from: usize) -> usize {
     let answers = story.sessions.iter().flat_map(|session| &session.acknowledged);
     answers.copied().filter(|at| *at >= from).min().unwrap_or(from)
+}
+
+/// Of some moments right before a flush the one with the most writes since the flush before.
+fn fullest(trace: &Trace, random: &mut Random, begun: usize) -> usize {
+    let until_flush = |records: &mut dyn Iterator<Item = &Record>| {
+        records.take_while(|record| **record != Record::Flush).count()
+    };
+    let moments = (0..4).map(|_| {
+        let any = begun + random.index(trace.records.len() - begun + 1);
+        any + until_flush(&mut trace.records[any..].iter())
+    });
+    let pending = |at: &usize| until_flush(&mut trace.records[..*at].iter().rev());
+    moments.max_by_key(pending).unwrap_or(begun)
 }

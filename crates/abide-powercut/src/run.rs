@@ -241,7 +241,7 @@ fn one(arguments: &Arguments, kind: FileSystem, cuts: usize) -> Result<Told, Str
     );
     told.good &= lost + damaged == 0;
     // A run in which little could have been lost shows little.
-    if lossy < told.cuts / 4 {
+    if lossy < told.cuts / 5 {
         println!("{name}: only {lossy} of {} cuts took anything", told.cuts);
         told.good = false;
     }
