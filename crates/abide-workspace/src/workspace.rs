@@ -11,6 +11,7 @@ use crate::error::WorkspaceError;
 use crate::policy::Policy;
 use crate::restore::plan::{Action, Plan, plan};
 use crate::restore::unseen::Unseen;
+use crate::restore::ways::make_ways;
 use crate::snapshot::Snapshot;
 use crate::take::base::{Base, Patterns};
 use crate::take::cache::{self, Cache, Whole};
@@ -127,6 +128,20 @@ impl Workspace {
             let base = Base::read(&self.root, &self.policy, &self.patterns, global)?;
             Unseen::new(objects, &base, &self.root, target)?.spare(&mut plan)?;
         }
+        Ok(plan)
+    }
+
+    /// As [`plan`](Self::plan), for a restore that was cut off: `present` is what was there before it.
+    /// Directories on the way that are not there any more are made.
+    pub fn plan_on(
+        &self,
+        objects: &dyn Objects,
+        present: &Snapshot,
+        target: &Snapshot,
+        paths: &[Vec<u8>],
+    ) -> Result<Plan, WorkspaceError> {
+        let mut plan = self.plan(objects, present, target, paths)?;
+        make_ways(&self.root, objects, target.tree, &mut plan)?;
         Ok(plan)
     }
 

@@ -332,15 +332,17 @@ impl Session {
             _ => return left(format!("it belongs to {}", there.display())),
         }
         // Refuses what is never a workspace.
-        if let Err(error) = self.store().workspace(&root) {
-            return left(error.to_string());
-        }
+        let workspace = match self.store().workspace(&root) {
+            Ok(workspace) => workspace,
+            Err(error) => return left(error.to_string()),
+        };
         let objects = self.store().objects()?;
         let (safety, target) = match snapshots_of(&*objects, &rewind) {
             Ok(both) => both,
             Err(error) => return left(error.to_string()),
         };
-        let files = self.plan_files(&root, &*objects, (&safety, &target), &rewind.paths)?;
+        let paths: Vec<_> = rewind.paths.iter().map(|path| path.clone().into_bytes()).collect();
+        let files = workspace.plan_on(&*objects, &safety, &target, &paths)?;
         let restored = watch.run(&root, &*objects, &files)?;
         self.finished(seq, &restored)?;
         Ok(HalfWay::Finished(Rewound { seq, safety: None, files: restored }))

@@ -224,8 +224,9 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     lab.write("a", "1");
     lab.write("b", "1");
     lab.write("c", "1");
+    lab.write("d/e/f", "1");
     lab.checkpoint("one");
-    for name in ["a", "b", "c"] {
+    for name in ["a", "b", "c", "d/e/f"] {
         lab.write(name, "2");
     }
     // As if the process had died after one file: the intent is there, the end is not.
@@ -243,6 +244,8 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     lab.write("a", "1");
     // Somebody has edited another meanwhile: that is not lost.
     lab.write("b", "by hand");
+    // A directory that was not synced went with the power.
+    fs::remove_dir_all(lab.dir.path().join("d")).unwrap();
     let id = lab.session.id();
     lab.session.close().unwrap();
 
@@ -253,6 +256,7 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     };
     let now = files(lab.dir.path());
     assert_eq!((now["a"].as_str(), now["b"].as_str(), now["c"].as_str()), ("1", "by hand", "1"));
+    assert_eq!((now["d/e/f"].as_str(), &*finished.files.failed), ("1", &[][..]));
     assert!(finished.files.kept.iter().chain(&finished.files.failed).any(|(p, _)| p == b"b"));
     assert_eq!(session.core().unwrap().0.restoring, None);
     assert!(matches!(session.finish_rewind(&watch).unwrap(), HalfWay::None));

@@ -18,6 +18,7 @@ pub(crate) mod root;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unseen;
+pub(crate) mod ways;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -650,3 +650,24 @@ fn names_are_bytes() {
     restored(&room, &heap, &planned(&heap, &directory([]), &new));
     assert!(room.path().join(std::ffi::OsStr::from_bytes(&name)).is_file());
 }
+
+#[test]
+fn a_plan_that_was_cut_off_makes_the_directories_that_are_gone() {
+    let heap = Heap::default();
+    let deep = |text| directory([("e", directory([("f", file(text))]).with_mode(0o750))]);
+    let old = directory([("d", deep("1")), ("g", directory([("h", file("1"))]))]);
+    let new = directory([("d", deep("2")), ("g", directory([("h", file("2"))]))]);
+    let room = made(&old);
+    let planned = planned(&heap, &old, &new);
+    let mut unchanged = planned.clone();
+    ways::make_ways(room.path(), &heap, new.store(&heap), &mut unchanged).unwrap();
+    assert_eq!(unchanged, planned, "all of them are there");
+
+    fs::remove_dir_all(room.path().join("d")).unwrap();
+    assert_eq!(restored(&room, &heap, &planned).failed.len(), 1);
+    let mut plan = planned;
+    ways::make_ways(room.path(), &heap, new.store(&heap), &mut plan).unwrap();
+    let done = restored(&room, &heap, &plan);
+    assert_eq!((done.failed, done.kept, done.created), (vec![], vec![], 2));
+    assert_eq!(Node::look(room.path()), new);
+}

@@ -1,0 +1,49 @@
+//! Directories that a plan takes for granted and that are not there any more.
+//!
+//! A plan that was cut off is gone on with. Where that was a power cut, directories may be gone that
+//! were there when it was made: whoever made them need not have synced them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use abide_model::{ObjectHash, Objects};
+
+use crate::EntryKind;
+use crate::compare::read::ReadError;
+use crate::compare::walk::split;
+use crate::restore::plan::{Plan, plan_all};
+
+/// Adds a step for each directory of the target that leads to something the plan writes, and that is
+/// not there.
+pub(crate) fn make_ways(
+    root: &Path,
+    objects: &dyn Objects,
+    target: ObjectHash,
+    plan: &mut Plan,
+) -> Result<(), ReadError> {
+    let stepped: BTreeSet<&[u8]> = plan.steps.iter().map(|step| step.path.as_slice()).collect();
+    let mut missing: BTreeSet<Vec<u8>> = BTreeSet::new();
+    for step in plan.steps.iter().filter(|step| step.entry.is_some()) {
+        let mut way = split(&step.path).0;
+        while !way.is_empty() && !stepped.contains(way) && !missing.contains(way) {
+            let seen = root.join(OsStr::from_bytes(way)).symlink_metadata();
+            if seen.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+                missing.insert(way.to_vec());
+            }
+            way = split(way).0;
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let ways = plan_all(objects, target)?.steps.into_iter().filter(|step| {
+        let directory = step.entry.as_ref().is_some_and(|e| e.kind == EntryKind::Directory);
+        directory && missing.contains(&step.path)
+    });
+    plan.steps.extend(ways);
+    plan.steps.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(())
+}
