@@ -29,6 +29,7 @@ mod segment;
 mod slots;
 mod storage;
 mod sum;
+mod sync;
 mod watermark;
 
 pub use appender::{AppendTo, Appender, Position};
