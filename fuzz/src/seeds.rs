@@ -35,11 +35,15 @@ const RECORDS: &[&str] = &[
 
 libfuzzer_sys::fuzz_target!(
     init: {
-        write();
-        std::process::exit(0);
+        write_and_end();
     },
     |_data: &[u8]| {}
 );
+
+fn write_and_end() {
+    write();
+    std::process::exit(0);
+}
 
 fn write() {
     let segments = segments();
