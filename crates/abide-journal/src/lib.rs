@@ -31,6 +31,7 @@ mod segment;
 mod slots;
 mod storage;
 mod sum;
+mod sync;
 mod watermark;
 
 pub use appender::{AppendTo, Appender, Position};

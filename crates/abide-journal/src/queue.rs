@@ -8,15 +8,17 @@
 //! then sleeps until `ended` is no longer what was read, misses no end of a commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
-use std::thread;
 use std::time::Duration;
 
 use abide_model::{AppendError, Durability, Seq};
 
 use crate::JournalError;
+use crate::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, SleepCount, thread,
+    wait_a_while,
+};
 
 /// What a queue commits to.
 pub trait Commit: Send + 'static {
@@ -80,7 +82,7 @@ pub struct CommitQueue<C: Commit> {
     synced: AtomicU64,
     committing: AtomicBool,
     /// Counts commits that have ended; threads sleep on it.
-    ended: AtomicU32,
+    ended: SleepCount,
     /// How many threads sleep.
     sleeping: AtomicUsize,
     /// Tells the thread that commits for tasks that there is one.
@@ -110,7 +112,7 @@ impl<C: Commit> CommitQueue<C> {
             written: AtomicU64::new(end.0),
             synced: AtomicU64::new(durable.0),
             committing: AtomicBool::new(false),
-            ended: AtomicU32::new(0),
+            ended: SleepCount::default(),
             sleeping: AtomicUsize::new(0),
             polled: Condvar::new(),
             committer: Mutex::new(Some(committer)),
@@ -125,14 +127,14 @@ impl<C: Commit> CommitQueue<C> {
     /// Sleeps until a commit has ended since `ended` was read.
     fn sleep(&self, ended: u32) {
         self.sleeping.fetch_add(1, Ordering::SeqCst);
-        atomic_wait::wait(&self.ended, ended);
+        self.ended.sleep(ended);
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// The lock, once nobody commits.
     fn lock_quiet(&self) -> MutexGuard<'_, Inner<C::Staging>> {
         loop {
-            let ended = self.ended.load(Ordering::Acquire);
+            let ended = self.ended.read();
             let inner = self.lock();
             if !self.committing.load(Ordering::Acquire) {
                 return inner;
@@ -208,7 +210,7 @@ impl<C: Commit> CommitQueue<C> {
             Durability::Synced => &self.synced,
         };
         loop {
-            let ended = self.ended.load(Ordering::Acquire);
+            let ended = self.ended.read();
             if reached.load(Ordering::Acquire) >= seq.0 {
                 return Ok(());
             }
@@ -343,9 +345,9 @@ impl<C: Commit> CommitQueue<C> {
 
     /// Wakes whoever sleeps.
     fn wake(&self) {
-        self.ended.fetch_add(1, Ordering::SeqCst);
+        self.ended.count();
         if self.sleeping.load(Ordering::SeqCst) > 0 {
-            atomic_wait::wake_all(&self.ended);
+            self.ended.wake_all();
         }
     }
 
@@ -393,9 +395,7 @@ fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
         }
         if inner.waiting.is_empty() {
             // Only for a while, so that the queue can end.
-            let pause = Duration::from_millis(100);
-            let waited = queue.polled.wait_timeout(inner, pause);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            wait_a_while(&queue.polled, inner, Duration::from_millis(100));
             continue;
         }
         if queue.committing.load(Ordering::Acquire) {

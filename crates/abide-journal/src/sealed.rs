@@ -30,6 +30,8 @@ const ROW: usize = 16;
 /// The largest table, and the largest file that is walked without one.
 const MAX_TABLE: u64 = 16 << 20;
 const MAX_WALKED: u64 = 256 << 20;
+/// Plain bytes for each packed one, at most: a block of zstd stands for 128 KiB and takes 4.
+const MAX_RATIO: u64 = 1 << 15;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
@@ -193,7 +195,11 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
         let plain_len = u32::from_le_bytes(plain.try_into().unwrap_or([0; 4]));
         let len = u32::from_le_bytes(packed.try_into().unwrap_or([0; 4]));
         // A frame is never larger than a line at its limit, packed never much larger than plain.
-        let sane = plain_len as usize <= MAX_FRAME && len as usize <= MAX_FRAME + MAX_FRAME / 128;
+        // And no frame holds more than zstd can pack into its bytes: a table that lies would have
+        // a few bytes read as gigabytes of zeros.
+        let sane = plain_len as usize <= MAX_FRAME
+            && len as usize <= MAX_FRAME + MAX_FRAME / 128
+            && u64::from(plain_len) <= u64::from(len) * MAX_RATIO;
         if !sane || at + u64::from(len) > table_at {
             return Ok(None);
         }
@@ -405,6 +411,29 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         let end = bytes.len();
         bytes[end - 40] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let (again, damage) = read(dir.path());
+        assert_eq!(again, plain);
+        assert!(damage.unwrap().contains("table"));
+    }
+
+    #[test]
+    fn a_table_that_claims_more_than_can_be_there_is_not_believed() {
+        let plain = lines(10);
+        let (dir, path) = sealed(&plain);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let tail = bytes.len() - CHECK - 4 - END_MAGIC.len();
+        let count = u32::from_le_bytes(bytes[tail + CHECK..tail + CHECK + 4].try_into().unwrap());
+        let rows = 20;
+        let row = [(MAX_FRAME as u32).to_le_bytes(), 1_u32.to_le_bytes(), [0; 4], [0; 4]].concat();
+        let mut table = bytes[tail - count as usize * ROW..tail].to_vec();
+        table.extend(row.repeat(rows));
+        bytes.truncate(tail - count as usize * ROW);
+        bytes.resize(bytes.len() + rows, 0);
+        bytes.extend_from_slice(&table);
+        bytes.extend_from_slice(&check(&table));
+        bytes.extend_from_slice(&(count + rows as u32).to_le_bytes());
+        bytes.extend_from_slice(END_MAGIC);
         std::fs::write(&path, &bytes).unwrap();
         let (again, damage) = read(dir.path());
         assert_eq!(again, plain);

@@ -11,6 +11,9 @@ use abide_model::Seq;
 use crate::sealed::Sealed;
 use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
+/// No segment has a greater number, so that there is always a next one.
+const MAX_NUMBER: u64 = 1 << 48;
+
 /// The two forms of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentForm {
@@ -37,7 +40,7 @@ impl SegmentName {
             Some(digits) => (digits, SegmentForm::Plain),
             None => (name.strip_suffix(".jsonl.zst")?, SegmentForm::Sealed),
         };
-        let number = digits.parse().ok().filter(|number| *number > 0)?;
+        let number = digits.parse().ok().filter(|number| (1..MAX_NUMBER).contains(number))?;
         let name = Self { number, form };
         (digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
     }
@@ -160,6 +163,7 @@ mod tests {
             "x",
             "1.jsonl",
             "00000000.jsonl",
+            "18446744073709551615.jsonl",
             "+0000001.jsonl",
             "00000001.jsonl.tmp",
             "notes.jsonl",

@@ -71,6 +71,8 @@ fn read_slot(storage: &dyn Storage, path: &Path) -> Option<(u64, Vec<u8>)> {
     let mut words = text.split(' ');
     let size = usize::from_str_radix(words.next()?, 16).ok()?;
     let generation = u64::from_str_radix(words.next()?, 16).ok()?;
+    // Behind the last number there is none: what claims it could never be replaced.
+    let generation = Some(generation).filter(|generation| *generation < u64::MAX)?;
     let content = bytes.get(HEAD..HEAD.checked_add(size)?)?;
     (head(generation, content) == text).then(|| (generation, content.to_vec()))
 }
@@ -95,5 +97,16 @@ mod tests {
         bytes[70] ^= 1;
         std::fs::write(&path, bytes).unwrap();
         assert_eq!(again.read(&Disk), [b"two".to_vec()]);
+    }
+
+    #[test]
+    fn one_that_nothing_could_come_after_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let last = [head(u64::MAX, b"last").as_bytes(), b"last"].concat();
+        std::fs::write(dir.path().join("handover.0"), last).unwrap();
+        let mut slots = Slots::new(dir.path(), "handover");
+        assert!(slots.read(&Disk).is_empty());
+        slots.write(&Disk, b"first").unwrap();
+        assert_eq!(slots.read(&Disk), [b"first".to_vec()]);
     }
 }

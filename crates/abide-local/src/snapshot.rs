@@ -100,7 +100,8 @@ impl Snapshots {
         let sum = Sum::from_ascii(root.sum.as_bytes())?;
         let end = Position { segment: root.segment, offset: root.offset, seq: root.seq, sum };
         let stand = Stand { end, line: root.line };
-        if !fits(journal, stand) {
+        // There must be a next file of pages.
+        if root.pages == u64::MAX || !fits(journal, stand) {
             return None;
         }
         let state = SessionState::restore(root.state.get().as_bytes()).ok()?;

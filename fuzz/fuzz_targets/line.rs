@@ -1,0 +1,55 @@
+//! A line of the journal.
+
+#![no_main]
+
+use abide_fuzz::sums::{TRAILER, is_right, mend_line};
+use abide_journal::{Body, Line, Salt};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    look(data);
+    let mut mended = data.to_vec();
+    if mend_line(&mut mended, None).is_some() {
+        look(&mended);
+    }
+});
+
+fn look(bytes: &[u8]) {
+    let Ok(line) = Line::read(bytes) else { return };
+    assert!(is_right(bytes), "a wrong sum was accepted");
+    assert_eq!(line.bytes(), bytes);
+    let is_erased = matches!(line.body(), Body::Erased { .. });
+    erase(&line, bytes);
+    if let Some(event) = line.event()
+        && !is_erased
+    {
+        // What was read is written, and reads the same.
+        let salt = bytes.len() - TRAILER + 8;
+        let salt = Salt(bytes[salt..salt + Salt::WIDTH].try_into().expect("a salt"));
+        let mut out = Vec::new();
+        let objects = line.objects();
+        let sum = Line::write(&mut out, &event, &objects, line.lag, salt, line.prev);
+        assert_eq!(out.pop(), Some(b'\n'));
+        let again = Line::read(&out).expect("it was just written");
+        assert_eq!((again.sum, again.prev, again.lag), (sum, line.prev, line.lag));
+        assert_eq!((again.event(), again.objects()), (Some(event), objects));
+    }
+    // One bit is another line, or none.
+    let at = usize::from(bytes[bytes.len() - 5]) * 31 % bytes.len();
+    let salt = bytes.len() - TRAILER + 8..bytes.len() - TRAILER + 20;
+    if !(is_erased && salt.contains(&at)) {
+        let mut flipped = bytes.to_vec();
+        flipped[at] ^= 1 << (bytes[bytes.len() - 4] % 8);
+        assert!(Line::read(&flipped).is_err(), "a flipped bit at {at} was not noticed");
+    }
+}
+
+/// Erasing keeps the sum, and is done once.
+fn erase(line: &Line<'_>, bytes: &[u8]) {
+    let erased = line.erased();
+    assert!(erased.len() <= bytes.len() + 64);
+    let again = Line::read(erased.strip_suffix(b"\n").expect("a line feed")).expect("a line");
+    assert_eq!((again.sum, again.prev, again.seq), (line.sum, line.prev, line.seq));
+    assert_eq!(again.erased(), erased);
+    assert_eq!(again.event().is_some(), line.head().is_some());
+}

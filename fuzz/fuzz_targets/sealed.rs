@@ -1,0 +1,59 @@
+//! A sealed segment, and beside it one that was never sealed.
+
+#![no_main]
+
+use std::ops::ControlFlow;
+
+use abide_fuzz::sums::{is_right, mend_table};
+use abide_fuzz::{Wish, disk, root};
+use abide_journal::{Found, Journal, JournalError, Segment, SegmentForm, SegmentName, Start};
+use libfuzzer_sys::fuzz_target;
+
+/// Plain bytes are looked at up to here.
+const LOOK: u64 = 1 << 20;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((wish, bytes)) = Wish::take(data) else { return };
+    let mut bytes = bytes.to_vec();
+    if wish.has(0) {
+        mend_table(&mut bytes);
+    }
+    let packed = bytes.len() as u64;
+    let disk = disk([("journal/00000001.jsonl.zst", bytes.as_slice())]);
+    let dir = root().join("journal");
+    let name = SegmentName { number: 1, form: SegmentForm::Sealed };
+    let segment = Segment::open(&*disk, &dir, name).expect("the disk works");
+    let len = segment.len().expect("a length");
+    // What zstd can make of so many bytes, and the zeros for a frame that is damaged.
+    assert!(len <= packed << 16, "{packed} bytes claim to hold {len}");
+    read(&segment, len);
+    let journal = Journal::new(disk, dir);
+    let mut last = None;
+    let walked = journal.walk(Start::beginning(), None, &mut |found| {
+        if let Found::Event { line, .. } = found {
+            assert!(is_right(line.bytes()), "a wrong sum was accepted");
+            assert!(last.is_none_or(|last| last < line.seq), "out of order");
+            last = Some(line.seq);
+        }
+        ControlFlow::Continue(())
+    });
+    match walked {
+        Ok(()) | Err(JournalError::NewerVersion { .. }) => {}
+        Err(error) => panic!("{error:?}"),
+    }
+});
+
+/// Reading on gives exactly the length, and the same bytes whatever the steps.
+fn read(segment: &Segment, len: u64) {
+    let mut buffer = vec![0; 4096];
+    let mut at = 0;
+    while at < len.min(LOOK) {
+        let read = segment.read_at(&mut buffer, at).expect("the disk works") as u64;
+        assert!(read > 0 && at + read <= len, "{read} bytes at {at} of {len}");
+        let mut one = [0];
+        assert_eq!(segment.read_at(&mut one, at).expect("the disk works"), 1);
+        assert_eq!(one[0], buffer[0]);
+        at += read;
+    }
+    assert_eq!(segment.read_at(&mut buffer, len).expect("the disk works"), 0);
+}

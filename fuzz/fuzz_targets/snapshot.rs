@@ -1,0 +1,75 @@
+//! The snapshots of a session: the two roots and the file of pages, beside a journal that is whole.
+//!
+//! Parts of the input: a byte of wishes and one root, the other, and the pages.
+
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use abide_fuzz::golden;
+use abide_fuzz::sums::{mend_pages, mend_slot};
+use abide_fuzz::{Wish, disk, parts, put, root};
+use abide_local::{LocalStore, Options, Upkeep};
+use abide_model::{
+    Digest, Durability, Event, EventRange, NewEvent, OddEvents, SessionRef, SessionState,
+    SessionWriter, Store,
+};
+use abide_testkit::SimDisk;
+use libfuzzer_sys::fuzz_target;
+use pollster::block_on;
+
+/// The session without its snapshots: its events and its state.
+static TRUTH: LazyLock<(Vec<Event>, Digest)> = LazyLock::new(|| {
+    let store = open(&disk(golden::store()));
+    let id = block_on(store.find(&SessionRef::Latest)).expect("the session");
+    let reader = block_on(store.read(id)).expect("its reader");
+    let page = block_on(reader.page(EventRange::ALL)).expect("its events");
+    assert!(page.notes.is_empty());
+    let mut state = SessionState::default();
+    page.events.iter().for_each(|event| {
+        state.apply(event);
+    });
+    (page.events, state.digest())
+});
+
+fuzz_target!(|data: &[u8]| {
+    let Some((wish, data)) = Wish::take(data) else { return };
+    let mut files: Vec<Vec<u8>> = parts(data).iter().take(3).map(|part| part.to_vec()).collect();
+    if wish.has(0) {
+        files.iter_mut().take(2).for_each(|bytes| mend_slot(bytes));
+    }
+    if wish.has(1) {
+        files.iter_mut().skip(2).for_each(|bytes| mend_pages(bytes));
+    }
+    let disk = disk(golden::store());
+    for (name, bytes) in ["handover.0", "handover.1", "pages.0"].iter().zip(&files) {
+        put(&disk, &format!(".abide/{}/state/{name}", golden::SESSION), bytes);
+    }
+    let store = open(&disk);
+    let id = block_on(store.find(&SessionRef::Latest)).expect("the session");
+    let (events, digest) = &*TRUTH;
+    let Ok(writer) = store.writer(id, Duration::ZERO) else { panic!("it does not open") };
+    if !wish.has(0) && !wish.has(1) {
+        // Sums tell what was not written by abide. What has right sums is believed.
+        let state = writer.state().expect("a state");
+        assert_eq!(state.digest(), *digest, "another state than the journal's");
+    }
+    let new =
+        NewEvent::parse(r#"{"kind":"turn.started","data":{"turn":2},"key":"k/1","lane":"sub"}"#);
+    let new = new.expect("an event");
+    if let Ok(ticket) = writer.append(vec![new], Durability::Synced, OddEvents::Keep) {
+        ticket.wait().expect("the disk works");
+    }
+    block_on(writer.close()).expect("it closes");
+    // The journal does not depend on any of it.
+    let reader = block_on(store.read(id)).expect("its reader");
+    let page = block_on(reader.page(EventRange::ALL)).expect("its events");
+    assert!(page.notes.is_empty());
+    assert_eq!(&page.events[..events.len()], events);
+});
+
+fn open(disk: &Arc<SimDisk>) -> LocalStore {
+    let options = Options { storage: disk.clone(), upkeep: Upkeep::ByHand, ..Options::default() };
+    LocalStore::open(&root().join(".abide"), options).expect("the store")
+}

@@ -1,0 +1,84 @@
+//! The root and the pages of a state, and the events after them.
+//!
+//! Parts of the input: the root, events as lines, and then pages, given out in turn.
+
+#![no_main]
+
+use std::convert::Infallible;
+
+use abide_fuzz::parts;
+use abide_model::{NewEvent, PageRef, PageSink, Seq, SessionState, Timestamp};
+use libfuzzer_sys::fuzz_target;
+
+/// Keeps pages by number.
+#[derive(Default)]
+struct Kept(Vec<Vec<u8>>);
+
+impl PageSink for Kept {
+    type Error = Infallible;
+
+    fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Infallible> {
+        self.0.push(page);
+        Ok(PageRef(self.0.len() as u64 - 1, 0))
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let parts = parts(data);
+    let pages: Vec<&[u8]> = parts.get(2..).unwrap_or_default().to_vec();
+    // Sums vouch that a fold has counted what is read, and none counts so far.
+    if counts_beyond(parts[0]) || pages.iter().any(|page| counts_beyond(page)) {
+        return;
+    }
+    let Ok(mut state) = SessionState::restore(parts[0]) else { return };
+    let away = state.away();
+    if away.len() > 4096 {
+        return;
+    }
+    for (index, page) in away.iter().enumerate() {
+        assert!(state.page_ref(*page).is_some());
+        let Some(bytes) = pages.get(index % pages.len().max(1)) else { break };
+        if state.install(*page, bytes).is_err() {
+            return;
+        }
+    }
+    if !state.is_whole() {
+        return;
+    }
+    let _ = state.is_sound();
+    let events = parts.get(1).copied().unwrap_or_default();
+    let mut seq = state.core.seq;
+    for line in events.split(|byte| *byte == b'\n').take(16) {
+        let Ok(text) = std::str::from_utf8(line) else { continue };
+        let Ok(new) = NewEvent::parse(text) else { continue };
+        seq = seq.next();
+        let event = new.into_event(seq, Timestamp::from_millis(1_763_169_600_000));
+        assert!(state.missing(&event).is_empty(), "a whole state asks for a page");
+        state.apply(&event);
+        assert!(seq == Seq(u64::MAX) || state.core.seq == seq);
+    }
+    come_back(&mut state);
+});
+
+/// Is there a number of more than eighteen digits?
+fn counts_beyond(part: &[u8]) -> bool {
+    let digits = part.split(|byte| !byte.is_ascii_digit());
+    digits.map(<[u8]>::len).max().is_some_and(|longest| longest > 18)
+}
+
+/// What is saved is restored, and is the same.
+fn come_back(state: &mut SessionState) {
+    let digest = state.digest();
+    state.unsave();
+    let mut kept = Kept::default();
+    let Ok(root) = state.save(&mut kept);
+    let mut again = SessionState::restore(&root).expect("it was just saved");
+    assert_eq!(again.digest(), digest, "the digest of a root");
+    for page in again.away() {
+        let at = again.page_ref(page).expect("it is away");
+        again.install(page, &kept.0[at.0 as usize]).expect("it was just saved");
+    }
+    assert!(again.is_whole());
+    assert_eq!(again.digest(), digest);
+    assert_eq!(again.is_sound(), state.is_sound());
+}

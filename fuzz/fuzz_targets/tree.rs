@@ -1,0 +1,26 @@
+//! What stands for the files of a workspace: directories, lists of chunks, snapshots.
+
+#![no_main]
+
+use abide_workspace::{Chunks, Snapshot, Tree};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(tree) = Tree::read(data) {
+        assert_eq!(tree.write(), data, "two forms of one directory");
+        for entry in &tree.entries {
+            assert_eq!(tree.get(&entry.name), Some(entry));
+            let name = &entry.name;
+            assert!(!name.is_empty() && name.len() <= 255 && name != b"." && name != b"..");
+            assert!(!name.contains(&b'/') && !name.contains(&0), "a name that leads elsewhere");
+        }
+    }
+    if let Ok(chunks) = Chunks::read(data) {
+        assert_eq!(chunks.write(), data, "two forms of one list");
+        let sum: u64 = chunks.chunks.iter().map(|(length, _)| u64::from(*length)).sum();
+        assert_eq!(chunks.size(), sum);
+    }
+    if let Ok(snapshot) = Snapshot::read(data) {
+        assert_eq!(Snapshot::read(&snapshot.write()).ok(), Some(snapshot));
+    }
+});

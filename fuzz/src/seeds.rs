@@ -1,0 +1,206 @@
+//! Writes the inputs that fuzzing starts from, made of real bytes. They are committed; inputs that
+//! once found a fault stand beside them and are kept.
+//!
+//! It is built with the targets, with their flags, and so must have a fuzzer's entry as they have:
+//! `scripts/fuzz 1` builds it, and `target/fuzz/HOST/release/seeds` writes and ends.
+
+#![no_main]
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use abide_fuzz::{CUT, disk, golden, root};
+use abide_journal::{BundleReader, BundleRecord, Line, PackWriter, Packs};
+use abide_model::{Event, NewObject, ObjectBatch, ObjectHash};
+use abide_transcript::TranscriptWriter;
+use abide_workspace::{Chunks, Entry, EntryKind, Snapshot, Tree};
+
+const RECORDS: &[&str] = &[
+    r#"{"kind":"turn.started","data":{"turn":1,"agent":"coder"}}"#,
+    r#"{"kind":"message.added","data":{"role":"user","content":"Größe: 1e400, \ud83d\ude00\nnext"},"turn":1,"occurred":"2025-11-15T01:20:00+01:00"}"#,
+    r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"a\u2028b"},{"type":"tool_call","call":"c1","name":"x","arguments":{}}]}}"#,
+    r#"{"kind":"tool.called","data":{"call":"c1","name":"bash","arguments":{"command":"ls"}},"turn":1,"task":"P1.T1","lane":"sub","key":"k/1"}"#,
+    r#"{"kind":"tool.finished","data":{"call":"c1","ok":true,"result":123456789012345678901234567890},"lane":"sub"}"#,
+    r#"{"kind":"task.created","data":{"task":"P1","title":"one","parent":"P0","depends":["P2"]}}"#,
+    r#"{"kind":"task.status","data":{"task":"P1","status":"done"}}"#,
+    r#"{"kind":"file.touched","data":{"path":"a","op":"rename","to":"b"}}"#,
+    r#"{"kind":"usage.recorded","data":{"model":"m","input_tokens":18446744073709551615}}"#,
+    r#"{"kind":"turn.finished","data":{"status":"done","usage":{"input_tokens":1,"output_tokens":2}}}"#,
+    r#"{"kind":"checkpoint.created","data":{"number":1}}"#,
+    r#"{"kind":"session.status","data":{"status":"completed","summary":"a\nb"}}"#,
+    "{\"kind\":\"x.own\",\"data\":{ \"spaced\" : null ,\r\n\"twice\":1,\"twice\":{\"a\":[\"\\u0000\",[]]}}}",
+];
+
+libfuzzer_sys::fuzz_target!(
+    init: {
+        write_and_end();
+    },
+    |_data: &[u8]| {}
+);
+
+fn write_and_end() {
+    write();
+    std::process::exit(0);
+}
+
+fn write() {
+    let segments = segments();
+    let state = golden::snapshots().map(|(_, bytes)| bytes);
+    let watermark = golden::store()[6].1;
+    for (number, line) in segments.iter().flat_map(|bytes| lines(bytes)).enumerate() {
+        seed("line", &format!("line-{number}"), line);
+        if let (Ok(line), 1) = (Line::read(line), number % 4) {
+            seed("line", &format!("erased-{number}"), line.erased().trim_ascii_end());
+        }
+    }
+    for wish in [0, 7] {
+        let files = [watermark, &segments[0], &segments[1]];
+        seed("segment", &format!("golden-{wish}"), &input(wish, &files));
+    }
+    let sealed = golden::store()[4].1;
+    let header = lines(&segments[0])[0];
+    for wish in [0, 3] {
+        seed("sealed", &format!("golden-{wish}"), &input(wish, &[sealed]));
+        seed("snapshot", &format!("golden-{wish}"), &input(wish, &state));
+        let files = [header, watermark, state[0], state[1]];
+        seed("marks", &format!("golden-{wish}"), &input(wish, &files));
+    }
+    states(state);
+    packs();
+    let events = events();
+    let mut writer = TranscriptWriter::new();
+    events.iter().for_each(|event| writer.push(event));
+    seed("transcript", "golden", writer.finish().as_bytes());
+    seed("bundle", "golden", &input(0, &[golden::BUNDLE]));
+    let first = golden::BUNDLE.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+    let mut plain = golden::BUNDLE[..first].to_vec();
+    plain.extend(zstd::stream::decode_all(&golden::BUNDLE[first..]).expect("a frame"));
+    seed("bundle", "plain", &input(3, &[&plain]));
+    let config = golden::store()[0].1;
+    seed("config", "golden", config);
+    let limits =
+        "\n[retention]\nmax_age = \"30d\"\nmax_count = 9\nmax_size = \"10GB\"\nthin = true\n";
+    seed("config", "retention", &[config, limits.as_bytes()].concat());
+    for (number, line) in RECORDS.iter().enumerate() {
+        seed("record", &format!("event-{number}"), line.as_bytes());
+    }
+    trees();
+}
+
+fn seed(target: &str, name: &str, bytes: &[u8]) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    fs::create_dir_all(&dir).expect("a directory");
+    fs::write(dir.join(name), bytes).expect("a seed");
+}
+
+fn input(wish: u8, parts: &[&[u8]]) -> Vec<u8> {
+    [&[wish], parts.join(CUT).as_slice()].concat()
+}
+
+fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect()
+}
+
+fn segments() -> [Vec<u8>; 2] {
+    let mut first = Vec::new();
+    let sealed = golden::store()[4].1;
+    zstd::stream::read::Decoder::new(sealed)
+        .and_then(|mut decoder| decoder.read_to_end(&mut first))
+        .expect("frames");
+    [first, golden::store()[5].1.to_vec()]
+}
+
+fn events() -> Vec<Event> {
+    let mut reader = BundleReader::open(golden::BUNDLE).expect("a bundle");
+    let mut events = Vec::new();
+    while let Some(record) = reader.next().expect("a record") {
+        if let BundleRecord::Line(line) = record {
+            events.push(line.event().expect("an event"));
+        }
+    }
+    events
+}
+
+/// The state in a root, events that go on from it, and its pages.
+fn states([root, _, pages]: [&[u8]; 3]) {
+    let root: serde_json::Value = serde_json::from_slice(&root[67..]).expect("a root");
+    let events = RECORDS.join("\n");
+    let mut parts = vec![serde_json::to_vec(&root["state"]).expect("JSON"), events.into_bytes()];
+    let mut at = 0;
+    while let Some(head) = pages.get(at..at + 20) {
+        let length = u32::from_le_bytes(head[..4].try_into().expect("4 bytes")) as usize;
+        parts.push(pages[at + 20..at + 20 + length].to_vec());
+        at += 20 + length;
+    }
+    seed("state", "golden", &parts.join(CUT));
+}
+
+/// A pack with a block of each sort, and its index.
+fn packs() {
+    let disk = disk([("objects/lock", &b""[..])]);
+    let packs = Arc::new(Packs::new(disk.clone(), root().join("objects")));
+    let writer = PackWriter::open(packs).expect("a writer");
+    let text = b"some text that is much like another one, ".repeat(6);
+    let hash = writer.put(&text).expect("an object");
+    writer.put(b"short").expect("an object");
+    let mut batch = ObjectBatch::default();
+    for bytes in [&b"one"[..], b"two", b""] {
+        batch.push(ObjectHash::of(bytes), bytes);
+    }
+    writer.put_batch(&batch).expect("a batch");
+    let like = [&text[..], b"and more"].concat();
+    let like = NewObject { hash: ObjectHash::of(&like), bytes: like, base: Some(hash) };
+    writer.put_like(&[like]).expect("a difference");
+    writer.sync().expect("a sync");
+    drop(writer);
+    let pack = disk.bytes(&root().join("objects/00000001.pack")).expect("a pack");
+    let mut rows: Vec<(Vec<u8>, u64, u32)> = Vec::new();
+    for block in abide_fuzz::sums::blocks(&pack) {
+        for row in 0..block.rows {
+            let at = block.at + 44 + row * block.row_size;
+            rows.push((pack[at..at + 32].to_vec(), block.at as u64, row as u32));
+        }
+    }
+    rows.sort();
+    let mut index = b"abide packidx 1\n".to_vec();
+    index.extend((pack.len() as u64).to_le_bytes());
+    index.extend((rows.len() as u64).to_le_bytes());
+    index.extend(&blake3::hash(&index).as_bytes()[..16]);
+    for (hash, offset, row) in rows {
+        index.extend(hash);
+        index.extend(offset.to_le_bytes());
+        index.extend(row.to_le_bytes());
+    }
+    for wish in [0, 3] {
+        seed("pack", &format!("indexed-{wish}"), &input(wish, &[&pack, &index]));
+        seed("pack", &format!("golden-{wish}"), &input(wish, &[golden::store()[3].1, b"", &pack]));
+    }
+}
+
+fn trees() {
+    let entry = |name: &[u8], kind| Entry {
+        name: name.to_vec(),
+        kind,
+        mode: 0o644,
+        size: 7,
+        hash: ObjectHash::of(name),
+    };
+    let entries = vec![
+        entry(b"a", EntryKind::Directory),
+        entry(b"b\xff", EntryKind::File),
+        entry(b"c d", EntryKind::Link),
+        entry(b"e", EntryKind::Large),
+    ];
+    let tree = Tree { entries }.write();
+    seed("tree", "tree", &tree);
+    let chunks = vec![(5, ObjectHash::of(b"a")), (9, ObjectHash::of(b"b"))];
+    seed("tree", "chunks", &Chunks { chunks }.write());
+    let snapshot = format!(
+        r#"{{"version":1,"tree":"{}","files":3,"directories":1,"bytes":21,"omitted":[{{"path":"x","reason":"too_large","size":9}}],"omissions":1}}"#,
+        ObjectHash::of(&tree)
+    );
+    Snapshot::read(snapshot.as_bytes()).expect("a snapshot");
+    seed("tree", "snapshot", snapshot.as_bytes());
+}
