@@ -5,14 +5,14 @@ use std::io::Read;
 
 use crate::environment::{TestEnvironment, files};
 
-const SECRET: &str = "hunter2-5d41402abc4b2a76";
+pub(crate) const SECRET: &str = "hunter2-5d41402abc4b2a76";
 
 fn message(text: &str) -> String {
     format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#)
 }
 
 /// Every file of the store in which the text stands; packed bytes are unpacked first.
-fn holding(env: &TestEnvironment, text: &str) -> Vec<String> {
+pub(crate) fn holding(env: &TestEnvironment, text: &str) -> Vec<String> {
     let store = env.project().join(".abide");
     files(&store)
         .into_iter()

@@ -7,13 +7,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::environment::TestEnvironment;
+use crate::lab::{full, seed};
 
 const WRITERS: usize = 8;
 
-/// `ABIDE_FAULTS=full` is the size that `scripts/faults` runs.
 fn cycles() -> usize {
-    let full = std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full");
-    if full { 1_040 } else { 64 }
+    if full() { 1_040 } else { 64 }
 }
 
 fn line(n: usize) -> String {
@@ -75,7 +74,7 @@ fn writers_that_are_killed_lose_nothing_that_was_acknowledged() {
                     let session = environment.run(&["new"]).success().stdout().trim().to_owned();
                     let mut next = 0;
                     for life in 0..lives {
-                        let millis = ((life * 7 + writer * 13) % 60) as u64;
+                        let millis = ((life * 7 + writer * 13) as u64).wrapping_add(seed()) % 60;
                         next = one_life(environment, &session, next, Duration::from_millis(millis));
                     }
                     let exported = environment.run(&["export", &session]).success();
@@ -97,6 +96,6 @@ fn writers_that_are_killed_lose_nothing_that_was_acknowledged() {
         writers.into_iter().map(|writer| writer.join().unwrap()).sum()
     });
     let checked = environment.run(&["doctor", "--all"]).success();
-    println!("kills: {}, acknowledged: {acknowledged}", lives * WRITERS);
+    println!("kills of writers: {}\nacknowledged before: {acknowledged}", lives * WRITERS);
     assert!(acknowledged > lives, "{}", checked.stdout());
 }

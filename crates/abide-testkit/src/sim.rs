@@ -66,8 +66,8 @@ enum Pending {
 
 #[derive(Debug, Clone, Default)]
 struct Inode {
-    visible: Vec<u8>,
-    durable: Vec<u8>,
+    visible: Arc<Vec<u8>>,
+    durable: Arc<Vec<u8>>,
     pending: Vec<Pending>,
 }
 
@@ -84,11 +84,12 @@ enum NameOp {
     Remove { path: PathBuf },
 }
 
+/// A copy is cheap: it shares what neither has changed since.
 #[derive(Debug, Clone, Default)]
 struct World {
-    inodes: Vec<Inode>,
-    names: BTreeMap<PathBuf, Node>,
-    durable_names: BTreeMap<PathBuf, Node>,
+    inodes: Vec<Arc<Inode>>,
+    names: Arc<BTreeMap<PathBuf, Node>>,
+    durable_names: Arc<BTreeMap<PathBuf, Node>>,
     pending_names: Vec<NameOp>,
 }
 
@@ -143,8 +144,8 @@ impl SimDisk {
         let disk = Self::default();
         {
             let world = &mut disk.machine().world;
-            world.names.insert(root.to_owned(), Node::Dir);
-            world.durable_names.insert(root.to_owned(), Node::Dir);
+            Arc::make_mut(&mut world.names).insert(root.to_owned(), Node::Dir);
+            world.durable_names = world.names.clone();
         }
         disk
     }
@@ -233,7 +234,7 @@ impl SimDisk {
         let machine = self.machine();
         match machine.world.names.get(path)? {
             Node::File(inode) => {
-                machine.world.inodes.get(*inode).map(|inode| inode.visible.clone())
+                machine.world.inodes.get(*inode).map(|inode| inode.visible.to_vec())
             }
             Node::Dir => None,
         }
@@ -246,15 +247,17 @@ impl SimDisk {
         if let Some(Node::File(inode)) = world.names.get(path).copied()
             && let Some(inode) = world.inodes.get_mut(inode)
         {
-            *inode = Inode { visible: bytes.clone(), durable: bytes, pending: Vec::new() };
+            let bytes = Arc::new(bytes);
+            *inode =
+                Arc::new(Inode { visible: bytes.clone(), durable: bytes, pending: Vec::new() });
         }
     }
 
     /// Removes a file, durable: damage from outside.
     pub fn remove_file(&self, path: &Path) {
         let mut machine = self.machine();
-        machine.world.names.remove(path);
-        machine.world.durable_names.remove(path);
+        Arc::make_mut(&mut machine.world.names).remove(path);
+        Arc::make_mut(&mut machine.world.durable_names).remove(path);
     }
 
     /// Every file, in order.
@@ -269,6 +272,11 @@ impl SimDisk {
 impl World {
     fn power_cut(&mut self, random: &mut Random) {
         for inode in &mut self.inodes {
+            // Most files are on the platter as they are seen.
+            if inode.pending.is_empty() && Arc::ptr_eq(&inode.visible, &inode.durable) {
+                continue;
+            }
+            let inode = Arc::make_mut(inode);
             inode.durable = inode.after_power_cut(random);
             inode.visible = inode.durable.clone();
             inode.pending.clear();
@@ -276,25 +284,24 @@ impl World {
         let all = random.once_in(4);
         for op in std::mem::take(&mut self.pending_names) {
             if all || random.once_in(2) {
-                apply_name(&mut self.durable_names, &op);
+                apply_name(Arc::make_mut(&mut self.durable_names), &op);
             }
         }
-        // A name whose directory is gone is gone too.
-        let dirs: HashSet<PathBuf> = self
-            .durable_names
-            .iter()
-            .filter(|(_, node)| **node == Node::Dir)
-            .map(|(path, _)| path.clone())
-            .collect();
-        let top = self.durable_names.keys().next().cloned();
-        self.durable_names.retain(|path, _| {
-            Some(path) == top.as_ref()
-                || path
-                    .ancestors()
-                    .skip(1)
-                    .take_while(|up| up.starts_with(top.as_deref().unwrap_or(path)))
-                    .all(|up| dirs.contains(up))
-        });
+        // A name whose directory is gone is gone too. A directory comes before what is in it.
+        let mut lost: HashSet<&Path> = HashSet::new();
+        for path in self.durable_names.keys().skip(1) {
+            let dir = path.parent().unwrap_or(path);
+            if self.durable_names.get(dir) != Some(&Node::Dir) || lost.contains(dir) {
+                lost.insert(path);
+            }
+        }
+        if !lost.is_empty() {
+            let lost: Vec<PathBuf> = lost.into_iter().map(Path::to_owned).collect();
+            let names = Arc::make_mut(&mut self.durable_names);
+            for path in lost {
+                names.remove(&path);
+            }
+        }
         self.names = self.durable_names.clone();
     }
 }
@@ -341,11 +348,15 @@ fn apply(bytes: &mut Vec<u8>, pending: &Pending) {
 impl Inode {
     /// What is on the platter after a power cut: for each sector any of the versions that were
     /// pending, or the durable one.
-    fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
+    fn after_power_cut(&self, random: &mut Random) -> Arc<Vec<u8>> {
         if self.pending.is_empty() {
             return self.durable.clone();
         }
-        let mut last = self.durable.clone();
+        Arc::new(self.torn(random))
+    }
+
+    fn torn(&self, random: &mut Random) -> Vec<u8> {
+        let mut last = self.durable.to_vec();
         let mut versions = vec![last.clone()];
         let chosen = random.index(self.pending.len());
         for (index, pending) in self.pending.iter().enumerate() {
@@ -467,7 +478,7 @@ impl Storage for SimDisk {
         if !dir.parent().is_some_and(|parent| machine.has_dir(parent)) {
             return Err(Machine::not_found(dir));
         }
-        machine.world.names.insert(dir.to_owned(), Node::Dir);
+        Arc::make_mut(&mut machine.world.names).insert(dir.to_owned(), Node::Dir);
         machine.world.pending_names.push(NameOp::Create { path: dir.to_owned(), node: Node::Dir });
         Ok(())
     }
@@ -484,7 +495,7 @@ impl Storage for SimDisk {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
         let op = NameOp::Rename { from: from.to_owned(), to: to.to_owned(), node };
-        apply_name(&mut machine.world.names, &op);
+        apply_name(Arc::make_mut(&mut machine.world.names), &op);
         machine.world.pending_names.push(op);
         Ok(())
     }
@@ -495,7 +506,8 @@ impl Storage for SimDisk {
         if machine.has_inside(path) {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
-        machine.world.names.remove(path).ok_or_else(|| Machine::not_found(path))?;
+        let names = Arc::make_mut(&mut machine.world.names);
+        names.remove(path).ok_or_else(|| Machine::not_found(path))?;
         machine.world.pending_names.push(NameOp::Remove { path: path.to_owned() });
         Ok(())
     }
@@ -519,7 +531,7 @@ impl Storage for SimDisk {
                 NameOp::Rename { to, .. } => to,
             };
             if path.parent() == Some(dir) && failed.is_ok() {
-                apply_name(&mut world.durable_names, &op);
+                apply_name(Arc::make_mut(&mut world.durable_names), &op);
             } else {
                 rest.push(op);
             }
@@ -558,10 +570,10 @@ impl Storage for SimDisk {
 
 impl Machine {
     fn create(&mut self, path: &Path) -> usize {
-        self.world.inodes.push(Inode::default());
+        self.world.inodes.push(Arc::default());
         let inode = self.world.inodes.len() - 1;
         let node = Node::File(inode);
-        self.world.names.insert(path.to_owned(), node);
+        Arc::make_mut(&mut self.world.names).insert(path.to_owned(), node);
         self.world.pending_names.push(NameOp::Create { path: path.to_owned(), node });
         inode
     }
@@ -606,8 +618,8 @@ impl StorageFile for SimFile {
         };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let pending = Pending::Write { offset, bytes: buf[..count].into() };
-        let inode = &mut machine.world.inodes[self.inode];
-        apply(&mut inode.visible, &pending);
+        let inode = Arc::make_mut(&mut machine.world.inodes[self.inode]);
+        apply(Arc::make_mut(&mut inode.visible), &pending);
         inode.pending.push(pending);
         // A write that the power cut came upon may have got through in part.
         fault.map(|_| count)
@@ -623,8 +635,8 @@ impl StorageFile for SimFile {
         let mut machine = self.disk.machine();
         machine.plain(Sort::Write)?;
         let pending = Pending::Truncate { len: usize::try_from(len).unwrap_or(usize::MAX) };
-        let inode = &mut machine.world.inodes[self.inode];
-        apply(&mut inode.visible, &pending);
+        let inode = Arc::make_mut(&mut machine.world.inodes[self.inode]);
+        apply(Arc::make_mut(&mut inode.visible), &pending);
         inode.pending.push(pending);
         Ok(())
     }
@@ -636,10 +648,10 @@ impl StorageFile for SimFile {
         let failed = machine.plain(Sort::Sync);
         let mut random = Random::new(machine.seed ^ machine.operations);
         machine.syncs += 1;
-        let inode = &mut machine.world.inodes[self.inode];
+        let inode = Arc::make_mut(&mut machine.world.inodes[self.inode]);
         if failed.is_ok() {
             for pending in std::mem::take(&mut inode.pending) {
-                apply(&mut inode.durable, &pending);
+                apply(Arc::make_mut(&mut inode.durable), &pending);
             }
         } else {
             // Some of it got out, and the rest is taken to be clean: it will never be written.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use abide::{CheckpointRequest, NewSession, RewindRequest, RewindWatch, Session, Store};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const PATHS: [&str; 8] = ["a", "b", "d", "d/a", "d/e", "d/e/b", "f/g", "f/h"];
 
@@ -219,9 +220,16 @@ impl World {
     }
 }
 
+/// `ABIDE_SEED` makes a run that can be done again.
+fn seed() -> RngSeed {
+    let seed = std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok());
+    seed.map_or(RngSeed::Random, RngSeed::Fixed)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: if std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full") { 250 } else { 30 },
+        rng_seed: seed(),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -19,6 +19,8 @@ struct Subject {
     bytes: Vec<u8>,
     /// Where each event's line is, its line break included.
     lines: Vec<Range<usize>>,
+    /// The seq of each of them.
+    seqs: Vec<u64>,
     events: Vec<String>,
     /// The header of the segment.
     header: Range<usize>,
@@ -48,7 +50,8 @@ impl Subject {
             start = at + 1;
         }
         let header = lines.remove(0);
-        let mut subject = Self { moment, id, path, bytes, lines, events: Vec::new(), header };
+        let seqs = seqs(&bytes, &lines);
+        let mut subject = Self { moment, id, path, bytes, lines, seqs, events: Vec::new(), header };
         let (events, notes) = subject.read(&SimDisk::at(&subject.moment));
         assert_eq!(notes, []);
         subject.events = events;
@@ -67,25 +70,15 @@ impl Subject {
         files.iter().filter(|path| path.extension().is_some_and(|end| end == "jsonl")).count() == 1
     }
 
-    /// The events in this segment: their seqs.
-    fn seqs(&self) -> Vec<u64> {
-        let seq = |line: &Range<usize>| {
-            let text = std::str::from_utf8(&self.bytes[line.clone()]).unwrap();
-            text["{\"seq\":".len()..].split(',').next().unwrap().parse().unwrap()
-        };
-        self.lines.iter().map(seq).collect()
-    }
-
     /// Reads the damaged journal. Every event whose line was not touched must be there, byte for
     /// byte; what is missing must be reported; nothing else may be there.
     fn check(&self, damaged: Vec<u8>, touched: &Range<usize>, what: &str) {
         let disk = SimDisk::at(&self.moment);
         disk.set_bytes(&self.path, damaged);
         let (found, notes) = self.read(&disk);
-        let seqs = self.seqs();
         let hit = |event: &str| {
             let seq: u64 = event["{\"seq\":".len()..].split(',').next().unwrap().parse().unwrap();
-            seqs.iter().position(|other| *other == seq).is_some_and(|line| {
+            self.seqs.iter().position(|other| *other == seq).is_some_and(|line| {
                 let line = &self.lines[line];
                 // The line break belongs to nobody: it costs no line.
                 line.start < touched.end && touched.start < line.end - 1
@@ -128,6 +121,15 @@ impl Subject {
             .collect();
         crate::run::go_on(&store, self.id, &data).unwrap_or_else(|error| panic!("{what}: {error}"));
     }
+}
+
+/// The seqs of these lines.
+fn seqs(bytes: &[u8], lines: &[Range<usize>]) -> Vec<u64> {
+    let seq = |line: &Range<usize>| {
+        let text = std::str::from_utf8(&bytes[line.clone()]).unwrap();
+        text["{\"seq\":".len()..].split(',').next().unwrap().parse().unwrap()
+    };
+    lines.iter().map(seq).collect()
 }
 
 fn subjects() -> Vec<Subject> {

@@ -1,0 +1,107 @@
+//! A project with a session, put back as it was before each fault.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::environment::{ABIDE, Done, TestEnvironment, files, run};
+use crate::fault::{self, Call, Fault};
+
+/// Nothing takes as long as this; what does hangs.
+const SECONDS: &str = "120";
+
+/// `ABIDE_FAULTS=full` is the size that `scripts/faults` runs.
+pub(crate) fn full() -> bool {
+    std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full")
+}
+
+/// `ABIDE_SEED` gives a long run another choice each time.
+pub(crate) fn seed() -> u64 {
+    std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+/// The files of the project, the store left aside.
+fn project_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = files(dir);
+    all.retain(|(path, _)| !path.starts_with(dir.join(".abide")));
+    all
+}
+
+pub(crate) struct Lab {
+    pub(crate) env: TestEnvironment,
+    pub(crate) session: String,
+}
+
+/// What a command left that a fault came upon.
+#[derive(Debug)]
+pub(crate) struct Struck {
+    pub(crate) done: Done,
+    /// Did the fault happen at all?
+    pub(crate) struck: bool,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        let env = TestEnvironment::new();
+        let session = env.run(&["new", "--title", "kill"]).success().stdout().trim().to_owned();
+        Self { env, session }
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.env.project().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// `abide` by way of another program, which is given its name and arguments.
+    fn by(&self, way: &[String], args: &[&str]) -> Command {
+        let mut command = self.env.isolate(Command::new("timeout"));
+        command.arg(SECONDS).args(way).arg(ABIDE).args(args).env("ABIDE_SESSION", &self.session);
+        command
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.by(&[], args)
+    }
+
+    pub(crate) fn must(&self, args: &[&str]) -> String {
+        run(self.command(args), b"").success().stdout().to_owned()
+    }
+
+    pub(crate) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        project_files(&self.env.project())
+    }
+
+    /// The calls by which a command changes something, from a run without a fault.
+    pub(crate) fn calls(&self, args: &[&str], input: &[u8]) -> Vec<Call> {
+        let log = self.env.path("strace");
+        run(self.by(&fault::trace(&log), args), input).success();
+        fault::calls(&fs::read_to_string(log).unwrap())
+    }
+
+    /// Runs a command with a fault.
+    pub(crate) fn strike(&self, args: &[&str], input: &[u8], fault: &Fault) -> Struck {
+        let log = self.env.path("strace");
+        let _ = fs::remove_file(&log);
+        let done = run(self.by(&fault.way(&log), args), input);
+        assert_ne!(done.code, 124, "it hangs: {done:?}");
+        let log = fs::read_to_string(log).unwrap_or_default();
+        Struck { struck: fault.struck(&done, &log), done }
+    }
+
+    /// Puts project and store back as they were.
+    pub(crate) fn reset(&self, from: &Path) {
+        let project = self.env.project();
+        fs::remove_dir_all(&project).unwrap();
+        let copied = Command::new("cp").arg("-a").arg(from).arg(&project).status().unwrap();
+        assert!(copied.success());
+    }
+
+    pub(crate) fn keep(&self, name: &str) -> PathBuf {
+        let to = self.env.path(name);
+        let copied =
+            Command::new("cp").arg("-a").arg(self.env.project()).arg(&to).status().unwrap();
+        assert!(copied.success());
+        to
+    }
+}

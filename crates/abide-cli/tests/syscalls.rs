@@ -1,0 +1,152 @@
+//! Every command that writes, with faults of its system calls: errors once and for good, a full
+//! disk, kills, writes that are cut short. Nothing acknowledged is lost, what was reported as
+//! done is done, and the same command again succeeds.
+//!
+//! `ABIDE_SEED=N` chooses other faults; `ABIDE_FAULT=TEXT` only those whose name has this text.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use abide_testkit::Random;
+
+use crate::fault::{Call, Fault, skipped};
+use crate::lab::{full, seed};
+use crate::site::{ACTIONS, Action, Site};
+
+/// Two faults at a time.
+const WORKERS: usize = 2;
+/// What the full run must have done.
+const MUST: usize = 2_000;
+/// So many failures are enough for a worker.
+const FAILURES: usize = 5;
+
+/// What a fault is called, so that it can be asked for.
+fn name(action: Action, fault: &Fault) -> String {
+    format!("{action:?}/{fault}")
+}
+
+/// What was done how often, by command and by call, and what failed.
+#[derive(Default)]
+struct Tally {
+    done: usize,
+    counts: BTreeMap<String, usize>,
+    failures: Vec<String>,
+}
+
+impl Tally {
+    fn count(&mut self, what: String, times: usize) {
+        *self.counts.entry(what).or_default() += times;
+    }
+
+    fn add(mut self, other: Self) -> Self {
+        self.done += other.done;
+        self.failures.extend(other.failures);
+        for (what, times) in other.counts {
+            self.count(what, times);
+        }
+        self
+    }
+}
+
+/// Takes faults from the list until it is at its end.
+fn work(site: &Site, faults: &[(Action, Fault)], next: &AtomicUsize) -> Tally {
+    let mut tally = Tally::default();
+    while tally.failures.len() < FAILURES {
+        let Some((action, fault)) = faults.get(next.fetch_add(1, Ordering::Relaxed)) else {
+            break;
+        };
+        match catch_unwind(AssertUnwindSafe(|| site.check(*action, fault))) {
+            Ok(true) => {
+                tally.done += 1;
+                tally.count(format!("{action:?}").to_lowercase(), 1);
+                tally.count(fault.sort().to_owned(), 1);
+            }
+            Ok(false) => tally.count("did not come".to_owned(), 1),
+            Err(_) => tally.failures.push(name(*action, fault)),
+        }
+    }
+    tally
+}
+
+/// The faults that the seed chooses, of all that there are.
+fn chosen(site: &Site) -> (Vec<(Action, Fault)>, usize) {
+    let mut random = Random::new(seed());
+    let mut faults = Vec::new();
+    for action in ACTIONS {
+        let all = site.faults(action, &mut random);
+        faults.extend(all.into_iter().map(|fault| (action, fault)));
+    }
+    let all = faults.len();
+    for at in (1..all).rev() {
+        faults.swap(at, random.index(at + 1));
+    }
+    if let Ok(only) = std::env::var("ABIDE_FAULT") {
+        faults.retain(|(action, fault)| name(*action, fault).contains(&only));
+        assert!(!faults.is_empty(), "there is no fault {only}");
+    } else {
+        // Some more than must be: a call of a thread may not come in another run.
+        faults.truncate(if full() { MUST + MUST / 10 } else { 40 });
+    }
+    (faults, all)
+}
+
+#[test]
+fn what_was_acknowledged_stays_whatever_call_fails() {
+    if skipped() {
+        return;
+    }
+    let sites: Vec<Site> = std::thread::scope(|scope| {
+        let making: Vec<_> = (0..WORKERS).map(|_| scope.spawn(Site::new)).collect();
+        making.into_iter().map(|site| site.join().unwrap()).collect()
+    });
+    let (faults, all) = chosen(&sites[0]);
+    println!("system calls that may fail, and ways: {all}");
+    let next = AtomicUsize::new(0);
+    let tally = std::thread::scope(|scope| {
+        let working = sites.iter().map(|site| scope.spawn(|| work(site, &faults, &next)));
+        let working: Vec<_> = working.collect();
+        working.into_iter().map(|worker| worker.join().unwrap()).fold(Tally::default(), Tally::add)
+    });
+    println!("system call faults: {} {:?}", tally.done, tally.counts);
+    let seed = seed();
+    for failure in &tally.failures {
+        println!(
+            "failed: {failure}\nagain: ABIDE_SEED={seed} ABIDE_FAULT='{failure}' \
+             cargo test -p abide-cli --test runner syscalls::what_was -- --nocapture"
+        );
+    }
+    assert!(tally.failures.is_empty(), "{:?} with seed {seed}", tally.failures);
+    let all = full() && std::env::var("ABIDE_FAULT").is_err();
+    assert!(tally.done >= if all { MUST } else { 1 }, "{} faults of {MUST}", tally.done);
+}
+
+#[test]
+fn nothing_is_acknowledged_when_no_sync_succeeds() {
+    if skipped() {
+        return;
+    }
+    let site = Site::new();
+    for errno in ["EIO", "ENOSPC"] {
+        let call = Call { name: "fdatasync".to_owned(), at: 1 };
+        let fault = Fault::Error { call, errno, for_good: true };
+        assert!(site.check(Action::Record, &fault), "{fault} did not come");
+    }
+}
+
+#[test]
+fn a_write_that_is_cut_short_is_not_taken_for_a_whole_one() {
+    if skipped() {
+        return;
+    }
+    let site = Site::new();
+    let mut random = Random::new(seed());
+    for action in [Action::Record, Action::Import] {
+        let mut limits = site.faults(action, &mut random);
+        limits.retain(|fault| matches!(fault, Fault::Limit { dies: false, .. }));
+        assert!(limits.len() > 4, "{limits:?}");
+        for limit in limits.iter().step_by(2) {
+            assert!(site.check(action, limit), "{}", name(action, limit));
+        }
+    }
+}
