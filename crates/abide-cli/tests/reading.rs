@@ -210,7 +210,7 @@ fn a_session_without_its_header_is_found_by_doctor() {
     fs::write(&segment, "").unwrap();
     env.record(&["--new"], &[HELLO]).success();
     let doctor = env.run(&["doctor"]).failure(1);
-    assert!(doctor.stdout().contains("error[session-unreadable]: "), "{doctor:?}");
+    assert!(doctor.stdout().contains("critical[session-unreadable]: "), "{doctor:?}");
 }
 
 #[test]

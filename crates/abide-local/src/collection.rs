@@ -99,6 +99,14 @@ impl LocalStore {
         Ok(collected.map_err(store_error)?)
     }
 
+    /// What a collection would find to remove in packs older than `grace`. Takes no lock and changes
+    /// nothing: what is put meanwhile goes to a pack that is not so old.
+    pub(crate) fn unnamed_objects(&self, grace: Duration) -> Result<Collected, CollectError> {
+        let live = self.live_objects(&Without::default(), &mut Vec::new())?;
+        let collected = self.packs().collect(&live, grace, self.system_time(), true);
+        Ok(collected.map_err(store_error)?)
+    }
+
     /// Forgets what workspaces looked like, for good, before an object goes: what is remembered says
     /// that unchanged files are in the store.
     pub(crate) fn forget_workspaces(&self) -> Result<(), StoreError> {

@@ -113,7 +113,8 @@ impl Doctor<'_> {
             source: (!again.is_empty()).then(|| workings.source.name.to_owned()),
             lost_objects: facts.lost_objects.clone(),
             unknown: if ends { facts.unknown.clone() } else { Vec::new() },
-            requires_validation: named && back.is_none(),
+            requires_validation: named && back.is_none()
+                || plan.strategy == Some(Strategy::Partial),
             ..Recovery::default()
         };
         let mut last = writer.note_recovered(&recovery)?;

@@ -15,7 +15,7 @@ use super::{Doctor, Examination, Facts, Missing, error, warning};
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
 use crate::past::{CheckpointNumbers, Gone};
-use crate::reader::{LocalReader, note_of};
+use crate::reader::LocalReader;
 use crate::recovery::rewind_target;
 
 /// A clock may be so many milliseconds ahead of ours.
@@ -152,11 +152,13 @@ impl Doctor<'_> {
                         Repair::automatic(repair),
                     ));
                 }
-                Found::Torn { path, offset, .. } => findings.push(warning(
+                Found::Torn { path, offset, bytes, .. } => findings.push(warning(
                     "torn-tail",
                     FindingType::Structural,
                     FoundAt::path(shown(path)).at(*offset),
-                    note_of(&found).map(|note| note.to_string()).unwrap_or_default(),
+                    format!(
+                        "{bytes} bytes of an unacknowledged write at the end were passed over"
+                    ),
                     Repair::automatic("it is cut off; the next writer does so too"),
                 )),
             }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_journal::Identity;
+use abide_journal::{Identity, SegmentName};
 use abide_model::{Finding, FindingType, FoundAt, Repair, Severity, StoreError};
 
 use super::quarantine::Quarantine;
@@ -122,9 +122,8 @@ impl Doctor<'_> {
                 Repair::automatic("what can be read of the pack is put into a new one"),
             ));
         }
-        // Where it is not known what is named, or somebody is storing objects, nothing is said.
-        let preview = self.store.preview_collection(&Default::default(), GRACE, &mut Vec::new());
-        if let Ok(unnamed) = preview
+        // Where it is not known what is named, nothing is said.
+        if let Ok(unnamed) = self.store.unnamed_objects(GRACE)
             && unnamed.objects_removed > 0
         {
             findings.push(warning(
@@ -247,7 +246,10 @@ impl Doctor<'_> {
             let path = dir.join(name);
             check_mode(&path, findings);
             for name in self.store.storage().list(&path).unwrap_or_default() {
-                check_mode(&path.join(name), findings);
+                // What is not ours is not ours to judge.
+                if !path.ends_with("journal") || SegmentName::parse(&name).is_some() {
+                    check_mode(&path.join(name), findings);
+                }
             }
         }
     }

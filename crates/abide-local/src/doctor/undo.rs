@@ -46,7 +46,10 @@ impl Doctor<'_> {
             session,
             repair: record.id.clone(),
             at: record.at,
-            files: record.files.iter().map(|filed| filed.path.clone()).collect(),
+            files: {
+                let was = record.files.iter().filter(|filed| filed.was);
+                was.map(|filed| filed.path.clone()).collect()
+            },
             to,
             left_out: to.map_or(0, |to| core.seq.0.saturating_sub(to.0)),
         }))

@@ -147,6 +147,7 @@ impl Doctor {
             return self.end(round.report);
         }
         if !self.json {
+            status(format_args!("Store {}", round.report.store));
             let mut out = Output::stdout();
             round.report.show(&mut out)?;
             out.flush()?;
@@ -179,6 +180,9 @@ impl Doctor {
         if self.json {
             out.json(&report.json())?;
         } else {
+            if report.repaired.is_empty() {
+                status(format_args!("Store {}", report.store));
+            }
             report.show(&mut out)?;
         }
         out.flush()?;

@@ -32,7 +32,7 @@ struct Done<'a> {
 /// What was found and done.
 #[derive(Debug)]
 pub(super) struct Report {
-    store: String,
+    pub(super) store: String,
     sessions: u64,
     events: u64,
     bytes: u64,
@@ -148,13 +148,11 @@ impl Report {
             ))?;
         }
         for finding in &self.findings {
-            let session = finding.session.map(|session| session.short(SessionId::SHORT));
-            let session = session.map(|short| format!(" {short}")).unwrap_or_default();
             out.line(escape::text(&format!(
-                "{}[{}]{session}: {}: {}",
+                "{}[{}]: {}: {}",
                 finding.severity.as_str(),
                 finding.rule,
-                finding.place,
+                self.place(finding),
                 finding.message
             )))?;
             let by = if finding.repair.automatic { "`--repair`: " } else { "by hand: " };
@@ -168,11 +166,35 @@ impl Report {
         if self.repaired.is_empty() {
             for plan in &self.plans {
                 for line in told(plan) {
-                    out.line(escape::text(&line))?;
+                    // Below the store, as in the findings.
+                    out.line(escape::text(&line.replace(&format!("{}/", self.store), "")))?;
                 }
             }
         }
         self.show_sum(out)
+    }
+
+    /// Where a finding is: below the store, and in which session where no path tells.
+    fn place(&self, finding: &Finding) -> String {
+        let mut place = finding.place.clone();
+        if let Some(path) = &mut place.path {
+            let below = path.strip_prefix(&self.store).map(|below| below.trim_start_matches('/'));
+            if let Some(below) = below.filter(|below| !below.is_empty()) {
+                *path = below.to_owned();
+            }
+            return place.to_string();
+        }
+        match finding.session {
+            Some(session)
+                if place
+                    .subject
+                    .as_ref()
+                    .is_none_or(|subject| !subject.starts_with("session ")) =>
+            {
+                format!("session {}, {place}", session.short(SessionId::SHORT))
+            }
+            _ => place.to_string(),
+        }
     }
 
     fn show_sum(&self, out: &mut Output) -> Result<(), CommandError> {
