@@ -57,7 +57,7 @@ pub use collection::CollectError;
 pub use config::{Config, STORE_VERSION};
 pub use disk_use::{DiskUse, SessionUse};
 pub use doctor::{
-    Action, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
+    Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
     Strategy, UndoPlan,
 };
 pub use environment::Environment;

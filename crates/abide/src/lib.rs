@@ -63,7 +63,7 @@ pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 
 pub use abide_local::{
-    Action, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
+    Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
     Strategy, UndoPlan,
 };
 pub use abide_local::{

@@ -22,7 +22,7 @@ use abide_model::{
 use crate::store::LocalStore;
 
 pub use plan::{Action, Considered, RepairPlan, RepairRequest, Strategy};
-pub use repair::Repaired;
+pub use repair::{After, Repaired};
 pub use undo::UndoPlan;
 
 /// Makes the rules for one session.

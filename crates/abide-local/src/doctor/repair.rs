@@ -13,7 +13,7 @@ use abide_journal::{
 };
 use abide_model::{
     Durability, Finding, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter,
-    Severity, StatusChange, StoreError,
+    StatusChange, StoreError,
 };
 
 use super::journal::{Rewrite, Survey};
@@ -29,16 +29,31 @@ use crate::shield;
 use crate::writer::LocalWriter;
 
 /// What a repair did.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Repaired {
     /// Its id, by which it is undone.
     pub id: String,
     /// Where what it replaced is kept.
     pub quarantine: String,
-    /// The errors that are left.
-    pub left: Vec<Finding>,
+    /// What the session, or the store, looks like now.
+    pub after: After,
+}
+
+/// What a repair left.
+#[derive(Debug, Clone)]
+pub enum After {
+    /// The session, examined once more.
+    Session(Box<Examination>),
+    /// The store's own files, looked over once more.
+    Store(Vec<Finding>),
+}
+
+impl Repaired {
     /// A person should look at the session.
-    pub requires_validation: bool,
+    #[must_use]
+    pub fn requires_validation(&self) -> bool {
+        matches!(&self.after, After::Session(examined) if examined.requires_validation)
+    }
 }
 
 impl Doctor<'_> {
@@ -294,14 +309,8 @@ impl Doctor<'_> {
 
     /// Examines a session once more.
     fn verify(&self, session: SessionId, id: String) -> Result<Repaired, StoreError> {
-        let after = self.examine(session)?;
-        let left = after.findings.into_iter().filter(|found| found.severity >= Severity::Error);
-        Ok(Repaired {
-            quarantine: Quarantine::new(self.store).shown(&id),
-            id,
-            left: left.collect(),
-            requires_validation: after.requires_validation,
-        })
+        let after = After::Session(Box::new(self.examine(session)?));
+        Ok(Repaired { quarantine: Quarantine::new(self.store).shown(&id), id, after })
     }
 
     /// A person has looked at what a repair left: the session wants no look any more.
@@ -327,9 +336,8 @@ impl Doctor<'_> {
             self.do_store(action, &id, wait)?;
         }
         quarantine.done(&id, Seq::ZERO)?;
-        let left = self.examine_store()?.into_iter();
-        let left = left.filter(|found| found.severity >= Severity::Error).collect();
-        Ok(Repaired { quarantine: quarantine.shown(&id), id, left, requires_validation: false })
+        let after = After::Store(self.examine_store()?);
+        Ok(Repaired { quarantine: quarantine.shown(&id), id, after })
     }
 
     fn do_store(&self, action: &Action, id: &str, wait: Duration) -> Result<(), StoreError> {

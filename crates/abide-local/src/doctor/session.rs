@@ -70,7 +70,10 @@ impl Doctor<'_> {
         }
         self.check_objects_of(&lines, facts.state.as_ref(), &mut facts.lost_objects, &mut found)?;
         self.check_derived(&reader, &layout, &facts, &mut found.findings)?;
+        let closed = facts.state.as_ref().is_some_and(|state| !state.core.writing);
         match lock {
+            // Nobody has it, and who had it closed it.
+            _ if facts.at_rest && closed => {}
             Lock::Anybodys => self.check_writer(session, &mut found.findings)?,
             Lock::Ours => found.findings.extend(facts.state.as_ref().and_then(left_running)),
         }

@@ -40,9 +40,12 @@ fn segments(disk: &SimDisk) -> Vec<PathBuf> {
     paths
 }
 
+/// Its name, whether there is a transcript, how it is repaired, and what is done to the disk.
+type Damage = (&'static str, bool, Option<Strategy>, fn(&SimDisk));
+
 fn cases() -> Vec<Case> {
     let steps = [Step::Batch(6), Step::Object, Step::Batch(6), Step::Append, Step::Batch(5)];
-    let damages: [(&'static str, bool, Option<Strategy>, fn(&SimDisk)); 5] = [
+    let damages: [Damage; 5] = [
         ("a line, with the transcript", true, None, |disk| alter(disk, 1)),
         ("a line, without", false, None, |disk| alter(disk, 1)),
         ("a segment, with the transcript", true, None, |disk| {
@@ -61,7 +64,7 @@ fn cases() -> Vec<Case> {
             disk.set_bytes(&path, bytes);
         }),
     ];
-    let make = |(name, transcript, strategy, damage): (&'static str, bool, _, fn(&SimDisk))| {
+    let make = |(name, transcript, strategy, damage): Damage| {
         let mut run = Run::new(7);
         for step in steps {
             run.step(step).unwrap();

@@ -5,8 +5,8 @@ mod report;
 use std::collections::BTreeSet;
 
 use abide::{
-    Action, DEFAULT_WAIT, Examination, Finding, RepairPlan, RepairRequest, SessionId, SessionRef,
-    Strategy,
+    Action, After, DEFAULT_WAIT, Examination, Finding, RepairPlan, RepairRequest, Repaired,
+    SessionId, SessionRef, Strategy,
 };
 
 use self::report::Report;
@@ -165,9 +165,13 @@ impl Doctor {
             }
             repaired.push((plan.session, done));
         }
-        // Settings that were put back count from here on.
-        let opened = surroundings.open_to_repair()?;
-        let mut after = self.examine(&opened, sessions)?.report;
+        let mended_store = repaired.iter().any(|(session, _)| session.is_none());
+        let mut after = if mended_store || finishes_rewind(&plans) {
+            // Settings that were put back count from here on, and so do sessions that came back.
+            self.examine(&surroundings.open_to_repair()?, sessions)?.report
+        } else {
+            round.after(opened, &repaired)
+        };
         after.before = round.report.findings;
         after.plans = plans;
         after.repaired = repaired;
@@ -202,6 +206,31 @@ impl Doctor {
             }
         }
         Ok(())
+    }
+}
+
+fn finishes_rewind(plans: &[RepairPlan]) -> bool {
+    plans.iter().any(|plan| plan.actions.contains(&Action::FinishRewind))
+}
+
+impl Round {
+    /// The same, with sessions as their repair left them.
+    fn after(&self, opened: &Opened, repaired: &[(Option<SessionId>, Repaired)]) -> Report {
+        let mut report = Report::of(opened);
+        for examination in &self.examined {
+            let after = repaired.iter().find_map(|(_, done)| match &done.after {
+                After::Session(after) if after.session == examination.session => Some(&**after),
+                _ => None,
+            });
+            report.take(after.unwrap_or(examination));
+        }
+        // The store's own, and of sessions that could not even be examined.
+        let others = self.report.findings.iter().filter(|finding| {
+            self.examined.iter().all(|examined| Some(examined.session) != finding.session)
+                || self.store.contains(finding)
+        });
+        report.findings.extend(others.cloned());
+        report
     }
 }
 

@@ -102,7 +102,7 @@ impl Report {
                 session: *session,
                 repair: &done.id,
                 quarantine: &done.quarantine,
-                requires_validation: done.requires_validation,
+                requires_validation: done.requires_validation(),
             })
             .collect();
         let mut report = serde_json::json!({
