@@ -376,3 +376,74 @@ fn a_damaged_newest_checkpoint_gives_way_to_the_one_before() {
     assert_eq!(latest.unwrap().number, 1);
     assert_eq!(damaged.iter().map(|entry| entry.number).collect::<Vec<_>>(), [2]);
 }
+
+/// Every event of a session, and what the standard rules say of them.
+fn validated(events: &[abide::Event]) -> Vec<abide_model::Finding> {
+    let rewinds: Vec<_> = events.iter().filter_map(abide_model::rewind_of).collect();
+    let lineage = abide::Lineage::at(events.last().unwrap().seq, &rewinds);
+    let mut state = abide::SessionState::default();
+    let mut validation = abide_model::Validation::new(abide_model::standard_rules());
+    for event in events {
+        if lineage.contains(event.seq) {
+            validation.apply(&mut state, event);
+        } else {
+            state.apply_dead(event);
+        }
+    }
+    validation.finish(&state)
+}
+
+fn all_events(store: &Store, session: abide::SessionId) -> Vec<abide::Event> {
+    let view = store.view(&SessionRef::Id(session)).unwrap();
+    view.events(abide::EventRange::ALL).map(|event| event.unwrap()).collect()
+}
+
+#[test]
+fn what_sessions_do_every_day_breaks_no_rule() {
+    let lab = Lab::new();
+    lab.write("a", "one");
+    lab.say("first");
+    lab.checkpoint("one");
+    lab.say("second");
+    lab.write("a", "two");
+    lab.checkpoint("two");
+    lab.rewind("1", both());
+    lab.checkpoint("after a rewind");
+    lab.say("third");
+    lab.undo();
+    lab.checkpoint("after an undo");
+    // Checkpoints while others write.
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..200).for_each(|n| lab.say(&n.to_string())));
+        scope.spawn(|| (0..5).for_each(|n| drop(lab.checkpoint(&format!("busy {n}")))));
+    });
+    let parent = lab.session.id();
+    let Lab { dir, store, session } = lab;
+    drop(session);
+    // A checkpoint is the first thing that a writer records.
+    let request = CheckpointRequest { without_files: true, ..Default::default() };
+    let session = store.open_session(&SessionRef::Id(parent)).unwrap();
+    session.checkpoint(&request).unwrap();
+    drop(session);
+    let fork = store.fork(&SessionRef::Id(parent), None, NewSession::titled("fork")).unwrap();
+    let session = store.open_session(&SessionRef::Id(fork)).unwrap();
+    session.checkpoint(&request).unwrap();
+    session.append(Message::user("in the fork")).unwrap().wait().unwrap();
+    session.checkpoint(&request).unwrap();
+    drop(session);
+    for id in [parent, fork] {
+        let events = all_events(&store, id);
+        assert_eq!(validated(&events), [], "{id}");
+        // The digests are compared: another past is noticed by the checkpoints behind it.
+        let mut altered = events;
+        let first = altered.iter_mut().find(|one| one.kind == abide::Kind::MESSAGE_ADDED).unwrap();
+        let line = r#"{"kind":"message.added","data":{"role":"system","content":"other"}}"#;
+        let other = abide::NewEvent::parse(line).unwrap().into_event(first.seq, first.at);
+        *first = other;
+        let findings = validated(&altered);
+        let told = findings.iter().filter(|one| one.rule == "checkpoint-digest").count();
+        let least = if id == parent { 5 } else { 7 };
+        assert!(told >= least, "{told} of {findings:?}");
+    }
+    drop(dir);
+}

@@ -472,7 +472,7 @@ impl Doctor<'_> {
         for found in &examination.findings {
             let path = || found.place.path.clone().unwrap_or_default();
             match &*found.rule {
-                "state-snapshot" => plan.actions.push(Action::MakeAnew {
+                "state-snapshot" | "state-mismatch" => plan.actions.push(Action::MakeAnew {
                     what: "snapshot of the state",
                     path: shown(&layout.state()),
                 }),

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
 use abide_model::{
     Conversation, Event, Fact, Finding, FindingType, FoundAt, Kind, Lineage, Liveness, ObjectHash,
-    Repair, Seq, SessionId, SessionState, SessionStatus, StoreError, Timestamp, Validation,
+    Repair, Seq, SessionId, SessionState, SessionStatus, Severity, StoreError, Timestamp,
+    Validation,
 };
 use abide_transcript::{Chunks, ParseReason};
 use abide_workspace::{Reach, ReachError};
@@ -430,14 +431,17 @@ impl Doctor<'_> {
                 "no snapshot of the state can be read",
                 rebuilt(),
             ));
-        } else if let Some(state) = facts.state.as_ref().filter(|_| !facts.damaged) {
+        } else if let Some(state) = facts.state.as_ref()
+            && !findings.iter().any(|found| found.severity >= Severity::Error)
+        {
+            // It vouches for what it was made from, and its sums are right: it must give the same.
             let mut look = reader.look(Gone::PassOver).map_err(store_error)?;
             if !look.pages.bring_all(&mut look.state)
                 || !look.state.is_sound()
                 || look.state.digest() != state.digest()
             {
-                findings.push(warning(
-                    "state-snapshot",
+                findings.push(error(
+                    "state-mismatch",
                     FindingType::Checksum,
                     FoundAt::path(shown(&slots)),
                     "the snapshot does not give what the journal gives",

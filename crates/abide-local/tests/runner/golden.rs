@@ -110,7 +110,9 @@ fn the_bytes_of_every_version_are_read() {
     }
     let id = block_on(store.find(&SessionRef::Latest)).unwrap();
     let checked = store.doctor().examine(id).unwrap();
-    assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+    // The files have the permissions that a checkout gave them.
+    let wrong = checked.findings.iter().filter(|finding| finding.rule != "permissions");
+    assert_eq!(wrong.count(), 0, "{:?}", checked.findings);
 }
 
 /// What is in a bundle, record by record: compression may change with the library.

@@ -332,11 +332,8 @@ pub fn go_on(store: &LocalStore, id: SessionId, before: &[String]) -> Result<(),
 pub fn healthy(store: &LocalStore, id: SessionId) -> Result<(), String> {
     let checked =
         store.doctor().examine(id).map_err(|error| format!("cannot be checked: {error:?}"))?;
-    let bad: Vec<_> = checked
-        .findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error || finding.rule == "state-snapshot")
-        .collect();
+    let bad: Vec<_> =
+        checked.findings.iter().filter(|finding| finding.severity >= Severity::Error).collect();
     if bad.is_empty() { Ok(()) } else { Err(format!("{bad:?}")) }
 }
 
