@@ -1,8 +1,8 @@
 //! Breaks the code on purpose, one way after the other, and sees whether a test notices.
 //!
 //! Two workers, each on a copy of the tree and with a build of its own, below the target
-//! directory. A break that does not compile, or whose text is not found, is a fault of the list
-//! and fails the run as well.
+//! directory. A break that does not compile, whose text is not found, or whose tests do not run is
+//! a fault of the list and fails the run as well.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -257,7 +257,8 @@ fn run_tests(tests: &Tests, filters: &[String], hangs: bool) -> Result<Verdict, 
     };
     let (mut failed, mut ran) = (false, false);
     for line in lines.lines().map_while(Result::ok) {
-        ran |= line.starts_with("test ");
+        // Said before the first: a test that takes the runner with it has run.
+        ran |= line.starts_with("running ") && line != "running 0 tests";
         if line.starts_with("test ") && line.ends_with("FAILED") {
             failed = true;
             kill(&child);
@@ -268,6 +269,7 @@ fn run_tests(tests: &Tests, filters: &[String], hangs: bool) -> Result<Verdict, 
     let _ = ended.send(());
     let late = watching.join().map_err(|_| "the watch has ended badly")?;
     Ok(match (failed || !status.success(), late) {
+        (true, false) if !ran => Verdict::Missed("NOT APPLIED: its tests do not run".to_owned()),
         (true, true) if !hangs => Verdict::Missed("NOT CAUGHT: its test hangs".to_owned()),
         (true, _) => Verdict::Caught,
         (false, _) if !ran => Verdict::Missed("NOT APPLIED: there is no such test".to_owned()),
