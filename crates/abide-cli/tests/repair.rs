@@ -301,6 +301,84 @@ fn a_torn_tail_is_cut_and_nothing_is_lost() {
     patient.heal("torn-tail", "warning", "cut_tail");
     patient.keeps_all_but(&[]);
     patient.goes_on();
+    // What was recorded since stays when the repair is taken back.
+    let before = patient.export();
+    patient.env.run(&["undo", "--yes"]).success();
+    let after = patient.export();
+    assert!(before.iter().all(|line| after.contains(line)));
+    patient.goes_on();
+}
+
+#[test]
+fn lost_lines_at_the_start_of_a_segment_are_read_from_there_after_a_repair() {
+    let patient = Patient::new();
+    let mut lost = Vec::new();
+    alter(&patient.segments()[1], |bytes| {
+        for line in [1, 2, 3] {
+            let at = line_at(bytes, line);
+            lost.push(seq_of(&bytes[at..]));
+            bytes[at + 30] ^= 1;
+        }
+    });
+    patient.heal("journal-damage", "error", "rewrite_segment");
+    patient.keeps_all_but(&[]);
+    let whole = |args: &[&str]| {
+        let done = patient.env.run(args).success();
+        assert!(!done.stderr.contains("Warning"), "{done:?}");
+        done.json_lines().iter().map(|line| line["seq"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let count = patient.export().len();
+    for back in 1..count {
+        let seqs = whole(&["tail", "-n", &back.to_string(), "--json"]);
+        assert_eq!(seqs.len(), back);
+        assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{seqs:?}");
+    }
+    patient.undo_and_repair("journal-damage");
+}
+
+#[test]
+fn a_journal_that_is_gone_does_not_reuse_numbers_that_its_watermark_knows() {
+    let patient = Patient::new();
+    let more = r#"{"kind":"x.more","data":{}}"#;
+    let transcript = fs::read(patient.dir().join("transcript.task")).unwrap();
+    patient.env.record(&["--key", "s"], &[more]).success();
+    fs::write(patient.dir().join("transcript.task"), transcript).unwrap();
+    fs::remove_file(patient.store("index.db")).unwrap();
+    let last = patient.export().len() as u64;
+    fs::remove_dir_all(patient.dir().join("journal")).unwrap();
+    patient.heal("session-unreadable", "critical", "rewrite_segment");
+    let missing = &patient.doctor(0)["awaiting"][0]["missing"]["events"];
+    assert!(missing[0][1].as_u64().unwrap() >= last - 1, "{missing} of {last}");
+    patient.goes_on();
+}
+
+#[test]
+fn what_is_erased_is_not_kept_in_the_quarantine() {
+    let patient = Patient::new();
+    alter(&patient.segments()[1], |bytes| {
+        let at = line_at(bytes, 3);
+        bytes[at + 40] ^= 4;
+    });
+    patient.heal("journal-damage", "error", "rewrite_segment");
+    let kept = || {
+        files(&patient.store("quarantine"))
+            .into_iter()
+            .any(|(_, bytes)| bytes.windows(10).any(|part| part == b"question 5"))
+    };
+    assert!(kept(), "the original is kept");
+    patient.env.run(&["erase", "--match", "question 5", "--yes"]).success();
+    assert!(!kept(), "and goes with what is erased from it");
+    // There is nothing left to undo.
+    patient.env.run(&["undo", "--yes"]).failure(1);
+}
+
+#[test]
+fn a_healthy_session_does_not_go_back_because_a_strategy_is_named() {
+    let patient = Patient::new();
+    let done = patient.env.run(&["doctor", "--repair", "--strategy", "checkpoint", "--yes"]);
+    let done = done.success();
+    assert!(done.stderr.contains("There is nothing that a repair would do"), "{done:?}");
+    patient.keeps_all_but(&[]);
 }
 
 #[test]
@@ -608,6 +686,8 @@ fn files_that_were_to_take_the_place_of_others_go_to_the_quarantine() {
         patient.store("index.db.new"),
     ] {
         fs::write(&path, "half").unwrap();
+        let old = std::time::SystemTime::now() - Duration::from_secs(7200);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     }
     patient.heal("temporary-file", "warning", "remove");
@@ -631,6 +711,7 @@ fn a_removal_that_was_cut_short_is_finished() {
 fn a_call_whose_outcome_nobody_knows_gets_a_result_that_says_so() {
     let patient = Patient::new();
     let lines = [
+        r#"{"kind":"session.status","data":{"status":"interrupted"}}"#,
         r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"bash","arguments":{"command":"make"}}]}}"#,
         r#"{"kind":"message.added","data":{"role":"user","content":"are you there?"}}"#,
         r#"{"kind":"tool.called","data":{"call":"c2","name":"edit"}}"#,

@@ -95,7 +95,7 @@ pub fn split<'a>(
         return Ok(found(0, raw.len(), Piece::Header(header)));
     }
     if Seam::is_seam(raw)
-        && let Some(seam) = Seam::read(raw)
+        && let Some(seam) = Seam::read(raw, segment.path())?
     {
         return Ok(found(0, raw.len(), Piece::Seam(seam)));
     }

@@ -8,10 +8,12 @@
 //! and what the line of `next` is chained to. So a reader goes on behind it without calling it
 //! damage, and what is damaged later is still told.
 
+use std::path::Path;
+
 use abide_model::Seq;
 use serde::{Deserialize, Serialize};
 
-use crate::{Link, Sum};
+use crate::{JournalError, Link, Sum};
 
 const START: &[u8] = b"{\"abide\":\"seam\"";
 const SUM_FIELD: &str = ",\"sum\":\"";
@@ -118,15 +120,32 @@ impl Seam {
         text.into_bytes()
     }
 
-    /// Reads a seam; none when it is damaged, or of a newer version.
-    #[must_use]
-    pub fn read(line: &[u8]) -> Option<Self> {
+    /// Reads a seam. `Ok(None)` when it is damaged; an error when it is of a newer version.
+    pub fn read(line: &[u8], path: &Path) -> Result<Option<Self>, JournalError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        let Some(body) = Self::checked(line) else { return Ok(None) };
+        match serde_json::from_slice(body) {
+            Ok(Version { version }) if version > VERSION => Err(JournalError::NewerVersion {
+                path: path.to_owned(),
+                found: version,
+                known: VERSION,
+            }),
+            _ => Ok(Self::parse(body)),
+        }
+    }
+
+    /// The line, when its sum is right.
+    fn checked(line: &[u8]) -> Option<&[u8]> {
         let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
         let (body, sum) = line.split_at_checked(line.len().checked_sub(tail)?)?;
         let expected = format!("{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body)));
-        if sum != expected.as_bytes() {
-            return None;
-        }
+        (sum == expected.as_bytes()).then_some(line)
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_slice(line).ok()?;
         (wire.version == VERSION && wire.next > wire.after).then_some(())?;
         let prev = Chained::read(wire.prev)?;
@@ -138,6 +157,19 @@ impl Seam {
 mod tests {
     use super::*;
 
+    fn read(line: &[u8]) -> Option<Seam> {
+        Seam::read(line, Path::new("x")).unwrap()
+    }
+
+    #[test]
+    fn one_of_a_newer_version_is_told() {
+        let newer = r#"{"abide":"seam","version":2,"other":1"#;
+        let sum = Sum::from_hash(&blake3::hash(newer.as_bytes()));
+        let line = format!("{newer},\"sum\":\"{sum}\"}}");
+        let error = Seam::read(line.as_bytes(), Path::new("x")).unwrap_err();
+        assert!(matches!(error, JournalError::NewerVersion { found: 2, .. }), "{error:?}");
+    }
+
     #[test]
     fn a_seam_is_read_back_and_an_altered_one_is_none() {
         let link = Link(*b"abcdefghijkl");
@@ -148,15 +180,15 @@ mod tests {
             let (bytes, end) = line.split_at(line.len() - 1);
             assert_eq!(end, b"\n");
             assert!(Seam::is_seam(bytes));
-            assert_eq!(Seam::read(bytes).as_ref(), Some(&seam));
+            assert_eq!(read(bytes).as_ref(), Some(&seam));
             assert_eq!(seam.lost(), Some((Seq(50), Seq(52))));
             for at in 0..bytes.len() {
                 let mut altered = bytes.to_vec();
                 altered[at] ^= 1;
-                assert_eq!(Seam::read(&altered), None, "byte {at}");
+                assert_eq!(read(&altered), None, "byte {at}");
             }
             for length in 0..bytes.len() {
-                assert_eq!(Seam::read(&bytes[..length]), None);
+                assert_eq!(read(&bytes[..length]), None);
             }
         }
         let whole =

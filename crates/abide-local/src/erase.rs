@@ -296,6 +296,9 @@ impl LocalStore {
         for (_, layout) in &derived {
             self.drop_derived(layout, wait)?;
         }
+        for (session, _) in &derived {
+            self.clear_quarantine(*session)?;
+        }
         let erased = self.rewrite(&replacements, &layout)?;
         drop((index, locks));
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;

@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    Access, Chained, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, Seam,
-    SegmentForm, SegmentName, Start, Storage, Sum, read_full, write_full,
+    Access, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, Seam, SegmentForm,
+    SegmentName, Start, Storage, Sum, read_full, write_full,
 };
 use abide_model::{Event, Fact, Kind, Lineage, Seq, SessionId, SessionState, Timestamp};
 
@@ -43,11 +43,10 @@ impl Look {
 
     /// Goes on behind a seam. Where it is the last line, the next one is chained to what it says.
     fn pass(&mut self, seam: &Seam, segment: u64, (offset, end): (u64, u64), ended: bool) {
-        if let Chained::Sum(sum) = seam.prev {
-            self.end = Position { segment, offset: end, seq: seam.next.back(1), sum };
-            self.line = offset;
-            self.ended = ended;
-        }
+        let sum = seam.prev.sum();
+        self.end = Position { segment, offset: end, seq: seam.next.back(1), sum };
+        self.line = offset;
+        self.ended = ended;
     }
 }
 

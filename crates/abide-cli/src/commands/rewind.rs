@@ -168,6 +168,9 @@ impl Act {
             for file in plan.files.iter().take(LISTED) {
                 out.line(format_args!("  {} as it was", escape::text(file)))?;
             }
+            for file in plan.removed.iter().take(LISTED) {
+                out.line(format_args!("  {} goes: it was not there", escape::text(file)))?;
+            }
             if let Some(to) = plan.to {
                 out.line(format_args!(
                     "  the session goes back to event @{to}; {} events leave its view and stay in the journal",

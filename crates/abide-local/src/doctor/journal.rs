@@ -79,6 +79,9 @@ pub(super) struct Rewrite {
     pub(super) next: u64,
 }
 
+/// The most segments that may be gone.
+const MOST_MISSING: u64 = 65_536;
+
 /// A part of a segment's new bytes.
 enum Part {
     Keep { offset: u64, end: u64, ended: bool, is_line: bool },
@@ -125,7 +128,15 @@ impl Survey {
             }
             ControlFlow::Continue(())
         })?;
-        for number in 1..=files.keys().next_back().copied().unwrap_or(1) {
+        let last = files.keys().next_back().copied().unwrap_or(1);
+        if last.saturating_sub(files.len() as u64) > MOST_MISSING {
+            return Err(JournalError::Damaged {
+                path: journal.dir().to_owned(),
+                offset: 0,
+                reason: format!("a segment with the number {last} stands among {}", files.len()),
+            });
+        }
+        for number in 1..=last {
             files.entry(number).or_default();
         }
         let journal = journal.clone();
@@ -193,11 +204,14 @@ impl Survey {
         };
         for (number, file) in &self.files {
             let parts = parts.remove(number).unwrap_or_default();
-            if self.is_whole(*number, file, &parts) {
+            let first = headers.get(number).map(|(before, _)| before.next());
+            if self.is_whole(*number, file, first, &parts) {
                 continue;
             }
             let (before, prev) = headers.get(number).copied().unwrap_or(self.before);
-            let header = file.header.clone().unwrap_or(SegmentHeader {
+            // A header that begins with what is lost would call it damage again.
+            let header = file.header.clone().filter(|header| header.first == before.next());
+            let header = header.unwrap_or(SegmentHeader {
                 session: self.session,
                 segment: *number,
                 first: before.next(),
@@ -209,11 +223,14 @@ impl Survey {
     }
 
     /// Does the file of a segment hold this and nothing else? A torn tail is the next writer's.
-    fn is_whole(&self, number: u64, file: &File, parts: &[Part]) -> bool {
+    fn is_whole(&self, number: u64, file: &File, first: Option<Seq>, parts: &[Part]) -> bool {
         let Some(header) = file.header.as_ref().filter(|_| file.form.is_some() && !file.unsealed)
         else {
             return false;
         };
+        if first.is_some_and(|first| first != header.first) {
+            return false;
+        }
         let mut at = header.write().len() as u64;
         for part in parts {
             match part {

@@ -16,7 +16,7 @@ use std::fmt;
 
 use abide_model::{
     CallId, Finding, FindingType, FoundAt, ObjectHash, Repair, Rule, Seq, SessionId, SessionState,
-    Severity, StoreError, standard_rules,
+    SessionStatus, Severity, StoreError, standard_rules,
 };
 
 use crate::store::LocalStore;
@@ -99,6 +99,8 @@ pub(crate) struct Facts {
     pub(crate) state: Option<SessionState>,
     /// Events that are lost and that no repair has named: first and last of each range.
     pub(crate) lost: Vec<(Seq, Seq)>,
+    /// Events that a seam says are lost and no recovery has named.
+    pub(crate) unnamed: Vec<(Seq, Seq)>,
     /// The journal has places that cannot be read, whether or not they cost an event.
     pub(crate) damaged: bool,
     /// Objects that something names and that are not there, and that no repair has named.
@@ -109,6 +111,19 @@ pub(crate) struct Facts {
     pub(crate) unknown: Vec<CallId>,
     /// No writer has the session open.
     pub(crate) at_rest: bool,
+}
+
+impl Facts {
+    /// Is nobody at work on the session? Between two hooks of an agent nobody has it open either, and
+    /// its tools run on.
+    fn is_over(&self) -> bool {
+        let over = |state: &SessionState| {
+            let ended =
+                [SessionStatus::Interrupted, SessionStatus::Completed, SessionStatus::Failed];
+            state.core.writing || ended.contains(&state.core.status)
+        };
+        self.at_rest && self.state.as_ref().is_some_and(over)
+    }
 }
 
 impl LocalStore {

@@ -57,6 +57,8 @@ impl FromStr for Strategy {
 pub struct RepairRequest {
     /// How; where it is not said, the way that loses least.
     pub strategy: Option<Strategy>,
+    /// The session was asked for by name: what it has open is over.
+    pub named: bool,
     /// The event to go back to, with [`Strategy::Checkpoint`]; the latest checkpoint before the
     /// damage where it is not said.
     pub from: Option<Seq>,
@@ -272,7 +274,11 @@ impl Doctor<'_> {
         let unsealed = examination.findings.iter().any(|found| found.rule == "sealed-segment");
         if facts.damaged || unsealed {
             let survey = self.survey(session, &layout)?;
-            workings.source = self.source(&layout)?;
+            // One that is of another session says nothing of this one.
+            let source = self.source(&layout)?;
+            if source.session.is_none_or(|of| of == session) {
+                workings.source = source;
+            }
             workings.lost = facts.lost.clone();
             self.choose(examination, request, &workings, &mut plan)?;
             let again = match plan.strategy {
@@ -289,7 +295,10 @@ impl Doctor<'_> {
                 }
             }));
             workings.rewrite = rewrite;
-        } else if request.strategy == Some(Strategy::Checkpoint) || request.from.is_some() {
+        } else if request.from.is_some()
+            || request.strategy == Some(Strategy::Checkpoint)
+                && examination.findings.iter().any(contradicts)
+        {
             self.choose(examination, request, &workings, &mut plan)?;
         }
         self.plan_talk(examination, request, &workings, &mut plan)?;
@@ -439,7 +448,9 @@ impl Doctor<'_> {
                 offset: torn.place.offset.unwrap_or_default(),
             });
         }
-        let (events, objects) = (workings.rewrite.lost.clone(), facts.lost_objects.clone());
+        let mut events = workings.rewrite.lost.clone();
+        events.extend(&facts.unnamed);
+        let objects = facts.lost_objects.clone();
         if !events.is_empty() || !objects.is_empty() {
             plan.actions.push(Action::NameLost { events, objects });
         }
@@ -451,7 +462,7 @@ impl Doctor<'_> {
                 checkpoint: back.number,
                 left_out: back.left_out,
             });
-        } else if !facts.unknown.is_empty() && facts.at_rest {
+        } else if !facts.unknown.is_empty() && (request.named && facts.at_rest || facts.is_over()) {
             plan.actions.push(Action::EndCalls { calls: facts.unknown.clone() });
         }
         if examination.findings.iter().any(|found| found.rule == "interrupted-session") {

@@ -40,6 +40,9 @@ pub(super) struct Filed {
     pub(super) path: String,
     /// It was there.
     pub(super) was: bool,
+    /// It is kept for people and not put back: it is derived, or went on since.
+    #[serde(default)]
+    pub(super) stays: bool,
 }
 
 /// The quarantine of a store.
@@ -136,8 +139,10 @@ impl<'a> Quarantine<'a> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             ids => ids.map_err(storage_error("list", &dir))?,
         };
-        ids.sort_unstable();
-        Ok(ids.iter().filter_map(|id| self.read(id)).collect())
+        ids.retain(|id| !dir.join(id).is_symlink());
+        let mut records: Vec<_> = ids.iter().filter_map(|id| self.read(id)).collect();
+        records.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+        Ok(records)
     }
 
     fn read(&self, id: &str) -> Option<RepairRecord> {
@@ -150,9 +155,32 @@ impl<'a> Quarantine<'a> {
         (record.id == id).then_some(record)
     }
 
-    /// Puts the n-th file of a repair back where it stood, whole or not at all.
-    pub(super) fn put_back(&self, record: &RepairRecord, number: usize) -> Result<(), StoreError> {
-        let Some(filed) = record.files.get(number) else { return Ok(()) };
+    /// Puts the files of a repair back where they stood below `dir`, each whole or not at all: first
+    /// those that were there, then away with those that were not. Nothing is touched unless all can be.
+    pub(super) fn put_back(&self, record: &RepairRecord, dir: &Path) -> Result<(), StoreError> {
+        let ours = |filed: &Filed| self.path(filed).is_some_and(|path| path.starts_with(dir));
+        let files = || {
+            let files = record.files.iter().enumerate();
+            files.filter(|(_, filed)| !filed.stays && ours(filed))
+        };
+        for (number, _) in files().filter(|(_, filed)| filed.was) {
+            let copy = self.dir(&record.id).join(number.to_string());
+            self.store.storage().open(&copy, Access::Read).map_err(storage_error("open", &copy))?;
+        }
+        for was in [true, false] {
+            for (number, filed) in files().filter(|(_, filed)| filed.was == was) {
+                self.put_one_back(record, number, filed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_one_back(
+        &self,
+        record: &RepairRecord,
+        number: usize,
+        filed: &Filed,
+    ) -> Result<(), StoreError> {
         let Some(to) = self.path(filed) else { return Ok(()) };
         let storage = self.store.storage();
         if filed.was {
@@ -215,6 +243,26 @@ impl<'a> Quarantine<'a> {
     /// For messages: where what a repair replaced is.
     pub(super) fn shown(&self, id: &str) -> String {
         shown(&self.dir(id))
+    }
+}
+
+impl LocalStore {
+    /// Deletes what repairs of a session have kept, and of the store's own files: what is erased or
+    /// removed must not be there. Those repairs cannot be undone any more.
+    pub(crate) fn clear_quarantine(&self, session: SessionId) -> Result<(), StoreError> {
+        let quarantine = Quarantine::new(self);
+        for record in quarantine.records()? {
+            if record.session.is_some_and(|of| of != session) {
+                continue;
+            }
+            quarantine.undone(&record.id)?;
+            for number in 0..record.files.len() {
+                quarantine.remove(&quarantine.dir(&record.id).join(number.to_string()))?;
+            }
+            let dir = quarantine.dir(&record.id);
+            self.storage().sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_journal::{
-    Access, Journal, Packs, Salt, SegmentForm, SegmentHeader, SegmentName, Slots, Sum,
+    Access, Journal, Packs, Salt, SegmentForm, SegmentHeader, SegmentName, Sum, Watermark,
 };
 use abide_model::{
     Durability, Finding, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter,
@@ -25,6 +25,7 @@ use super::{Action, Doctor, Examination, RepairPlan, RepairRequest, Strategy};
 use crate::config::Config;
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
+use crate::past::Gone;
 use crate::shield;
 use crate::writer::LocalWriter;
 
@@ -64,20 +65,35 @@ impl Doctor<'_> {
         request: RepairRequest,
         wait: Duration,
     ) -> Result<Repaired, StoreError> {
+        if matches!(self.store.settings_trouble(), Some(StoreError::NewerVersion { .. })) {
+            return Err(StoreError::Damaged {
+                place: shown(&self.store.layout().config()),
+                reason: "a newer version made this store, and this one must not repair it"
+                    .to_owned(),
+            });
+        }
         let Some(session) = plan.session else { return self.repair_store(plan, wait) };
         let layout = self.store.layout_of(session)?;
         let lock = self.store.lock_session(session, &layout, wait)?;
         let examination = self.examine_as(session, Lock::Ours)?;
         let (now, workings) = self.workings(&examination, request)?;
-        if now.actions != plan.actions {
+        // Whether its writer died was seen before the lock was ours.
+        let lasting = |plan: &RepairPlan| -> Vec<Action> {
+            let actions = plan.actions.iter().filter(|action| **action != Action::Interrupt);
+            actions.cloned().collect()
+        };
+        if lasting(&now) != lasting(plan) {
             return Err(StoreError::Damaged {
                 place: format!("session {session}"),
                 reason: "it is no longer as it was when the repair was planned".to_owned(),
             });
         }
+        let past = self.store.reader_at(session, &layout);
+        let checked = past.past().and_then(|past| past.check(Gone::Refuse));
+        checked.map_err(store_error)?;
         let id = self.new_id();
         let before = examination.facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq);
-        let record = self.record(&id, session, before, &layout, plan);
+        let record = self.record(&id, session, before, &layout, plan)?;
         let quarantine = Quarantine::new(self.store);
         quarantine.begin(&record)?;
         if plan.strategy.is_some() {
@@ -117,18 +133,21 @@ impl Doctor<'_> {
         let interrupts = has(&|action| *action == Action::Interrupt);
         let named = has(&|action| matches!(action, Action::NameLost { .. }));
         if plan.strategy.is_none() && !ends && !interrupts && !named && back.is_none() {
-            return Ok(Seq::ZERO);
+            return Ok(facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq));
         }
         let again = &workings.rewrite.again;
+        // What the index knows is not what was recorded.
+        let guessed = !again.is_empty() && workings.source.name == "index";
         let recovery = Recovery {
             strategy: plan.strategy.map_or("none", Strategy::as_str).to_owned(),
             repair: Some(id.to_owned()),
-            lost: workings.rewrite.lost.clone(),
+            lost: workings.rewrite.lost.iter().chain(&facts.unnamed).copied().collect(),
             reconstructed: again.clone(),
             source: (!again.is_empty()).then(|| workings.source.name.to_owned()),
             lost_objects: facts.lost_objects.clone(),
             unknown: if ends { facts.unknown.clone() } else { Vec::new() },
             requires_validation: named && back.is_none()
+                || guessed
                 || plan.strategy == Some(Strategy::Partial),
             ..Recovery::default()
         };
@@ -176,8 +195,10 @@ impl Doctor<'_> {
         before: Seq,
         layout: &SessionLayout,
         plan: &RepairPlan,
-    ) -> RepairRecord {
+    ) -> Result<RepairRecord, StoreError> {
         let mut paths: Vec<PathBuf> = Vec::new();
+        // Kept for people: what is derived, and a tail behind which others go on.
+        let mut stay: Vec<PathBuf> = Vec::new();
         for action in &plan.actions {
             match action {
                 Action::RewriteSegment { path, .. } => {
@@ -186,18 +207,18 @@ impl Doctor<'_> {
                     paths.push(plain);
                 }
                 Action::MakeAnew { what: "transcript" | "watermark", path }
-                | Action::Remove { path }
-                | Action::CutTail { path, .. } => paths.push(PathBuf::from(path)),
+                | Action::CutTail { path, .. } => stay.push(PathBuf::from(path)),
+                Action::Remove { path } => paths.push(PathBuf::from(path)),
                 _ => {}
             }
         }
         if plan.strategy.is_some() {
-            paths.push(layout.watermark());
+            stay.push(layout.watermark());
         }
         let said = plan.actions.iter().any(|action| {
             matches!(action, Action::GoBack { .. } | Action::EndCalls { .. } | Action::Interrupt)
         });
-        RepairRecord { said, ..self.recorded(id, Some(session), before, paths) }
+        Ok(RepairRecord { said, ..self.recorded(id, Some(session), before, (paths, stay))? })
     }
 
     fn recorded(
@@ -205,23 +226,26 @@ impl Doctor<'_> {
         id: &str,
         session: Option<SessionId>,
         before: Seq,
-        mut paths: Vec<PathBuf>,
-    ) -> RepairRecord {
+        (mut paths, mut stay): (Vec<PathBuf>, Vec<PathBuf>),
+    ) -> Result<RepairRecord, StoreError> {
         paths.sort_unstable();
         paths.dedup();
+        stay.retain(|path| !paths.contains(path));
+        stay.sort_unstable();
+        stay.dedup();
         let quarantine = Quarantine::new(self.store);
-        let files = paths.iter().map(|path| Filed {
-            path: quarantine.below(path),
-            was: self.store.storage().open(path, Access::Read).is_ok(),
-        });
-        RepairRecord {
-            id: id.to_owned(),
-            at: (self.store.options().env.now)(),
-            session,
-            before,
-            said: false,
-            files: files.collect(),
+        let mut files = Vec::new();
+        let all = paths.iter().map(|path| (path, false));
+        for (path, stays) in all.chain(stay.iter().map(|path| (path, true))) {
+            let was = match self.store.storage().open(path, Access::Read) {
+                Ok(_) => true,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                Err(error) => return Err(storage_error("open", path)(error)),
+            };
+            files.push(Filed { path: quarantine.below(path), was, stays });
         }
+        let at = (self.store.options().env.now)();
+        Ok(RepairRecord { id: id.to_owned(), at, session, before, said: false, files })
     }
 
     /// The segments as they are to be, with what is written again stored durably.
@@ -261,6 +285,8 @@ impl Doctor<'_> {
         layout: &SessionLayout,
         rewrite: &Rewrite,
     ) -> Result<(), StoreError> {
+        // Until this is done nobody makes an index of what is half-way.
+        let _index = self.store.drop_index()?;
         let quarantine = Quarantine::new(self.store);
         let storage = self.store.storage();
         let dir = layout.journal();
@@ -286,19 +312,29 @@ impl Doctor<'_> {
             quarantine.put(&dir.join(name.file_name()), &header.write())?;
         }
         sync()?;
-        // What they say of where lines are is no longer so.
-        quarantine.remove(&layout.watermark())?;
-        Slots::new(&layout.state(), "handover").remove(&**storage);
-        drop(self.store.drop_index()?);
-        Ok(())
+        self.forget_places(layout)
+    }
+
+    /// Removes what says where lines are, since that is no longer so.
+    pub(super) fn forget_places(&self, layout: &SessionLayout) -> Result<(), StoreError> {
+        let storage = self.store.storage();
+        Quarantine::new(self.store).remove(&layout.watermark())?;
+        self.forget_state(layout)?;
+        storage.sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))
+    }
+
+    /// Removes the snapshots of the state. They may hold what the journal has lost.
+    fn forget_state(&self, layout: &SessionLayout) -> Result<(), StoreError> {
+        let quarantine = Quarantine::new(self.store);
+        let slots = ["handover.0", "handover.1"].map(|slot| layout.state().join(slot));
+        slots.iter().try_for_each(|slot| quarantine.remove(slot))
     }
 
     fn do_files(&self, action: &Action, layout: &SessionLayout) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         match action {
-            Action::MakeAnew { what: "snapshot of the state", .. } => {
-                Slots::new(&layout.state(), "handover").remove(&**self.store.storage());
-                Ok(())
+            Action::MakeAnew { what: "snapshot of the state", .. } | Action::NameLost { .. } => {
+                self.forget_state(layout)
             }
             Action::MakeAnew { what: "transcript" | "watermark", path }
             | Action::Remove { path } => quarantine.remove(Path::new(path)),
@@ -323,17 +359,37 @@ impl Doctor<'_> {
 
     fn repair_store(&self, plan: &RepairPlan, wait: Duration) -> Result<Repaired, StoreError> {
         let id = self.new_id();
-        let paths = plan.actions.iter().filter_map(|action| match action {
-            Action::Remove { path } | Action::SalvagePack { path } => Some(PathBuf::from(path)),
-            Action::RewriteSegment { path, .. } => Some(PathBuf::from(path)),
-            Action::PutSettings { .. } => Some(self.store.layout().config()),
-            _ => None,
-        });
-        let record = self.recorded(&id, None, Seq::ZERO, paths.collect());
+        let mut paths = Vec::new();
+        // Read before anything is done: what the index knows goes with it.
+        let mut sources = Vec::new();
+        for action in &plan.actions {
+            match action {
+                Action::Remove { path } | Action::SalvagePack { path } => paths.push(path.into()),
+                Action::PutSettings { .. } => paths.push(self.store.layout().config()),
+                Action::RewriteSegment { path, .. } => {
+                    let layout = session_of(Path::new(path));
+                    let names = self.store.storage().list(&layout.journal()).unwrap_or_default();
+                    paths.extend(names.iter().map(|name| layout.journal().join(name)));
+                    paths.extend([layout.watermark(), self.store.layout().index()]);
+                    sources.push((layout.dir.clone(), self.source(&layout)?));
+                }
+                _ => {}
+            }
+        }
+        let record = self.recorded(&id, None, Seq::ZERO, (Vec::new(), paths))?;
         let quarantine = Quarantine::new(self.store);
         quarantine.begin(&record)?;
         for action in &plan.actions {
-            self.do_store(action, &id, wait)?;
+            match action {
+                Action::RewriteSegment { path, .. } => {
+                    let layout = session_of(Path::new(path));
+                    let source = sources.iter().position(|(dir, _)| *dir == layout.dir);
+                    if let Some(source) = source {
+                        self.reconstruct(&layout, sources.swap_remove(source).1, &id)?;
+                    }
+                }
+                action => self.do_store(action, &id, wait)?,
+            }
         }
         quarantine.done(&id, Seq::ZERO)?;
         let after = After::Store(self.examine_store()?);
@@ -375,29 +431,38 @@ impl Doctor<'_> {
             },
             // What it left half-way was found and mended as what it is.
             Action::Finish { .. } => self.close_repairs(id),
-            Action::RewriteSegment { path, .. } => self.reconstruct(Path::new(path), id),
             _ => Ok(()),
         }
     }
 
-    /// Repairs that were cut off are over: this one did what was left to do.
+    /// Repairs that were cut off are over: what they left was found and mended as what it is. They
+    /// cannot be undone: others may have gone on in the files that they replaced.
     fn close_repairs(&self, by: &str) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         for record in quarantine.records()? {
             if record.id != by && !quarantine.is_done(&record.id) {
-                quarantine.done(&record.id, Seq::ZERO)?;
+                quarantine.undone(&record.id)?;
             }
         }
         Ok(())
     }
 
     /// Writes the journal of a session that has none again, from the transcript or the index.
-    fn reconstruct(&self, segment: &Path, id: &str) -> Result<(), StoreError> {
-        let dir = segment.parent().and_then(Path::parent).unwrap_or(segment);
-        let layout = SessionLayout { dir: dir.to_owned() };
-        let source: Source = self.source(&layout)?;
-        let Some(session) = source.session else { return Ok(()) };
-        let lock = self.store.lock_session(session, &layout, Duration::ZERO)?;
+    fn reconstruct(
+        &self,
+        layout: &SessionLayout,
+        source: Source,
+        id: &str,
+    ) -> Result<(), StoreError> {
+        let Some(session) = source.session else {
+            return Err(StoreError::Damaged {
+                place: shown(&layout.dir),
+                reason: "nothing tells which session it is".to_owned(),
+            });
+        };
+        let lock = self.store.lock_session(session, layout, Duration::ZERO)?;
+        let mark = Watermark::read(&**self.store.storage(), &layout.watermark());
+        let mark = mark.map_err(store_error)?;
         let first = source.events.keys().next().copied().unwrap_or(Seq::FIRST);
         let fork = source.events.get(&first).and_then(|event| match event.fact() {
             Ok(abide_model::Fact::SessionCreated(created)) => {
@@ -420,10 +485,10 @@ impl Doctor<'_> {
             .storage()
             .make_dir(&layout.journal())
             .map_err(storage_error("create", &layout.journal()))?;
-        let survey = Survey::of(&journal, session, before, None).map_err(store_error)?;
+        let survey = Survey::of(&journal, session, before, mark).map_err(store_error)?;
         let rewrite = survey.rewrite(id, &again, last, &mut self.salts()).map_err(store_error)?;
-        self.put_segments(session, &layout, &rewrite)?;
-        let writer = self.store.writer_with(session, &layout, lock)?;
+        self.put_segments(session, layout, &rewrite)?;
+        let writer = self.store.writer_with(session, layout, lock)?;
         writer.note_recovered(&Recovery {
             strategy: Strategy::Reconstruct.as_str().to_owned(),
             repair: Some(id.to_owned()),
@@ -445,6 +510,12 @@ where
         let source = std::sync::Arc::new(source);
         StoreError::Append(abide_model::AppendError::Input { index: 0, source })
     })
+}
+
+/// The session of a segment.
+fn session_of(segment: &Path) -> SessionLayout {
+    let dir = segment.parent().and_then(Path::parent).unwrap_or(segment);
+    SessionLayout { dir: dir.to_owned() }
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
 use abide_model::{
     Conversation, Event, Fact, Finding, FindingType, FoundAt, Kind, Lineage, Liveness, ObjectHash,
-    Repair, Seq, SessionId, SessionState, SessionStatus, Severity, StoreError, Timestamp,
+    Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity, StoreError, Timestamp,
     Validation,
 };
 use abide_transcript::{Chunks, ParseReason};
@@ -22,7 +22,7 @@ use crate::recovery::rewind_target;
 /// A clock may be so many milliseconds ahead of ours.
 const CLOCK: i64 = 5 * 60 * 1000;
 /// A transcript with more bytes than this is not read whole.
-const MOST_TRANSCRIPT: u64 = 1 << 30;
+pub(super) const MOST_TRANSCRIPT: u64 = 1 << 30;
 
 /// What a walk over the lines of a journal gathers.
 #[derive(Default)]
@@ -36,8 +36,10 @@ struct Lines {
     latest: Timestamp,
     damaged: bool,
     lost: Vec<(Seq, Seq)>,
-    missing: Missing,
-    requires_validation: bool,
+    /// What seams say is lost.
+    seamed: Vec<(Seq, Seq)>,
+    /// What recoveries said that were not undone.
+    recoveries: Vec<Recovery>,
 }
 
 impl Doctor<'_> {
@@ -60,10 +62,20 @@ impl Doctor<'_> {
         let lines = self.check_lines(&reader, &mut found)?;
         self.check_segments(&reader, &mut found.findings)?;
         self.check_clock(&lines, &mut found.findings);
+        for (first, last) in lines.unnamed() {
+            found.findings.push(error(
+                "unnamed-loss",
+                FindingType::Structural,
+                FoundAt::event(first),
+                format!("events {first} to {last} are lost, and a repair was cut short before it said so"),
+                Repair::automatic("they are named as lost"),
+            ));
+        }
         let mut facts = Facts {
             lost: lines.lost.clone(),
+            unnamed: lines.unnamed(),
             damaged: lines.damaged,
-            at_rest: lock == Lock::Ours || self.store.at_rest(&layout).unwrap_or(false),
+            at_rest: lock == Lock::Ours || !self.store.is_held(session),
             ..Facts::default()
         };
         if whole_past {
@@ -79,8 +91,8 @@ impl Doctor<'_> {
             Lock::Ours => found.findings.extend(facts.state.as_ref().and_then(left_running)),
         }
         self.check_permissions_below(&layout.dir, &mut found.findings);
-        found.missing = lines.missing;
-        found.requires_validation = lines.requires_validation;
+        found.missing = lines.missing();
+        found.requires_validation = lines.requires_validation();
         found.facts = facts;
         for finding in &mut found.findings {
             finding.session = Some(session);
@@ -129,7 +141,7 @@ impl Doctor<'_> {
                         )),
                     }
                 }
-                Found::Seam { .. } => {}
+                Found::Seam { seam, .. } => lines.seamed.extend(seam.lost()),
                 Found::Damage(damage) => {
                     lines.damaged = true;
                     lines.lost.extend(damage.lost);
@@ -338,7 +350,7 @@ impl Doctor<'_> {
         lost: &mut Vec<ObjectHash>,
         examination: &mut Examination,
     ) -> Result<(), StoreError> {
-        let known: BTreeSet<ObjectHash> = lines.missing.objects.iter().copied().collect();
+        let known: BTreeSet<ObjectHash> = lines.missing().objects.into_iter().collect();
         let packs = self.store.packs();
         let mut gone = |hash: ObjectHash, seq: Seq, message: String| {
             if known.contains(&hash) || lost.contains(&hash) {
@@ -481,8 +493,8 @@ impl Doctor<'_> {
                 "stale-lock",
                 FindingType::Structural,
                 place(),
-                format!("its lock is held, and nothing is heard of its holder: {}", seen.explain()),
-                Repair::by_hand("end what holds the lock; it is let go by itself then"),
+                format!("it cannot be told what became of its writer: {}", seen.explain()),
+                Repair::by_hand("look after that process; a lock is let go when its holder ends"),
             )),
             _ => {}
         }
@@ -495,7 +507,7 @@ impl Doctor<'_> {
                     "`{}` was started for this session, whose writer died, and goes on",
                     orphan.program
                 ),
-                Repair::by_hand(format!("end it: kill {}", orphan.process)),
+                Repair::by_hand("look at it, and end it if nobody needs it"),
             ));
         }
         Ok(())
@@ -532,6 +544,31 @@ impl Doctor<'_> {
 }
 
 impl Lines {
+    /// What is gone for good, and named as such.
+    fn missing(&self) -> Missing {
+        let all = || self.recoveries.iter();
+        Missing {
+            events: all().flat_map(|fact| fact.lost.iter().copied()).collect(),
+            objects: all().flat_map(|fact| fact.lost_objects.iter().copied()).collect(),
+            calls: all().flat_map(|fact| fact.unknown.iter().cloned()).collect(),
+        }
+    }
+
+    fn requires_validation(&self) -> bool {
+        let wanted =
+            |wants: bool, fact: &Recovery| (wants || fact.requires_validation) && !fact.accepted;
+        self.recoveries.iter().fold(false, wanted)
+    }
+
+    /// What seams say is lost and no recovery does: a repair was cut short between the two.
+    fn unnamed(&self) -> Vec<(Seq, Seq)> {
+        let named = |(first, last): &(Seq, Seq)| {
+            let mut named = self.recoveries.iter().flat_map(|fact| &fact.lost);
+            named.any(|(from, to)| from <= first && last <= to)
+        };
+        self.seamed.iter().filter(|range| !named(range)).copied().collect()
+    }
+
     fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {
         self.latest = self.latest.max(event.at);
         self.rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
@@ -544,11 +581,10 @@ impl Lines {
                 self.snapshots.extend(fact.snapshot.map(|snapshot| (snapshot, event.seq, number)));
             }
             Ok(Fact::Recovery(fact)) => {
-                self.missing.events.extend(fact.lost);
-                self.missing.objects.extend(fact.lost_objects);
-                self.missing.calls.extend(fact.unknown);
-                self.requires_validation |= fact.requires_validation;
-                self.requires_validation &= !fact.accepted;
+                if fact.strategy == "undo" && fact.repair.is_some() {
+                    self.recoveries.retain(|recovery| recovery.repair != fact.repair);
+                }
+                self.recoveries.push(fact);
             }
             _ => {}
         }

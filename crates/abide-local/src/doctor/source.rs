@@ -9,6 +9,7 @@ use abide_transcript::Chunks;
 
 use super::Doctor;
 use super::journal::Again;
+use super::session::MOST_TRANSCRIPT;
 use crate::error::{storage_error, store_error};
 use crate::layout::SessionLayout;
 
@@ -49,8 +50,14 @@ impl Doctor<'_> {
                 // Nothing but what the session is can be told.
                 let created = SessionCreated { session, fields: overview.fields };
                 if let Ok(data) = Payload::of(&created) {
+                    // That of a fork goes on from its parent's.
+                    let fork =
+                        created.fields.parent.as_ref().filter(|parent| {
+                            created.fields.forked_from(parent.seq.next()).is_some()
+                        });
+                    let first = fork.map_or(Seq::FIRST, |parent| parent.seq.next());
                     let event = Event {
-                        seq: Seq::FIRST,
+                        seq: first,
                         at: overview.created,
                         occurred: None,
                         kind: Kind::SESSION_CREATED,
@@ -60,7 +67,7 @@ impl Doctor<'_> {
                         key: None,
                         data: Some(data),
                     };
-                    source.events.insert(Seq::FIRST, event);
+                    source.events.insert(first, event);
                     source.name = "index";
                 }
             }
@@ -77,7 +84,7 @@ impl Doctor<'_> {
             file => file.map_err(storage_error("open", &path))?,
         };
         let length = file.len().map_err(storage_error("read", &path))?;
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let mut bytes = vec![0; usize::try_from(length.min(MOST_TRANSCRIPT)).unwrap_or(0)];
         let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
         bytes.truncate(read);
         for event in Chunks::new(&bytes).map_while(Result::ok).flatten() {

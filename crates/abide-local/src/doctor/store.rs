@@ -17,6 +17,8 @@ use crate::shield;
 
 /// What a directory and a file of a store may be opened with.
 const MODES: (u32, u32) = (0o700, 0o600);
+/// A file that nobody has written to for so long is not being written.
+const LEFT: Duration = Duration::from_secs(3600);
 /// Unreferenced objects in packs that nothing was put into for so long.
 const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -210,17 +212,26 @@ impl Doctor<'_> {
         let layout = self.store.layout();
         for dir in [self.store.root().to_owned(), layout.objects(), layout.keys()] {
             for name in self.store.storage().list(&dir).unwrap_or_default() {
-                if name.ends_with(".tmp") || name.contains(".db.new") {
+                let path = dir.join(&name);
+                if (name.ends_with(".tmp") || name.contains(".db.new")) && self.is_left(&path) {
                     findings.push(warning(
                         "temporary-file",
                         FindingType::Structural,
-                        FoundAt::path(shown(&dir.join(name))),
-                        "a file that is being written, or whose writing was cut short",
+                        FoundAt::path(shown(&path)),
+                        "a file whose writing was cut short",
                         Repair::automatic("it goes to the quarantine"),
                     ));
                 }
             }
         }
+    }
+
+    /// Has nobody written to it for an hour?
+    fn is_left(&self, path: &Path) -> bool {
+        let modified = self.store.storage().modified(path);
+        modified.is_ok_and(|at| {
+            self.store.system_time().duration_since(at).is_ok_and(|age| age >= LEFT)
+        })
     }
 
     fn check_store_permissions(&self, findings: &mut Vec<Finding>) {

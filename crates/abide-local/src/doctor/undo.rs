@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use abide_journal::Slots;
 use abide_model::{
     Durability, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError,
     Timestamp,
@@ -24,6 +23,8 @@ pub struct UndoPlan {
     pub at: Timestamp,
     /// The files that are put back as they were, below the store.
     pub files: Vec<String>,
+    /// Files that the repair made and that go again, below the store.
+    pub removed: Vec<String>,
     /// The event that the session goes back to; none where the repair added nothing to it.
     pub to: Option<Seq>,
     /// So many events leave the session's view and stay in the journal.
@@ -46,10 +47,8 @@ impl Doctor<'_> {
             session,
             repair: record.id.clone(),
             at: record.at,
-            files: {
-                let was = record.files.iter().filter(|filed| filed.was);
-                was.map(|filed| filed.path.clone()).collect()
-            },
+            files: below(&record, true),
+            removed: below(&record, false),
             to,
             left_out: to.map_or(0, |to| core.seq.0.saturating_sub(to.0)),
         }))
@@ -68,13 +67,10 @@ impl Doctor<'_> {
             });
         };
         let quarantine = Quarantine::new(self.store);
-        for number in 0..record.files.len() {
-            quarantine.put_back(&record, number)?;
-        }
-        if !record.files.is_empty() {
-            quarantine.remove(&layout.watermark())?;
-            Slots::new(&layout.state(), "handover").remove(&**self.store.storage());
-            drop(self.store.drop_index()?);
+        if record.files.iter().any(|filed| !filed.stays) {
+            let _index = self.store.drop_index()?;
+            quarantine.put_back(&record, &layout.dir)?;
+            self.forget_places(&layout)?;
         }
         let writer = self.store.writer_with(session, &layout, lock)?;
         if let Some(to) = plan.to {
@@ -102,4 +98,10 @@ impl Doctor<'_> {
         let found = of_session.find(|record| !quarantine.is_undone(&record.id));
         Ok(found.and_then(|record| quarantine.end(&record.id).map(|end| (record, end))))
     }
+}
+
+/// The files that an undo puts back, or those that it takes away.
+fn below(record: &RepairRecord, was: bool) -> Vec<String> {
+    let files = record.files.iter().filter(|filed| !filed.stays && filed.was == was);
+    files.map(|filed| filed.path.clone()).collect()
 }

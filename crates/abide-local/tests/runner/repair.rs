@@ -87,7 +87,7 @@ fn cases() -> Vec<Case> {
         let store = open_store(&disk, 4).unwrap();
         let whole = data(&store, id).unwrap();
         let known = if transcript { all } else { whole.clone() };
-        let request = RepairRequest { strategy, from: None };
+        let request = RepairRequest { strategy, ..RepairRequest::default() };
         Case { name, disk, id, whole, known, request }
     };
     damages.into_iter().map(make).collect()

@@ -11,8 +11,8 @@ use abide::{
 
 use self::report::Report;
 use crate::confirm::confirm;
-use crate::error::CommandError;
-use crate::output::{Output, status};
+use crate::error::{CommandError, on_one_line};
+use crate::output::{Output, status, warning};
 use crate::store::{Opened, Surroundings, finish_rewind};
 
 /// Examine the store: what is damaged, unfinished, orphaned or contradicts itself; and repair it
@@ -116,7 +116,8 @@ impl Doctor {
     }
 
     fn request(&self, opened: &Opened) -> Result<RepairRequest, CommandError> {
-        let mut request = RepairRequest { strategy: self.strategy, from: None };
+        let mut request =
+            RepairRequest { strategy: self.strategy, named: !self.sessions.is_empty(), from: None };
         if let (Some(place), Some(named)) = (&self.from, self.sessions.first()) {
             let view = opened.store.view(&SessionRef::Id(opened.find(named)?))?;
             request.from = Some(view.resolve(place)?.seq);
@@ -135,8 +136,14 @@ impl Doctor {
         let doctor = opened.local.doctor();
         let request = self.request(opened)?;
         let mut plans = vec![doctor.plan_store(&round.store)?];
+        let mut failed = Vec::new();
         for examination in &round.examined {
-            plans.push(doctor.plan(examination, request)?);
+            match doctor.plan(examination, request) {
+                Ok(plan) => plans.push(plan),
+                // A session that was asked for is not passed over.
+                Err(error) if !sessions.is_empty() => return Err(error.into()),
+                Err(error) => failed.push((Some(examination.session), error)),
+            }
         }
         plans.retain(|plan| !plan.actions.is_empty());
         round.report.plans = plans.clone();
@@ -155,7 +162,14 @@ impl Doctor {
         confirm("Repair?", self.yes, None)?;
         let mut repaired = Vec::new();
         for plan in &plans {
-            let done = doctor.repair(plan, request, DEFAULT_WAIT)?;
+            // One that cannot be repaired does not keep the others from it.
+            let done = match doctor.repair(plan, request, DEFAULT_WAIT) {
+                Ok(done) => done,
+                Err(error) => {
+                    failed.push((plan.session, error));
+                    continue;
+                }
+            };
             if let Some(session) = plan.session
                 && plan.actions.contains(&Action::FinishRewind)
             {
@@ -175,7 +189,15 @@ impl Doctor {
         after.before = round.report.findings;
         after.plans = plans;
         after.repaired = repaired;
-        self.end(after)
+        for (session, error) in &failed {
+            let what = session.map_or_else(
+                || "the store".to_owned(),
+                |session| format!("session {}", session.short(SessionId::SHORT)),
+            );
+            warning(format_args!("{what} was not repaired: {}", on_one_line(error)));
+        }
+        self.end(after)?;
+        if failed.is_empty() { Ok(()) } else { Err(CommandError::Reported) }
     }
 
     /// Prints the report; errors that remain are a failure.
@@ -251,7 +273,11 @@ fn examine_each(
                 })
             })
             .collect();
-        shares.into_iter().flat_map(|share| share.join().unwrap_or_default()).collect()
+        let joined = shares.into_iter().map(|share| match share.join() {
+            Ok(examined) => examined,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.flatten().collect()
     });
     let mut good = Vec::new();
     let mut bad = BTreeSet::new();
