@@ -18,7 +18,7 @@ pub use reading::MessageForm;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{CallId, Event, Fact, Kind, LaneId, Seq, TaskId, TurnNumber};
+use crate::{CallId, Event, Fact, FactError, Kind, LaneId, Seq, TaskId, TurnNumber};
 use lane::{Compacted, Lane};
 
 /// How a call was recorded.
@@ -62,12 +62,14 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Takes in the next live event.
-    pub fn event(&mut self, event: &Event, fact: &Fact) {
+    /// Takes in the next live event, and what it says. A message that is not of the form its kind
+    /// calls for may still be one of another form; otherwise it counts as unknown.
+    pub fn event(&mut self, event: &Event, fact: &Result<Fact, FactError>) {
         if event.kind == Kind::MESSAGE_ADDED {
             self.message(event);
             return;
         }
+        let Ok(fact) = fact else { return };
         match fact {
             Fact::ToolCall(call) => self.open(event, &call.call, &call.name, CallForm::Tool),
             Fact::ApiCall(call) => {
@@ -93,9 +95,7 @@ impl Conversation {
         }
     }
 
-    /// Takes in a message that is not of the form its kind calls for. It may still be one of
-    /// another form; otherwise it counts as unknown.
-    pub fn message(&mut self, event: &Event) {
+    fn message(&mut self, event: &Event) {
         let finished = &mut self.finished;
         let lane = self.lanes.entry(event.lane.clone()).or_default();
         lane.message(event, |id| finished.remove(id));

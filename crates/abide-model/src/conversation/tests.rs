@@ -80,7 +80,7 @@ fn event(seq: u64, kind: &str, data: &Value) -> Event {
 fn read(events: &[Event]) -> Conversation {
     let mut conversation = Conversation::default();
     for event in events {
-        conversation.event(event, &event.fact().unwrap());
+        conversation.event(event, &event.fact());
     }
     conversation
 }
@@ -287,6 +287,19 @@ fn open_calls_say_where_they_are_and_repairs_keep_their_form_and_lane() {
         let event = repair.into_event(Seq(9), Timestamp::from_millis(0));
         assert!(event.fact().is_ok());
     }
+}
+
+/// OpenAI's own form leaves `content` out where a message is all calls: that is not the form of the
+/// kind, and a call all the same.
+#[test]
+fn a_call_in_a_message_without_content_is_repaired() {
+    let calls = json!([{"id": "c", "type": "function", "function": {"name": "t"}}]);
+    let message = json!({"role": "assistant", "tool_calls": calls});
+    let events = [event(1, "message.added", &message)];
+    assert!(events[0].fact().is_err());
+    let repairs = read(&events).repairs();
+    assert_eq!(repairs.len(), 1);
+    assert!(repairs[0].data.as_str().contains(r#""tool_call_id":"c""#));
 }
 
 #[test]

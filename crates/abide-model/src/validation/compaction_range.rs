@@ -32,9 +32,7 @@ impl Default for CompactionRange {
 impl Rule for CompactionRange {
     fn event(&mut self, seen: &Seen<'_>) {
         let seq = seen.event.seq;
-        if let Ok(fact) = seen.fact {
-            self.conversation.event(seen.event, fact);
-        }
+        self.conversation.event(seen.event, seen.fact);
         if seen.event.kind == Kind::CONTEXT_COMPACTED {
             self.compactions.insert(seq);
         }

@@ -3,8 +3,8 @@
 use super::few::{Few, short};
 use super::{Rule, Seen};
 use crate::{
-    Conversation, Disorder, DisorderSort, Finding, FindingType, FoundAt, Kind, Repair,
-    SessionState, Severity,
+    Conversation, Disorder, DisorderSort, Finding, FindingType, FoundAt, Repair, SessionState,
+    Severity,
 };
 
 /// The rule.
@@ -15,13 +15,7 @@ pub(super) struct MessageOrder {
 
 impl Rule for MessageOrder {
     fn event(&mut self, seen: &Seen<'_>) {
-        match seen.fact {
-            Ok(fact) => self.conversation.event(seen.event, fact),
-            Err(_) if seen.event.kind == Kind::MESSAGE_ADDED => {
-                self.conversation.message(seen.event);
-            }
-            Err(_) => {}
-        }
+        self.conversation.event(seen.event, seen.fact);
     }
 
     fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
