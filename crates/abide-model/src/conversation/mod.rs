@@ -59,6 +59,8 @@ pub struct Conversation {
     executed: HashMap<String, OpenCall>,
     /// Results of execution for which no message holds the call yet.
     finished: HashMap<String, Seq>,
+    /// The lane of the newest call in a message, by its id.
+    called: HashMap<String, Option<LaneId>>,
 }
 
 impl Conversation {
@@ -96,9 +98,12 @@ impl Conversation {
     }
 
     fn message(&mut self, event: &Event) {
-        let finished = &mut self.finished;
+        let (finished, called) = (&mut self.finished, &mut self.called);
         let lane = self.lanes.entry(event.lane.clone()).or_default();
-        lane.message(event, |id| finished.remove(id));
+        lane.message(event, |id| {
+            called.insert(id.to_owned(), event.lane.clone());
+            finished.remove(id)
+        });
     }
 
     fn lane(&mut self, event: &Event) -> &mut Lane {
@@ -121,8 +126,8 @@ impl Conversation {
     fn finish(&mut self, event: &Event, call: &CallId) {
         // Tools are often run beside the lanes: the call is where its message is.
         let lane = self.executed.remove(call.as_str()).map(|open| open.lane);
-        let own = [Some(event.lane.clone()), lane];
-        for lane in own.into_iter().flatten() {
+        let said = self.called.get(call.as_str()).cloned();
+        for lane in [Some(event.lane.clone()), lane, said].into_iter().flatten() {
             if self.lanes.get_mut(&lane).is_some_and(|lane| lane.executed(call.as_str(), event.seq))
             {
                 return;

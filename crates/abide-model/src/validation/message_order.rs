@@ -48,7 +48,7 @@ fn words(disorder: &Disorder) -> (Severity, String, Repair) {
         DisorderSort::NoResult => (Severity::Warning, format!("{call} has no result"), recorded()),
         DisorderSort::PassedOver => (
             Severity::Error,
-            format!("{call} has no result, and the conversation went on without it"),
+            format!("{call} has no result, and the model went on without it"),
             recorded(),
         ),
         DisorderSort::NoCall if id.is_empty() => {
@@ -72,7 +72,7 @@ fn words(disorder: &Disorder) -> (Severity, String, Repair) {
         ),
         DisorderSort::SameIdOpen => (
             Severity::Error,
-            format!("{call} has the id of a call that had no result yet"),
+            format!("{call} has the id of a call that has no result or stands beside it"),
             Repair::by_hand(
                 "have the agent give each call an id of its own; compact these messages",
             ),
