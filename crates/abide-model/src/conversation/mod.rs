@@ -91,7 +91,11 @@ impl Conversation {
                 self.lane(event).compacted.push(compacted);
             }
             Fact::ContextRestored(restored) => {
-                self.lane(event).compacted.retain(|range| range.at != restored.compaction);
+                let compacted = &mut self.lane(event).compacted;
+                // They are in the order in which they came.
+                if let Ok(at) = compacted.binary_search_by_key(&restored.compaction, |one| one.at) {
+                    compacted.remove(at);
+                }
             }
             _ => {}
         }

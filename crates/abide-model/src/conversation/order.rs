@@ -1,7 +1,7 @@
 //! The order in which a model may be shown a conversation, and where the journal's own differs.
 
 use super::Conversation;
-use super::lane::{Call, Cover, Lane, Said};
+use super::lane::{Call, Compacted, Cover, Lane, Said};
 use super::reading::Role;
 use crate::{CallId, LaneId, Seq};
 
@@ -99,25 +99,34 @@ impl Conversation {
         found
     }
 
-    /// Calls that this compaction took from their results, or results that it took from their
-    /// calls, as far as nothing else covers the other: a few of them.
-    pub(crate) fn split_by(&self, lane: Option<&LaneId>, at: Seq) -> Vec<(CallId, Seq, Seq)> {
-        let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
-        let Some(range) = lane.compacted.iter().find(|range| range.at == at) else {
-            return Vec::new();
-        };
-        let cover = lane.cover();
+    /// For each compaction that stands the calls that it took from their results, or whose results
+    /// it took from them, as far as nothing else covers the other: a few of them, in the order of
+    /// the journal.
+    pub(crate) fn splits(&self) -> Vec<(Seq, Vec<Split>)> {
+        let mut splits = Vec::new();
+        for lane in self.lanes.values() {
+            let cover = lane.cover();
+            let split = |range: &Compacted| (range.at, lane.split_by(range, &cover));
+            splits.extend(lane.compacted.iter().map(split).filter(|(_, calls)| !calls.is_empty()));
+        }
+        splits.sort_by_key(|(at, _)| *at);
+        splits
+    }
+}
+
+impl Lane {
+    fn split_by(&self, range: &Compacted, cover: &Cover) -> Vec<Split> {
         let mut split = Vec::new();
         // A call and its result are close to each other: only the calls near both ends of the range
         // are looked at, so that many compactions cost no more than one.
         for edge in [range.first.back(1), range.last] {
-            let end = lane.calls.partition_point(|call| call.seq <= edge);
-            let near = lane.calls.get(end.saturating_sub(NEAR)..end).unwrap_or_default();
+            let end = self.calls.partition_point(|call| call.seq <= edge);
+            let near = self.calls.get(end.saturating_sub(NEAR)..end).unwrap_or_default();
             for call in near {
-                let Some(result) = call.result.and_then(|at| lane.messages.get(at)) else {
+                let Some(result) = call.result.and_then(|at| self.messages.get(at)) else {
                     continue;
                 };
-                let crosses = call.seq <= edge && result.seq > edge && result.seq < at;
+                let crosses = call.seq <= edge && result.seq > edge && result.seq < range.at;
                 if crosses && cover.contains(call.seq) != cover.contains(result.seq) {
                     split.push((CallId(call.id.clone()), call.seq, result.seq));
                 }
@@ -126,6 +135,9 @@ impl Conversation {
         split
     }
 }
+
+/// A call that a compaction took from its result: where it is, and where that is.
+pub(crate) type Split = (CallId, Seq, Seq);
 
 /// How many calls before the end of a range are looked at.
 const NEAR: usize = 256;

@@ -441,6 +441,33 @@ fn a_compaction_covers_what_was_and_keeps_calls_with_their_results() {
     assert_eq!(with(r#"{"kind":"context.restored","data":{"compaction":2}}"#.into()), bad);
 }
 
+/// Each is held against the cover of all, which is made once.
+#[test]
+fn many_compactions_are_judged_each_by_its_own_range() {
+    let mut lines = Vec::new();
+    for n in 0..5_000 {
+        let (first, id) = (lines.len() as u64 + 1, format!("c{n}"));
+        lines.extend([user(), said("assistant", &call(&id)), said("tool", &result(&id)), user()]);
+        // Every thousandth takes the call and leaves its result.
+        let last = if n % 1_000 == 999 { first + 1 } else { first + 3 };
+        lines.push(compacted(first, last));
+    }
+    let lanes = |lane: &str| {
+        let place = format!(r#","lane":"{lane}","data":{{"role"#);
+        lines.iter().map(|line| line.replace(r#","data":{"role"#, &place)).collect::<Vec<_>>()
+    };
+    let found = of(&lines);
+    let splits = |at: u64| ("compaction-range", ERROR, at * 5_000);
+    assert_eq!(told(&found), [1, 2, 3, 4, 5].map(splits));
+    // Those of one lane take nothing from another.
+    assert_eq!(told(&of(&lanes("sub"))), []);
+    let restored = |at: u64| {
+        format!(r#"{{"kind":"context.restored","data":{{"compaction":{}}}}}"#, at * 5_000)
+    };
+    lines.extend([restored(2), restored(5)]);
+    assert_eq!(told(&of(&lines)), [1, 3, 4].map(splits));
+}
+
 #[test]
 fn positions_that_do_not_exist_are_told() {
     let start = r#"{"kind":"checkpoint.created","data":{"number":2}}"#;
