@@ -714,6 +714,7 @@ fn a_call_whose_outcome_nobody_knows_gets_a_result_that_says_so() {
         r#"{"kind":"session.status","data":{"status":"interrupted"}}"#,
         r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"bash","arguments":{"command":"make"}}]}}"#,
         r#"{"kind":"message.added","data":{"role":"user","content":"are you there?"}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":"it is done"}}"#,
         r#"{"kind":"tool.called","data":{"call":"c2","name":"edit"}}"#,
     ];
     patient.env.record(&["--key", "s"], &lines).success();

@@ -128,7 +128,8 @@ pub enum LivenessReason {
     LetGo,
     /// Nobody is named who had it.
     Nobody,
-    /// The process cannot be looked at.
+    /// The process cannot be looked at; or neither it nor the lock can be seen, and it was heard
+    /// of a moment ago.
     Unseen,
     /// The process is gone.
     ProcessGone,
@@ -156,14 +157,19 @@ impl LivenessEvidence {
         if !self.writing {
             return (Liveness::Idle, Reason::Closed);
         }
+        // Without a look at the lock a sign of life outweighs a process that is not to be seen: it
+        // may be in a box of its own.
+        let heard = self.lock == LockSeen::Unknown && self.is_heard();
         match (self.origin(), self.process) {
             (None, _) => (Liveness::Stale, Reason::Nobody),
             (Some(Origin::Elsewhere), _) => self.judge_elsewhere(),
+            (Some(Origin::Before), _) if heard => (Liveness::Stale, Reason::Unseen),
             (Some(Origin::Before), _) => (Liveness::Crashed, Reason::Restarted),
             (Some(Origin::Here), process) if process.lives() => match self.lock {
                 LockSeen::Unknown => (Liveness::Alive, Reason::ProcessLives),
                 LockSeen::Held | LockSeen::Free => (Liveness::Stale, Reason::LetGo),
             },
+            (Some(Origin::Here), _) if heard => (Liveness::Stale, Reason::Unseen),
             (Some(Origin::Here), ProcessSeen::Another) => {
                 (Liveness::Crashed, Reason::ProcessReplaced)
             }
@@ -258,6 +264,11 @@ impl fmt::Display for Explained<'_> {
                 write!(f, "process {process}, which had it last, lives and did not close it")
             }
             Reason::Nobody => write!(f, "it was not closed, and nothing says who had it"),
+            Reason::Unseen if self.evidence.process != ProcessSeen::Unknown => write!(
+                f,
+                "its lock cannot be looked at, and process {process}, which is not to be seen \
+                 here, was heard of at {heard}"
+            ),
             Reason::Unseen => write!(f, "its process {process} cannot be looked at"),
             Reason::ProcessGone => write!(f, "its process {process} is gone"),
             Reason::ProcessReplaced => {
@@ -359,7 +370,9 @@ mod tests {
                 table.push((Named::Nobody, Unknown, process, ago, Stale, R::Nobody));
                 table.push((Named::Before, Held, process, ago, Stale, R::HeldFromBefore));
                 table.push((Named::Before, Free, process, ago, Crashed, R::Restarted));
-                table.push((Named::Before, Unknown, process, ago, Crashed, R::Restarted));
+                let before =
+                    if ago == FRESH { (Stale, R::Unseen) } else { (Crashed, R::Restarted) };
+                table.push((Named::Before, Unknown, process, ago, before.0, before.1));
                 for named in elsewhere {
                     for lock in LOCKS {
                         let (liveness, reason) = match (ago, lock) {
@@ -373,6 +386,11 @@ mod tests {
             }
             for named in here {
                 let stopped = if ago == FRESH { (Alive, R::Held) } else { (Stale, R::Stopped) };
+                let (gone, another) = if ago == FRESH {
+                    ((Stale, R::Unseen), (Stale, R::Unseen))
+                } else {
+                    ((Crashed, R::ProcessGone), (Crashed, R::ProcessReplaced))
+                };
                 table.extend([
                     (named, Held, P::Gone, ago, Stale, R::HeldUnseen),
                     (named, Held, P::Another, ago, Stale, R::HeldUnseen),
@@ -384,8 +402,8 @@ mod tests {
                     (named, Free, P::Lives, ago, Stale, R::LetGo),
                     (named, Free, P::Stopped, ago, Stale, R::LetGo),
                     (named, Free, P::Unknown, ago, Stale, R::Unseen),
-                    (named, Unknown, P::Gone, ago, Crashed, R::ProcessGone),
-                    (named, Unknown, P::Another, ago, Crashed, R::ProcessReplaced),
+                    (named, Unknown, P::Gone, ago, gone.0, gone.1),
+                    (named, Unknown, P::Another, ago, another.0, another.1),
                     (named, Unknown, P::Lives, ago, Alive, R::ProcessLives),
                     (named, Unknown, P::Stopped, ago, Alive, R::ProcessLives),
                     (named, Unknown, P::Unknown, ago, Stale, R::Unseen),
@@ -450,6 +468,7 @@ mod tests {
             let earlier = named == Named::Before && seen.boot.is_some();
             let may_live = lock == LockSeen::Held
                 || (other_machine && ago < SILENT)
+                || (lock == LockSeen::Unknown && ago < SILENT)
                 || (!other_machine && !earlier && named != Named::Nobody && process.lives());
             if may_live {
                 prop_assert_ne!(liveness, Liveness::Crashed);

@@ -318,9 +318,7 @@ impl Doctor<'_> {
             if !lineage.contains(event.seq) {
                 return state.apply_dead(event);
             }
-            if let Ok(fact) = event.fact() {
-                conversation.event(event, &fact);
-            }
+            conversation.event(event, &event.fact());
             validation.apply(&mut state, event);
         };
         past.each_event(past.last(), &mut see).map_err(store_error)?;

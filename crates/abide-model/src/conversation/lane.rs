@@ -51,8 +51,6 @@ pub(super) struct Loose {
 pub(super) struct SameId {
     pub(super) first: usize,
     pub(super) second: usize,
-    /// The first one had no result yet.
-    pub(super) open: bool,
 }
 
 /// A part of the conversation that gave way to a summary.
@@ -114,8 +112,7 @@ impl Lane {
     fn call(&mut self, mut call: Call) {
         let index = self.calls.len();
         if let Some(first) = self.newest.insert(call.id.clone(), index) {
-            let open = self.calls.get(first).is_some_and(Call::is_open);
-            self.same_ids.push(SameId { first, second: index, open });
+            self.same_ids.push(SameId { first, second: index });
         } else if let Some(loose) = self.early.get_mut(&call.id).and_then(Vec::pop)
             && let Some(loose) = self.loose.get_mut(loose)
         {
@@ -138,6 +135,11 @@ impl Lane {
         if let Some(call) = open.and_then(|open| self.calls.get_mut(open)) {
             call.result = Some(message);
             call.repaired = unknown;
+            return;
+        }
+        // A call that was also executed is ended twice by a repair, as executed and in its message.
+        // What was recorded of the execution says as much or more.
+        if unknown && self.open.get(&id).is_some_and(|open| !open.is_empty()) {
             return;
         }
         let second_for = self.newest.get(&id).copied();

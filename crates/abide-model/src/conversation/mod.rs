@@ -18,7 +18,7 @@ pub use reading::MessageForm;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{CallId, Event, Fact, Kind, LaneId, Seq, TaskId, TurnNumber};
+use crate::{CallId, Event, Fact, FactError, Kind, LaneId, Seq, TaskId, TurnNumber};
 use lane::{Compacted, Lane};
 
 /// How a call was recorded.
@@ -59,15 +59,19 @@ pub struct Conversation {
     executed: HashMap<String, OpenCall>,
     /// Results of execution for which no message holds the call yet.
     finished: HashMap<String, Seq>,
+    /// The lane of the newest call in a message, by its id.
+    called: HashMap<String, Option<LaneId>>,
 }
 
 impl Conversation {
-    /// Takes in the next live event.
-    pub fn event(&mut self, event: &Event, fact: &Fact) {
+    /// Takes in the next live event, and what it says. A message that is not of the form its kind
+    /// calls for may still be one of another form; otherwise it counts as unknown.
+    pub fn event(&mut self, event: &Event, fact: &Result<Fact, FactError>) {
         if event.kind == Kind::MESSAGE_ADDED {
             self.message(event);
             return;
         }
+        let Ok(fact) = fact else { return };
         match fact {
             Fact::ToolCall(call) => self.open(event, &call.call, &call.name, CallForm::Tool),
             Fact::ApiCall(call) => {
@@ -87,18 +91,23 @@ impl Conversation {
                 self.lane(event).compacted.push(compacted);
             }
             Fact::ContextRestored(restored) => {
-                self.lane(event).compacted.retain(|range| range.at != restored.compaction);
+                let compacted = &mut self.lane(event).compacted;
+                // They are in the order in which they came.
+                if let Ok(at) = compacted.binary_search_by_key(&restored.compaction, |one| one.at) {
+                    compacted.remove(at);
+                }
             }
             _ => {}
         }
     }
 
-    /// Takes in a message that is not of the form its kind calls for. It may still be one of
-    /// another form; otherwise it counts as unknown.
-    pub fn message(&mut self, event: &Event) {
-        let finished = &mut self.finished;
+    fn message(&mut self, event: &Event) {
+        let (finished, called) = (&mut self.finished, &mut self.called);
         let lane = self.lanes.entry(event.lane.clone()).or_default();
-        lane.message(event, |id| finished.remove(id));
+        lane.message(event, |id| {
+            called.insert(id.to_owned(), event.lane.clone());
+            finished.remove(id)
+        });
     }
 
     fn lane(&mut self, event: &Event) -> &mut Lane {
@@ -121,8 +130,8 @@ impl Conversation {
     fn finish(&mut self, event: &Event, call: &CallId) {
         // Tools are often run beside the lanes: the call is where its message is.
         let lane = self.executed.remove(call.as_str()).map(|open| open.lane);
-        let own = [Some(event.lane.clone()), lane];
-        for lane in own.into_iter().flatten() {
+        let said = self.called.get(call.as_str()).cloned();
+        for lane in [Some(event.lane.clone()), lane, said].into_iter().flatten() {
             if self.lanes.get_mut(&lane).is_some_and(|lane| lane.executed(call.as_str(), event.seq))
             {
                 return;

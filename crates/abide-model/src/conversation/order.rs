@@ -1,7 +1,7 @@
 //! The order in which a model may be shown a conversation, and where the journal's own differs.
 
 use super::Conversation;
-use super::lane::{Cover, Lane, Said};
+use super::lane::{Call, Compacted, Cover, Lane, Said};
 use super::reading::Role;
 use crate::{CallId, LaneId, Seq};
 
@@ -20,9 +20,9 @@ pub struct Shown {
 /// What is not in the order that the APIs of the models ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DisorderSort {
-    /// A call has no result, and nothing came after it.
+    /// A call has no result, and the model did not go on after it.
     NoResult,
-    /// A call has no result, and the conversation went on.
+    /// A call has no result, and the model went on without it.
     PassedOver,
     /// A result has no call.
     NoCall,
@@ -30,9 +30,9 @@ pub enum DisorderSort {
     Early,
     /// A second result for a call.
     SecondResult,
-    /// A call has the id of one before it that has its result.
+    /// A call has the id of one before it.
     SameId,
-    /// A call has the id of one that is still open, or of one in the same message.
+    /// A call has the id of one before it that has no result, or of one in the same message.
     SameIdOpen,
     /// Something stands between a call and its result.
     Between,
@@ -86,9 +86,8 @@ impl Conversation {
     pub fn disorder(&self) -> Vec<Disorder> {
         let mut found = Vec::new();
         for (name, lane) in &self.lanes {
-            let running = |id: &str| self.executed.contains_key(id);
             let start = found.len();
-            Look::new(lane).all(&running, &mut |sort, seq, call, tool| {
+            Look::new(lane).all(&mut |sort, seq, call, tool| {
                 let call = call.map(|call| CallId(call.to_owned()));
                 let (lane, name) = (name.clone(), tool.to_owned());
                 found.push(Disorder { sort, lane, seq, call, name });
@@ -100,25 +99,34 @@ impl Conversation {
         found
     }
 
-    /// Calls that this compaction took from their results, or results that it took from their
-    /// calls, as far as nothing else covers the other: a few of them.
-    pub(crate) fn split_by(&self, lane: Option<&LaneId>, at: Seq) -> Vec<(CallId, Seq, Seq)> {
-        let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
-        let Some(range) = lane.compacted.iter().find(|range| range.at == at) else {
-            return Vec::new();
-        };
-        let cover = lane.cover();
+    /// For each compaction that stands the calls that it took from their results, or whose results
+    /// it took from them, as far as nothing else covers the other: a few of them, in the order of
+    /// the journal.
+    pub(crate) fn splits(&self) -> Vec<(Seq, Vec<Split>)> {
+        let mut splits = Vec::new();
+        for lane in self.lanes.values() {
+            let cover = lane.cover();
+            let split = |range: &Compacted| (range.at, lane.split_by(range, &cover));
+            splits.extend(lane.compacted.iter().map(split).filter(|(_, calls)| !calls.is_empty()));
+        }
+        splits.sort_by_key(|(at, _)| *at);
+        splits
+    }
+}
+
+impl Lane {
+    fn split_by(&self, range: &Compacted, cover: &Cover) -> Vec<Split> {
         let mut split = Vec::new();
         // A call and its result are close to each other: only the calls near both ends of the range
         // are looked at, so that many compactions cost no more than one.
         for edge in [range.first.back(1), range.last] {
-            let end = lane.calls.partition_point(|call| call.seq <= edge);
-            let near = lane.calls.get(end.saturating_sub(NEAR)..end).unwrap_or_default();
+            let end = self.calls.partition_point(|call| call.seq <= edge);
+            let near = self.calls.get(end.saturating_sub(NEAR)..end).unwrap_or_default();
             for call in near {
-                let Some(result) = call.result.and_then(|at| lane.messages.get(at)) else {
+                let Some(result) = call.result.and_then(|at| self.messages.get(at)) else {
                     continue;
                 };
-                let crosses = call.seq <= edge && result.seq > edge && result.seq < at;
+                let crosses = call.seq <= edge && result.seq > edge && result.seq < range.at;
                 if crosses && cover.contains(call.seq) != cover.contains(result.seq) {
                     split.push((CallId(call.id.clone()), call.seq, result.seq));
                 }
@@ -127,6 +135,9 @@ impl Conversation {
         split
     }
 }
+
+/// A call that a compaction took from its result: where it is, and where that is.
+pub(crate) type Split = (CallId, Seq, Seq);
 
 /// How many calls before the end of a range are looked at.
 const NEAR: usize = 256;
@@ -139,7 +150,7 @@ struct Look<'a> {
     run_end: Vec<usize>,
     /// How many messages up to here are more than results.
     spoken: Vec<usize>,
-    /// From here on: is a message unknown, did the assistant speak, did anybody?
+    /// From here on: is a message unknown, did the assistant speak?
     after: Vec<After>,
 }
 
@@ -147,7 +158,6 @@ struct Look<'a> {
 struct After {
     unknown: bool,
     assistant: bool,
-    anybody: bool,
 }
 
 type Tell<'f> = &'f mut dyn FnMut(DisorderSort, Seq, Option<&str>, &str);
@@ -182,7 +192,6 @@ impl<'a> Look<'a> {
             if !cover.contains(said.seq) {
                 later.unknown |= said.role.is_none();
                 later.assistant |= assistant;
-                later.anybody |= said.rest;
             }
             if let Some(slot) = after.get_mut(index) {
                 *slot = later;
@@ -191,9 +200,9 @@ impl<'a> Look<'a> {
         Self { lane, cover, run_end, spoken, after }
     }
 
-    fn all(&self, running: &dyn Fn(&str) -> bool, tell: Tell<'_>) {
+    fn all(&self, tell: Tell<'_>) {
         self.beginning(tell);
-        self.calls(running, tell);
+        self.calls(tell);
         self.results(tell);
     }
 
@@ -205,18 +214,27 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn calls(&self, running: &dyn Fn(&str) -> bool, tell: Tell<'_>) {
+    /// The last of the assistant's messages that the call's own begins or is among.
+    fn run_end(&self, call: &Call) -> usize {
+        self.run_end.get(call.message).copied().unwrap_or(call.message)
+    }
+
+    /// What comes after the model's answer with this call.
+    fn after(&self, call: &Call) -> After {
+        self.after.get(self.run_end(call) + 1).copied().unwrap_or_default()
+    }
+
+    fn calls(&self, tell: Tell<'_>) {
         let mut told = None;
         for call in &self.lane.calls {
             if self.cover.contains(call.seq) {
                 continue;
             }
-            let end = self.run_end.get(call.message).copied().unwrap_or(call.message);
+            let end = self.run_end(call);
             if call.is_open() {
-                let after = self.after.get(end + 1).copied().unwrap_or_default();
+                let after = self.after(call);
                 // Somebody may speak while a tool runs, and an unknown message may be the result.
-                let spoke = after.assistant || (after.anybody && !running(&call.id));
-                let sort = if spoke && !after.unknown {
+                let sort = if after.assistant && !after.unknown {
                     DisorderSort::PassedOver
                 } else {
                     DisorderSort::NoResult
@@ -237,8 +255,13 @@ impl<'a> Look<'a> {
             if self.cover.contains(first.seq) || self.cover.contains(second.seq) {
                 continue;
             }
-            let open = same.open || first.message == second.message;
-            let sort = if open { DisorderSort::SameIdOpen } else { DisorderSort::SameId };
+            // An unknown message may be the result of the first.
+            let open = first.is_open() && !self.after(first).unknown;
+            let sort = if open || first.message == second.message {
+                DisorderSort::SameIdOpen
+            } else {
+                DisorderSort::SameId
+            };
             tell(sort, second.seq, Some(&second.id), &second.name);
         }
     }

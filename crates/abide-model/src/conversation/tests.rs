@@ -22,7 +22,7 @@ enum Step {
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::User),
-        4 => (0u8..3, proptest::collection::btree_set(0u8..8, 0..4))
+        4 => (0u8..4, proptest::collection::btree_set(0u8..8, 0..4))
             .prop_map(|(form, calls)| Step::Assistant(form, calls.into_iter().collect())),
         6 => (0u8..3, 0u8..8).prop_map(|(form, call)| Step::Result(form, call)),
         2 => (0u8..8, any::<bool>()).prop_map(|(call, ends)| Step::Run(call, ends)),
@@ -45,10 +45,13 @@ fn data(step: &Step) -> Vec<(&'static str, Value)> {
             let blocks: Vec<_> = calls.iter().map(call).collect();
             vec![("message.added", json!({"role": "assistant", "content": blocks}))]
         }
-        Step::Assistant(_, calls) => {
+        Step::Assistant(form, calls) => {
             let call = |id| json!({"id": name(id), "type": "function", "function": {"name": "t", "arguments": "{}"}});
             let calls: Vec<_> = calls.iter().map(call).collect();
-            let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+            let mut message = json!({"role": "assistant", "tool_calls": calls});
+            if *form == 2 {
+                message["content"] = Value::Null;
+            }
             vec![("message.added", message)]
         }
         Step::Result(0, call) => {
@@ -80,7 +83,7 @@ fn event(seq: u64, kind: &str, data: &Value) -> Event {
 fn read(events: &[Event]) -> Conversation {
     let mut conversation = Conversation::default();
     for event in events {
-        conversation.event(event, &event.fact().unwrap());
+        conversation.event(event, &event.fact());
     }
     conversation
 }
@@ -191,8 +194,9 @@ proptest! {
                 }
             }
         }
-        let before = read(&events).valid_order();
-        let repairs = read(&events).repairs();
+        let broken = read(&events);
+        let (before, disorder) = (broken.valid_order(), broken.disorder());
+        let repairs = broken.repairs();
         for repair in repairs {
             let seq = Seq(events.len() as u64 + 1);
             events.push(repair.into_event(seq, Timestamp::from_millis(0)));
@@ -200,6 +204,16 @@ proptest! {
         let conversation = read(&events);
         prop_assert_eq!(conversation.open_calls(), vec![]);
         prop_assert_eq!(conversation.repairs(), vec![]);
+        // What is wrong was wrong before, and no call is left that nothing came of.
+        for one in conversation.disorder() {
+            let sorts = match one.sort {
+                DisorderSort::SameId => vec![DisorderSort::SameId, DisorderSort::SameIdOpen],
+                sort => vec![sort],
+            };
+            let was = |sort| disorder.contains(&Disorder { sort, ..one.clone() });
+            prop_assert!(sorts.into_iter().any(was), "{:?} is new, after {:?}", one, disorder);
+            prop_assert!(!matches!(one.sort, DisorderSort::NoResult | DisorderSort::PassedOver));
+        }
         let order = conversation.valid_order();
         // Nothing that could be shown before is lost, and nothing is shown twice.
         for one in &before {
@@ -287,6 +301,69 @@ fn open_calls_say_where_they_are_and_repairs_keep_their_form_and_lane() {
         let event = repair.into_event(Seq(9), Timestamp::from_millis(0));
         assert!(event.fact().is_ok());
     }
+}
+
+/// OpenAI's own form leaves `content` out where a message is all calls: that is not the form of the
+/// kind, and a call all the same.
+#[test]
+fn a_call_in_a_message_without_content_is_repaired() {
+    let calls = json!([{"id": "c", "type": "function", "function": {"name": "t"}}]);
+    let message = json!({"role": "assistant", "tool_calls": calls});
+    let events = [event(1, "message.added", &message)];
+    assert!(events[0].fact().is_err());
+    let repairs = read(&events).repairs();
+    assert_eq!(repairs.len(), 1);
+    assert!(repairs[0].data.as_str().contains(r#""tool_call_id":"c""#));
+}
+
+/// A call of a message that is run is ended twice by a repair; that is no second result. Tools may
+/// be run beside the lane of the message.
+#[test]
+fn what_a_repair_says_of_a_call_that_was_run_is_no_second_result() {
+    let call = json!({"type": "tool_call", "call": "c", "name": "t", "arguments": {}});
+    let theirs = json!({"type": "tool_use", "id": "c", "name": "t", "input": {}});
+    for (lane, block) in [(None, &call), (Some("sub"), &call), (None, &theirs)] {
+        let lane = lane.map(|lane| LaneId(lane.to_owned()));
+        let in_lane =
+            |seq, data: &Value| Event { lane: lane.clone(), ..event(seq, "message.added", data) };
+        let mut events = vec![
+            in_lane(1, &json!({"role": "user", "content": "do"})),
+            in_lane(2, &json!({"role": "assistant", "content": [block]})),
+            event(3, "tool.called", &json!({"call": "c", "name": "t"})),
+        ];
+        for repair in read(&events).repairs() {
+            let seq = Seq(events.len() as u64 + 1);
+            events.push(repair.into_event(seq, Timestamp::from_millis(0)));
+        }
+        let kinds: Vec<_> = events[3..].iter().map(|event| event.kind.as_str()).collect();
+        assert_eq!(kinds, ["tool.finished", "message.added"]);
+        let repaired = read(&events);
+        assert_eq!((repaired.disorder(), repaired.repairs()), (vec![], vec![]));
+        // A true result that is found later is shown in its place.
+        let content = json!([{"type": "tool_result", "call": "c", "content": "x"}]);
+        events.push(in_lane(6, &json!({"role": "tool", "content": content})));
+        let found = read(&events);
+        assert_eq!(found.disorder(), vec![]);
+        assert_eq!(found.valid_order().last().map(|shown| shown.seq), Some(Seq(6)));
+    }
+}
+
+/// Messages in a lane, and the tools run without one.
+#[test]
+fn the_end_of_a_tool_finds_its_call_in_another_lane() {
+    let block = json!({"type": "tool_call", "call": "c", "name": "t", "arguments": {}});
+    let call = |seq| Event {
+        lane: Some(LaneId("sub".to_owned())),
+        ..event(seq, "message.added", &json!({"role": "assistant", "content": [block]}))
+    };
+    let called = |seq| event(seq, "tool.called", &json!({"call": "c", "name": "t"}));
+    let finished = |seq| event(seq, "tool.finished", &json!({"call": "c"}));
+    assert_eq!(read(&[call(1), called(2), finished(3)]).open_calls(), vec![]);
+    assert_eq!(read(&[call(1), finished(2)]).open_calls(), vec![]);
+    assert_eq!(read(&[called(1), finished(2), call(3)]).open_calls(), vec![]);
+    // It has ended one call, and is no outcome of the next.
+    let open = read(&[call(1), finished(2), call(3)]).open_calls();
+    assert_eq!(open.iter().map(|open| open.seq).collect::<Vec<_>>(), [Seq(3)]);
 }
 
 #[test]

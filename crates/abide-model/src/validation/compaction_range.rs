@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::few::{Few, joined};
 use super::{Rule, Seen};
 use crate::{
-    Compaction, Conversation, Fact, Finding, FindingType, FoundAt, Kind, LaneId, Repair, Seq,
-    SessionState, Severity,
+    Compaction, Conversation, Fact, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState,
+    Severity,
 };
 
 /// The rule.
@@ -14,7 +14,7 @@ use crate::{
 pub(super) struct CompactionRange {
     conversation: Conversation,
     compactions: BTreeSet<Seq>,
-    possible: Vec<(Option<LaneId>, Seq)>,
+    possible: BTreeSet<Seq>,
     few: Few,
 }
 
@@ -23,7 +23,7 @@ impl Default for CompactionRange {
         Self {
             conversation: Conversation::default(),
             compactions: BTreeSet::new(),
-            possible: Vec::new(),
+            possible: BTreeSet::new(),
             few: Few::new("compaction-range", FindingType::BusinessLogic),
         }
     }
@@ -32,9 +32,7 @@ impl Default for CompactionRange {
 impl Rule for CompactionRange {
     fn event(&mut self, seen: &Seen<'_>) {
         let seq = seen.event.seq;
-        if let Ok(fact) = seen.fact {
-            self.conversation.event(seen.event, fact);
-        }
+        self.conversation.event(seen.event, seen.fact);
         if seen.event.kind == Kind::CONTEXT_COMPACTED {
             self.compactions.insert(seq);
         }
@@ -46,7 +44,9 @@ impl Rule for CompactionRange {
                     format!("a compaction of @{} to @{} {why}", range.first, range.last),
                     Repair::by_hand("nothing: it covers no message; compact anew"),
                 ),
-                None => self.possible.push((seen.event.lane.clone(), seq)),
+                None => {
+                    self.possible.insert(seq);
+                }
             },
             Ok(Fact::ContextRestored(fact)) if !self.compactions.contains(&fact.compaction) => {
                 let named = fact.compaction;
@@ -66,13 +66,15 @@ impl Rule for CompactionRange {
     }
 
     fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
-        for (lane, seq) in &self.possible {
-            let split = self.conversation.split_by(lane.as_ref(), *seq);
-            let Some((_, call, result)) = split.first() else { continue };
+        for (seq, split) in self.conversation.splits() {
+            let Some((_, call, result)) = split.first().filter(|_| self.possible.contains(&seq))
+            else {
+                continue;
+            };
             let calls = joined(split.iter().map(|(id, ..)| id.as_str()));
             self.few.add(
                 Severity::Error,
-                FoundAt::event(*seq),
+                FoundAt::event(seq),
                 format!(
                     "a compaction takes calls from their results: {calls} (@{call} and @{result})"
                 ),

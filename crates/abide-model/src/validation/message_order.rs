@@ -3,8 +3,8 @@
 use super::few::{Few, short};
 use super::{Rule, Seen};
 use crate::{
-    Conversation, Disorder, DisorderSort, Finding, FindingType, FoundAt, Kind, Repair,
-    SessionState, Severity,
+    Conversation, Disorder, DisorderSort, Finding, FindingType, FoundAt, Repair, SessionState,
+    Severity,
 };
 
 /// The rule.
@@ -15,13 +15,7 @@ pub(super) struct MessageOrder {
 
 impl Rule for MessageOrder {
     fn event(&mut self, seen: &Seen<'_>) {
-        match seen.fact {
-            Ok(fact) => self.conversation.event(seen.event, fact),
-            Err(_) if seen.event.kind == Kind::MESSAGE_ADDED => {
-                self.conversation.message(seen.event);
-            }
-            Err(_) => {}
-        }
+        self.conversation.event(seen.event, seen.fact);
     }
 
     fn finish(&mut self, _: &SessionState, findings: &mut Vec<Finding>) {
@@ -54,7 +48,7 @@ fn words(disorder: &Disorder) -> (Severity, String, Repair) {
         DisorderSort::NoResult => (Severity::Warning, format!("{call} has no result"), recorded()),
         DisorderSort::PassedOver => (
             Severity::Error,
-            format!("{call} has no result, and the conversation went on without it"),
+            format!("{call} has no result, and the model went on without it"),
             recorded(),
         ),
         DisorderSort::NoCall if id.is_empty() => {
@@ -78,7 +72,7 @@ fn words(disorder: &Disorder) -> (Severity, String, Repair) {
         ),
         DisorderSort::SameIdOpen => (
             Severity::Error,
-            format!("{call} has the id of a call that had no result yet"),
+            format!("{call} has the id of a call that has no result or stands beside it"),
             Repair::by_hand(
                 "have the agent give each call an id of its own; compact these messages",
             ),

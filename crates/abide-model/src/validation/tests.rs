@@ -307,17 +307,23 @@ fn order(lines: &[String]) -> Vec<(Severity, u64)> {
 }
 
 #[test]
-fn a_call_without_a_result_is_worse_when_the_conversation_went_on() {
+fn a_call_without_a_result_is_worse_when_the_model_went_on() {
     let called = || [user(), said("assistant", &call("c"))];
     assert_eq!(order(&called()), [(WARNING, 2)]);
-    let went_on = [&called()[..], &[user()]].concat();
+    // A user may speak while a tool runs, or beside the result of another call.
+    let spoken = [&called()[..], &[user()]].concat();
+    assert_eq!(order(&spoken), [(WARNING, 2)]);
+    let went_on = [&spoken[..], &[said("assistant", "")]].concat();
     assert_eq!(order(&went_on), [(ERROR, 2)]);
     // A second call that still runs, and another lane, are no reason to worry.
     let parallel = said("assistant", &format!("{},{}", call("c"), call("d")));
-    assert_eq!(order(&[user(), parallel, said("tool", &result("d"))]), [(WARNING, 2)]);
+    let lines = [user(), parallel, said("tool", &result("d"))];
+    assert_eq!(order(&lines), [(WARNING, 2)]);
+    let text = r#"{"type":"text","text":"and"}"#;
+    let mixed = said("user", &format!("{},{text}", result("d")));
+    assert_eq!(order(&[&lines[..2], &[mixed]].concat()), [(WARNING, 2)]);
     let elsewhere = user().replace(r#""data""#, r#""lane":"sub","data""#);
     assert_eq!(order(&[&called()[..], &[elsewhere]].concat()), [(WARNING, 2)]);
-    // Somebody may speak while a tool runs.
     let running = r#"{"kind":"tool.called","data":{"call":"c","name":"bash"}}"#.to_owned();
     let spoken = of(&[&called()[..], &[running.clone(), user()]].concat());
     assert_eq!(told(&spoken), [("open-call", WARNING, 3), ("message-order", WARNING, 2)]);
@@ -333,14 +339,16 @@ fn foreign_forms_are_judged_like_our_own() {
     let anthropic = said("assistant", r#"{"type":"tool_use","id":"c","name":"bash","input":{}}"#);
     let answer = said("user", r#"{"type":"tool_result","tool_use_id":"c","content":"x"}"#);
     assert_eq!(order(&[user(), anthropic.clone(), answer.clone(), user()]), []);
-    assert_eq!(order(&[user(), anthropic, user()]), [(ERROR, 2)]);
+    let went_on = || [user(), said("assistant", "")];
+    assert_eq!(order(&[&[user(), anthropic][..], &went_on()].concat()), [(ERROR, 2)]);
     assert_eq!(order(&[user(), answer]), [(WARNING, 2)]);
     let openai = r#"{"kind":"message.added","data":{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":"{}"}}]}}"#;
     let answer =
         r#"{"kind":"message.added","data":{"role":"tool","tool_call_id":"c","content":"x"}}"#;
     let lines = [user(), openai.to_owned(), answer.to_owned(), user()];
     assert_eq!(order(&lines), []);
-    assert_eq!(order(&[user(), openai.to_owned(), user()]), [(ERROR, 2)]);
+    let lines = [user(), openai.to_owned()];
+    assert_eq!(order(&[&lines[..], &went_on()].concat()), [(ERROR, 2)]);
 }
 
 #[test]
@@ -355,6 +363,17 @@ fn results_without_calls_and_calls_with_one_id_are_told() {
     let both = said("assistant", &format!("{},{}", call("c"), call("c")));
     let both = [user(), both, said("tool", &result("c")), said("tool", &result("c"))];
     assert_eq!(order(&both), [(ERROR, 2)]);
+    // One that had no result is an error until it has one, or may have one.
+    let reused = [user(), exchange()[0].clone(), user(), exchange()[0].clone()];
+    let answered = [&reused[..], &[exchange()[1].clone()]].concat();
+    assert_eq!(order(&answered), [(ERROR, 2), (ERROR, 4)]);
+    let both = [&answered[..], &[exchange()[1].clone()]].concat();
+    assert_eq!(order(&both), [(WARNING, 2), (WARNING, 4)]);
+    let lines: Vec<&str> = answered.iter().map(String::as_str).collect();
+    let mut erased = events(&lines);
+    erased[2].data = None;
+    let expected = [("message-order", WARNING, 2), ("message-order", WARNING, 4)];
+    assert_eq!(told(&validate(&erased).1), expected);
     let between = [user(), exchange()[0].clone(), user(), exchange()[1].clone()];
     assert_eq!(order(&between), [(WARNING, 2)]);
     let early = [user(), exchange()[1].clone(), exchange()[0].clone()];
@@ -420,6 +439,33 @@ fn a_compaction_covers_what_was_and_keeps_calls_with_their_results() {
     let late = [user(), lines[1].clone(), compacted(1, 2), lines[2].clone(), user()];
     assert_eq!(told(&of(&late)), []);
     assert_eq!(with(r#"{"kind":"context.restored","data":{"compaction":2}}"#.into()), bad);
+}
+
+/// Each is held against the cover of all, which is made once.
+#[test]
+fn many_compactions_are_judged_each_by_its_own_range() {
+    let mut lines = Vec::new();
+    for n in 0..5_000 {
+        let (first, id) = (lines.len() as u64 + 1, format!("c{n}"));
+        lines.extend([user(), said("assistant", &call(&id)), said("tool", &result(&id)), user()]);
+        // Every thousandth takes the call and leaves its result.
+        let last = if n % 1_000 == 999 { first + 1 } else { first + 3 };
+        lines.push(compacted(first, last));
+    }
+    let lanes = |lane: &str| {
+        let place = format!(r#","lane":"{lane}","data":{{"role"#);
+        lines.iter().map(|line| line.replace(r#","data":{"role"#, &place)).collect::<Vec<_>>()
+    };
+    let found = of(&lines);
+    let splits = |at: u64| ("compaction-range", ERROR, at * 5_000);
+    assert_eq!(told(&found), [1, 2, 3, 4, 5].map(splits));
+    // Those of one lane take nothing from another.
+    assert_eq!(told(&of(&lanes("sub"))), []);
+    let restored = |at: u64| {
+        format!(r#"{{"kind":"context.restored","data":{{"compaction":{}}}}}"#, at * 5_000)
+    };
+    lines.extend([restored(2), restored(5)]);
+    assert_eq!(told(&of(&lines)), [1, 3, 4].map(splits));
 }
 
 #[test]
@@ -562,7 +608,7 @@ fn no_rule_says_more_than_some_twenty_things_and_the_rest_keeps_its_weight() {
         (0..20).map(|n| said("assistant", &call(&format!("a{n}")))).collect();
     lines.insert(0, user());
     lines.extend((0..30).map(|_| said("tool", "")));
-    lines.extend([said("assistant", &call("x")), user()]);
+    lines.extend([said("assistant", &call("x")), user(), said("assistant", "")]);
     let findings = of(&lines);
     assert_eq!(findings.len(), 21);
     assert!(findings[20].message.contains("more like these"));
