@@ -23,6 +23,7 @@ const SEGMENTS: usize = 4;
 enum Seen {
     Event { seq: u64, segment: u64, offset: u64, end: u64, ended: bool, bytes: Vec<u8> },
     Damage { offset: u64, bytes: u64, reason: String, lost: Option<(Seq, Seq)> },
+    Seam { after: u64, next: u64, segment: u64, offset: u64, end: u64 },
     Torn { segment: u64, offset: u64, bytes: u64 },
 }
 
@@ -74,6 +75,9 @@ fn walk(journal: &Journal, mark: Option<Mark>) -> Option<Vec<Seen>> {
                 reason: damage.reason.to_string(),
                 lost: damage.lost,
             },
+            Found::Seam { seam, segment, offset, end, .. } => {
+                Seen::Seam { after: seam.after.0, next: seam.next.0, segment, offset, end }
+            }
             Found::Torn { segment, offset, bytes, .. } => Seen::Torn { segment, offset, bytes },
         });
         ControlFlow::Continue(())
@@ -105,6 +109,11 @@ fn look(seen: &[Seen], segments: &[Vec<u8>]) {
                 assert!(*end as usize <= file.len());
                 assert!(at == 0 || last < (*seq, (*segment, *offset)), "out of order");
                 last = (*seq, (*segment, *offset));
+            }
+            Seen::Seam { after, next, segment, offset, end } => {
+                assert!(after < next && offset < end, "a seam that joins nothing");
+                assert!(at == 0 || last.0 <= *after, "a seam that goes back");
+                last = (next - 1, (*segment, *offset));
             }
             Seen::Damage { lost: Some((first, last)), .. } => assert!(first <= last),
             Seen::Damage { .. } => {}

@@ -159,7 +159,7 @@ fn a_power_cut_during_a_repair_loses_nothing() {
         drop(store);
         let moments = case.disk.take_history();
         println!("{}: {} operations", case.name, moments.len());
-        cuts += cut_everywhere(&moments, size::of(3, 60), &|disk, moment, seed| {
+        cuts += cut_everywhere(&moments, size::of(3, 80), &|disk, moment, seed| {
             after_crash(disk, &case, moment.note.0 == 1, seed)
         });
     }
