@@ -431,6 +431,11 @@ fn the_last_segment_that_is_gone_is_written_again() {
     let missing: Vec<_> = acknowledged.filter(|line| !now.contains(line)).collect();
     assert_eq!(missing, [""; 0]);
     patient.goes_on();
+    // What came later is in a segment of its own, and stays when the repair is taken back.
+    patient.env.run(&["undo", "--yes"]).success();
+    assert!(patient.export().iter().any(|line| line.contains("and on")));
+    patient.env.run(&["doctor", "--repair", "--yes"]).success();
+    patient.goes_on();
 }
 
 #[test]
