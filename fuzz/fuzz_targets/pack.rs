@@ -49,7 +49,11 @@ fuzz_target!(|data: &[u8]| {
         .expect("the disk works");
     let _ = packs.places(&hashes).expect("the disk works");
     packs.verify().expect("the disk works");
-    // Whatever lies there, what is put anew is read.
+    // Whatever lies there, what is put anew is read. Not beside blocks that somebody gave right sums:
+    // they may claim to hold an object and hold something else, and are believed.
+    if wish.has(0) {
+        return;
+    }
     let writer = PackWriter::open(Arc::new(open())).expect("the disk works");
     for bytes in [data, b"an object"] {
         let hash = writer.put(bytes).expect("the disk works");
