@@ -178,6 +178,8 @@ fn a_restart_of_the_machine_and_another_machine_are_told_apart() {
     kill(conversation);
     let me = std::process::id();
     forge(&env, |holder| {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        assert!(boot.is_empty() || holder["boot"] == boot.trim(), "{holder}");
         holder["process"] = me.into();
         holder["boot"] = "00000000-0000-0000-0000-000000000000".into();
     });

@@ -441,6 +441,24 @@ fn the_last_segment_that_is_gone_is_written_again() {
 }
 
 #[test]
+fn what_is_recorded_behind_a_repair_of_the_last_segment_stays_when_it_is_undone() {
+    let patient = Patient::new();
+    let last = patient.segments().pop().unwrap();
+    assert!(fs::metadata(&last).unwrap().len() < 4096, "there is room for more in it");
+    alter(&last, |bytes| {
+        let at = a_message(bytes);
+        bytes[at + 40] ^= 4;
+    });
+    patient.heal("journal-damage", "error", "rewrite_segment");
+    patient.keeps_all_but(&[]);
+    patient.goes_on();
+    patient.env.run(&["undo", "--yes"]).success();
+    assert!(patient.export().iter().any(|line| line.contains("and on")));
+    patient.env.run(&["doctor", "--repair", "--yes"]).success();
+    patient.goes_on();
+}
+
+#[test]
 fn a_header_that_is_damaged_costs_nothing() {
     let patient = Patient::new();
     alter(&patient.segments()[1], |bytes| bytes[20] ^= 1);
