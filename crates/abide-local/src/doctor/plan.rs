@@ -294,6 +294,11 @@ impl Doctor<'_> {
                     reconstructed: segment.again,
                 }
             }));
+            if rewrite.segments.is_empty() {
+                // Every line is in its place: a mark from before a repair that was cut off says otherwise.
+                let path = shown(&layout.watermark());
+                plan.actions.push(Action::MakeAnew { what: "watermark", path });
+            }
             workings.rewrite = rewrite;
         } else if request.from.is_some()
             || request.strategy == Some(Strategy::Checkpoint)

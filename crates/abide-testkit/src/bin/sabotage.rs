@@ -65,6 +65,10 @@ fn run() -> Result<bool, Failure> {
     let only = std::env::args().nth(1);
     let mut chosen: Vec<(usize, &Break)> = breaks.iter().enumerate().collect();
     chosen.retain(|(_, one)| only.as_ref().is_none_or(|only| one.name.contains(only.as_str())));
+    if let Some((share, of)) = share()? {
+        chosen.retain(|(number, _)| number % of == share);
+        println!("sabotage: share {share} of {of}, {} of {} breaks", chosen.len(), breaks.len());
+    }
     // What is built anew for one break need not be for the next of the same tests and file.
     chosen.sort_by_key(|(_, one)| (one.tests.iter().take(4).collect::<Vec<_>>(), &one.file));
     let queue = Mutex::new(VecDeque::from(chosen));
@@ -105,6 +109,16 @@ fn run() -> Result<bool, Failure> {
     let [caught, skipped, missed] = counts?;
     println!("sabotage: {caught} caught, {skipped} skipped, {missed} not");
     Ok(missed == 0 && caught > 0)
+}
+
+/// `ABIDE_SHARE=K/N`: only every N-th break, from the K-th on.
+fn share() -> Result<Option<(usize, usize)>, Failure> {
+    let Ok(text) = std::env::var("ABIDE_SHARE") else { return Ok(None) };
+    let parsed = text.split_once('/').and_then(|(share, of)| {
+        let (share, of): (usize, usize) = (share.parse().ok()?, of.parse().ok()?);
+        (share < of).then_some((share, of))
+    });
+    Ok(Some(parsed.ok_or("ABIDE_SHARE must be like 0/4")?))
 }
 
 /// A copy of the tree, and where it is built.
