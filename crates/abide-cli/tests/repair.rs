@@ -453,7 +453,8 @@ fn what_is_recorded_behind_a_repair_of_the_last_segment_stays_when_it_is_undone(
     patient.keeps_all_but(&[]);
     patient.goes_on();
     patient.env.run(&["undo", "--yes"]).success();
-    assert!(patient.export().iter().any(|line| line.contains("and on")));
+    let stands = |text: &str| patient.export().iter().any(|line| line.contains(text));
+    assert!(stands("and on") && stands(r#""strategy":"reconstruct""#));
     patient.env.run(&["doctor", "--repair", "--yes"]).success();
     patient.goes_on();
 }
