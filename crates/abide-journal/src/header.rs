@@ -37,6 +37,26 @@ struct Wire<'a> {
     key: Option<&'a str>,
 }
 
+/// A JSON object as a line whose last field is the sum of all before it.
+pub(crate) fn summed(mut object: String) -> Vec<u8> {
+    object.pop();
+    let sum = Sum::from_hash(&blake3::hash(object.as_bytes()));
+    object.push_str(SUM_FIELD);
+    object.push_str(&sum.to_string());
+    object.push_str("\"}\n");
+    object.into_bytes()
+}
+
+/// Is the sum at the end of such a line, without its line break, that of all before it?
+pub(crate) fn has_right_sum(line: &[u8]) -> bool {
+    let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
+    let parts = line.len().checked_sub(tail).and_then(|at| line.split_at_checked(at));
+    parts.is_some_and(|(body, sum)| {
+        let expected = format!("{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body)));
+        sum == expected.as_bytes()
+    })
+}
+
 impl SegmentHeader {
     /// The longest header.
     pub(crate) const MAX: usize = 512;
@@ -59,13 +79,7 @@ impl SegmentHeader {
             prev: std::str::from_utf8(self.prev.as_ascii()).unwrap_or_default(),
             key: None,
         };
-        let mut text = serde_json::to_string(&wire).unwrap_or_default();
-        text.pop();
-        let sum = Sum::from_hash(&blake3::hash(text.as_bytes()));
-        text.push_str(SUM_FIELD);
-        text.push_str(&sum.to_string());
-        text.push_str("\"}\n");
-        text.into_bytes()
+        summed(serde_json::to_string(&wire).unwrap_or_default())
     }
 
     /// Reads a header. `Ok(None)` when it is damaged; an error when it is of a newer version. The
@@ -75,14 +89,7 @@ impl SegmentHeader {
         struct Version {
             version: u64,
         }
-        let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
-        let Some((body, sum)) =
-            line.len().checked_sub(tail).and_then(|at| line.split_at_checked(at))
-        else {
-            return Ok(None);
-        };
-        let expected = format!("{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body)));
-        if sum != expected.as_bytes() {
+        if !has_right_sum(line) {
             return Ok(None);
         }
         let Ok(Version { version }) = serde_json::from_slice(line) else {

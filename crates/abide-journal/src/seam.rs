@@ -13,10 +13,10 @@ use std::path::Path;
 use abide_model::Seq;
 use serde::{Deserialize, Serialize};
 
+use crate::header::{has_right_sum, summed};
 use crate::{JournalError, Link, Sum};
 
 const START: &[u8] = b"{\"abide\":\"seam\"";
-const SUM_FIELD: &str = ",\"sum\":\"";
 /// The version that is written, and the newest that is read.
 const VERSION: u64 = 1;
 
@@ -111,13 +111,7 @@ impl Seam {
             next: self.next,
             prev: self.prev.text(),
         };
-        let mut text = serde_json::to_string(&wire).unwrap_or_default();
-        text.pop();
-        let sum = Sum::from_hash(&blake3::hash(text.as_bytes()));
-        text.push_str(SUM_FIELD);
-        text.push_str(&sum.to_string());
-        text.push_str("\"}\n");
-        text.into_bytes()
+        summed(serde_json::to_string(&wire).unwrap_or_default())
     }
 
     /// Reads a seam. `Ok(None)` when it is damaged; an error when it is of a newer version.
@@ -126,23 +120,17 @@ impl Seam {
         struct Version {
             version: u64,
         }
-        let Some(body) = Self::checked(line) else { return Ok(None) };
-        match serde_json::from_slice(body) {
+        if !has_right_sum(line) {
+            return Ok(None);
+        }
+        match serde_json::from_slice(line) {
             Ok(Version { version }) if version > VERSION => Err(JournalError::NewerVersion {
                 path: path.to_owned(),
                 found: version,
                 known: VERSION,
             }),
-            _ => Ok(Self::parse(body)),
+            _ => Ok(Self::parse(line)),
         }
-    }
-
-    /// The line, when its sum is right.
-    fn checked(line: &[u8]) -> Option<&[u8]> {
-        let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
-        let (body, sum) = line.split_at_checked(line.len().checked_sub(tail)?)?;
-        let expected = format!("{SUM_FIELD}{}\"}}", Sum::from_hash(&blake3::hash(body)));
-        (sum == expected.as_bytes()).then_some(line)
     }
 
     fn parse(line: &[u8]) -> Option<Self> {

@@ -84,14 +84,6 @@ pub struct Missing {
     pub calls: Vec<CallId>,
 }
 
-impl Missing {
-    /// Is anything gone?
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.objects.is_empty() && self.calls.is_empty()
-    }
-}
-
 /// What an examination learned that is no finding.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {

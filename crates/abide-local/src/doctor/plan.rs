@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use abide_journal::{Journal, Salt, SegmentForm, SegmentName};
 use abide_model::{
-    CallId, CheckpointState, Finding, FindingType, ObjectHash, Seq, SessionId, SessionStatus,
-    Severity, StoreError,
+    CallId, CheckpointState, Finding, FindingType, ObjectHash, Seq, SessionId, Severity, StoreError,
 };
 use serde::Serialize;
 
@@ -548,6 +547,3 @@ fn mended(found: &Finding, plan: &RepairPlan) -> bool {
         _ => found.repair.automatic || (back && contradicts(found)),
     }
 }
-
-/// The status of a session whose writer died.
-pub(super) const INTERRUPTED: SessionStatus = SessionStatus::Interrupted;

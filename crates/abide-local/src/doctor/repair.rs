@@ -12,12 +12,12 @@ use abide_journal::{
     Access, Journal, Packs, Salt, SegmentForm, SegmentHeader, SegmentName, Sum, Watermark,
 };
 use abide_model::{
-    Durability, Finding, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter,
-    StatusChange, StoreError,
+    Durability, Finding, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionStatus,
+    SessionWriter, StatusChange, StoreError,
 };
 
 use super::journal::{Rewrite, Survey};
-use super::plan::{INTERRUPTED, Workings};
+use super::plan::Workings;
 use super::quarantine::{Filed, Quarantine, RepairRecord};
 use super::session::Lock;
 use super::source::Source;
@@ -168,7 +168,11 @@ impl Doctor<'_> {
         }
         if interrupts {
             let reason = Some("its writer died".to_owned());
-            add(vec![event_of(StatusChange { status: INTERRUPTED, reason, summary: None })?])?;
+            add(vec![event_of(StatusChange {
+                status: SessionStatus::Interrupted,
+                reason,
+                summary: None,
+            })?])?;
         }
         Ok(last)
     }
@@ -502,7 +506,7 @@ impl Doctor<'_> {
     }
 }
 
-fn event_of<T>(fact: T) -> Result<NewEvent, StoreError>
+pub(super) fn event_of<T>(fact: T) -> Result<NewEvent, StoreError>
 where
     NewEvent: TryFrom<T, Error = abide_model::InputError>,
 {

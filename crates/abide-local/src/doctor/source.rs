@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use abide_index::Index;
 use abide_journal::{Access, ObjectRef, PackWriter, read_full};
-use abide_model::{Event, Kind, Payload, Seq, SessionCreated, SessionId, StoreError, Timestamp};
+use abide_model::{Event, Kind, Payload, Seq, SessionCreated, SessionId, StoreError};
 use abide_transcript::Chunks;
 
 use super::Doctor;
@@ -24,8 +24,6 @@ pub(super) struct Source {
     pub(super) last: Seq,
     /// Which session it is, as they say.
     pub(super) session: Option<SessionId>,
-    /// When it last changed, as the index says.
-    pub(super) updated: Timestamp,
 }
 
 impl Source {
@@ -42,7 +40,6 @@ impl Doctor<'_> {
         let mut source = self.transcript_source(layout)?;
         if let Some(overview) = self.overview(layout) {
             source.last = source.last.max(overview.seq);
-            source.updated = overview.updated;
             source.session = source.session.or(overview.id);
             if source.events.is_empty()
                 && let Some(session) = overview.id

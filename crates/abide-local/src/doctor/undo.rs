@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use abide_model::{
-    Durability, NewEvent, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError,
-    Timestamp,
+    Durability, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError, Timestamp,
 };
 use serde::Serialize;
 
 use super::Doctor;
 use super::quarantine::{Quarantine, RepairRecord};
+use super::repair::event_of;
 use crate::error::store_error;
 
 /// What taking a repair back will do.
@@ -74,11 +74,7 @@ impl Doctor<'_> {
         }
         let writer = self.store.writer_with(session, &layout, lock)?;
         if let Some(to) = plan.to {
-            let rewind = Rewind { to, ..Rewind::default() };
-            let event = NewEvent::try_from(rewind).map_err(|source| {
-                let source = std::sync::Arc::new(source);
-                StoreError::Append(abide_model::AppendError::Input { index: 0, source })
-            })?;
+            let event = event_of(Rewind { to, ..Rewind::default() })?;
             writer.append(vec![event], Durability::Synced, OddEvents::Keep)?.wait()?;
         }
         writer.note_recovered(&Recovery {

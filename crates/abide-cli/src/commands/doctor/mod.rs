@@ -2,8 +2,6 @@
 
 mod report;
 
-use std::collections::BTreeSet;
-
 use abide::{
     Action, After, DEFAULT_WAIT, Examination, Finding, RepairPlan, RepairRequest, Repaired,
     SessionId, SessionRef, Strategy,
@@ -280,16 +278,11 @@ fn examine_each(
         joined.flatten().collect()
     });
     let mut good = Vec::new();
-    let mut bad = BTreeSet::new();
     for (session, result) in examined {
         match result {
             Ok(examination) => good.push(examination),
             // One session that cannot be examined does not keep the others from it.
-            Err(error) => {
-                if bad.insert(session) {
-                    report.unreadable(session, &error);
-                }
-            }
+            Err(error) => report.unreadable(session, &error),
         }
     }
     good
