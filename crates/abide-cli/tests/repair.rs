@@ -580,6 +580,24 @@ fn a_snapshot_of_the_state_that_is_damaged_is_reported_and_made_anew() {
     patient.goes_on();
 }
 
+/// Neither roots nor pages are synced: a power cut may leave the one without the other.
+#[test]
+fn a_snapshot_of_the_state_without_its_pages_is_no_damage() {
+    let patient = Patient::new();
+    let mut pages = 0;
+    for entry in fs::read_dir(patient.dir().join("state")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_string_lossy().starts_with("pages.") {
+            alter(&path, |bytes| bytes.fill(0));
+            pages += 1;
+        }
+    }
+    assert!(pages > 0);
+    patient.heal("state-snapshot", "warning", "make_anew");
+    patient.keeps_all_but(&[]);
+    patient.goes_on();
+}
+
 #[test]
 fn a_watermark_that_cannot_be_read_is_reported() {
     let patient = Patient::new();
