@@ -18,6 +18,7 @@
 //! ```
 
 mod anomaly;
+mod context;
 mod conversation;
 mod event;
 mod fact;
@@ -39,8 +40,9 @@ mod timestamp;
 mod validation;
 
 pub use anomaly::Anomaly;
+pub use context::{Context, Entry};
 pub use conversation::{
-    CallForm, Conversation, Disorder, DisorderSort, MessageForm, OpenCall, Shown,
+    CallForm, Conversation, Disorder, DisorderSort, MessageForm, OUTCOME_UNKNOWN, OpenCall, Shown,
 };
 pub use event::{Event, NewEvent};
 pub use fact::{

@@ -14,7 +14,7 @@ mod repair;
 mod tests;
 
 pub use order::{Disorder, DisorderSort, Shown};
-pub use reading::MessageForm;
+pub use reading::{MessageForm, OUTCOME_UNKNOWN};
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -12,7 +12,7 @@ use crate::Payload;
 
 /// What a model is told of a call that nobody knows the outcome of. A result that says so belongs
 /// to a call of which nothing else is recorded.
-pub(super) const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the session was interrupted before a result was \
+pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the session was interrupted before a result was \
      recorded. The call may or may not have taken effect. Look before you do it again.";
 
 /// In whose form a message was recorded.
@@ -22,8 +22,11 @@ pub enum MessageForm {
     Abide,
     /// Anthropic's: `tool_use` blocks, results in a user's message.
     Anthropic,
-    /// OpenAI's: `tool_calls`, and a message of the role `tool` for each result.
+    /// OpenAI's Chat Completions: `tool_calls`, and a message of the role `tool` for each result.
     OpenAi,
+    /// OpenAI's Responses: `function_call` and `function_call_output` items, each kept as the one
+    /// block of a message.
+    Responses,
 }
 
 /// Who speaks, as far as the order of a conversation cares.

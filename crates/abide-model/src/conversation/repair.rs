@@ -34,6 +34,12 @@ fn outcome_unknown(open: OpenCall) -> Option<NewEvent> {
             Kind::MESSAGE_ADDED,
             json!({"role": "tool", "tool_call_id": call, "content": OUTCOME_UNKNOWN}),
         ),
+        CallForm::Message(MessageForm::Responses) => (
+            Kind::MESSAGE_ADDED,
+            json!({"role": "tool", "content": [
+                {"type": "function_call_output", "call_id": call, "output": OUTCOME_UNKNOWN},
+            ], "abide": {"form": "responses"}}),
+        ),
         CallForm::Tool => (
             Kind::TOOL_FINISHED,
             json!({"call": call, "ok": false, "result": {"outcome": "unknown", "note": OUTCOME_UNKNOWN}}),

@@ -1,0 +1,1 @@
+//! Answers of models as they come, in chunks of any size.
