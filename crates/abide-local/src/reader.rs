@@ -8,8 +8,8 @@ use abide_journal::{
     Access, Body, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
 };
 use abide_model::{
-    Direction, Event, EventPage, EventRange, Leaf, Limits, Payload, Pending, ReadNote, Seq,
-    SessionId, SessionReader, SessionState,
+    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, Leaf, Limits, Payload,
+    Pending, ReadNote, Seq, SessionId, SessionReader, SessionState,
 };
 
 use crate::directory::Directory;
@@ -323,6 +323,28 @@ impl LocalReader {
         recovery::look(self, &mut snapshots, self.mark()?, gone)
     }
 
+    /// The small part of the state, and one lane of it.
+    fn lane_now(
+        &self,
+        lane: Option<&LaneId>,
+        at: Option<Seq>,
+    ) -> Result<(Core, LaneState), JournalError> {
+        let name = lane.map(LaneId::as_str).unwrap_or_default();
+        let take = |state: &SessionState| {
+            (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
+        };
+        if let Some(at) = at {
+            return recovery::state_at(self, at, self.mark()?, Gone::PassOver)
+                .map(|state| take(&state));
+        }
+        let mut look = self.look(Gone::PassOver)?;
+        if look.pages.bring_lane(&mut look.state, name) {
+            return Ok(take(&look.state));
+        }
+        recovery::state_at(self, look.end.seq, self.mark()?, Gone::PassOver)
+            .map(|state| take(&state))
+    }
+
     /// The state as of the last event that can be read.
     pub(crate) fn state_now(&self) -> Result<SessionState, JournalError> {
         let mut look = self.look(Gone::PassOver)?;
@@ -362,6 +384,14 @@ impl SessionReader for LocalReader {
                 None => self.last().map_err(store_error),
             }
         })
+    }
+
+    fn lane<'a>(
+        &'a self,
+        lane: Option<&'a LaneId>,
+        at: Option<Seq>,
+    ) -> Pending<'a, (Core, LaneState)> {
+        Box::pin(async move { self.lane_now(lane, at).map_err(store_error) })
     }
 
     fn bytes(&self) -> Pending<'_, u64> {

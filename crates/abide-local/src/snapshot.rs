@@ -229,6 +229,12 @@ impl Pages {
         }
     }
 
+    /// Brings in the pages that a lane is looked up in.
+    pub(crate) fn bring_lane(&mut self, state: &mut SessionState, lane: &str) -> bool {
+        let missing = state.missing_lane(lane);
+        self.install(state, &missing)
+    }
+
     /// Brings in all pages.
     pub(crate) fn bring_all(&mut self, state: &mut SessionState) -> bool {
         let away = state.away();

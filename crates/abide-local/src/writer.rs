@@ -11,8 +11,9 @@ use abide_journal::{
 };
 use abide_model::{
     Acknowledged, Acknowledger, Anomaly, AppendError, Core, Digest, Durability, Epoch, Erasure,
-    Event, Fact, InputError, Kind, Limits, NewEvent, OddEvents, Payload, Pending, ReadNote,
-    Recovery, Seq, SessionState, SessionWriter, StoreError, Ticket, Timestamp, WriterOpened,
+    Event, Fact, InputError, Kind, LaneId, LaneState, Limits, NewEvent, OddEvents, Payload,
+    Pending, ReadNote, Recovery, Seq, SessionState, SessionWriter, StoreError, Ticket, Timestamp,
+    WriterOpened,
 };
 
 use crate::changed::ChangedMark;
@@ -624,6 +625,24 @@ impl SessionWriter for LocalWriter {
     fn core(&self) -> Result<(Core, Digest), StoreError> {
         let queue = &self.shared.queue;
         Ok(queue.look(|staging| (staging.state.core.clone(), staging.state.digest())))
+    }
+
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+        let queue = &self.shared.queue;
+        // What was taken in before must be there for whoever reads on from here.
+        queue.flush_staged()?;
+        let name = lane.map(LaneId::as_str).unwrap_or_default();
+        let take = |state: &SessionState| {
+            (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
+        };
+        let found = queue.look(|staging| {
+            let here = staging.pages.bring_lane(&mut staging.state, name);
+            here.then(|| take(&staging.state))
+        });
+        match found {
+            Some(found) => Ok(found),
+            None => self.state().map(|state| take(&state)),
+        }
     }
 
     fn epoch(&self) -> Epoch {

@@ -54,6 +54,7 @@ vocabulary! {
     FILES_RESTORED = "files.restored",
     CONTEXT_COMPACTED = "context.compacted",
     CONTEXT_RESTORED = "context.restored",
+    CONTEXT_PINNED = "context.pinned",
     USAGE_RECORDED = "usage.recorded",
     LIMIT_OBSERVED = "limit.observed",
     MODEL_CONFIGURED = "model.configured",

@@ -40,7 +40,9 @@ mod timestamp;
 mod validation;
 
 pub use anomaly::Anomaly;
-pub use context::{Context, Entry};
+pub use context::{
+    CompactionPlan, Context, ContextBuilder, Entry, PendingCall, Tokens, Uncompactable, Visible,
+};
 pub use conversation::{
     CallForm, Conversation, Disorder, DisorderSort, MessageForm, OUTCOME_UNKNOWN, OpenCall, Shown,
 };
@@ -49,10 +51,10 @@ pub use fact::{
     ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction, Content,
     ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
     FilesRestored, GitState, KnownBlock, LimitObservation, LogRecord, Manifest, Message,
-    ModelConfiguration, Parent, ParentReason, Recovery, ResourceSample, Rewind, SessionCreated,
-    SessionFields, SessionStatus, Source, StatusChange, TaskChange, TaskCreated, TaskStatus,
-    TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage,
-    UsageRecord, WorkspaceCounts, WriterOpened,
+    ModelConfiguration, Parent, ParentReason, Pin, Recovery, ResourceSample, Rewind,
+    SessionCreated, SessionFields, SessionStatus, Source, StatusChange, TaskChange, TaskCreated,
+    TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart,
+    Usage, UsageRecord, WorkspaceCounts, WriterOpened,
 };
 pub use finding::{Finding, FindingType, FoundAt, Repair, Severity};
 pub use history::{
@@ -73,8 +75,8 @@ pub use retention::{
 };
 pub use session_ref::SessionRef;
 pub use state::{
-    CallState, CheckpointState, Core, Digest, FOLD_VERSION, FileState, LaneState, PageError,
-    PageId, PageRef, PageSink, SessionState, Table, TaskState, TurnState,
+    CallState, CheckpointState, Compacted, Core, Digest, FOLD_VERSION, FileState, LaneState,
+    PageError, PageId, PageRef, PageSink, SessionState, Table, TaskState, TurnState,
 };
 pub use store::{
     Direction, Durability, EventPage, EventRange, NewSession, OddEvents, Pending, ReadNote,

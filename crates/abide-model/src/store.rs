@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, NewEvent, Objects, Parent, Seq,
-    SessionFields, SessionId, SessionRef, SessionState, Ticket, Timestamp,
+    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, LaneId, LaneState, NewEvent,
+    Objects, Parent, Seq, SessionFields, SessionId, SessionRef, SessionState, Ticket, Timestamp,
 };
 
 /// What a store answers, once it has.
@@ -328,6 +328,9 @@ pub trait SessionWriter: Send + Sync {
     /// The small part of that state and the digest of all of it: for the same price however long
     /// the session is.
     fn core(&self) -> Result<(Core, Digest), StoreError>;
+    /// The small part of that state and one lane of it, once every event taken in so far can be
+    /// read: for the same price however long the session is.
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError>;
     /// This writer's epoch.
     fn epoch(&self) -> Epoch;
     /// What was found and mended when the session was opened.
@@ -344,6 +347,13 @@ pub trait SessionReader: Send + Sync {
     fn acknowledged(&self) -> Pending<'_, Seq>;
     /// The state as of the last event that can be read.
     fn state(&self) -> Pending<'_, SessionState>;
+    /// The small part of that state and one lane of it, for the same price however long the session
+    /// is; or of the state right behind `at`, which is folded anew.
+    fn lane<'a>(
+        &'a self,
+        lane: Option<&'a LaneId>,
+        at: Option<Seq>,
+    ) -> Pending<'a, (Core, LaneState)>;
     /// The bytes that the session takes in the store, its objects left aside.
     fn bytes(&self) -> Pending<'_, u64>;
 }

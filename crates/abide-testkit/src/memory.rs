@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use abide_model::{
     Acknowledged, Acknowledger, AppendError, Core, Digest, Direction, Durability, Epoch, Event,
-    EventPage, EventRange, History, HistoryQuery, InputError, Kind, Limits, Lineage, NewEvent,
-    NewSession, Objects, OddEvents, Parent, ParentReason, Payload, Pending, ReadNote, Seq,
-    SessionCreated, SessionId, SessionReader, SessionRef, SessionState, SessionSummary,
-    SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder, WriterOpened,
+    EventPage, EventRange, History, HistoryQuery, InputError, Kind, LaneId, LaneState, Limits,
+    Lineage, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload, Pending,
+    ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
+    SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
+    WriterOpened,
 };
 
 use abide_workspace::MemoryObjects;
@@ -128,6 +129,11 @@ impl Kept {
         let shared = self.parent.map_or(Seq::ZERO, |(_, at)| at);
         Seq(shared.0 + self.events.len() as u64)
     }
+}
+
+fn lane_of(state: &SessionState, lane: Option<&LaneId>) -> (Core, LaneState) {
+    let name = lane.map(LaneId::as_str).unwrap_or_default();
+    (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
 }
 
 /// The state after these events, rewinds and all.
@@ -380,6 +386,11 @@ impl SessionWriter for MemoryWriter {
         Ok((state.core.clone(), state.digest()))
     }
 
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+        let mut inner = self.store.lock();
+        Ok(lane_of(&inner.kept(self.session)?.state, lane))
+    }
+
     fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -429,6 +440,21 @@ impl SessionReader for MemoryReader {
         Box::pin(async move {
             Once(false).await;
             Ok(self.store.lock().kept(self.session)?.last())
+        })
+    }
+
+    fn lane<'a>(
+        &'a self,
+        lane: Option<&'a LaneId>,
+        at: Option<Seq>,
+    ) -> Pending<'a, (Core, LaneState)> {
+        Box::pin(async move {
+            Once(false).await;
+            let mut inner = self.store.lock();
+            Ok(match at {
+                Some(at) => lane_of(&fold(&inner.events(self.session, at)), lane),
+                None => lane_of(&inner.kept(self.session)?.state, lane),
+            })
         })
     }
 

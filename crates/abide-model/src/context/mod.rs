@@ -1,4 +1,20 @@
 //! The context: what the model would see of a lane now, in an order that the APIs take.
+//!
+//! It is read from the journal at each request. Where to read is in the state ([`Visible`]), so
+//! that it costs what the context is long, not what the session is. [`ContextBuilder`] takes the
+//! events of those places in; [`CompactionPlan`] says what of it can give way to a summary.
+
+mod builder;
+mod compaction;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod visible;
+
+pub use builder::{ContextBuilder, PendingCall};
+pub use compaction::{CompactionPlan, Uncompactable};
+pub use tokens::Tokens;
+pub use visible::Visible;
 
 use crate::{CallId, LaneId, Payload, Seq};
 
@@ -7,8 +23,8 @@ use crate::{CallId, LaneId, Payload, Seq};
 pub struct Context {
     /// Which lane; the main one has no name.
     pub lane: Option<LaneId>,
-    /// In order. Each result stands right behind the message that holds its call, and no call is
-    /// without its one result.
+    /// In order. The results stand right behind the message that holds their calls, or behind the
+    /// last one of the answer that it is a part of; no call is without its one result.
     pub entries: Vec<Entry>,
 }
 
@@ -46,4 +62,42 @@ pub enum Entry {
         /// What it says.
         text: String,
     },
+}
+
+impl Entry {
+    /// Where it is recorded; nowhere for an outcome that is unknown.
+    #[must_use]
+    pub const fn seq(&self) -> Option<Seq> {
+        match self {
+            Self::Message { seq, .. } | Self::Result { seq, .. } | Self::Summary { seq, .. } => {
+                Some(*seq)
+            }
+            Self::Unknown { .. } => None,
+        }
+    }
+
+    /// Is it the outcome of a call?
+    #[must_use]
+    pub const fn is_outcome(&self) -> bool {
+        matches!(self, Self::Result { .. } | Self::Unknown { .. })
+    }
+
+    /// Of a message: the answer that it is a part of.
+    #[must_use]
+    pub fn answer(&self) -> Option<String> {
+        match self {
+            Self::Message { data, .. } => answer_of(data),
+            _ => None,
+        }
+    }
+}
+
+/// The answer that a message is a part of: what was streamed is recorded block by block.
+fn answer_of(data: &Payload) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Ours {
+        answer: Option<String>,
+    }
+    let ours: Ours = serde_json::from_str(data.field("abide")?).ok()?;
+    ours.answer
 }

@@ -13,6 +13,7 @@ mod repair;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use order::Placed;
 pub use order::{Disorder, DisorderSort, Shown};
 pub use reading::{MessageForm, OUTCOME_UNKNOWN};
 
@@ -101,7 +102,7 @@ impl Conversation {
         }
     }
 
-    fn message(&mut self, event: &Event) {
+    pub(crate) fn message(&mut self, event: &Event) {
         let (finished, called) = (&mut self.finished, &mut self.called);
         let lane = self.lanes.entry(event.lane.clone()).or_default();
         lane.message(event, |id| {
@@ -138,6 +139,13 @@ impl Conversation {
             }
         }
         self.finished.insert(call.0.clone(), event.seq);
+    }
+
+    /// The calls in the messages of a lane that have no result: where, and their ids and names.
+    pub(crate) fn open_in(&self, lane: Option<&LaneId>) -> impl Iterator<Item = (Seq, &str, &str)> {
+        let calls = self.lanes.get(&lane.cloned()).map(|lane| &lane.calls);
+        let open = calls.into_iter().flatten().filter(|call| call.is_open());
+        open.map(|call| (call.seq, call.id.as_str(), call.name.as_str()))
     }
 
     /// The calls without a result, in the order in which they were recorded. What a compaction

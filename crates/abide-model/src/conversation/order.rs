@@ -55,7 +55,40 @@ pub struct Disorder {
     pub name: String,
 }
 
+/// A message or an outcome in its place.
+#[derive(Debug)]
+pub(crate) enum Placed {
+    Message(Seq),
+    /// The outcome of a call, in a message or, when it is executed, in a `tool.finished`.
+    Result {
+        seq: Seq,
+        call: CallId,
+        executed: bool,
+    },
+    Unknown(CallId),
+}
+
 impl Conversation {
+    /// The messages of one lane, each with the outcomes of its calls behind it. Compactions are
+    /// not looked at.
+    pub(crate) fn placed(&self, lane: Option<&LaneId>) -> Vec<Placed> {
+        let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
+        let mut placed = Vec::with_capacity(lane.messages.len());
+        for said in lane.messages.iter().filter(|said| said.role.is_some() && said.rest) {
+            placed.push(Placed::Message(said.seq));
+            for call in lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default() {
+                let message = call.result.and_then(|at| lane.messages.get(at));
+                let id = CallId(call.id.clone());
+                placed.push(match (message, call.executed) {
+                    (Some(said), _) => Placed::Result { seq: said.seq, call: id, executed: false },
+                    (None, Some(seq)) => Placed::Result { seq, call: id, executed: true },
+                    (None, None) => Placed::Unknown(id),
+                });
+            }
+        }
+        placed
+    }
+
     /// What a model may be shown, in order, lane by lane, the main one first: each result directly
     /// behind the message with its call, wherever it stands in the journal; one result for a call;
     /// no result without a call. What a compaction covers is left out, and so is what is unknown.

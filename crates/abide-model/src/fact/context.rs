@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Seq;
+use crate::{Seq, Tokens};
 
 /// `context.compacted`: the messages of a range give way to a summary in the context. They
 /// stay in the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Compaction {
     /// The first event of the range.
     pub first: Seq,
@@ -14,6 +14,10 @@ pub struct Compaction {
     pub last: Seq,
     /// What stands in its place.
     pub summary: String,
+    /// Events of the range that stay in the context, in order: what is pinned, with the outcomes
+    /// of its calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<Seq>,
     /// Who made the summary.
     #[serde(default)]
     pub by: String,
@@ -29,6 +33,23 @@ pub struct Compaction {
     /// Tokens in the context after.
     #[serde(default)]
     pub after_tokens: u64,
+    /// How these tokens are known; none where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+}
+
+/// `context.pinned`: the next compaction keeps a message in the context, or need not any longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The event that holds the message, or the outcome of a call.
+    pub message: Seq,
+    /// Whether it stays.
+    #[serde(default = "yes")]
+    pub pinned: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// `context.restored`: a compaction was taken back.

@@ -15,7 +15,7 @@ mod turn;
 mod usage;
 
 pub use checkpoint::{Checkpoint, FilesRestored, Manifest, Rewind, Thinning, WorkspaceCounts};
-pub use context::{Compaction, ContextRestored};
+pub use context::{Compaction, ContextRestored, Pin};
 pub use environment::{
     DependencyResolution, Erasure, GitState, LogRecord, Recovery, ResourceSample,
 };
@@ -125,6 +125,8 @@ facts! {
     Compaction(Compaction) = CONTEXT_COMPACTED,
     /// A compaction was taken back.
     ContextRestored(ContextRestored) = CONTEXT_RESTORED,
+    /// A message stays in the context.
+    Pin(Pin) = CONTEXT_PINNED,
     /// What was used.
     Usage(UsageRecord) = USAGE_RECORDED,
     /// A rate limit was seen.
@@ -179,6 +181,7 @@ new_events! {
     FilesRestored => FILES_RESTORED,
     Compaction => CONTEXT_COMPACTED,
     ContextRestored => CONTEXT_RESTORED,
+    Pin => CONTEXT_PINNED,
     UsageRecord => USAGE_RECORDED,
     LimitObservation => LIMIT_OBSERVED,
     ModelConfiguration => MODEL_CONFIGURED,

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    CallState, CheckpointState, FileState, KEYS, LaneState, SessionState, Table, TurnState,
+    CallState, CheckpointState, Compacted, FileState, KEYS, LaneState, SessionState, Table,
+    TurnState,
 };
 use super::{hashed_key, usage_keys};
 use crate::fact::{
     ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, FilesRestored,
-    GitState, Rewind, SessionCreated, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
+    GitState, Pin, Rewind, SessionCreated, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
 };
 use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, TurnNumber};
 
@@ -134,7 +135,11 @@ impl SessionState {
             Fact::FilesRestored(fact) => self.files_restored(&fact),
             Fact::Compaction(fact) => return self.compacted(event, &fact),
             Fact::ContextRestored(fact) => return self.context_restored(event, &fact),
-            Fact::Usage(fact) => self.used(event, fact.model.as_deref(), &fact.usage),
+            Fact::Pin(fact) => return self.pinned(event, &fact),
+            Fact::Usage(fact) => {
+                self.used(event, fact.model.as_deref(), &fact.usage);
+                self.used_in_turn(event, &fact.usage);
+            }
             Fact::Limit(fact) => {
                 if self.core.limits.len() < COUNTED || self.core.limits.contains_key(&fact.name) {
                     self.core.limits.insert(fact.name.clone(), fact);
@@ -200,12 +205,22 @@ impl SessionState {
     fn message(&mut self, event: &Event) -> Option<Anomaly> {
         self.core.messages.total += 1;
         self.core.messages.last = Some(event.seq);
-        self.change_lane(event, |lane| lane.messages += 1);
-        let Some(data) = &event.data else { return None };
         // The fold needs the role alone, and a message may be long: it is not read whole.
-        let role = data.field("role").map(serde_json::from_str::<Cow<'_, str>>);
-        match (role, data.field("content")) {
-            (Some(Ok(role)), Some(_)) => {
+        let role = event.data.as_ref().and_then(|data| {
+            data.field("role").and_then(|role| serde_json::from_str::<Cow<'_, str>>(role).ok())
+        });
+        let instructs = matches!(role.as_deref(), Some("system" | "developer"));
+        self.change_lane(event, |lane| {
+            lane.first.get_or_insert(event.seq);
+            let begins = lane.messages == lane.instructions.len() as u64;
+            if instructs && begins && lane.instructions.len() < LaneState::INSTRUCTIONS {
+                lane.instructions.push(event.seq);
+            }
+            lane.messages += 1;
+        });
+        let data = event.data.as_ref()?;
+        match role {
+            Some(role) if ["content", "tool_calls"].iter().any(|key| data.field(key).is_some()) => {
                 count(&mut self.core.messages.by_role, &role);
                 None
             }
@@ -264,12 +279,26 @@ impl SessionState {
         again.then_some(Anomaly::DuplicateTurn)
     }
 
+    /// The name of the turn that an event is in.
+    pub(super) fn turn_of(&self, event: &Event) -> Option<String> {
+        self.turn_named(event.turn, lane(event)).map(|turn| turn.to_string())
+    }
+
+    /// Adds to what the turn of a live event has used.
+    fn used_in_turn(&mut self, event: &Event, usage: &Usage) {
+        let turn = self.turn_of(event);
+        if let Some(turn) = turn.filter(|turn| self.turns.get(turn).is_some()) {
+            self.turns.update(&turn, |turn| turn.usage.add(usage));
+        }
+    }
+
     fn turn_finished(&mut self, event: &Event, fact: TurnEnd) -> Option<Anomaly> {
         if let Some(usage) = &fact.usage {
             self.used(event, None, usage);
         }
         let turn = self.turn_named(fact.turn, lane(event));
         let anomaly = self.change_turn(turn, |turn| {
+            turn.usage.add(&fact.usage.unwrap_or_default());
             turn.last = Some(event.seq);
             turn.status = clip(fact.status);
         });
@@ -304,6 +333,11 @@ impl SessionState {
         self.core.calls.errors += u64::from(fact.error.is_some());
         if let Some(usage) = &fact.usage {
             self.used(event, fact.model.as_deref(), usage);
+            self.used_in_turn(event, usage);
+            let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            if tokens > 0 {
+                self.change_lane(event, |lane| lane.reported = Some((event.seq, tokens)));
+            }
         }
         fact.call.as_ref().and_then(|call| self.close_call(call))
     }
@@ -377,21 +411,50 @@ impl SessionState {
 
     fn compacted(&mut self, event: &Event, fact: &Compaction) -> Option<Anomaly> {
         self.core.compactions += 1;
-        if fact.first > fact.last || fact.last >= event.seq {
+        let impossible = fact.first > fact.last || fact.last >= event.seq;
+        if impossible || fact.keeps.len() > Compacted::KEEPS || !fact.keeps.is_sorted() {
             return Some(Anomaly::UnknownPosition);
         }
         self.change_lane(event, |lane| {
-            lane.compacted_before = lane.compacted.replace((event.seq, fact.last));
+            if lane.compactions.len() >= LaneState::COMPACTIONS {
+                lane.compactions.remove(0);
+            }
+            lane.compactions.push(Compacted {
+                at: event.seq,
+                first: fact.first,
+                last: fact.last,
+                keeps: fact.keeps.clone(),
+            });
+        });
+        None
+    }
+
+    fn pinned(&mut self, event: &Event, fact: &Pin) -> Option<Anomaly> {
+        if fact.message >= event.seq {
+            return Some(Anomaly::UnknownPosition);
+        }
+        self.change_lane(event, |lane| {
+            match (fact.pinned, lane.pins.binary_search(&fact.message)) {
+                (true, Err(place)) if lane.pins.len() < LaneState::PINS => {
+                    lane.pins.insert(place, fact.message);
+                }
+                (false, Ok(place)) => {
+                    lane.pins.remove(place);
+                }
+                _ => {}
+            }
         });
         None
     }
 
     fn context_restored(&mut self, event: &Event, fact: &ContextRestored) -> Option<Anomaly> {
-        let current = self.lane(lane(event)).and_then(|lane| lane.compacted);
-        if current.map(|(at, _)| at) != Some(fact.compaction) {
+        let current = self.lane(lane(event)).and_then(LaneState::compacted);
+        if current.map(|standing| standing.at) != Some(fact.compaction) {
             return Some(Anomaly::UnknownPosition);
         }
-        self.change_lane(event, |lane| lane.compacted = lane.compacted_before.take());
+        self.change_lane(event, |lane| {
+            let _ = lane.compactions.pop();
+        });
         None
     }
 }

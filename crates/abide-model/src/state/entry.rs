@@ -45,6 +45,13 @@ pub struct TurnState {
     /// Where an arbiter's decision is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided: Option<Seq>,
+    /// What it used.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub usage: Usage,
+}
+
+fn is_nothing(usage: &Usage) -> bool {
+    *usage == Usage::default()
 }
 
 /// A lane.
@@ -56,12 +63,61 @@ pub struct LaneState {
     pub turn: Option<TurnNumber>,
     /// Messages in it.
     pub messages: u64,
-    /// The last compaction: where it is, and the last event it covers.
+    /// The first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub compacted: Option<(Seq, Seq)>,
-    /// The compaction before that one, to go back to.
+    pub first: Option<Seq>,
+    /// The instructions that it begins with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<Seq>,
+    /// What is pinned, in the order of the journal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<Seq>,
+    /// The compactions that stand, oldest first; those before the newest are there to go back to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compactions: Vec<Compacted>,
+    /// Where a model's answer last said how many tokens it read and wrote, and how many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub compacted_before: Option<(Seq, Seq)>,
+    pub reported: Option<(Seq, u64)>,
+}
+
+/// A compaction that stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compacted {
+    /// Where it is.
+    pub at: Seq,
+    /// The first event that it covers.
+    pub first: Seq,
+    /// The last one.
+    pub last: Seq,
+    /// Those in between that stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<Seq>,
+}
+
+impl Compacted {
+    /// The most events that one can keep.
+    pub const KEEPS: usize = 256;
+
+    /// Does its summary stand for this event?
+    #[must_use]
+    pub fn covers(&self, seq: Seq) -> bool {
+        self.first <= seq && seq <= self.last && self.keeps.binary_search(&seq).is_err()
+    }
+}
+
+impl LaneState {
+    /// How many instructions at the beginning are known; what comes after them may be compacted.
+    pub(super) const INSTRUCTIONS: usize = 16;
+    /// How many compactions can be taken back, one after the other.
+    pub(super) const COMPACTIONS: usize = 32;
+    /// The most events that can be pinned.
+    pub const PINS: usize = 64;
+
+    /// The newest compaction that stands.
+    #[must_use]
+    pub fn compacted(&self) -> Option<&Compacted> {
+        self.compactions.last()
+    }
 }
 
 /// A file.

@@ -14,7 +14,9 @@ mod tests;
 
 pub use self::core::Core;
 pub use digest::Digest;
-pub use entry::{CallState, CheckpointState, FileState, LaneState, TaskState, TurnState};
+pub use entry::{
+    CallState, CheckpointState, Compacted, FileState, LaneState, TaskState, TurnState,
+};
 pub use table::{PageRef, Table};
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +28,7 @@ use entry::UsageEntry;
 use table::TableRoot;
 
 /// The version of the fold. A snapshot of another version is rebuilt, never called damage.
-pub const FOLD_VERSION: u32 = 2;
+pub const FOLD_VERSION: u32 = 3;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;
@@ -50,7 +52,7 @@ pub struct SessionState {
     pub checkpoints: Table<CheckpointState>,
     /// Artifacts by name: where the newest is.
     pub artifacts: Table<Seq>,
-    /// Usage by `model:…` and `lane:…`; never reverts.
+    /// Usage by `model:…` and `lane:…`; never reverts. That of a turn is with the turn.
     pub usage: Table<UsageEntry>,
     /// Keys by their hash: where they were first used. Two generations; never revert.
     keys: [Table<Seq>; 2],
@@ -244,9 +246,11 @@ impl SessionState {
                 Ok(Fact::ApiResult(fact)) => {
                     wanted.extend(fact.call.map(|call| (1, call.0)));
                     wanted.extend(usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
+                    wanted.extend(self.turn_of(event).map(|turn| (2, turn)));
                 }
                 Ok(Fact::Usage(fact)) => {
                     wanted.extend(usage_keys(fact.model.as_deref(), lane).map(|key| (7, key)));
+                    wanted.extend(self.turn_of(event).map(|turn| (2, turn)));
                 }
                 Ok(Fact::TurnStarted(fact)) => {
                     let turn = fact.turn.unwrap_or(self.core.turns.last.next());
@@ -260,6 +264,7 @@ impl SessionState {
                     wanted
                         .extend(self.turn_named(fact.turn, lane).map(|turn| (2, turn.to_string())));
                     wanted.extend(usage_keys(None, lane).map(|key| (7, key)));
+                    wanted.extend(self.turn_of(event).map(|turn| (2, turn)));
                 }
                 Ok(Fact::FileTouched(fact)) => {
                     wanted.extend(fact.to.map(|path| (4, path)));
@@ -297,6 +302,16 @@ impl SessionState {
             }
         });
         missing
+    }
+
+    /// The pages that must be here before this lane is looked up.
+    #[must_use]
+    pub fn missing_lane(&self, lane: &str) -> Vec<PageId> {
+        if lane.is_empty() {
+            return Vec::new();
+        }
+        let pages = self.lanes.missing(lane).into_iter();
+        pages.map(|page| PageId { table: 3, page }).collect()
     }
 
     /// Do the entries give the digests that are kept beside them? Asks for every page.

@@ -1,0 +1,365 @@
+//! Contexts of generated sessions: nothing is split, nothing that is kept is lost.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Event, Kind, Limits, NewEvent, SessionState, Timestamp};
+
+/// A session in memory.
+#[derive(Default)]
+struct Recorded {
+    events: Vec<Event>,
+    state: SessionState,
+}
+
+impl Recorded {
+    fn add(&mut self, kind: Kind, data: Value) -> Seq {
+        self.add_in(None, kind, data)
+    }
+
+    fn add_in(&mut self, lane: Option<LaneId>, kind: Kind, data: Value) -> Seq {
+        let data = Payload::new(&data.to_string(), &Limits::default()).unwrap();
+        let seq = Seq(self.events.len() as u64 + 1);
+        let new = NewEvent { lane, ..NewEvent::new(kind, data) };
+        let event = new.into_event(seq, Timestamp::from_millis(0));
+        assert_eq!(self.state.apply(&event), None, "{}", event.to_json());
+        self.events.push(event);
+        seq
+    }
+
+    fn say(&mut self, role: &str, text: &str) -> Seq {
+        self.add(Kind::MESSAGE_ADDED, json!({"role": role, "content": text}))
+    }
+
+    fn call(&mut self, ids: &[&str]) -> Seq {
+        let calls: Vec<Value> = ids
+            .iter()
+            .map(|id| json!({"type": "tool_use", "id": id, "name": "bash", "input": {}}))
+            .collect();
+        self.add(Kind::MESSAGE_ADDED, json!({"role": "assistant", "content": calls}))
+    }
+
+    fn result(&mut self, id: &str) -> Seq {
+        let content = json!([{"type": "tool_result", "tool_use_id": id, "content": "done"}]);
+        self.add(Kind::MESSAGE_ADDED, json!({"role": "user", "content": content}))
+    }
+
+    fn builder(&self) -> ContextBuilder {
+        let core = &self.state.core;
+        let mut builder = ContextBuilder::new(None, &core.main, &core.lineage, core.seq);
+        for (first, last) in builder.ranges().to_vec() {
+            let within = |event: &&Event| event.seq >= first && event.seq <= last;
+            self.events.iter().filter(within).for_each(|event| builder.event(event.clone()));
+        }
+        builder
+    }
+
+    fn context(&self) -> Context {
+        self.builder().build()
+    }
+
+    fn compact(&mut self, keep: usize) -> Result<CompactionPlan, Uncompactable> {
+        let plan = CompactionPlan::of(&self.context(), &self.state.core.main, keep)?;
+        self.add(
+            Kind::CONTEXT_COMPACTED,
+            json!({"first": plan.first, "last": plan.last, "summary": "s", "by": "test",
+                   "keeps": plan.keeps}),
+        );
+        Ok(plan)
+    }
+}
+
+/// What an entry is, in short.
+fn short(entry: &Entry) -> String {
+    match entry {
+        Entry::Message { seq, .. } => format!("@{seq}"),
+        Entry::Result { seq, call, .. } => format!("@{seq}={}", call.0),
+        Entry::Unknown { call } => format!("?{}", call.0),
+        Entry::Summary { .. } => "summary".to_owned(),
+    }
+}
+
+fn shorts(context: &Context) -> Vec<String> {
+    context.entries.iter().map(short).collect()
+}
+
+#[test]
+fn a_summary_stands_in_the_place_of_what_it_covers() {
+    let mut recorded = Recorded::default();
+    recorded.say("system", "be brief");
+    for number in 0..50 {
+        recorded.say("user", &number.to_string());
+        recorded.say("assistant", "yes");
+    }
+    recorded.compact(2).unwrap();
+    assert_eq!(shorts(&recorded.context()), ["@1", "summary", "@100", "@101"]);
+    recorded.say("user", "more");
+    recorded.say("assistant", "yes");
+    let plan = recorded.compact(2).unwrap();
+    assert_eq!((plan.first, plan.last), (Seq(2), Seq(101)));
+    assert_eq!(shorts(&recorded.context()), ["@1", "summary", "@103", "@104"]);
+    // Only what is visible is read.
+    let builder = recorded.builder();
+    assert_eq!(builder.ranges(), [(Seq(1), Seq(1)), (Seq(102), Seq(105))]);
+}
+
+#[test]
+fn compactions_are_taken_back_one_after_the_other() {
+    let mut recorded = Recorded::default();
+    let mut before = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..4 {
+            recorded.say("user", "x");
+        }
+        before.push(shorts(&recorded.context()));
+        recorded.compact(1).unwrap();
+    }
+    for expected in before.iter().rev() {
+        let at = recorded.state.core.main.compacted().unwrap().at;
+        recorded.add(Kind::CONTEXT_RESTORED, json!({"compaction": at}));
+        let now = shorts(&recorded.context());
+        assert_eq!(now.get(..expected.len()), Some(expected.as_slice()));
+    }
+    assert_eq!(recorded.context().entries.len(), 12);
+}
+
+#[test]
+fn a_call_is_never_split_from_its_result_and_one_without_waits() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    recorded.call(&["a", "b"]);
+    recorded.result("b");
+    recorded.say("user", "hurry");
+    recorded.result("a");
+    recorded.say("assistant", "fine");
+    recorded.say("user", "and?");
+    // The result of `a` stands behind what the user said meanwhile.
+    let shown = shorts(&recorded.context());
+    assert_eq!(shown, ["@1", "@2", "@5=a", "@3=b", "@4", "@6", "@7"]);
+    let plan = recorded.compact(3).unwrap_err();
+    assert_eq!(plan, Uncompactable::Kept { messages: 7, keep: 3 });
+    assert_eq!(recorded.compact(2).unwrap().last, Seq(5));
+    recorded.call(&["c"]);
+    assert_eq!(shorts(&recorded.context()), ["summary", "@6", "@7", "@9", "?c"]);
+    // Its result may still come.
+    assert_eq!(recorded.compact(0).unwrap().last, Seq(7));
+    recorded.result("c");
+    assert_eq!(shorts(&recorded.context()), ["summary", "@9", "@11=c"]);
+}
+
+#[test]
+fn a_single_prompt_with_hundreds_of_calls_is_compacted() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "do it all");
+    for number in 0..300 {
+        let id = format!("c{number}");
+        recorded.call(&[&id]);
+        recorded.result(&id);
+    }
+    let plan = recorded.compact(10).unwrap();
+    assert_eq!(plan.covered.len(), 601 - 10);
+    assert_eq!(recorded.context().entries.len(), 11);
+}
+
+#[test]
+fn what_is_pinned_stays_with_the_outcomes_of_its_calls() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    let call = recorded.call(&["a"]);
+    recorded.result("a");
+    for _ in 0..10 {
+        recorded.say("user", "x");
+    }
+    let together = recorded.context().together(call);
+    assert_eq!(together, [Seq(2), Seq(3)]);
+    for seq in together {
+        recorded.add(Kind::CONTEXT_PINNED, json!({"message": seq, "pinned": true}));
+    }
+    recorded.compact(2).unwrap();
+    assert_eq!(shorts(&recorded.context()), ["summary", "@2", "@3=a", "@12", "@13"]);
+    for seq in [2, 3] {
+        recorded.add(Kind::CONTEXT_PINNED, json!({"message": seq, "pinned": false}));
+    }
+    recorded.compact(2).unwrap();
+    assert_eq!(shorts(&recorded.context()), ["summary", "@12", "@13"]);
+}
+
+#[test]
+fn the_parts_of_an_answer_come_together_before_the_outcomes() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    for id in ["a", "b"] {
+        recorded.add(
+            Kind::MESSAGE_ADDED,
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "n", "input": {}}],
+                   "abide": {"answer": "one"}}),
+        );
+    }
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "a", "name": "n"}));
+    recorded.add(Kind::TOOL_FINISHED, json!({"call": "a", "ok": true, "result": "done"}));
+    assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@3", "@5=a", "?b"]);
+    let pending = recorded.builder().pending();
+    assert_eq!(pending.len(), 1);
+    assert_eq!((pending[0].call.0.as_str(), pending[0].begun), ("b", false));
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "b", "name": "n"}));
+    assert!(recorded.builder().pending()[0].begun);
+}
+
+#[test]
+fn a_lane_sees_its_own_messages_alone() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "main");
+    let lane = LaneId("worker".to_owned());
+    recorded.add_in(
+        Some(lane.clone()),
+        Kind::MESSAGE_ADDED,
+        json!({"role": "user", "content": "lane"}),
+    );
+    assert_eq!(shorts(&recorded.context()), ["@1"]);
+    let core = &recorded.state.core;
+    let state = recorded.state.lane("worker").unwrap();
+    let mut builder = ContextBuilder::new(Some(lane), state, &core.lineage, core.seq);
+    assert_eq!(builder.ranges(), [(Seq(2), Seq(2))]);
+    recorded.events.iter().for_each(|event| builder.event(event.clone()));
+    assert_eq!(shorts(&builder.build()), ["@2"]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    User,
+    Assistant,
+    Calls(usize, bool),
+    /// A result for the n-th open call, as a message or as executed.
+    Result(usize, bool),
+    Pin(usize),
+    Compact(usize),
+    Restore,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => Just(Step::User),
+        4 => Just(Step::Assistant),
+        6 => (1..4_usize, any::<bool>()).prop_map(|(calls, parts)| Step::Calls(calls, parts)),
+        10 => (0..4_usize, any::<bool>()).prop_map(|(nth, executed)| Step::Result(nth, executed)),
+        1 => (0..30_usize).prop_map(Step::Pin),
+        3 => (0..8_usize).prop_map(Step::Compact),
+        1 => Just(Step::Restore),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+/// The ids of the calls of a message.
+fn calls_of(data: &Payload) -> Vec<String> {
+    let value: Value = serde_json::from_str(data.as_str()).unwrap();
+    let blocks = value["content"].as_array().cloned().unwrap_or_default();
+    blocks.iter().filter_map(|block| block["id"].as_str().map(str::to_owned)).collect()
+}
+
+/// Each call has its one outcome, behind the answer that holds it and before anything else.
+fn is_valid(context: &Context) {
+    let mut open: Vec<String> = Vec::new();
+    let mut answer = None;
+    for entry in &context.entries {
+        match entry {
+            Entry::Message { data, .. } => {
+                let part_of = entry.answer();
+                assert!(open.is_empty() || (part_of.is_some() && part_of == answer));
+                answer = part_of;
+                open.extend(calls_of(data));
+            }
+            Entry::Summary { .. } => assert!(open.is_empty()),
+            Entry::Result { call, .. } | Entry::Unknown { call } => {
+                let place = open.iter().position(|id| *id == call.0);
+                open.remove(place.expect("an outcome has its call before it"));
+            }
+        }
+    }
+    assert!(open.is_empty(), "calls without an outcome: {open:?}");
+}
+
+fn kept_by(plan: &CompactionPlan, before: &Context) -> Vec<String> {
+    let covered: BTreeSet<usize> = plan.covered.iter().copied().collect();
+    let kept = before.entries.iter().enumerate().filter(|(place, _)| !covered.contains(place));
+    kept.map(|(_, entry)| short(entry)).collect()
+}
+
+proptest! {
+    #[test]
+    fn compactions_split_nothing_and_keep_what_they_should(steps in steps()) {
+        let mut recorded = Recorded::default();
+        let mut open: Vec<String> = Vec::new();
+        let mut number = 0;
+        for step in steps {
+            match step {
+                Step::User => {
+                    recorded.say("user", "x");
+                }
+                Step::Assistant => {
+                    recorded.say("assistant", "x");
+                }
+                Step::Calls(calls, parts) => {
+                    let ids: Vec<String> = (0..calls).map(|call| format!("c{number}-{call}")).collect();
+                    number += 1;
+                    if parts {
+                        for id in &ids {
+                            recorded.add(Kind::MESSAGE_ADDED, json!({"role": "assistant",
+                                "content": [{"type": "tool_use", "id": id, "name": "n", "input": {}}],
+                                "abide": {"answer": number.to_string()}}));
+                        }
+                    } else {
+                        recorded.call(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+                    }
+                    open.extend(ids);
+                }
+                Step::Result(nth, executed) if !open.is_empty() => {
+                    let id = open.remove(nth % open.len());
+                    if executed {
+                        recorded.add(Kind::TOOL_CALLED, json!({"call": id, "name": "n"}));
+                        recorded.add(Kind::TOOL_FINISHED, json!({"call": id, "ok": true}));
+                    } else {
+                        recorded.result(&id);
+                    }
+                }
+                Step::Pin(nth) => {
+                    let context = recorded.context();
+                    let seqs: Vec<Seq> = context.entries.iter().filter_map(|entry| match entry {
+                        Entry::Message { seq, .. } => Some(*seq),
+                        _ => None,
+                    }).collect();
+                    if !seqs.is_empty() {
+                        for seq in context.together(seqs[nth % seqs.len()]) {
+                            recorded.add(Kind::CONTEXT_PINNED, json!({"message": seq}));
+                        }
+                    }
+                }
+                Step::Compact(keep) => {
+                    let before = recorded.context();
+                    if let Ok(plan) = recorded.compact(keep) {
+                        let after = recorded.context();
+                        prop_assert!(after.entries.len() < before.entries.len());
+                        let rest: Vec<String> = shorts(&after).into_iter().filter(|one| one != "summary").collect();
+                        prop_assert_eq!(&rest, &kept_by(&plan, &before));
+                        let tail = shorts(&before).split_off(before.entries.len() - keep.min(before.entries.len()));
+                        prop_assert!(tail.iter().filter(|one| *one != "summary").all(|one| rest.contains(one)));
+                        for pin in &recorded.state.core.main.pins {
+                            let (whole, outcome) = (format!("@{pin}"), format!("@{pin}="));
+                            let shown = rest.iter().any(|one| *one == whole || one.starts_with(&outcome));
+                            prop_assert!(shown);
+                        }
+                    }
+                }
+                Step::Restore => {
+                    if let Some(standing) = recorded.state.core.main.compacted() {
+                        recorded.add(Kind::CONTEXT_RESTORED, json!({"compaction": standing.at}));
+                    }
+                }
+                Step::Result(..) => {}
+            }
+            is_valid(&recorded.context());
+        }
+    }
+}

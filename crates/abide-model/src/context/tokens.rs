@@ -1,0 +1,27 @@
+//! How a number of tokens is known.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How a number of tokens is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tokens {
+    /// The provider said so.
+    Reported,
+    /// By the model's own tokenizer.
+    Counted,
+    /// By the length of the text.
+    Estimated,
+}
+
+impl fmt::Display for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reported => "reported",
+            Self::Counted => "counted",
+            Self::Estimated => "estimated",
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Where in the journal the context of a lane is.
+
+use crate::{Compacted, LaneState, Lineage, Seq};
+
+/// The places that a context is read from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Visible {
+    /// The compactions whose summaries are shown, by what they cover.
+    pub summaries: Vec<Compacted>,
+    /// The ranges of events to read, in order and apart, both ends included.
+    pub ranges: Vec<(Seq, Seq)>,
+}
+
+/// Ranges with fewer events between them are read as one.
+const CLOSE: u64 = 16;
+
+impl Visible {
+    /// What is visible of a lane whose last event is `end`.
+    #[must_use]
+    pub fn of(lane: &LaneState, lineage: &Lineage, end: Seq) -> Self {
+        let mut summaries: Vec<Compacted> = Vec::new();
+        for later in &lane.compactions {
+            // A compaction of compactions stands for them too.
+            let within = |one: &Compacted| later.first <= one.first && one.last <= later.last;
+            summaries.retain(|one| !within(one));
+            summaries.push(later.clone());
+        }
+        summaries.sort_unstable_by_key(|one| (one.first, one.last));
+        let mut ranges = Vec::new();
+        let mut from = lane.first.unwrap_or(end.next());
+        for one in &summaries {
+            if one.first > from {
+                ranges.push((from, one.first.back(1)));
+            }
+            from = from.max(one.last.next());
+        }
+        ranges.push((from, end));
+        let keeps = summaries.iter().flat_map(|one| one.keeps.iter().chain([&one.at]));
+        ranges.extend(lane.instructions.iter().chain(keeps).map(|seq| (*seq, *seq)));
+        Self { ranges: live(ranges, lineage), summaries }
+    }
+
+    /// Is this event covered by a summary?
+    #[must_use]
+    pub fn covers(&self, seq: Seq) -> bool {
+        self.summaries.iter().any(|one| one.covers(seq))
+    }
+}
+
+/// The parts of the ranges that are live, in order, close ones joined.
+fn live(mut ranges: Vec<(Seq, Seq)>, lineage: &Lineage) -> Vec<(Seq, Seq)> {
+    ranges.retain(|(first, last)| first <= last);
+    ranges.sort_unstable();
+    let mut parts: Vec<(Seq, Seq)> = Vec::new();
+    for (first, last) in ranges {
+        let live = lineage.ranges();
+        let from = live.partition_point(|(_, end)| *end < first);
+        for (start, end) in live.iter().skip(from).take_while(|(start, _)| *start <= last) {
+            let part = (first.max(*start), last.min(*end));
+            match parts.last_mut() {
+                Some(before) if part.0.0 <= before.1.0.saturating_add(CLOSE) => {
+                    before.1 = before.1.max(part.1);
+                }
+                _ => parts.push(part),
+            }
+        }
+    }
+    parts
+}
