@@ -1,1 +1,54 @@
 //! Answers of models as they come, in chunks of any size.
+//!
+//! An [`AnswerParser`] is given the bytes of a streamed answer as they arrive, cut anywhere. It
+//! tells what they bring ([`Delta`]) and gives each block when it is complete ([`Block`]), in the
+//! native form of its API, so that it can be recorded at once. When the stream ends, or is cut off,
+//! [`AnswerParser::finish`] gives what was unfinished.
+//!
+//! What is told does not depend on where the bytes were cut. What is kept is bounded by
+//! [`StreamLimits`]. Events and fields that are not known are passed over.
+//!
+//! ```
+//! use abide_wire::MessageForm;
+//! use abide_wire::stream::{AnswerParser, Delta};
+//!
+//! let mut parser = AnswerParser::new(MessageForm::OpenAi);
+//! let mut said = String::new();
+//! for bytes in [
+//!     &b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel"[..],
+//!     &b"lo\"}}]}\n\n"[..],
+//! ] {
+//!     parser.feed(bytes, &mut |delta| {
+//!         if let Delta::Text(text) = delta {
+//!             said.push_str(text);
+//!         }
+//!     })?;
+//! }
+//! assert_eq!(said, "Hello");
+//! let ended = parser.finish();
+//! assert!(!ended.complete);
+//! assert_eq!(ended.partial[0].data, r#"{"role":"assistant","content":"Hello"}"#);
+//! # Ok::<(), abide_wire::stream::StreamError>(())
+//! ```
+
+mod answer;
+mod anthropic;
+mod arguments;
+mod block;
+mod bounds;
+mod chat;
+mod error;
+mod event;
+mod field;
+mod limits;
+mod responses;
+mod tally;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::AnswerParser;
+pub use block::{Block, Delta, Ended, StreamedCall};
+pub use bounds::StreamLimits;
+pub use error::StreamError;
+pub use limits::limits;

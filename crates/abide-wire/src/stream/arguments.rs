@@ -1,0 +1,60 @@
+//! The arguments of a call, put together from pieces.
+
+use serde::de::IgnoredAny;
+
+use super::StreamedCall;
+use crate::Call;
+
+/// The call that pieces gave. No arguments at all mean none: `{}`.
+pub(super) fn call(id: &str, name: &str, arguments: &str) -> StreamedCall {
+    let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+    let broken = serde_json::from_str::<IgnoredAny>(arguments).err().map(|e| e.to_string());
+    let call = Call { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
+    StreamedCall { call, broken }
+}
+
+/// Arguments as they come, and whether they are a whole object by now.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    pub(super) text: String,
+    depth: usize,
+    within: Within,
+    whole: bool,
+}
+
+/// Where in JSON the end of the arguments is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    #[default]
+    Structure,
+    Text,
+    Escape,
+}
+
+impl Arguments {
+    /// Goes on with a piece. Each byte is looked at once, however many pieces there are.
+    pub(super) fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        for byte in piece.bytes() {
+            self.within = match (self.within, byte) {
+                (Within::Structure, b'"') | (Within::Escape, _) => Within::Text,
+                (Within::Text, b'"') => Within::Structure,
+                (Within::Text, b'\\') => Within::Escape,
+                (within, _) => within,
+            };
+            match (self.within, byte) {
+                (Within::Structure, b'{') => self.depth += 1,
+                (Within::Structure, b'}') => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.whole = self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether they are an object whose braces are closed, which nothing can follow.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole && self.depth == 0
+    }
+}

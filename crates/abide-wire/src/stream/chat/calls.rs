@@ -1,0 +1,162 @@
+//! The calls of an answer, each put together from its pieces.
+//!
+//! Pieces say which call they belong to by an index, by an id, by both, or by neither.
+
+use super::super::answer::Sink;
+use super::super::arguments::{self, Arguments};
+use super::super::block::{Block, Delta};
+use super::super::error::StreamError;
+use super::super::field::quoted;
+use super::chunk::Piece;
+
+/// The calls of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// Every call so far. Those that ended are kept without their arguments, so that pieces that
+    /// come late are known for what they are.
+    all: Vec<Call>,
+    open: usize,
+}
+
+#[derive(Debug)]
+struct Call {
+    index: Option<i64>,
+    id: String,
+    /// The id is ours: the provider gave none.
+    unnamed: bool,
+    name: String,
+    arguments: Arguments,
+    told: bool,
+    ended: bool,
+}
+
+impl Calls {
+    /// Whether a piece begins a call.
+    pub(super) fn begins(&self, piece: &Piece<'_>) -> bool {
+        self.place(piece).is_none()
+    }
+
+    /// Takes a piece.
+    pub(super) fn take(
+        &mut self,
+        piece: &Piece<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), StreamError> {
+        let place = match self.place(piece) {
+            Some(place) => place,
+            None => self.start(piece, sink)?,
+        };
+        let Some(call) = self.all.get_mut(place) else { return Ok(()) };
+        // An ended call has a whole object for arguments: nothing that comes late belongs to it.
+        if call.ended {
+            return Ok(());
+        }
+        if let (true, false, Some(id)) = (call.unnamed, call.told, piece.id.some()) {
+            id.clone_into(&mut call.id);
+            call.unnamed = false;
+        }
+        if let (true, Some(name)) = (call.name.is_empty(), piece.name()) {
+            sink.budget.keep(name.len())?;
+            name.clone_into(&mut call.name);
+        }
+        let text = piece.arguments();
+        sink.budget.keep(text.len())?;
+        call.arguments.push(&text);
+        let known = !call.name.is_empty() || !text.is_empty();
+        if known && !call.told {
+            call.told = true;
+            (sink.tell)(Delta::CallStarted { id: &call.id, name: &call.name });
+        }
+        if !text.is_empty() {
+            (sink.tell)(Delta::CallArguments { id: &call.id, text: &text });
+        }
+        Ok(())
+    }
+
+    /// The call that a piece belongs to; none when it begins one.
+    fn place(&self, piece: &Piece<'_>) -> Option<usize> {
+        let latest = |wanted: &dyn Fn(&Call) -> bool| self.all.iter().rposition(wanted);
+        let id = piece.id.some();
+        let place = match (piece.index, id) {
+            (Some(index), _) => latest(&|call| call.index == Some(index))?,
+            (None, Some(id)) => latest(&|call| call.id == id && !call.unnamed)?,
+            (None, None) => self.all.len().checked_sub(1)?,
+        };
+        let call = self.all.get(place)?;
+        let other = match id {
+            // Another id is another call, whatever the index.
+            Some(id) => call.id != id && !call.unnamed,
+            // A name without an id begins a call when the one before needs no more.
+            None => {
+                piece.name().is_some_and(|name| {
+                    call.ended || call.arguments.is_whole() || name != call.name
+                }) && !call.name.is_empty()
+            }
+        };
+        (!other).then_some(place)
+    }
+
+    fn start(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<usize, StreamError> {
+        self.end_whole(sink);
+        sink.budget.block()?;
+        sink.budget.call(self.open)?;
+        let place = self.all.len();
+        let id = piece.id.some().map(str::to_owned);
+        let unnamed = id.is_none();
+        let id = id.unwrap_or_else(|| match &sink.about.id {
+            Some(answer) => format!("{answer}_call_{place}"),
+            None => format!("call_{place}"),
+        });
+        sink.budget.keep(id.len())?;
+        self.open += 1;
+        self.all.push(Call {
+            index: piece.index,
+            id,
+            unnamed,
+            name: String::new(),
+            arguments: Arguments::default(),
+            told: false,
+            ended: false,
+        });
+        Ok(place)
+    }
+
+    /// Ends the calls that have all their arguments.
+    pub(super) fn end_whole(&mut self, sink: &mut Sink<'_>) {
+        self.end(|call| call.arguments.is_whole(), sink);
+    }
+
+    /// Ends all calls.
+    pub(super) fn end_all(&mut self, sink: &mut Sink<'_>) {
+        self.end(|_| true, sink);
+    }
+
+    fn end(&mut self, which: impl Fn(&Call) -> bool, sink: &mut Sink<'_>) {
+        if self.open == 0 {
+            return;
+        }
+        for call in self.all.iter_mut().filter(|call| !call.ended && which(call)) {
+            sink.block(call.block());
+            call.ended = true;
+            call.arguments = Arguments::default();
+            self.open -= 1;
+        }
+    }
+
+    /// The blocks of the calls that are open.
+    pub(super) fn into_blocks(self) -> impl Iterator<Item = Block> {
+        self.all.into_iter().filter(|call| !call.ended).map(|call| call.block())
+    }
+}
+
+impl Call {
+    fn block(&self) -> Block {
+        let call = arguments::call(&self.id, &self.name, &self.arguments.text);
+        let (id, name) = (quoted(&self.id), quoted(&self.name));
+        let arguments = quoted(&call.call.arguments);
+        let data = format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":{id},"type":"function","function":{{"name":{name},"arguments":{arguments}}}}}]}}"#
+        );
+        Block { data, call: Some(call), partial: false }
+    }
+}

@@ -1,0 +1,163 @@
+//! Answers of Chat Completions: chunks with a delta of the one choice.
+//!
+//! Text, thoughts and refusals come in runs: a run ends when another begins, or a call. A call ends
+//! when the next begins, if its arguments are whole by then, or when the choice is finished: so
+//! that calls whose pieces come in turns stay whole too.
+
+mod calls;
+mod chunk;
+
+use super::answer::{Sink, parse};
+use super::block::{Block, Delta};
+use super::error::StreamError;
+use super::event::Event;
+use super::field::quoted;
+use super::tally;
+use calls::Calls;
+use chunk::{Choice, Chunk, Content, Message};
+
+/// What was read of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Chat {
+    run: Option<Run>,
+    calls: Calls,
+}
+
+/// What a run is of: the field it stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Content,
+    ReasoningContent,
+    Reasoning,
+    Refusal,
+}
+
+#[derive(Debug)]
+struct Run {
+    kind: Kind,
+    text: String,
+}
+
+impl Chat {
+    pub(super) fn take(
+        &mut self,
+        event: Event<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), StreamError> {
+        let chunk: Chunk<'_> = parse(event)?;
+        sink.about.named(&chunk.id, &chunk.model);
+        if let Some(usage) = &chunk.usage {
+            sink.about.usage = Some(usage.to_usage());
+        }
+        let choice = chunk.choices.0.as_ref();
+        let finished = choice.is_some_and(|choice| choice.finish_reason.some().is_some());
+        if let Some(choice) = choice {
+            self.choice(choice, sink)?;
+        }
+        if let Some(error) = chunk.failure(event) {
+            sink.about.error = Some(error);
+        } else if finished {
+            sink.about.over = true;
+            self.end(sink);
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: &Choice<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+        if let Some(reason) = choice.finish_reason.some() {
+            sink.about.reason = Some(reason.to_owned());
+        }
+        // A whole message stands where a provider does not stream after all.
+        if let Some(message) = choice.delta.as_ref().or(choice.message.as_ref()) {
+            self.message(message, sink)?;
+        }
+        if let Some(error) = choice.error.filter(|error| tally::is_error(error.get())) {
+            sink.about.error = Some(tally::error(error.get()));
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: &Message<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+        if let Some(thought) = message.reasoning_content.some() {
+            self.go_on(Kind::ReasoningContent, thought, sink)?;
+        } else if let Some(thought) = message.reasoning.some() {
+            self.go_on(Kind::Reasoning, thought, sink)?;
+        }
+        match &message.content {
+            Content::None => {}
+            Content::Text(text) => self.go_on(Kind::Content, text, sink)?,
+            Content::Parts(parts) => {
+                for (thought, text) in parts {
+                    let kind = if *thought { Kind::ReasoningContent } else { Kind::Content };
+                    self.go_on(kind, text, sink)?;
+                }
+            }
+        }
+        if let Some(refusal) = message.refusal.some() {
+            self.go_on(Kind::Refusal, refusal, sink)?;
+        }
+        for piece in message.tool_calls.iter().flatten() {
+            if self.calls.begins(piece) {
+                self.end_run(sink);
+            }
+            self.calls.take(piece, sink)?;
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, kind: Kind, text: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        sink.budget.keep(text.len())?;
+        match &mut self.run {
+            Some(run) if run.kind == kind => run.text.push_str(text),
+            _ => {
+                sink.budget.block()?;
+                self.end_run(sink);
+                self.calls.end_whole(sink);
+                self.run = Some(Run { kind, text: text.to_owned() });
+            }
+        }
+        (sink.tell)(match kind {
+            Kind::Content => Delta::Text(text),
+            Kind::ReasoningContent | Kind::Reasoning => Delta::Thinking(text),
+            Kind::Refusal => Delta::Refusal(text),
+        });
+        Ok(())
+    }
+
+    fn end_run(&mut self, sink: &mut Sink<'_>) {
+        if let Some(run) = self.run.take() {
+            sink.block(run.into_block());
+        }
+    }
+
+    /// The choice is finished: so is everything in it.
+    pub(super) fn end(&mut self, sink: &mut Sink<'_>) {
+        self.end_run(sink);
+        self.calls.end_all(sink);
+    }
+
+    pub(super) fn unfinished(self) -> Vec<Block> {
+        let run = self.run.map(Run::into_block).into_iter();
+        run.chain(self.calls.into_blocks()).map(|block| Block { partial: true, ..block }).collect()
+    }
+}
+
+impl Run {
+    fn into_block(self) -> Block {
+        let text = quoted(&self.text);
+        let data = match self.kind {
+            Kind::Content => format!(r#"{{"role":"assistant","content":{text}}}"#),
+            Kind::ReasoningContent => {
+                format!(r#"{{"role":"assistant","content":null,"reasoning_content":{text}}}"#)
+            }
+            Kind::Reasoning => {
+                format!(r#"{{"role":"assistant","content":null,"reasoning":{text}}}"#)
+            }
+            Kind::Refusal => format!(r#"{{"role":"assistant","content":null,"refusal":{text}}}"#),
+        };
+        Block { data, call: None, partial: false }
+    }
+}

@@ -1,0 +1,63 @@
+//! Why a stream cannot be read on.
+
+use thiserror::Error;
+
+/// A stream cannot be read on. What it brought before stays good.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StreamError {
+    /// The data of an event is not the JSON it should be.
+    #[error("byte {at} of the stream: {reason}, at `{excerpt}`")]
+    Malformed {
+        /// Where in the stream; in data of several lines, where the data begin.
+        at: u64,
+        /// What is wrong.
+        reason: String,
+        /// What stands there.
+        excerpt: String,
+    },
+    /// A line or an event is longer than allowed.
+    #[error("byte {at} of the stream: an event of more than {limit} bytes")]
+    EventTooLong {
+        /// Where it begins.
+        at: u64,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// The answer is longer than allowed.
+    #[error("an answer of more than {limit} bytes")]
+    AnswerTooLong {
+        /// How long it may be.
+        limit: usize,
+    },
+    /// The answer has more blocks than allowed.
+    #[error("an answer of more than {limit} blocks")]
+    TooManyBlocks {
+        /// How many it may have.
+        limit: usize,
+    },
+    /// More calls are open at once than allowed.
+    #[error("more than {limit} calls open at once")]
+    TooManyCalls {
+        /// How many may be.
+        limit: usize,
+    },
+}
+
+/// How many bytes of an excerpt are shown before and behind the place.
+const SHOWN: usize = 24;
+
+impl StreamError {
+    /// What serde found in the data of an event that begin at a byte of the stream.
+    pub(super) fn malformed(error: &serde_json::Error, data: &[u8], begins: u64) -> Self {
+        let column = error.column().saturating_sub(1).min(data.len());
+        let place = if error.line() <= 1 { column } else { 0 };
+        let from = place.saturating_sub(SHOWN);
+        let shown = data.get(from..data.len().min(place + SHOWN)).unwrap_or_default();
+        let excerpt = String::from_utf8_lossy(shown).trim_matches('\u{fffd}').to_owned();
+        let reason = error.to_string();
+        // The place within the event is said by the byte of the stream.
+        let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(what, _)| what);
+        let at = begins.saturating_add(place as u64);
+        Self::Malformed { at, reason: reason.to_owned(), excerpt }
+    }
+}

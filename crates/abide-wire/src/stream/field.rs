@@ -1,0 +1,147 @@
+//! JSON read in place: text that is borrowed where it can be, objects with their keys in order.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Text; a number counts as its digits, anything else as none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(pub(super) Option<Cow<'a, str>>);
+
+impl Text<'_> {
+    /// The text, when there is some.
+    pub(super) fn some(&self) -> Option<&str> {
+        self.0.as_deref().filter(|text| !text.is_empty())
+    }
+
+    /// The text, empty where there is none.
+    pub(super) fn or_empty(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Some(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Some(Cow::Owned(text.to_owned()))))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
+        Ok(Text(Some(Cow::Owned(number.to_string()))))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Text<'de>, E> {
+        Ok(Text(Some(Cow::Owned(number.to_string()))))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
+        Ok(Text(None))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
+        Ok(Text(None))
+    }
+
+    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
+        Ok(Text(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text<'de>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Text(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Text(None))
+    }
+}
+
+/// The fields of an object in their order, each value as it is written.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Fields<'a> {
+    /// Those of a JSON object; none of anything else.
+    pub(super) fn read(json: &'a str) -> Self {
+        serde_json::from_str(json).unwrap_or_default()
+    }
+
+    /// Each field: its name, and its value as JSON.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// The value of a field, as JSON.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// The value of a field that is text.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.get(name)?).ok()
+    }
+
+    /// Sets a field to a JSON value, where it stands or at the end.
+    pub(super) fn set(&mut self, name: &'a str, json: String) {
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, value)) => *value = Cow::Owned(json),
+            None => self.0.push((Cow::Borrowed(name), Cow::Owned(json))),
+        }
+    }
+
+    /// The object, as JSON.
+    pub(super) fn to_json(&self) -> String {
+        let fields = self.0.iter().map(|(key, value)| format!("{}:{value}", quoted(key)));
+        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+            fields.push((key.0.unwrap_or_default(), Cow::Borrowed(value.get())));
+        }
+        Ok(Fields(fields))
+    }
+}
+
+/// Text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    // Writing text to memory cannot fail.
+    serde_json::to_string(text).unwrap_or_default()
+}
