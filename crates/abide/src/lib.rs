@@ -46,6 +46,7 @@ mod processes;
 mod rewind;
 mod session;
 mod store;
+mod summary;
 
 pub use checkpoint::{
     CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Trigger,
@@ -61,6 +62,12 @@ pub use processes::process_tree;
 pub use rewind::{HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
+#[cfg(feature = "http")]
+pub use summary::{EndpointForm, SummaryEndpoint};
+pub use summary::{
+    Extractive, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
+    SummaryLine, SummaryRequest,
+};
 
 pub use abide_local::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,

@@ -1,0 +1,291 @@
+//! Summaries by a program.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::line::{Reader, SummaryLine};
+use super::{Summarizer, SummaryError, SummaryRequest, fitted, one_line};
+
+/// How long a program may take, unless told otherwise.
+const DEFAULT_TIME: Duration = Duration::from_secs(120);
+/// How much it may write, unless told otherwise.
+const DEFAULT_BYTES: u64 = 1 << 20;
+/// How often is looked whether the program has ended.
+const GLANCE: Duration = Duration::from_millis(25);
+/// How long a pipe is still read once the program is gone: whoever holds it open is no longer of
+/// its group.
+const GRACE: Duration = Duration::from_millis(500);
+/// How much of stderr is remembered.
+const STDERR_KEPT: usize = 8 << 10;
+/// How much of it is told.
+const STDERR_TOLD: usize = 600;
+
+/// Summarizes by a program of the user's.
+///
+/// The program is run by `sh -c`, in a process group of its own. It gets the conversation on
+/// stdin, as lines of JSON ([`SummaryLine`]), and writes the summary to stdout. It need not read
+/// its stdin. When it is over its limits the whole group is killed; what it leaves running in its
+/// group when it ends is killed as well.
+///
+/// A summary that is longer than was asked for is cut at the end.
+#[derive(Debug, Clone)]
+pub struct SummaryCommand {
+    command: String,
+    directory: Option<PathBuf>,
+    time: Duration,
+    most_bytes: u64,
+}
+
+impl SummaryCommand {
+    /// The command, as a shell takes it.
+    #[must_use]
+    pub fn new(command: impl Into<String>) -> Self {
+        let command = command.into();
+        Self { command, directory: None, time: DEFAULT_TIME, most_bytes: DEFAULT_BYTES }
+    }
+
+    /// How long it may take; two minutes unless told.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Self {
+        Self { time, ..self }
+    }
+
+    /// How much it may write to stdout; a mebibyte unless told.
+    #[must_use]
+    pub fn at_most_bytes(self, most_bytes: u64) -> Self {
+        Self { most_bytes, ..self }
+    }
+
+    /// Where it is run; where this process is unless told.
+    #[must_use]
+    pub fn in_directory(self, directory: impl Into<PathBuf>) -> Self {
+        Self { directory: Some(directory.into()), ..self }
+    }
+
+    fn run(&self, input: &[u8]) -> Result<String, SummaryError> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&self.command).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        let deadline = Instant::now().checked_add(self.time);
+        let child = command.spawn().map_err(failed)?;
+        let mut running = Running { pid: pid(&child), child };
+        let mut pipes = Pipes::of(&mut running.child, input).map_err(failed)?;
+        let mut ended: Option<Instant> = None;
+        while pipes.are_open() {
+            let now = Instant::now();
+            if let Some(ended) = ended {
+                if now.duration_since(ended) >= GRACE {
+                    break;
+                }
+            } else if deadline.is_some_and(|deadline| now >= deadline) {
+                return Err(SummaryError::TimeOut { after: self.time, stderr: pipes.last_words() });
+            } else if running.has_ended() {
+                running.kill();
+                ended = Some(now);
+                continue;
+            }
+            pipes.step().map_err(failed)?;
+            if pipes.stdout.len() as u64 > self.most_bytes {
+                return Err(SummaryError::TooLong { most_bytes: self.most_bytes });
+            }
+        }
+        while !running.has_ended() {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(SummaryError::TimeOut { after: self.time, stderr: pipes.last_words() });
+            }
+            std::thread::sleep(GLANCE);
+        }
+        running.kill();
+        let status = running.child.wait().map_err(failed)?;
+        if !status.success() {
+            return Err(SummaryError::Failed { status, stderr: pipes.last_words() });
+        }
+        let stderr = pipes.last_words();
+        let text = String::from_utf8(pipes.stdout).map_err(|_| SummaryError::NotText)?;
+        if text.trim().is_empty() {
+            return Err(SummaryError::Empty { stderr });
+        }
+        Ok(text)
+    }
+
+    fn summarize_read(
+        &self,
+        request: &SummaryRequest<'_>,
+        reader: Reader,
+    ) -> Result<String, SummaryError> {
+        if request.most_tokens == 0 {
+            return Err(SummaryError::NoRoom);
+        }
+        let mut input = Vec::new();
+        for line in SummaryLine::all(request, reader) {
+            serde_json::to_writer(&mut input, &line).map_err(|error| failed(error.into()))?;
+            input.push(b'\n');
+        }
+        Ok(fitted(&self.run(&input)?, request.most_bytes()))
+    }
+}
+
+impl Summarizer for SummaryCommand {
+    /// The command's first word that is no variable's setting: what follows may be secret.
+    fn name(&self) -> String {
+        let word = self.command.split_whitespace().find(|word| !word.contains('='));
+        let word = word.map(|word| word.rsplit('/').next().unwrap_or(word));
+        format!("command: {}", one_line(word.unwrap_or("sh"), 80))
+    }
+
+    fn summarize(&self, request: &SummaryRequest<'_>) -> Result<String, SummaryError> {
+        self.summarize_read(request, abide_wire::read)
+    }
+}
+
+fn failed(source: io::Error) -> SummaryError {
+    SummaryError::Command { source }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// A program that runs. However it is left, its group is killed and it is waited for.
+struct Running {
+    child: Child,
+    pid: Option<Pid>,
+}
+
+impl Running {
+    /// Whether it has ended. It is not waited for: its id stays its own, so that its group can
+    /// still be killed and nobody else's is.
+    fn has_ended(&self) -> bool {
+        let Some(pid) = self.pid else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
+    }
+
+    /// Kills the group, unless the program was waited for.
+    fn kill(&mut self) {
+        if let Some(pid) = self.pid.take() {
+            // A group that is gone is killed enough.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The three pipes of a program, none of which may make us wait.
+struct Pipes<'a> {
+    input: &'a [u8],
+    to: Option<std::process::ChildStdin>,
+    from: Option<std::process::ChildStdout>,
+    errors: Option<std::process::ChildStderr>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl<'a> Pipes<'a> {
+    fn of(child: &mut Child, input: &'a [u8]) -> io::Result<Self> {
+        let (to, from, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        if let Some(to) = &to {
+            do_not_wait(to)?;
+        }
+        if let Some(from) = &from {
+            do_not_wait(from)?;
+        }
+        if let Some(errors) = &errors {
+            do_not_wait(errors)?;
+        }
+        Ok(Self { input, to, from, errors, stdout: Vec::new(), stderr: Vec::new() })
+    }
+
+    /// Whether something may still come.
+    fn are_open(&self) -> bool {
+        self.from.is_some() || self.errors.is_some()
+    }
+
+    /// Waits a little for a pipe that is ready, and moves what can be moved.
+    fn step(&mut self) -> io::Result<()> {
+        let mut waited = Vec::with_capacity(3);
+        if let Some(to) = &self.to {
+            waited.push(PollFd::from_borrowed_fd(to.as_fd(), PollFlags::OUT));
+        }
+        if let Some(from) = &self.from {
+            waited.push(PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN));
+        }
+        if let Some(errors) = &self.errors {
+            waited.push(PollFd::from_borrowed_fd(errors.as_fd(), PollFlags::IN));
+        }
+        let glance = Timespec::try_from(GLANCE).ok();
+        match poll(&mut waited, glance.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        drop(waited);
+        self.write();
+        pull(&mut self.from, &mut self.stdout)?;
+        pull(&mut self.errors, &mut self.stderr)?;
+        let too_many = self.stderr.len().saturating_sub(STDERR_KEPT);
+        self.stderr.drain(..too_many);
+        Ok(())
+    }
+
+    /// Writes what the program takes. One that does not want more has its reasons: whether it did
+    /// its work is told by how it ends.
+    fn write(&mut self) {
+        let Some(to) = &mut self.to else { return };
+        while !self.input.is_empty() {
+            match to.write(self.input) {
+                Ok(count) if count > 0 => self.input = self.input.get(count..).unwrap_or(&[]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        self.to = None;
+    }
+
+    /// The end of stderr, on one line.
+    fn last_words(&self) -> String {
+        let text = String::from_utf8_lossy(&self.stderr);
+        let from = text.len().saturating_sub(STDERR_TOLD);
+        let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        one_line(text.get(from..).unwrap_or(""), STDERR_TOLD * 2)
+    }
+}
+
+/// Reads once what is there; a pipe at its end is let go.
+fn pull<R: Read>(from: &mut Option<R>, into: &mut Vec<u8>) -> io::Result<()> {
+    let Some(pipe) = from else { return Ok(()) };
+    let mut some = [0; 16 << 10];
+    match pipe.read(&mut some) {
+        Ok(0) => *from = None,
+        Ok(count) => into.extend_from_slice(some.get(..count).unwrap_or(&[])),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn do_not_wait<F: AsFd>(pipe: &F) -> io::Result<()> {
+    let flags = fcntl_getfl(pipe)?;
+    Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! From a conversation to the sections of its summary.
+
+use std::collections::HashMap;
+
+use super::super::line::{SummaryLine, UNKNOWN};
+use super::super::{OpenTask, one_line};
+use super::files::files;
+use super::sections::{Heading, Sections};
+use super::sentence::deciding;
+
+/// How long an item may be, in bytes.
+const FIRST_REQUEST: usize = 1200;
+const LATER_REQUEST: usize = 400;
+const DECISION: usize = 300;
+const PATH: usize = 200;
+const TITLE: usize = 160;
+const ERROR: usize = 240;
+const SAID: usize = 800;
+const CALLED: usize = 200;
+const EARLIER: usize = 1600;
+
+/// How many of the last calls are told.
+const LAST_CALLS: usize = 5;
+
+/// A call and what is known of its end.
+struct Called<'a> {
+    name: &'a str,
+    arguments: &'a str,
+    outcome: &'static str,
+}
+
+/// What a conversation comes to.
+pub(super) fn gather(lines: &[SummaryLine], tasks: &[OpenTask], touched: &[String]) -> Sections {
+    let mut sections = Sections::default();
+    let mut carried = Sections::default();
+    let mut calls: Vec<Called<'_>> = Vec::new();
+    let mut by_id: HashMap<&str, usize> = HashMap::new();
+    let mut last_said = None;
+    for line in lines {
+        let content = line.content.as_deref().unwrap_or("");
+        match line.role.as_str() {
+            "summary" => carry(content, &mut sections, &mut carried),
+            "user" => {
+                let first = sections.of(Heading::Goal).items.is_empty();
+                let most = if first { FIRST_REQUEST } else { LATER_REQUEST };
+                sections.add(Heading::Goal, content, most);
+            }
+            "assistant" => {
+                if !content.trim().is_empty() {
+                    last_said = Some(content);
+                }
+                for sentence in deciding(content) {
+                    sections.add(Heading::Decisions, sentence, DECISION);
+                }
+                for call in &line.calls {
+                    by_id.insert(&call.id, calls.len());
+                    let outcome = "no result";
+                    calls.push(Called { name: &call.name, arguments: &call.arguments, outcome });
+                }
+            }
+            "tool" => {
+                let id = line.call.as_deref().unwrap_or("");
+                let unknown = line.ok.is_none() && content == UNKNOWN;
+                let mut name = id;
+                if let Some(call) = by_id.get(id).and_then(|at| calls.get_mut(*at)) {
+                    name = call.name;
+                    call.outcome = match line.ok {
+                        Some(false) => "failed",
+                        Some(true) => "ok",
+                        None if unknown => "nobody knows how it ended",
+                        None => "ended",
+                    };
+                }
+                if line.ok == Some(false) || unknown {
+                    let first = content.lines().find(|line| !line.trim().is_empty());
+                    let error = format!("{name}: {}", first.unwrap_or("failed"));
+                    sections.add(Heading::Errors, &error, ERROR);
+                }
+            }
+            _ => {}
+        }
+    }
+    add_files(&mut sections, &mut carried, &calls, touched);
+    for task in tasks {
+        let status = serde_json::to_string(&task.status).unwrap_or_default();
+        let item = format!("{} ({}): {}", task.id, status.trim_matches('"'), task.title);
+        sections.add(Heading::Tasks, &item, TITLE);
+    }
+    add_last_state(&mut sections, &mut carried, &calls, last_said);
+    sections
+}
+
+/// Takes over what an earlier summary says, where what is new does not stand for it. `carried`
+/// keeps what must come behind what is new.
+fn carry(text: &str, sections: &mut Sections, carried: &mut Sections) {
+    let Some(mut earlier) = Sections::read(text) else {
+        sections.add(Heading::Earlier, text, EARLIER);
+        return;
+    };
+    for heading in [Heading::Goal, Heading::Earlier, Heading::Decisions, Heading::Errors] {
+        let old = std::mem::take(earlier.of(heading));
+        let section = sections.of(heading);
+        section.left_out = section.left_out.saturating_add(old.left_out);
+        for item in old.items {
+            // Already as long as it may be, and already harmless.
+            if !section.items.contains(&item) {
+                section.items.push(item);
+            }
+        }
+    }
+    for heading in [Heading::Files, Heading::Last] {
+        let old = std::mem::take(earlier.of(heading));
+        let section = carried.of(heading);
+        section.left_out = section.left_out.saturating_add(old.left_out);
+        section.items = old.items.into_iter().chain(std::mem::take(&mut section.items)).collect();
+    }
+}
+
+/// The newest first: those that are said to be touched, those of the calls, those of before.
+fn add_files(
+    sections: &mut Sections,
+    carried: &mut Sections,
+    calls: &[Called<'_>],
+    touched: &[String],
+) {
+    for path in touched {
+        sections.add(Heading::Files, path, PATH);
+    }
+    for call in calls.iter().rev() {
+        for path in files(call.name, call.arguments) {
+            sections.add(Heading::Files, &path, PATH);
+        }
+    }
+    let old = std::mem::take(carried.of(Heading::Files));
+    for path in old.items {
+        sections.add(Heading::Files, &path, PATH);
+    }
+    sections.of(Heading::Files).left_out = old.left_out;
+}
+
+/// What was said last and the last calls; what an earlier summary says when nothing came after it.
+fn add_last_state(
+    sections: &mut Sections,
+    carried: &mut Sections,
+    calls: &[Called<'_>],
+    last_said: Option<&str>,
+) {
+    if last_said.is_none() && calls.is_empty() {
+        *sections.of(Heading::Last) = std::mem::take(carried.of(Heading::Last));
+        return;
+    }
+    for call in calls.iter().skip(calls.len().saturating_sub(LAST_CALLS)) {
+        let called = one_line(&format!("called {} {}", call.name, call.arguments), CALLED);
+        let section = sections.of(Heading::Last);
+        section.items.push(format!("{called}: {}", call.outcome));
+    }
+    if let Some(said) = last_said {
+        sections.add(Heading::Last, &format!("said: {said}"), SAID);
+    }
+}

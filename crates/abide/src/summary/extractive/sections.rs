@@ -1,0 +1,251 @@
+//! The sections of a summary: how they are written to fit, and read again.
+
+use std::fmt::Write;
+
+use super::super::{beginning, one_line};
+
+/// What a summary of ours begins with, by which the next one knows it.
+const OPENING: &str = "Summary of the conversation so far, taken from it word for word by abide.";
+
+/// The least of an item that is worth keeping, in bytes.
+const LEAST_ITEM: usize = 24;
+
+/// What a line costs beside its text: `- ` and the line break.
+const ITEM_COST: usize = 3;
+
+/// The sections, in the order in which they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heading {
+    /// What the user wants: the first request, and what changed of it.
+    Goal,
+    /// What a summary of somebody else's says.
+    Earlier,
+    /// What the assistant decided.
+    Decisions,
+    /// Files touched, the newest first.
+    Files,
+    /// Tasks that are not done.
+    Tasks,
+    /// What failed.
+    Errors,
+    /// Where things were left.
+    Last,
+}
+
+/// All sections.
+pub(super) const HEADINGS: [Heading; 7] = [
+    Heading::Goal,
+    Heading::Earlier,
+    Heading::Decisions,
+    Heading::Files,
+    Heading::Tasks,
+    Heading::Errors,
+    Heading::Last,
+];
+
+impl Heading {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Goal => "## Goal",
+            Self::Earlier => "## Earlier summary",
+            Self::Decisions => "## Decisions",
+            Self::Files => "## Files touched",
+            Self::Tasks => "## Open tasks",
+            Self::Errors => "## Errors",
+            Self::Last => "## Last state",
+        }
+    }
+
+    /// How many hundredths of the summary it may have before the others got theirs.
+    const fn share(self) -> usize {
+        match self {
+            Self::Goal => 26,
+            Self::Earlier => 14,
+            Self::Decisions | Self::Last => 16,
+            Self::Files | Self::Tasks => 10,
+            Self::Errors => 8,
+        }
+    }
+
+    /// How many items it has at most, however much room there is.
+    const fn most_items(self) -> usize {
+        match self {
+            Self::Goal | Self::Decisions => 40,
+            Self::Earlier => 8,
+            Self::Files | Self::Tasks => 60,
+            Self::Errors => 20,
+            Self::Last => 8,
+        }
+    }
+
+    /// Which of `count` items matter most, first.
+    fn order(self, count: usize) -> Vec<usize> {
+        match self {
+            // Their order says it.
+            Self::Files | Self::Tasks => (0..count).collect(),
+            // The first request, then the newest.
+            Self::Goal => {
+                let newest = (1..count).rev();
+                (0..count.min(1)).chain(newest).collect()
+            }
+            Self::Earlier | Self::Decisions | Self::Errors | Self::Last => {
+                (0..count).rev().collect()
+            }
+        }
+    }
+}
+
+/// One section.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    /// One line each.
+    pub(super) items: Vec<String>,
+    /// How many more there were once.
+    pub(super) left_out: u64,
+}
+
+/// The sections of a summary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Sections {
+    all: [Section; HEADINGS.len()],
+}
+
+impl Sections {
+    /// A section.
+    pub(super) fn of(&mut self, heading: Heading) -> &mut Section {
+        // `Heading` has as many values as there are sections.
+        #[expect(clippy::indexing_slicing)]
+        &mut self.all[heading as usize]
+    }
+
+    /// Adds an item at the end, unless it is there.
+    pub(super) fn add(&mut self, heading: Heading, text: &str, most_bytes: usize) {
+        let item = one_line(text, most_bytes);
+        let section = self.of(heading);
+        if !item.is_empty() && !section.items.contains(&item) {
+            section.items.push(item);
+        }
+    }
+
+    /// Reads a summary of ours; `None` when it is somebody else's.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix(OPENING)?;
+        let mut sections = Self::default();
+        let mut now = None;
+        for line in rest.lines() {
+            if let Some(heading) = HEADINGS.into_iter().find(|heading| heading.title() == line) {
+                now = Some(heading);
+            } else if let (Some(heading), Some(item)) = (now, line.strip_prefix("- ")) {
+                sections.add(heading, item, usize::MAX);
+            } else if let (Some(heading), Some(count)) = (now, left_out(line)) {
+                let section = sections.of(heading);
+                section.left_out = section.left_out.saturating_add(count);
+            }
+        }
+        Some(sections)
+    }
+
+    /// The summary, in at most so many bytes.
+    pub(super) fn write(mut self, most_bytes: usize) -> String {
+        for heading in HEADINGS {
+            let section = self.of(heading);
+            section.keep(heading, usize::MAX);
+        }
+        let room = most_bytes.saturating_sub(OPENING.len() + 1 + note(u64::MAX).len());
+        // Each gets its share; what one does not need goes to those that come first.
+        let wanted = HEADINGS.map(|heading| self.of(heading).cost(heading));
+        let mut given = [0; HEADINGS.len()];
+        for ((given, wanted), heading) in given.iter_mut().zip(wanted).zip(HEADINGS) {
+            *given = wanted.min(room / 100 * heading.share());
+        }
+        let mut left = room.saturating_sub(given.iter().sum());
+        for (given, wanted) in given.iter_mut().zip(wanted) {
+            let more = left.min(wanted - *given);
+            *given += more;
+            left -= more;
+        }
+        let mut text = OPENING.to_owned();
+        text.push('\n');
+        let mut lost = 0_u64;
+        for (heading, given) in HEADINGS.into_iter().zip(given) {
+            let section = self.of(heading);
+            if section.items.is_empty() && section.left_out == 0 {
+                continue;
+            }
+            section.keep(heading, given);
+            let written = section.text(heading);
+            if written.len() <= given {
+                text.push_str(&written);
+            } else {
+                lost = lost
+                    .saturating_add(section.left_out.saturating_add(section.items.len() as u64));
+            }
+        }
+        if lost > 0 {
+            text.push_str(&note(lost));
+        }
+        // In so little room that no item fits the beginning must do.
+        beginning(text.trim_end(), most_bytes).to_owned()
+    }
+}
+
+impl Section {
+    /// What it takes with all of its items, in bytes.
+    fn cost(&self, heading: Heading) -> usize {
+        if self.items.is_empty() && self.left_out == 0 {
+            return 0;
+        }
+        let items = self.items.iter().map(|item| item.len() + ITEM_COST).sum::<usize>();
+        let note = if self.left_out == 0 { 0 } else { note(u64::MAX).len() };
+        heading.title().len() + 2 + items + note
+    }
+
+    /// Lets go of the items that matter least until the others take at most so many bytes.
+    fn keep(&mut self, heading: Heading, most_bytes: usize) {
+        let fits = self.cost(heading) <= most_bytes && self.items.len() <= heading.most_items();
+        if fits {
+            return;
+        }
+        let mut room = most_bytes.saturating_sub(heading.title().len() + 2 + note(u64::MAX).len());
+        let mut kept = vec![false; self.items.len()];
+        for at in heading.order(self.items.len()).into_iter().take(heading.most_items()) {
+            let (Some(item), Some(kept)) = (self.items.get_mut(at), kept.get_mut(at)) else {
+                continue;
+            };
+            if item.len() + ITEM_COST > room {
+                if room < LEAST_ITEM + ITEM_COST {
+                    break;
+                }
+                *item = one_line(item, room - ITEM_COST);
+            }
+            room -= (item.len() + ITEM_COST).min(room);
+            *kept = true;
+        }
+        let gone = kept.iter().filter(|kept| !**kept).count();
+        self.left_out = self.left_out.saturating_add(gone as u64);
+        let mut kept = kept.into_iter();
+        self.items.retain(|_| kept.next().unwrap_or(false));
+    }
+
+    /// As it stands in the summary.
+    fn text(&self, heading: Heading) -> String {
+        let mut text = format!("\n{}\n", heading.title());
+        for item in &self.items {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "- {item}");
+        }
+        if self.left_out > 0 {
+            text += &note(self.left_out);
+        }
+        text
+    }
+}
+
+/// Says that so many items are left out. No item looks like it: items begin with a dash.
+fn note(count: u64) -> String {
+    format!("({count} more left out)\n")
+}
+
+fn left_out(line: &str) -> Option<u64> {
+    line.strip_prefix('(')?.strip_suffix(" more left out)")?.parse().ok()
+}

@@ -1,0 +1,180 @@
+//! A context as lines of JSON, for whoever summarizes it.
+
+use abide_model::{Context, Entry, Payload, ToolResult};
+use abide_wire::{Call, Part, Said};
+use serde::Serialize;
+
+use super::{OpenTask, SummaryRequest};
+
+/// One line of what a summarizer is given.
+///
+/// The first line has the role `abide` and says what is wanted. Then comes the conversation: an
+/// earlier summary (`summary`), what was said (`system`, `user`, `assistant`), and what tools gave
+/// (`tool`). What the model thought is left out; of an image there is only the word `[image]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SummaryLine {
+    /// `abide`, `summary`, `tool`, or who speaks.
+    pub role: String,
+    /// The text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The tools that the assistant asks for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<LineCall>,
+    /// Of which call this is the result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// Whether it went well; not there where nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+    /// How long the summary may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_tokens: Option<u64>,
+    /// The tasks that are not done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<LineTask>,
+    /// Files that were touched, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// A use of a tool, in a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LineCall {
+    /// Joins it with its result.
+    pub id: String,
+    /// Which tool.
+    pub name: String,
+    /// With what: JSON as the model wrote it, as a string.
+    pub arguments: String,
+}
+
+/// A task, in a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LineTask {
+    /// Which.
+    pub id: String,
+    /// What is to be done.
+    pub title: String,
+    /// How it stands.
+    pub status: abide_model::TaskStatus,
+}
+
+impl From<Call> for LineCall {
+    fn from(call: Call) -> Self {
+        Self { id: call.id, name: call.name, arguments: call.arguments }
+    }
+}
+
+impl From<&OpenTask> for LineTask {
+    fn from(task: &OpenTask) -> Self {
+        let id = task.id.as_str().to_owned();
+        Self { id, title: task.title.clone(), status: task.status }
+    }
+}
+
+/// What stands for a result that nobody knows.
+pub(super) const UNKNOWN: &str = "[nobody knows how this call ended]";
+
+/// How a message is read.
+pub(super) type Reader = fn(&Payload) -> Option<Said>;
+
+impl SummaryLine {
+    /// Everything that a summarizer is given.
+    pub(super) fn all(request: &SummaryRequest<'_>, reader: Reader) -> Vec<Self> {
+        let wanted = Self {
+            role: "abide".to_owned(),
+            most_tokens: Some(request.most_tokens),
+            tasks: request.tasks.iter().map(LineTask::from).collect(),
+            files: request.files.to_vec(),
+            ..Self::default()
+        };
+        let mut all = vec![wanted];
+        all.extend(Self::conversation(request.context, reader));
+        all
+    }
+
+    /// The conversation. What cannot be read is left out.
+    pub(super) fn conversation(context: &Context, reader: Reader) -> Vec<Self> {
+        context.entries.iter().filter_map(|entry| Self::of(entry, reader)).collect()
+    }
+
+    fn of(entry: &Entry, reader: Reader) -> Option<Self> {
+        match entry {
+            Entry::Summary { text, .. } => Some(Self {
+                role: "summary".to_owned(),
+                content: Some(text.clone()),
+                ..Self::default()
+            }),
+            Entry::Message { data, .. } => {
+                let said = reader(data)?;
+                let content = text_of(&said.parts);
+                let calls = said.parts.into_iter().filter_map(|part| match part {
+                    Part::Call(call) => Some(call.into()),
+                    _ => None,
+                });
+                let calls: Vec<LineCall> = calls.collect();
+                (content.is_some() || !calls.is_empty()).then(|| Self {
+                    role: said.role,
+                    content,
+                    calls,
+                    ..Self::default()
+                })
+            }
+            Entry::Result { call, data, executed, .. } => {
+                let (ok, content) = if *executed {
+                    executed_result(data)
+                } else {
+                    said_result(call.as_str(), data, reader)
+                };
+                Some(Self::result(call.as_str(), ok, content))
+            }
+            Entry::Unknown { call } => {
+                Some(Self::result(call.as_str(), None, Some(UNKNOWN.to_owned())))
+            }
+        }
+    }
+
+    fn result(call: &str, ok: Option<bool>, content: Option<String>) -> Self {
+        let content = Some(content.unwrap_or_default());
+        Self {
+            role: "tool".to_owned(),
+            content,
+            call: Some(call.to_owned()),
+            ok,
+            ..Self::default()
+        }
+    }
+}
+
+/// What a `tool.finished` says.
+fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
+    let Ok(result) = data.decode::<ToolResult>() else { return (None, None) };
+    let text = result.result.map(|raw| match serde_json::from_str::<String>(raw.get()) {
+        Ok(text) => text,
+        Err(_) => raw.get().to_owned(),
+    });
+    (Some(result.ok), text)
+}
+
+/// What the message that holds the result of `call` says of it.
+fn said_result(call: &str, data: &Payload, reader: Reader) -> (Option<bool>, Option<String>) {
+    let parts = reader(data).map(|said| said.parts).unwrap_or_default();
+    let found = parts.into_iter().find_map(|part| match part {
+        Part::Result(result) if result.id == call => Some(result),
+        _ => None,
+    });
+    found.map_or((None, None), |result| (result.ok, text_of(&result.parts)))
+}
+
+/// The text of parts; `None` where there is none.
+fn text_of(parts: &[Part]) -> Option<String> {
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Text(text) | Part::Refusal(text) => Some(text.as_str()),
+        Part::Image(_) => Some("[image]"),
+        Part::Other(raw) => Some(raw.get()),
+        Part::Thinking { .. } | Part::Call(_) | Part::Result(_) => None,
+    });
+    let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}

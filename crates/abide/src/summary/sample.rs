@@ -1,0 +1,105 @@
+//! Contexts to summarize, for tests.
+
+use abide_model::{Context, Entry, Payload, Seq, TaskStatus};
+use abide_wire::{Call, CallResult, Part, Said};
+use serde_json::{Value, json};
+
+use super::{OpenTask, SummaryRequest};
+
+/// Reads messages in Anthropic's form.
+pub(super) fn read(data: &Payload) -> Option<Said> {
+    let data: Value = data.decode().ok()?;
+    let role = data.get("role")?.as_str()?.to_owned();
+    let parts = match data.get("content")? {
+        Value::String(text) => vec![Part::Text(text.clone())],
+        Value::Array(blocks) => blocks.iter().map(part).collect(),
+        _ => return None,
+    };
+    Some(Said { role, parts })
+}
+
+fn part(block: &Value) -> Part {
+    let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    match text("type").as_str() {
+        "tool_use" => {
+            let arguments = block.get("input").map(Value::to_string).unwrap_or_default();
+            Part::Call(Call { id: text("id"), name: text("name"), arguments })
+        }
+        "tool_result" => Part::Result(CallResult {
+            id: text("tool_use_id"),
+            ok: block.get("is_error").and_then(Value::as_bool).map(|error| !error),
+            parts: vec![Part::Text(text("content"))],
+        }),
+        _ => Part::Text(text("text")),
+    }
+}
+
+/// A context that grows.
+#[derive(Default)]
+pub(super) struct Sample(pub(super) Context);
+
+impl Sample {
+    fn seq(&self) -> Seq {
+        Seq(self.0.entries.len() as u64 + 1)
+    }
+
+    fn message(mut self, data: &Value) -> Self {
+        let entry = Entry::Message { seq: self.seq(), data: Payload::of(data).unwrap() };
+        self.0.entries.push(entry);
+        self
+    }
+
+    pub(super) fn says(self, role: &str, text: &str) -> Self {
+        self.message(&json!({"role": role, "content": text}))
+    }
+
+    pub(super) fn user(self, text: &str) -> Self {
+        self.says("user", text)
+    }
+
+    pub(super) fn assistant(self, text: &str) -> Self {
+        self.says("assistant", text)
+    }
+
+    pub(super) fn calls(self, id: &str, name: &str, arguments: &Value) -> Self {
+        self.message(&json!({"role": "assistant", "content": [
+            {"type": "tool_use", "id": id, "name": name, "input": arguments}]}))
+    }
+
+    /// A result in a message.
+    pub(super) fn result(mut self, id: &str, is_error: bool, text: &str) -> Self {
+        let data = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id,
+            "is_error": is_error, "content": text}]});
+        let data = Payload::of(&data).unwrap();
+        let entry = Entry::Result { seq: self.seq(), call: id.into(), data, executed: false };
+        self.0.entries.push(entry);
+        self
+    }
+
+    /// A result in a `tool.finished`.
+    pub(super) fn finished(mut self, id: &str, ok: bool, result: &Value) -> Self {
+        let data = Payload::of(&json!({"call": id, "ok": ok, "result": result})).unwrap();
+        let entry = Entry::Result { seq: self.seq(), call: id.into(), data, executed: true };
+        self.0.entries.push(entry);
+        self
+    }
+
+    pub(super) fn unknown(mut self, id: &str) -> Self {
+        self.0.entries.push(Entry::Unknown { call: id.into() });
+        self
+    }
+
+    pub(super) fn summary(mut self, text: &str) -> Self {
+        let entry = Entry::Summary { seq: self.seq(), text: text.to_owned() };
+        self.0.entries.insert(0, entry);
+        self
+    }
+
+    pub(super) fn request(&self, most_tokens: u64) -> SummaryRequest<'_> {
+        SummaryRequest { context: &self.0, most_tokens, tasks: &[], files: &[] }
+    }
+}
+
+pub(super) fn task(id: &str, title: &str, status: TaskStatus) -> OpenTask {
+    OpenTask { id: id.into(), title: title.to_owned(), status }
+}
