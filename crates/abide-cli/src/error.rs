@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::{BundleError, ExportError, ImportError, StoreError};
+use abide::{BundleError, CompactionError, ExportError, ImportError, StoreError};
 
 use abide_transcript::escape;
 
@@ -240,6 +240,17 @@ fn hint(error: &abide::Error) -> Option<String> {
             Some("`abide checkpoint diff` shows what is otherwise".to_owned())
         }
         abide::Error::NothingToUndo | abide::Error::Cancelled => None,
+        abide::Error::Compaction(error) => match error {
+            CompactionError::Nothing(_) => Some("`--keep N` keeps fewer messages".to_owned()),
+            CompactionError::Longer { .. } => {
+                Some("`--most TOKENS` asks for a shorter one, `--keep N` covers more".to_owned())
+            }
+            CompactionError::NotInContext { .. } => Some(
+                "`abide context --format text` shows the messages with their numbers".to_owned(),
+            ),
+            _ => None,
+        },
+        abide::Error::Stream(_) | abide::Error::CutOff(_) => None,
         // It says itself what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
     }

@@ -13,6 +13,7 @@ mod bad_input;
 mod bundle;
 mod checkpoint;
 mod cleanup;
+mod conversation;
 mod demo;
 mod environment;
 mod erase;

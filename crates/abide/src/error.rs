@@ -2,9 +2,10 @@
 
 use abide_local::{BundleError, ExportError, ImportError};
 use abide_model::{AppendError, InputError, ObjectHash, StoreError};
+use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
-use crate::PositionError;
+use crate::{CompactionError, PositionError};
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +96,15 @@ pub enum Error {
         /// The checkpoint of what was before.
         safety: u64,
     },
+    /// Nothing was compacted.
+    #[error(transparent)]
+    Compaction(#[from] CompactionError),
+    /// A model's answer cannot be read.
+    #[error("the model's answer cannot be read")]
+    Stream(#[from] StreamError),
+    /// A model's answer was cut off.
+    #[error("the model's answer was cut off")]
+    CutOff(#[source] std::io::Error),
     /// The current directory is not known.
     #[error("cannot tell the current directory")]
     CurrentDir(#[from] std::io::Error),

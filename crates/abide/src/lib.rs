@@ -35,8 +35,11 @@
 //! awaited. [`aio`] has the rest of the interface for async code.
 
 pub mod aio;
+mod answer;
 mod checkpoint;
 mod checkpointer;
+mod compaction;
+mod context;
 mod error;
 mod events;
 mod follow;
@@ -47,12 +50,18 @@ mod rewind;
 mod session;
 mod store;
 mod summary;
+mod tokens;
 
+pub use answer::{Answer, AnswerRequest, Answered};
 pub use checkpoint::{
     CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Trigger,
     format_duration, summarize,
 };
 pub use checkpointer::{Checkpointer, CheckpointerEvent, CheckpointerOptions};
+pub use compaction::{
+    CompactRequest, CompactionEntry, CompactionError, CompactionMade, KEEP, Threshold,
+};
+pub use context::SessionContext;
 pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
@@ -68,6 +77,7 @@ pub use summary::{
     Extractive, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
     SummaryLine, SummaryRequest,
 };
+pub use tokens::{TokenCount, Tokenizer};
 
 pub use abide_local::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
@@ -83,22 +93,28 @@ pub use abide_local::{
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
     Acknowledged, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision, Artifact, Block,
-    CallId, CallState, Checkpoint, CheckpointState, Compaction, Content, ContextRestored, Core,
-    DependencyResolution, Digest, Direction, Durability, Epoch, Event, EventPage, EventRange,
-    Excerpt, Fact, FileOp, FileState, FileTouch, FilesRestored, GitState, History, HistoryEntry,
-    HistoryQuery, InputError, Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits,
-    Lineage, Liveness, LivenessEvidence, LivenessReason, LockSeen, LogRecord, Manifest, Match,
-    Message, ModelConfiguration, NewEvent, NewSession, ObjectHash, Objects, OddEvents, Overview,
-    Parent, ParentReason, Payload, ProcessSeen, ReadNote, Recovery, ResourceSample, Rewind, Search,
+    CallId, CallState, Checkpoint, CheckpointState, Compacted, Compaction, CompactionPlan, Content,
+    Context, ContextRestored, Core, DependencyResolution, Digest, Direction, Durability, Entry,
+    Epoch, Event, EventPage, EventRange, Excerpt, Fact, FileOp, FileState, FileTouch,
+    FilesRestored, GitState, History, HistoryEntry, HistoryQuery, InputError, Kind, KnownBlock,
+    LaneId, LaneState, LimitObservation, Limits, Lineage, Liveness, LivenessEvidence,
+    LivenessReason, LockSeen, LogRecord, Manifest, Match, Message, ModelConfiguration, NewEvent,
+    NewSession, OUTCOME_UNKNOWN, ObjectHash, Objects, OddEvents, Overview, Parent, ParentReason,
+    Payload, PendingCall, Pin, ProcessSeen, ReadNote, Recovery, ResourceSample, Rewind, Search,
     SearchError, Seq, SessionFields, SessionId, SessionRef, SessionState, SessionStatus,
     SessionSummary, Source, StatusChange, StoreError, TaskChange, TaskCreated, TaskId, TaskState,
-    TaskStatus, TaskStatusChange, Thinning, Ticket, Timestamp, ToolCall, ToolResult, Touched,
-    TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState, Usage, UsageRecord,
-    WorkspaceCounts, WriterHolder,
+    TaskStatus, TaskStatusChange, Thinning, Ticket, Timestamp, Tokens, ToolCall, ToolResult,
+    Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState, Uncompactable, Usage,
+    UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_model::{
     Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
+};
+pub use abide_wire::stream;
+pub use abide_wire::{
+    Call, CallResult, Image, MessageForm, Part, Rendered, Said, WireError,
+    export as export_message, read as read_message, record as record_message, render,
 };
 pub use abide_workspace as workspace;
 pub use abide_workspace::Snapshot;

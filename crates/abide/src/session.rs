@@ -43,6 +43,10 @@ impl Session {
         &self.view
     }
 
+    pub(crate) fn writer(&self) -> &dyn SessionWriter {
+        &*self.writer
+    }
+
     /// Takes an event in. It is acknowledged, on stable storage, when the ticket says so.
     pub fn append<E>(&self, event: E) -> Result<Ticket, Error>
     where
@@ -124,6 +128,10 @@ impl SessionView {
     #[must_use]
     pub const fn id(&self) -> SessionId {
         self.id
+    }
+
+    pub(crate) fn reader(&self) -> &dyn SessionReader {
+        &*self.reader
     }
 
     /// One page of events.

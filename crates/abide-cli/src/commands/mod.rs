@@ -2,7 +2,9 @@
 
 mod checkpoint;
 mod cleanup;
+mod compact;
 mod completions;
+mod context;
 mod demo;
 mod demo_agent;
 mod doctor;
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Record(record::Record),
     History(history::History),
     Show(show::Show),
+    Context(context::Context),
+    Compact(compact::Compact),
     Tail(tail::Tail),
     Checkpoint(checkpoint::Checkpoint),
     Rewind(rewind::Rewind),
@@ -57,6 +61,8 @@ impl Command {
             Self::Record(record) => record.run(surroundings),
             Self::History(history) => history.run(surroundings),
             Self::Show(show) => show.run(surroundings),
+            Self::Context(context) => context.run(surroundings),
+            Self::Compact(compact) => compact.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
             Self::Rewind(rewind) => rewind.run(surroundings),

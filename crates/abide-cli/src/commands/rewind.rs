@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use abide::workspace::{Action, Restored};
 use abide::{
-    CheckpointEntry, DEFAULT_WAIT, RewindPlan, RewindRequest, RewindWatch, Seq, Session,
-    SessionRef, UndoPlan,
+    CheckpointEntry, Compacted, CompactionError, DEFAULT_WAIT, LaneId, RewindPlan, RewindRequest,
+    RewindWatch, Seq, Session, SessionRef, UndoPlan,
 };
 use abide_transcript::escape;
 
@@ -57,14 +57,18 @@ pub(crate) struct Rewind {
     act: Act,
 }
 
-/// Take the last rewind or repair back
+/// Take the last rewind, compaction or repair back
 ///
-/// The undo of a rewind is a rewind itself, and can be undone. That of a repair puts the journal's
-/// files back as they were, damage and all; `abide doctor --repair` does it again.
+/// The undo of a rewind is a rewind itself, and can be undone. That of a compaction shows the model
+/// again what the summary stood for. That of a repair puts the journal's files back as they were,
+/// damage and all; `abide doctor --repair` does it again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Undo {
     #[command(flatten)]
     session: SessionArg,
+    /// A compaction of this lane rather than of the main one
+    #[arg(long, value_name = "LANE")]
+    lane: Option<String>,
     #[command(flatten)]
     act: Act,
 }
@@ -127,6 +131,19 @@ impl Undo {
             return self.act.undo_repair(&opened, &plan);
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let lane = self.lane.map(LaneId);
+        let context = session.context_of(lane.as_ref())?;
+        // The newest of what can be taken back.
+        let rewound = context.core.last_rewind.filter(|_| lane.is_none());
+        if let Some(standing) = context.lane.compacted()
+            && rewound.is_none_or(|rewind| rewind < standing.at)
+        {
+            self.act.undo_compaction(&session, lane.as_ref(), standing)?;
+            return Ok(session.close()?);
+        }
+        if lane.is_some() {
+            return Err(abide::Error::from(CompactionError::NothingToUndo).into());
+        }
         let asked = interruptible()?;
         let plan = {
             let (watch, _line) = capturing(&asked);
@@ -158,6 +175,32 @@ fn latest(session: &Session) -> Result<String, CommandError> {
 }
 
 impl Act {
+    /// Takes a compaction back. Nothing is overwritten or deleted: there is nothing to ask.
+    fn undo_compaction(
+        &self,
+        session: &Session,
+        lane: Option<&LaneId>,
+        standing: &Compacted,
+    ) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        let (at, first, last) = (standing.at, standing.first, standing.last);
+        if !self.dry_run {
+            session.undo_compaction(lane)?;
+        }
+        if self.json {
+            let done = !self.dry_run;
+            let line =
+                serde_json::json!({"compaction": at, "first": first, "last": last, "undone": done});
+            out.json(&line.to_string())?;
+        } else {
+            let done = if self.dry_run { "Would take back" } else { "Took back" };
+            out.line(format_args!(
+                "{done} the compaction @{at}: the model sees @{first} to @{last} as they were"
+            ))?;
+        }
+        out.flush()
+    }
+
     /// Takes a repair back.
     fn undo_repair(&self, opened: &Opened, plan: &UndoPlan) -> Result<(), CommandError> {
         let mut out = Output::stdout();

@@ -1,0 +1,245 @@
+//! `abide compact`: a part of the context gives way to a summary.
+
+use std::time::Duration;
+
+use abide::{
+    CompactRequest, CompactionEntry, CompactionMade, EndpointForm, Extractive, LaneId, Session,
+    SessionRef, Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
+};
+use abide_transcript::escape;
+use serde_json::json;
+
+use crate::error::CommandError;
+use crate::output::{Output, status};
+use crate::store::{SessionArg, Surroundings};
+
+/// Put a summary in the place of all but the last messages of the context
+///
+/// The messages stay in the journal: `abide show` shows them, `abide context --at WHERE` what the
+/// model saw, and `abide undo` takes the compaction back. A call is never split from its result;
+/// pinned messages (`abide context --pin`) and the instructions at the beginning stay. Where no
+/// summary comes about, or it would be no shorter, the context stays as it was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide compact --dry-run
+  abide compact --keep 20 --over 80%
+  abide compact --summarizer-cmd 'my-summarizer --short'
+  abide compact --summarizer openai --model gpt-5-mini
+  abide compact --list")]
+pub(crate) struct Compact {
+    #[command(flatten)]
+    session: SessionArg,
+    /// How many of the last messages stay; more, where a call would be split from its result
+    #[arg(long, value_name = "N", default_value_t = abide::KEEP)]
+    keep: usize,
+    /// Only where the context has more tokens than this (100k), or more than this part of the
+    /// model's window (80%)
+    #[arg(long, value_name = "TOKENS|SHARE")]
+    over: Option<Threshold>,
+    /// Of this lane rather than the main one
+    #[arg(long, value_name = "LANE")]
+    lane: Option<String>,
+    /// The most tokens of the summary [default: a quarter of what it stands for, at most 4000]
+    #[arg(long, value_name = "TOKENS")]
+    most: Option<u64>,
+    /// Who makes the summary
+    #[arg(long, value_enum, default_value_t = By::Extractive)]
+    summarizer: By,
+    /// This command does: it gets the messages as JSON lines and prints the summary
+    #[arg(long, value_name = "COMMAND", conflicts_with = "summarizer")]
+    summarizer_cmd: Option<String>,
+    /// Which model an endpoint is asked for
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Where the endpoint is [default: the provider's own]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The environment variable that holds the endpoint's key
+    /// [default: OPENAI_API_KEY or ANTHROPIC_API_KEY]
+    #[arg(long, value_name = "NAME")]
+    key_variable: Option<String>,
+    /// How long a command or an endpoint may take
+    #[arg(long, value_name = "TIME", value_parser = super::record::duration)]
+    timeout: Option<Duration>,
+    /// Only show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// The compactions so far
+    #[arg(long, conflicts_with_all = ["dry_run", "over", "summarizer_cmd"])]
+    list: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// Built in: takes goal, decisions, files, tasks, errors and the last state out of the messages
+    Extractive,
+    /// An OpenAI-compatible endpoint
+    Openai,
+    /// Anthropic's endpoint
+    Anthropic,
+}
+
+impl Compact {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        if self.list {
+            let view = opened.store.view(&SessionRef::Id(id))?;
+            return self.list(&view.compactions()?);
+        }
+        let summarizer = self.summarizer()?;
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        self.compact(&session, &*summarizer)?;
+        Ok(session.close()?)
+    }
+
+    fn summarizer(&self) -> Result<Box<dyn Summarizer>, CommandError> {
+        if let Some(command) = &self.summarizer_cmd {
+            let mut by = SummaryCommand::new(command);
+            if let Some(timeout) = self.timeout {
+                by = by.within(timeout);
+            }
+            return Ok(Box::new(by));
+        }
+        let (form, base) = match self.summarizer {
+            By::Extractive => return Ok(Box::new(Extractive)),
+            By::Openai => (EndpointForm::OpenAi, "https://api.openai.com/v1"),
+            By::Anthropic => (EndpointForm::Anthropic, "https://api.anthropic.com/v1"),
+        };
+        let Some(model) = &self.model else {
+            return Err(CommandError::failed("an endpoint is asked for a model: --model NAME"));
+        };
+        let mut by = SummaryEndpoint::new(form, self.url.as_deref().unwrap_or(base), model);
+        if let Some(name) = &self.key_variable {
+            by = by.key_from(name);
+        }
+        if let Some(timeout) = self.timeout {
+            by = by.answer_within(timeout);
+        }
+        Ok(Box::new(by))
+    }
+
+    fn compact(&self, session: &Session, by: &dyn Summarizer) -> Result<(), CommandError> {
+        let request = CompactRequest {
+            lane: self.lane.clone().map(LaneId),
+            keep: self.keep,
+            most_tokens: self.most,
+        };
+        let mut out = Output::stdout();
+        if self.dry_run {
+            let context = session.context_of(request.lane.as_ref())?;
+            // Whoever else makes summaries may cost time and money: only the range is shown.
+            let built_in = self.summarizer_cmd.is_none() && self.summarizer == By::Extractive;
+            let made = if built_in {
+                session.summarize(&context, &request, by)?
+            } else {
+                context.plan_compaction(self.keep).map_err(abide::Error::from)?
+            };
+            self.tell(&made, &mut out)?;
+            return out.flush();
+        }
+        let made = match self.over {
+            Some(over) => match session.compact_over(over, &request, by)? {
+                Some(made) => made,
+                None => {
+                    if self.json {
+                        out.json(r#"{"compacted":false}"#)?;
+                    } else {
+                        status(format_args!("Nothing to do: the context is not over {over}"));
+                    }
+                    return out.flush();
+                }
+            },
+            None => session.compact(&request, by)?,
+        };
+        self.tell(&made, &mut out)?;
+        out.flush()
+    }
+
+    fn tell(&self, made: &CompactionMade, out: &mut Output) -> Result<(), CommandError> {
+        let one = &made.compaction;
+        if self.json {
+            let mut line = json!(one);
+            if let Some(fields) = line.as_object_mut() {
+                fields.insert("seq".to_owned(), json!(made.seq));
+                fields.insert("covered".to_owned(), json!(made.covered));
+                fields.insert("compacted".to_owned(), json!(made.seq.is_some()));
+            }
+            return out.json(&line.to_string());
+        }
+        let how = one.tokens.map(|how| format!(" ({how})")).unwrap_or_default();
+        let (first, last) = (one.first, one.last);
+        let covered = made.covered;
+        let kept = if one.keeps.is_empty() {
+            String::new()
+        } else {
+            format!("; {} pinned events stay", one.keeps.len())
+        };
+        if made.seq.is_none() {
+            out.line(format_args!(
+                "Would cover {covered} of {} messages, @{first} to @{last}{kept}; {} tokens now{how}",
+                one.before_messages, one.before_tokens
+            ))?;
+        } else {
+            out.line(format_args!("Compacted {covered} messages, @{first} to @{last}{kept}"))?;
+        }
+        if !one.summary.is_empty() {
+            out.line(format_args!(
+                "Messages {} → {}, tokens {} → {}{how}; summary by {}",
+                one.before_messages,
+                one.after_messages,
+                one.before_tokens,
+                one.after_tokens,
+                escape::text(&one.by)
+            ))?;
+            out.line("")?;
+            out.line(escape::lines(&one.summary))?;
+        }
+        if made.seq.is_some() {
+            status("`abide undo` takes it back; `abide show` has everything");
+        }
+        Ok(())
+    }
+
+    fn list(&self, entries: &[CompactionEntry]) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        for entry in entries {
+            let one = &entry.compaction;
+            if self.json {
+                let mut line = json!(one);
+                if let Some(fields) = line.as_object_mut() {
+                    fields.insert("seq".to_owned(), json!(entry.seq));
+                    fields.insert("at".to_owned(), json!(entry.at));
+                    fields.insert("lane".to_owned(), json!(entry.lane));
+                    fields.insert("undone".to_owned(), json!(entry.undone));
+                }
+                out.json(&line.to_string())?;
+                continue;
+            }
+            let lane =
+                entry.lane.as_ref().map(|lane| format!(" lane {}", escape::text(lane.as_str())));
+            let undone = if entry.undone { ", taken back" } else { "" };
+            out.line(format_args!(
+                "@{} {}{} @{} to @{}, messages {} → {}, tokens {} → {}, by {}{undone}",
+                entry.seq,
+                entry.at,
+                lane.unwrap_or_default(),
+                one.first,
+                one.last,
+                one.before_messages,
+                one.after_messages,
+                one.before_tokens,
+                one.after_tokens,
+                if one.by.is_empty() { "the agent".into() } else { escape::text(&one.by) },
+            ))?;
+        }
+        if entries.is_empty() && !self.json {
+            status("This session was never compacted");
+        }
+        out.flush()
+    }
+}

@@ -1,0 +1,130 @@
+//! `abide context`: what the model would see now.
+
+mod stats;
+mod text;
+
+use abide::{LaneId, MessageForm, ReadNote, Seq, SessionContext, SessionRef};
+
+use crate::error::CommandError;
+use crate::output::{Output, status, warning};
+use crate::store::{SessionArg, Surroundings};
+
+/// Show what the model would see now, as a request to its API has it
+///
+/// Compacted parts are summaries, each call has its one result, and an outcome that nobody knows is
+/// said to be unknown. It is read from the store and costs what the context is long, however long
+/// the session is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3) or an event (@41).
+
+Examples:
+  abide context --format anthropic | jq .messages
+  abide context abc123 --at turn:3 --format text
+  abide context --stats")]
+pub(crate) struct Context {
+    #[command(flatten)]
+    session: SessionArg,
+    /// In which form
+    #[arg(long, value_enum, default_value_t = Format::Openai)]
+    format: Format,
+    /// Of this lane rather than the main one
+    #[arg(long, value_name = "LANE")]
+    lane: Option<String>,
+    /// As it was right behind this place
+    #[arg(long, value_name = "WHERE")]
+    at: Option<String>,
+    /// Tokens, window, usage, cost, limits, and the model's settings instead
+    #[arg(long)]
+    stats: bool,
+    /// With --stats: as JSON. The context is JSON anyway, unless it is text
+    #[arg(long)]
+    json: bool,
+    /// Keep this message (@41) when the rest is compacted, with the outcomes of its calls
+    #[arg(long, value_name = "@SEQ", conflicts_with_all = ["at", "stats", "json"])]
+    pin: Vec<String>,
+    /// Keep it no longer
+    #[arg(long, value_name = "@SEQ", conflicts_with_all = ["at", "stats", "json"])]
+    unpin: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// {"messages":[…]}, for Chat Completions
+    Openai,
+    /// {"input":[…]}, for Responses
+    Responses,
+    /// {"system":…,"messages":[…]}, for Messages
+    Anthropic,
+    /// For people
+    Text,
+}
+
+impl Context {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let lane = self.lane.clone().map(LaneId);
+        if !self.pin.is_empty() || !self.unpin.is_empty() {
+            let session = opened.store.open_session(&SessionRef::Id(id))?;
+            for (named, pinned) in self
+                .pin
+                .iter()
+                .map(|one| (one, true))
+                .chain(self.unpin.iter().map(|one| (one, false)))
+            {
+                let seqs = session.pin(lane.as_ref(), seq(named)?, pinned)?;
+                let seqs: Vec<String> = seqs.iter().map(|seq| format!("@{seq}")).collect();
+                let done = if pinned { "Pinned" } else { "No longer pinned" };
+                status(format_args!("{done}: {}", seqs.join(" ")));
+            }
+            return Ok(session.close()?);
+        }
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let context = match &self.at {
+            Some(at) => view.context_at(lane.as_ref(), view.resolve(at)?.seq)?,
+            None => view.context(lane.as_ref())?,
+        };
+        if context.lane.messages == 0
+            && let Some(lane) = &self.lane
+        {
+            let state = view.state()?;
+            if state.lanes.get(lane).is_none() {
+                return Err(CommandError::failed(format!("there is no lane {lane:?}")));
+            }
+        }
+        for note in &context.notes {
+            match note {
+                ReadNote::TornTail { .. } => status(format_args!("Note: {note}")),
+                ReadNote::Damage { .. } => warning(note),
+            }
+        }
+        let mut out = Output::stdout();
+        if self.stats {
+            let state = view.state()?;
+            stats::tell(&context, &state, self.json, &mut out)?;
+        } else {
+            self.show(&context, &mut out)?;
+        }
+        out.flush()
+    }
+
+    fn show(&self, context: &SessionContext, out: &mut Output) -> Result<(), CommandError> {
+        let form = match self.format {
+            Format::Openai => MessageForm::OpenAi,
+            Format::Responses => MessageForm::Responses,
+            Format::Anthropic => MessageForm::Anthropic,
+            Format::Text => return text::tell(context, out),
+        };
+        out.json(&context.render(form).to_json())
+    }
+}
+
+fn seq(text: &str) -> Result<Seq, CommandError> {
+    let digits = text.strip_prefix('@').unwrap_or(text);
+    digits.parse().map(Seq).map_err(|_| {
+        CommandError::failed(format!("{text:?} is no event")).with_hint(
+            "an event goes by its number, such as @41; `abide context --format text` shows them",
+        )
+    })
+}

@@ -1,0 +1,82 @@
+//! The context, for people.
+
+use abide::{Entry, OUTCOME_UNKNOWN, Part, Payload, Said, SessionContext, read_message};
+use abide_transcript::escape;
+
+use crate::error::CommandError;
+use crate::output::Output;
+
+/// Writes the context as text.
+pub(super) fn tell(context: &SessionContext, out: &mut Output) -> Result<(), CommandError> {
+    for entry in &context.context.entries {
+        match entry {
+            Entry::Message { seq, data } => {
+                let said = read_message(data).unwrap_or_default();
+                out.line(format_args!("── {} @{seq}", escape::text(&said.role)))?;
+                parts(&said.parts, out)?;
+            }
+            Entry::Result { seq, call, data, executed } => {
+                out.line(format_args!("── result of {} @{seq}", escape::text(&call.0)))?;
+                if *executed {
+                    executed_result(data, out)?;
+                } else {
+                    let said = read_message(data).unwrap_or_default();
+                    result(&said, &call.0, out)?;
+                }
+            }
+            Entry::Unknown { call } => {
+                out.line(format_args!("── result of {}", escape::text(&call.0)))?;
+                out.line(OUTCOME_UNKNOWN)?;
+            }
+            Entry::Summary { seq, text } => {
+                out.line(format_args!("── summary @{seq}"))?;
+                out.line(escape::lines(text))?;
+            }
+        }
+        out.line("")?;
+    }
+    Ok(())
+}
+
+/// The result of one call, of those that a message holds.
+fn result(said: &Said, call: &str, out: &mut Output) -> Result<(), CommandError> {
+    for part in &said.parts {
+        if let Part::Result(result) = part
+            && result.id == call
+        {
+            parts(&result.parts, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn executed_result(data: &Payload, out: &mut Output) -> Result<(), CommandError> {
+    let Some(result) = data.field("result") else { return out.line("(nothing)") };
+    match serde_json::from_str::<String>(result) {
+        Ok(text) => out.line(escape::lines(&text)),
+        Err(_) => out.line(escape::json(result)),
+    }
+}
+
+fn parts(parts: &[Part], out: &mut Output) -> Result<(), CommandError> {
+    for part in parts {
+        match part {
+            Part::Text(text) => out.line(escape::lines(text))?,
+            Part::Thinking { text, .. } => {
+                out.line(format_args!("(thinking) {}", escape::lines(text)))?;
+            }
+            Part::Refusal(text) => out.line(format_args!("(refusal) {}", escape::lines(text)))?,
+            Part::Image(_) => out.line("(an image)")?,
+            Part::Call(call) => out.line(format_args!(
+                "→ {} {} [{}]",
+                escape::text(&call.name),
+                escape::text(&call.arguments),
+                escape::text(&call.id)
+            ))?,
+            // It is an entry of its own.
+            Part::Result(_) => {}
+            Part::Other(raw) => out.line(escape::json(raw.get()))?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! `abide context` and `abide compact`: what the model would see, and what gives way to a summary.
+
+use serde_json::{Value, json};
+
+use crate::environment::TestEnvironment;
+
+fn message(role: &str, text: &str) -> String {
+    json!({"kind": "message.added", "data": {"role": role, "content": text}}).to_string()
+}
+
+fn call(id: &str) -> String {
+    let block =
+        json!({"type": "tool_use", "id": id, "name": "bash", "input": {"command": "ls -l"}});
+    json!({"kind": "message.added", "data": {"role": "assistant", "content": [block]}}).to_string()
+}
+
+fn result(id: &str, text: &str) -> String {
+    let block = json!({"type": "tool_result", "tool_use_id": id, "content": text});
+    json!({"kind": "message.added", "data": {"role": "user", "content": [block]}}).to_string()
+}
+
+/// A long piece of work with a single request.
+fn long(env: &TestEnvironment) {
+    let mut lines = vec![message("system", "Be brief."), message("user", "Mend the parser.")];
+    for number in 0..60 {
+        let id = format!("c{number}");
+        lines.push(call(&id));
+        lines.push(result(&id, &"-rw-r--r-- 1 user user 1234 src/parser.rs\n".repeat(5)));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    env.record(&["--key", "long", "--title", "Long"], &lines).success();
+}
+
+fn context(env: &TestEnvironment, args: &[&str]) -> Value {
+    env.run(&[&["context"], args].concat()).success().json_lines().remove(0)
+}
+
+fn messages(env: &TestEnvironment, args: &[&str]) -> Vec<Value> {
+    context(env, args)["messages"].as_array().unwrap().clone()
+}
+
+/// Each call is followed by its one result, for OpenAI.
+fn is_valid(messages: &[Value]) {
+    let mut open: Vec<&str> = Vec::new();
+    for message in messages {
+        if message["role"] == "tool" {
+            let id = message["tool_call_id"].as_str().unwrap();
+            let place = open.iter().position(|open| *open == id).expect("its call is before it");
+            open.remove(place);
+            continue;
+        }
+        assert!(open.is_empty(), "{open:?}");
+        let calls = message["tool_calls"].as_array();
+        open.extend(calls.into_iter().flatten().map(|call| call["id"].as_str().unwrap()));
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn a_context_is_valid_for_each_api_however_it_was_recorded() {
+    let env = TestEnvironment::new();
+    let lines = [
+        message("system", "Be brief."),
+        message("user", "Go"),
+        call("a"),
+        call("b"),
+        result("b", "second"),
+        result("nobody", "stray"),
+        result("a", "first"),
+        call("c"),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    env.record(&["--key", "k"], &lines).success();
+    let openai = messages(&env, &["--format", "openai"]);
+    is_valid(&openai);
+    let last = openai.last().unwrap();
+    assert_eq!(last["tool_call_id"], "c");
+    assert!(last["content"].as_str().unwrap().contains("outcome of this call is unknown"));
+    let anthropic = context(&env, &["--format", "anthropic"]);
+    assert!(anthropic["system"].to_string().contains("Be brief."));
+    let roles: Vec<&str> = anthropic["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles[0], "user");
+    assert!(roles.windows(2).all(|pair| pair[0] != pair[1]), "{roles:?}");
+    let responses = context(&env, &["--format", "responses"]);
+    let kinds: Vec<&str> = responses["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|item| item["type"].as_str())
+        .collect();
+    let calls = kinds.iter().filter(|kind| **kind == "function_call").count();
+    let outputs = kinds.iter().filter(|kind| **kind == "function_call_output").count();
+    assert_eq!((calls, outputs), (3, 3));
+    let text = env.run(&["context", "--format", "text"]).success();
+    assert!(text.stdout().contains("── user @4") && text.stdout().contains("→ bash"), "{text:?}");
+}
+
+#[test]
+fn a_compaction_shrinks_one_prompt_with_many_calls_and_can_be_taken_back() {
+    let env = TestEnvironment::new();
+    long(&env);
+    let before = messages(&env, &[]);
+    assert_eq!(before.len(), 122);
+    let planned = env.run(&["compact", "--keep", "6", "--dry-run"]).success();
+    assert!(
+        planned.stdout().starts_with("Would cover 115 of 122 messages, @4 to @"),
+        "{planned:?}"
+    );
+    assert_eq!(messages(&env, &[]), before);
+    let made = env.run(&["compact", "--keep", "6", "--json"]).success().json_lines().remove(0);
+    assert_eq!(made["covered"], 115);
+    assert!(made["after_tokens"].as_u64() < made["before_tokens"].as_u64(), "{made}");
+    let after = messages(&env, &[]);
+    is_valid(&after);
+    assert_eq!(after.len(), 8);
+    assert_eq!(after[0]["content"], "Be brief.");
+    assert!(after[1].to_string().contains("Mend the parser."), "{}", after[1]);
+    assert_eq!(after[2..], before[116..]);
+    // What was said stays: in the story, and in the context of that time.
+    let at = format!("@{}", made["seq"].as_u64().unwrap() - 1);
+    assert_eq!(messages(&env, &["--at", &at]), before);
+    assert!(env.run(&["show", "--all"]).success().stdout().contains("Mend the parser."));
+    // Again, and the summary goes into the next one.
+    env.record(&["--key", "long"], &[&message("assistant", &"Done, I think. ".repeat(40))])
+        .success();
+    env.run(&["compact", "--keep", "1"]).success();
+    assert_eq!(messages(&env, &[]).len(), 3);
+    let list = env.run(&["compact", "--list", "--json"]).success().json_lines();
+    assert_eq!(list.len(), 2);
+    assert_eq!(list[0]["first"], list[1]["first"]);
+    env.run(&["undo"]).success();
+    assert_eq!(messages(&env, &[]).len(), 9);
+    env.run(&["undo"]).success();
+    assert_eq!(messages(&env, &[]).len(), 123);
+    let nothing = env.run(&["undo"]).failure(1);
+    assert!(nothing.stderr.contains("there is no rewind to undo"), "{nothing:?}");
+    let list = env.run(&["compact", "--list"]).success();
+    assert_eq!(list.stdout().matches("taken back").count(), 2, "{list:?}");
+}
+
+#[test]
+fn what_is_pinned_stays() {
+    let env = TestEnvironment::new();
+    long(&env);
+    let pinned = env.run(&["context", "--pin", "@5"]).success();
+    assert!(pinned.stderr.contains("Pinned: @5 @6"), "{pinned:?}");
+    env.run(&["compact", "--keep", "4"]).success();
+    let after = messages(&env, &[]);
+    is_valid(&after);
+    assert_eq!(after.len(), 8);
+    assert_eq!(after[2]["tool_calls"][0]["id"], "c0");
+    let wrong = env.run(&["context", "--pin", "@20"]).failure(1);
+    assert!(wrong.stderr.contains("@20 is no message in the context"), "{wrong:?}");
+    assert!(env.run(&["context", "--pin", "five"]).failure(1).stderr.contains("is no event"));
+}
+
+#[test]
+fn a_summarizer_that_fails_leaves_the_context_as_it_was() {
+    let env = TestEnvironment::new();
+    long(&env);
+    let before = messages(&env, &[]);
+    for (command, why) in [
+        ("echo oh no >&2; exit 3", "oh no"),
+        ("true", "the summary is empty"),
+        ("sleep 60", "0.5"),
+        ("yes", "1048576 bytes"),
+        ("nobody-has-this-command", "not found"),
+        ("yes '' | head -c 60000 | tr '\\n' x", "tokens, and what it stands for"),
+    ] {
+        let time = if command == "sleep 60" { "0.5" } else { "30" };
+        let args = ["compact", "--timeout", time, "--most", "100000", "--summarizer-cmd", command];
+        let failed = env.run(&args).failure(1);
+        assert!(failed.stderr.contains("the context is as it was"), "{command}: {failed:?}");
+        assert!(failed.stderr.contains(why), "{command}: {failed:?}");
+    }
+    assert_eq!(messages(&env, &[]), before);
+    let made = env.run(&["compact", "--summarizer-cmd", "wc -l", "--keep", "4"]).success();
+    assert!(made.stdout().contains("by command: wc"), "{made:?}");
+    assert_eq!(messages(&env, &[]).len(), 6);
+}
+
+#[test]
+fn a_threshold_is_looked_at_and_there_may_be_nothing_to_do() {
+    let env = TestEnvironment::new();
+    long(&env);
+    let under = env.run(&["compact", "--over", "1000k"]).success();
+    assert!(under.stderr.contains("the context is not over 1000000 tokens"), "{under:?}");
+    let unknown = env.run(&["compact", "--over", "80%"]).failure(1);
+    assert!(unknown.stderr.contains("model.configured"), "{unknown:?}");
+    let window = r#"{"kind":"model.configured","data":{"model":"gpt-5-mini","window":4000}}"#;
+    env.record(&["--key", "long"], &[window]).success();
+    env.run(&["compact", "--over", "80%"]).success();
+    assert_eq!(env.run(&["compact", "--over", "wide"]).failure(2).stdout(), "");
+    let kept = env.run(&["compact", "--keep", "100"]).failure(1);
+    assert!(kept.stderr.contains("there is nothing to compact"), "{kept:?}");
+    let none = env.run(&["context", "--lane", "nowhere"]).failure(1);
+    assert!(none.stderr.contains("there is no lane \"nowhere\""), "{none:?}");
+}
+
+#[test]
+fn the_figures_say_how_they_are_known() {
+    let env = TestEnvironment::new();
+    let lines = [
+        r#"{"kind":"model.configured","data":{"model":"gpt-5-mini","window":400000}}"#.to_owned(),
+        r#"{"kind":"turn.started","data":{"agent":"coder"}}"#.to_owned(),
+        message("user", "hello world"),
+        r#"{"kind":"api.called","data":{"call":"r1"}}"#.to_owned(),
+        message("assistant", "Hello!"),
+        r#"{"kind":"api.finished","data":{"call":"r1","model":"gpt-5-mini","usage":{"input_tokens":1000,"output_tokens":20,"cost_micros":1500}}}"#.to_owned(),
+        r#"{"kind":"limit.observed","data":{"name":"requests","limit":50,"remaining":49}}"#.to_owned(),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    env.record(&["--key", "k"], &lines).success();
+    let stats = context(&env, &["--stats", "--json"]);
+    assert_eq!(
+        stats["tokens"],
+        json!({"total": 1020, "how": "reported", "reported": 1020, "counted": 0, "estimated": 0})
+    );
+    assert_eq!(stats["window"], 400_000);
+    for place in ["/usage/session", "/usage/models/gpt-5-mini", "/usage/turns/1", "/usage/lanes/"] {
+        assert_eq!(stats.pointer(place).unwrap()["input_tokens"], 1000, "{place}: {stats}");
+    }
+    assert_eq!(stats["limits"]["requests"]["remaining"], 49);
+    env.record(&["--key", "k"], &[&message("user", "hello world")]).success();
+    let stats = context(&env, &["--stats", "--json"]);
+    assert_eq!(
+        (&stats["tokens"]["how"], &stats["tokens"]["counted"]),
+        (&json!("counted"), &json!(6))
+    );
+    let text = env.run(&["context", "--stats"]).success();
+    for line in [
+        "Tokens    1026 (1020 reported, 6 counted)",
+        "Window    400000, 0% of it in use",
+        "Used      turn 1: 1000 tokens in, 20 out, $0.0015",
+        "Limit     requests: 49 of 50 left",
+    ] {
+        assert!(text.stdout().contains(line), "{line}: {text:?}");
+    }
+}

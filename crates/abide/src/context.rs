@@ -1,0 +1,175 @@
+//! The context of a session: what the model would see now, read from the store at each request.
+
+use abide_model::{
+    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, PendingCall, ReadNote, Seq,
+};
+use abide_wire::{Call, MessageForm, Part, Rendered, read, render};
+use pollster::block_on;
+
+use crate::tokens::{TokenCount, Tokenizer};
+use crate::{Error, Session, SessionView};
+
+/// What the model would see of a lane, and what is known about it.
+#[derive(Debug, Clone)]
+pub struct SessionContext {
+    /// What the model would see, in order.
+    pub context: Context,
+    /// The calls that it has made and that have no result. Run those that were not begun; of
+    /// those that were, look before they are made again.
+    pub pending: Vec<PendingCall>,
+    /// What could not be read.
+    pub notes: Vec<ReadNote>,
+    /// The small part of the session's state.
+    pub core: Core,
+    /// The state of the lane.
+    pub lane: LaneState,
+}
+
+impl SessionContext {
+    /// In the form of an API, valid for it: each call with its one result, the roles in order.
+    #[must_use]
+    pub fn render(&self, form: MessageForm) -> Rendered {
+        render(form, &self.context)
+    }
+
+    /// Is there nothing?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.context.entries.is_empty()
+    }
+
+    /// How many messages, the outcomes of calls and summaries included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.context.entries.len()
+    }
+
+    /// The model that the session is with, as far as it was said.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        let configured = self.core.model.as_ref().map(|(model, _)| model.as_str());
+        configured.or(self.core.fields.model.as_deref())
+    }
+
+    /// How many tokens it has: what the provider last reported, and what came since counted by
+    /// the model's tokenizer, or estimated where that is not known.
+    #[must_use]
+    pub fn tokens(&self) -> TokenCount {
+        self.tokens_by(&Tokenizer::for_model(self.model()))
+    }
+
+    /// As [`SessionContext::tokens`], with a tokenizer of one's choice.
+    #[must_use]
+    pub fn tokens_by(&self, tokenizer: &Tokenizer) -> TokenCount {
+        let compacted = self.lane.compacted().map_or(Seq::ZERO, |standing| standing.at);
+        let mut count = TokenCount::default();
+        // What was reported before a compaction is of another context.
+        let reported = self.lane.reported.filter(|(seq, _)| *seq > compacted);
+        let mut since = Seq::ZERO;
+        if let Some((seq, tokens)) = reported {
+            count.reported = tokens;
+            since = seq;
+        }
+        let mut known = false;
+        for entry in &self.context.entries {
+            // An outcome that is unknown goes with the call before it.
+            known = entry.seq().map_or(known, |seq| seq <= since);
+            if !known {
+                count.add(tokenizer.entry(entry), tokenizer.how());
+            }
+        }
+        count
+    }
+
+    /// The calls that wait for a result, with their arguments, and whether they were begun.
+    #[must_use]
+    pub fn pending_calls(&self) -> Vec<(Call, bool)> {
+        let find = |pending: &PendingCall| {
+            let entry = self.context.entries.iter().find(|entry| match entry {
+                Entry::Message { seq, .. } => *seq == pending.seq,
+                _ => false,
+            });
+            let Some(Entry::Message { data, .. }) = entry else { return None };
+            let parts = read(data)?.parts.into_iter();
+            let mut calls = parts.filter_map(|part| match part {
+                Part::Call(call) => Some(call),
+                _ => None,
+            });
+            calls.rfind(|call| call.id == pending.call.0).map(|call| (call, pending.begun))
+        };
+        self.pending.iter().filter_map(find).collect()
+    }
+
+    /// The last thing in it.
+    #[must_use]
+    pub fn last(&self) -> Option<&Entry> {
+        self.context.entries.last()
+    }
+}
+
+impl SessionView {
+    /// What the model would see of a lane now; the main lane has no name. It costs what the context
+    /// is long, however long the session is.
+    pub fn context(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
+        let (core, state) = block_on(self.reader().lane(lane, None))?;
+        let end = core.seq;
+        self.gather(lane, core, state, end)
+    }
+
+    /// What the model would have seen right behind an event.
+    pub fn context_at(&self, lane: Option<&LaneId>, at: Seq) -> Result<SessionContext, Error> {
+        let (core, state) = block_on(self.reader().lane(lane, Some(at)))?;
+        self.gather(lane, core, state, at)
+    }
+
+    pub(crate) fn gather(
+        &self,
+        lane: Option<&LaneId>,
+        core: Core,
+        state: LaneState,
+        end: Seq,
+    ) -> Result<SessionContext, Error> {
+        let mut builder = ContextBuilder::new(lane.cloned(), &state, &core.lineage, end);
+        let mut notes = Vec::new();
+        for (first, last) in builder.ranges().to_vec() {
+            let mut next = Some(first);
+            while let Some(first) = next {
+                let page = self.page(EventRange { first, last, ..EventRange::ALL })?;
+                notes.extend(page.notes);
+                page.events.into_iter().for_each(|event| builder.event(event));
+                next = page.next;
+            }
+        }
+        let pending = builder.pending();
+        Ok(SessionContext { context: builder.build(), pending, notes, core, lane: state })
+    }
+}
+
+impl Session {
+    /// What the model would see of the main lane now, every event taken in so far included.
+    ///
+    /// ```
+    /// use abide::{Message, MessageForm, NewSession, Store};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// let store = Store::open_or_init(dir.path())?;
+    /// let session = store.create(NewSession::titled("Fix the parser"))?;
+    /// session.append(Message::user("The parser drops the last line."))?;
+    /// let request = session.context()?.render(MessageForm::OpenAi).to_json();
+    /// assert_eq!(
+    ///     request,
+    ///     r#"{"messages":[{"role":"user","content":"The parser drops the last line."}]}"#
+    /// );
+    /// # Ok::<(), abide::Error>(())
+    /// ```
+    pub fn context(&self) -> Result<SessionContext, Error> {
+        self.context_of(None)
+    }
+
+    /// What the model would see of a lane now.
+    pub fn context_of(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
+        let (core, state) = self.writer().lane(lane)?;
+        let end = core.seq;
+        self.view().gather(lane, core, state, end)
+    }
+}
