@@ -103,7 +103,7 @@ fn execute(session: &Session, call: &Call, begun: bool, dir: &str) -> Result<(),
 
 fn run(call: &Call, dir: &str) -> (bool, String) {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let Some(command) = arguments["command"].as_str().filter(|_| call.name == "sh") else {
+    let Some(command) = arguments.get("command").and_then(Value::as_str) else {
         return (false, format!("no such tool, or no command: {} {}", call.name, call.arguments));
     };
     match Command::new("sh").arg("-c").arg(command).current_dir(dir).output() {
