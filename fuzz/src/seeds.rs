@@ -87,6 +87,56 @@ fn write() {
         seed("record", &format!("event-{number}"), line.as_bytes());
     }
     trees();
+    streams();
+}
+
+/// An answer of each form: text, thoughts, calls in turns, usage; with the line ends of each sort.
+fn streams() {
+    let chat = [
+        r#"{"id":"r","model":"m","choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Gr\u00f6\u00dfe \"1\" 😀"}}]}"#,
+        r#"{"choices":[{"delta":{"content":[{"thinking":[{"text":"a"}]},{"text":"b"}],"refusal":"c"}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"name":"g","arguments":{"y":1}}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":3}},"error":{"message":"no"}}"#,
+        "[DONE]",
+    ];
+    let responses = [
+        r#"{"type":"response.created","response":{"id":"r","model":"m"}}"#,
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"message","status":"in_progress","role":"assistant","content":[]}}"#,
+        r#"{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a\n"}"#,
+        r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f","arguments":""}}"#,
+        r#"{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{"}"#,
+        r#"{"type":"response.reasoning_summary_text.delta","output_index":2,"summary_index":1,"delta":"b"}"#,
+        r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"message","role":"assistant","content":[]}}"#,
+        r#"{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":1},"output":[{},{"type":"custom_tool_call","call_id":"d","input":"x"}]}}"#,
+        r#"{"type":"error","code":"c","message":"m"}"#,
+    ];
+    let anthropic = [
+        r#"{"type":"message_start","message":{"id":"r","model":"m","content":[],"usage":{"input_tokens":1}}}"#,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a","more":{}}}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"b"}}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"a":1}}}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"x_delta","text":"c","n":[1]}}"#,
+        r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c","name":"f","input":{}}}"#,
+        r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"x\""}}"#,
+        r#"{"type":"content_block_stop","index":0}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#,
+        r#"{"type":"message_stop"}"#,
+    ];
+    let forms = [("chat", &chat[..]), ("responses", &responses[..]), ("anthropic", &anthropic[..])];
+    for ((wish, (form, events)), end) in (0_u8..).zip(forms).zip(["\n", "\r\n", "\r"]) {
+        // The second asks for narrow limits.
+        for (name, wish) in [(form.to_owned(), wish), (format!("{form}-narrow"), 129 + wish)] {
+            let mut input = vec![wish, 0, 7, 40, 2];
+            for data in events {
+                let lines = format!(": {form}{end}event: x{end}data: {data}{end}{end}");
+                input.extend(lines.into_bytes());
+            }
+            seed("stream", &name, &input);
+        }
+    }
 }
 
 fn seed(target: &str, name: &str, bytes: &[u8]) {

@@ -4,6 +4,7 @@
 //! set against a raw measure is: the raw measure is taken in the same round, in turns with ours,
 //! so that the noise of the machine falls on both.
 
+mod answer;
 mod append;
 mod bench;
 mod calibration;
@@ -89,7 +90,7 @@ enum Command {
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 11] = [
+const GROUPS: [(&str, Measure); 12] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -97,6 +98,7 @@ const GROUPS: [(&str, Measure); 11] = [
     ("open.last200", open::measure),
     ("record.start", record::measure),
     ("read.stream", stream::measure),
+    ("answer.stream", answer::measure),
     ("verify", verify::measure),
     ("size", size::measure),
     ("history.search", history::search),

@@ -145,8 +145,9 @@ impl Form {
     }
 }
 
-/// Reads the data of an event.
+/// Reads the data of an event. Whether they are UTF-8 is asked once, not for each string in them.
 pub(super) fn parse<'a, T: serde::Deserialize<'a>>(event: Event<'a>) -> Result<T, StreamError> {
-    serde_json::from_slice(event.data)
-        .map_err(|error| StreamError::malformed(&error, event.data, event.at))
+    let data = std::str::from_utf8(event.data)
+        .map_err(|error| StreamError::not_text(error, event.data, event.at))?;
+    serde_json::from_str(data).map_err(|error| StreamError::malformed(&error, event.data, event.at))
 }

@@ -65,7 +65,8 @@ struct Said<'a> {
     content_block: Option<&'a RawValue>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
-    usage: Option<AnthropicUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
@@ -113,8 +114,8 @@ impl Anthropic {
                 if let Some(reason) = said.delta.as_ref().and_then(|of| of.stop_reason.some()) {
                     sink.about.reason = Some(reason.to_owned());
                 }
-                if let Some(usage) = &said.usage {
-                    self.used(usage, sink);
+                if let Some(usage) = said.usage {
+                    self.used(usage.get(), sink);
                 }
             }
             "message_stop" => {
@@ -140,9 +141,8 @@ impl Anthropic {
     ) -> Result<(), StreamError> {
         let message = Fields::read(message.map_or("{}", RawValue::get));
         sink.about.named_by(&message);
-        if let Some(usage) = message.get("usage").and_then(|usage| serde_json::from_str(usage).ok())
-        {
-            self.used(&usage, sink);
+        if let Some(usage) = message.get("usage") {
+            self.used(usage, sink);
         }
         let content = message.get("content").unwrap_or("[]");
         let blocks: Vec<&RawValue> = serde_json::from_str(content).unwrap_or_default();
@@ -153,9 +153,11 @@ impl Anthropic {
         Ok(())
     }
 
-    fn used(&mut self, usage: &AnthropicUsage, sink: &mut Sink<'_>) {
-        self.usage.update(usage);
-        sink.about.usage = Some(self.usage.to_usage());
+    fn used(&mut self, usage: &str, sink: &mut Sink<'_>) {
+        if let Ok(usage) = serde_json::from_str(usage) {
+            self.usage.update(&usage);
+            sink.about.usage = Some(self.usage.to_usage());
+        }
     }
 
     fn start(&mut self, index: u64, block: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {

@@ -1,5 +1,7 @@
 //! Why a stream cannot be read on.
 
+use std::str::Utf8Error;
+
 use thiserror::Error;
 
 /// A stream cannot be read on. What it brought before stays good.
@@ -49,14 +51,25 @@ const SHOWN: usize = 24;
 impl StreamError {
     /// What serde found in the data of an event that begin at a byte of the stream.
     pub(super) fn malformed(error: &serde_json::Error, data: &[u8], begins: u64) -> Self {
-        let column = error.column().saturating_sub(1).min(data.len());
-        let place = if error.line() <= 1 { column } else { 0 };
-        let from = place.saturating_sub(SHOWN);
-        let shown = data.get(from..data.len().min(place + SHOWN)).unwrap_or_default();
-        let excerpt = String::from_utf8_lossy(shown).trim_matches('\u{fffd}').to_owned();
+        let place = if error.line() <= 1 { error.column().saturating_sub(1) } else { 0 };
         let reason = error.to_string();
         // The place within the event is said by the byte of the stream.
         let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(what, _)| what);
+        Self::found(reason, place, data, begins)
+    }
+
+    /// Data that are not UTF-8.
+    pub(super) fn not_text(error: Utf8Error, data: &[u8], begins: u64) -> Self {
+        let place = error.valid_up_to();
+        let first = data.get(..place).is_some_and(|before| !before.contains(&b'\n'));
+        Self::found("not UTF-8", if first { place } else { 0 }, data, begins)
+    }
+
+    fn found(reason: &str, place: usize, data: &[u8], begins: u64) -> Self {
+        let place = place.min(data.len());
+        let from = place.saturating_sub(SHOWN);
+        let shown = data.get(from..data.len().min(place + SHOWN)).unwrap_or_default();
+        let excerpt = String::from_utf8_lossy(shown).trim_matches('\u{fffd}').to_owned();
         let at = begins.saturating_add(place as u64);
         Self::Malformed { at, reason: reason.to_owned(), excerpt }
     }

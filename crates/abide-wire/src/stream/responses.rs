@@ -11,7 +11,7 @@ use super::block::{Block, Delta, StreamedCall};
 use super::error::StreamError;
 use super::event::Event;
 use super::field::{Fields, Text, quoted};
-use super::tally::{self, OpenAiUsage};
+use super::tally;
 
 /// What was read of an answer.
 #[derive(Debug, Default)]
@@ -85,7 +85,8 @@ struct Response<'a> {
     model: Text<'a>,
     #[serde(borrow)]
     status: Text<'a>,
-    usage: Option<OpenAiUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     incomplete_details: Option<Incomplete<'a>>,
     #[serde(borrow)]
@@ -240,11 +241,15 @@ impl Responses {
         sink: &mut Sink<'_>,
     ) -> Result<(), StreamError> {
         let Some(response) = response else { return Ok(()) };
-        let malformed = |error| StreamError::malformed(&error, event.data, event.at);
-        let response: Response<'_> = serde_json::from_str(response.get()).map_err(malformed)?;
+        let json = response.get();
+        let response: Response<'_> = serde_json::from_str(json).map_err(|error| {
+            // It lies in the data of the event.
+            let before = json.as_ptr().addr().saturating_sub(event.data.as_ptr().addr());
+            StreamError::malformed(&error, json.as_bytes(), event.at + before as u64)
+        })?;
         sink.about.named(&response.id, &response.model);
-        if let Some(usage) = &response.usage {
-            sink.about.usage = Some(usage.to_usage());
+        if let Some(usage) = response.usage {
+            sink.about.used(usage);
         }
         let incomplete = response.incomplete_details.as_ref().and_then(|of| of.reason.some());
         if let Some(reason) = incomplete.or(response.status.some()) {

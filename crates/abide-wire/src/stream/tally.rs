@@ -6,13 +6,14 @@
 
 use abide_model::Usage;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::field::{Fields, Text};
 
 /// What OpenAI says of tokens, in Chat Completions and in Responses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct OpenAiUsage {
+struct OpenAiUsage {
     #[serde(alias = "prompt_tokens")]
     input_tokens: Option<u64>,
     #[serde(alias = "completion_tokens")]
@@ -32,7 +33,7 @@ struct Details {
 }
 
 impl OpenAiUsage {
-    pub(super) fn to_usage(&self) -> Usage {
+    fn to_usage(&self) -> Usage {
         let input = self.input_tokens_details.as_ref();
         let output = self.output_tokens_details.as_ref();
         Usage {
@@ -135,6 +136,13 @@ impl About {
             if let (None, Some(new)) = (&old, new.some()) {
                 *old = Some(new.to_owned());
             }
+        }
+    }
+
+    /// Takes over what OpenAI says of tokens; what cannot be read says nothing.
+    pub(super) fn used(&mut self, usage: &RawValue) {
+        if let Ok(usage) = serde_json::from_str::<OpenAiUsage>(usage.get()) {
+            self.usage = Some(usage.to_usage());
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::event::Event;
 use super::super::field::Text;
-use super::super::tally::{self, OpenAiUsage};
+use super::super::tally;
 
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
@@ -19,7 +19,8 @@ pub(super) struct Chunk<'a> {
     pub(super) model: Text<'a>,
     #[serde(borrow)]
     pub(super) choices: First<'a>,
-    pub(super) usage: Option<OpenAiUsage>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -49,8 +50,9 @@ pub(super) struct Choice<'a> {
     index: Option<u64>,
     #[serde(borrow)]
     pub(super) delta: Option<Message<'a>>,
+    /// Boxed, for it is rare and would be moved about with every chunk.
     #[serde(borrow)]
-    pub(super) message: Option<Message<'a>>,
+    pub(super) message: Option<Box<Message<'a>>>,
     #[serde(borrow)]
     pub(super) finish_reason: Text<'a>,
     #[serde(borrow)]

@@ -46,8 +46,8 @@ impl Chat {
     ) -> Result<(), StreamError> {
         let chunk: Chunk<'_> = parse(event)?;
         sink.about.named(&chunk.id, &chunk.model);
-        if let Some(usage) = &chunk.usage {
-            sink.about.usage = Some(usage.to_usage());
+        if let Some(usage) = chunk.usage {
+            sink.about.used(usage);
         }
         let choice = chunk.choices.0.as_ref();
         let finished = choice.is_some_and(|choice| choice.finish_reason.some().is_some());
@@ -68,7 +68,7 @@ impl Chat {
             sink.about.reason = Some(reason.to_owned());
         }
         // A whole message stands where a provider does not stream after all.
-        if let Some(message) = choice.delta.as_ref().or(choice.message.as_ref()) {
+        if let Some(message) = choice.delta.as_ref().or(choice.message.as_deref()) {
             self.message(message, sink)?;
         }
         if let Some(error) = choice.error.filter(|error| tally::is_error(error.get())) {

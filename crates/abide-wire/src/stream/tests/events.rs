@@ -71,7 +71,7 @@ fn after_an_error_what_there_was_is_given() {
     assert!(!brought.ended.complete);
     let invalid =
         feed(OpenAi, [&b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n"[..]]);
-    assert!(matches!(invalid.failed, Some(StreamError::Malformed { at: 37..=39, .. })));
+    assert!(matches!(invalid.failed, Some(StreamError::Malformed { at: 39, .. })));
 }
 
 #[test]

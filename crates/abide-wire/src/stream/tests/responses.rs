@@ -125,3 +125,14 @@ fn ends_that_are_no_success() {
     assert_eq!(ended.reason.as_deref(), Some("max_output_tokens"));
     assert!(ended.complete && ended.error.is_none());
 }
+
+#[test]
+fn a_malformed_response_is_shown_with_its_place() {
+    let bytes = stream(&[r#"{"type":"response.completed","response":{"id":"r","output":7}}"#]);
+    let wrong = bytes.iter().position(|byte| *byte == b'7').unwrap();
+    let brought = feed(Responses, [bytes.as_slice()]);
+    let Some(StreamError::Malformed { at, .. }) = brought.failed else {
+        panic!("{:?}", brought.failed);
+    };
+    assert!(at.abs_diff(wrong as u64) <= 1, "{at} {wrong}");
+}
