@@ -18,6 +18,7 @@ mod environment;
 mod erase;
 mod fault;
 mod fork;
+mod forms;
 mod history;
 mod kill;
 mod kill_files;
