@@ -19,6 +19,7 @@ mod environment;
 mod erase;
 mod fault;
 mod fork;
+mod forms;
 mod history;
 mod kill;
 mod kill_files;

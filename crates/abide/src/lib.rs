@@ -108,6 +108,7 @@ pub use abide_model::{
     UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
+pub use abide_model::{Conversation, MessageForm, Shown};
 pub use abide_model::{
     Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
 };

@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use abide::{
-    Acknowledged, AppendError, DEFAULT_WAIT, Durability, InputError, Limits, NewEvent, NewSession,
-    OddEvents, Session, SessionId, SessionRef, Store, Ticket,
+    Acknowledged, AppendError, DEFAULT_WAIT, Durability, InputError, Kind, Limits, MessageForm,
+    NewEvent, NewSession, OddEvents, Payload, Session, SessionId, SessionRef, Store, Ticket,
 };
-use serde::Serialize;
+use abide_wire::WireError;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::commands::new::About;
 use crate::error::{CommandError, at, on_one_line};
@@ -29,13 +31,17 @@ const BATCH_BYTES: usize = 1 << 20;
 /// storage: {"session":…,"seq":…}, or {"error":{"code":…,"message":…,"line":…}} when nothing was
 /// written for it. The other lines are recorded all the same; the exit code is then 1.
 ///
+/// With --format a line may also be a message as an API takes and gives it, recorded as it is by
+/// `message.added`; one that has a field "kind" is an event all the same.
+///
 /// The session is the one of -s, --key or $ABIDE_SESSION, else a new one. The store is made where
 /// there is none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   echo '{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"hello\"}}' | abide record
-  my-agent --events | abide record --key my-agent/ticket-42 --title \"Fix the parser\"")]
+  my-agent --events | abide record --key my-agent/ticket-42 --title \"Fix the parser\"
+  abide record --format openai --title \"Yesterday\" < messages.jsonl")]
 pub(crate) struct Record {
     /// The session: its id, its short id, or the start of either
     #[arg(short, long, value_name = "SESSION", group = "target")]
@@ -57,6 +63,32 @@ pub(crate) struct Record {
     /// When an event counts as recorded
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     durability: DurabilityArg,
+    /// What a line is
+    #[arg(long, value_enum, default_value_t = FormatArg::Events)]
+    format: FormatArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FormatArg {
+    /// An event: {"kind":…,"data":{…}}
+    Events,
+    /// A message of OpenAI's Chat Completions: {"role":…,"content":…}
+    Openai,
+    /// An item of OpenAI's Responses: {"type":…}, or a message
+    Responses,
+    /// A message of Anthropic's Messages: {"role":…,"content":…}
+    Anthropic,
+}
+
+impl FormatArg {
+    const fn form(self) -> Option<MessageForm> {
+        match self {
+            Self::Events => None,
+            Self::Openai => Some(MessageForm::OpenAi),
+            Self::Responses => Some(MessageForm::Responses),
+            Self::Anthropic => Some(MessageForm::Anthropic),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -84,6 +116,7 @@ impl Record {
                 DurabilityArg::Buffered => Durability::Buffered,
             },
             odd: if self.strict { OddEvents::Refuse } else { OddEvents::Keep },
+            form: self.format.form(),
             wait,
             limits,
             taken: Vec::new(),
@@ -184,6 +217,34 @@ struct Refusal {
     line: u64,
 }
 
+/// Why a line is not recorded: it is no event, or no message.
+enum BadLine {
+    Event(InputError),
+    Message(WireError),
+}
+
+impl From<InputError> for BadLine {
+    fn from(error: InputError) -> Self {
+        Self::Event(error)
+    }
+}
+
+impl From<WireError> for BadLine {
+    fn from(error: WireError) -> Self {
+        Self::Message(error)
+    }
+}
+
+/// Is this an event rather than a message?
+fn has_kind(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow)]
+        kind: Option<&'a RawValue>,
+    }
+    serde_json::from_slice::<Line<'_>>(line).is_ok_and(|line| line.kind.is_some())
+}
+
 struct Recorder {
     /// None until the first event, where no session was named: no input leaves no session.
     open: Option<Open>,
@@ -191,6 +252,8 @@ struct Recorder {
     new: NewSession,
     durability: Durability,
     odd: OddEvents,
+    /// The form of lines that are messages.
+    form: Option<MessageForm>,
     wait: Duration,
     limits: Limits,
     /// The batch: what is not answered yet, and its bytes.
@@ -225,7 +288,7 @@ impl Recorder {
                 }
                 Some(InputLine::TooLong) => {
                     let limit = self.limits.event_bytes;
-                    self.refuse(&InputError::TooLarge { limit }, number);
+                    self.refuse(&InputError::TooLarge { limit }.into(), number);
                     false
                 }
             };
@@ -243,7 +306,7 @@ impl Recorder {
         number: u64,
         surroundings: &Surroundings,
     ) -> Result<bool, CommandError> {
-        let event = match NewEvent::parse_bytes(line, &self.limits) {
+        let event = match self.event(line) {
             Ok(event) => event,
             Err(error) => {
                 self.refuse(&error, number);
@@ -271,12 +334,23 @@ impl Recorder {
         }
     }
 
-    fn refuse(&mut self, error: &InputError, line: u64) {
-        self.taken.push(Taken::Refused(Refusal {
-            code: error.code(),
-            message: on_one_line(error),
-            line,
-        }));
+    /// The event that a line is, or that a message is recorded by.
+    fn event(&self, line: &[u8]) -> Result<NewEvent, BadLine> {
+        let Some(form) = self.form.filter(|_| !has_kind(line)) else {
+            return Ok(NewEvent::parse_bytes(line, &self.limits)?);
+        };
+        let text = std::str::from_utf8(line)
+            .map_err(|error| InputError::NotUtf8 { at: error.valid_up_to() })?;
+        let data = Payload::new(&abide_wire::record(form, text)?, &self.limits)?;
+        Ok(NewEvent::new(Kind::MESSAGE_ADDED, data))
+    }
+
+    fn refuse(&mut self, error: &BadLine, line: u64) {
+        let (code, message) = match error {
+            BadLine::Event(error) => (error.code(), on_one_line(error)),
+            BadLine::Message(error) => (error.code(), on_one_line(error)),
+        };
+        self.taken.push(Taken::Refused(Refusal { code, message, line }));
     }
 
     /// Waits for what was taken in, and answers every line of it.

@@ -223,12 +223,16 @@ impl Responses {
             return Ok(());
         }
         let before = self.open.len();
+        let grown = self.open.iter().any(|open| open.index == index && !open.parts.is_empty());
         self.open.retain(|open| open.index != index);
         if self.open.len() == before {
             sink.budget.block()?;
         }
         sink.budget.keep(item.len())?;
         self.done.push(index);
+        if !grown {
+            tell_whole(item, sink);
+        }
         sink.block(block(item));
         Ok(())
     }
@@ -269,6 +273,34 @@ impl Responses {
     pub(super) fn unfinished(self) -> Vec<Block> {
         let started = self.open.into_iter().filter(Open::holds_something);
         started.map(Open::into_partial).collect()
+    }
+}
+
+/// Tells the text of an item that came at once, without deltas.
+fn tell_whole(item: &str, sink: &mut Sink<'_>) {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Whole<'a> {
+        #[serde(borrow)]
+        content: Option<Vec<Piece<'a>>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Piece<'a> {
+        #[serde(borrow)]
+        r#type: Text<'a>,
+        #[serde(borrow)]
+        text: Text<'a>,
+        #[serde(borrow)]
+        refusal: Text<'a>,
+    }
+    let whole: Whole<'_> = serde_json::from_str(item).unwrap_or_default();
+    for piece in whole.content.unwrap_or_default() {
+        match (piece.r#type.some(), piece.text.some(), piece.refusal.some()) {
+            (Some("output_text"), Some(text), _) => (sink.tell)(Delta::Text(text)),
+            (Some("refusal"), _, Some(text)) => (sink.tell)(Delta::Refusal(text)),
+            _ => {}
+        }
     }
 }
 

@@ -4,10 +4,11 @@ mod bundle;
 mod json;
 mod page;
 mod target;
+mod wire;
 
 use std::path::PathBuf;
 
-use abide::{ReadNote, SessionRef};
+use abide::{LaneId, MessageForm, ReadNote, SessionRef, SessionView};
 use abide_transcript::{Html, Markdown};
 
 use self::target::Target;
@@ -26,6 +27,7 @@ Examples:
   abide export abc123 --format json -o session.json
   abide export --format html -o session.html
   abide export --format markdown | less
+  abide export --format anthropic > messages.jsonl
   abide export abc123 --format bundle -o session.abide")]
 pub(crate) struct Export {
     #[command(flatten)]
@@ -33,6 +35,9 @@ pub(crate) struct Export {
     /// In which form
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
+    /// The messages of this lane, for openai, responses and anthropic [default: the main one]
+    #[arg(long, value_name = "LANE")]
+    lane: Option<String>,
     /// Write to this file, which appears when it is whole, or into a pipe or device [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -52,20 +57,49 @@ enum Format {
     Html,
     /// One file with the session and all its objects, for `abide import`
     Bundle,
+    /// The messages as OpenAI's Chat Completions takes them, one a line; what a rewind took back is
+    /// left out, as in responses and anthropic, and what a compaction covers is not
+    Openai,
+    /// The messages as items of OpenAI's Responses, one a line
+    Responses,
+    /// The messages as Anthropic's Messages takes them, one a line
+    Anthropic,
 }
+
+impl Format {
+    /// The form of messages that it is.
+    const fn form(self) -> Option<MessageForm> {
+        match self {
+            Self::Openai => Some(MessageForm::OpenAi),
+            Self::Responses => Some(MessageForm::Responses),
+            Self::Anthropic => Some(MessageForm::Anthropic),
+            _ => None,
+        }
+    }
+}
+
+/// How a session is written.
+type Write = Box<dyn Fn(&SessionView, &mut Target) -> Result<Vec<ReadNote>, CommandError>>;
 
 impl Export {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let path = self.output.map(|path| surroundings.absolute(&path));
-        let write = match self.format {
-            Format::Bundle => return bundle::run(&opened, id, Target::of(path)?),
-            Format::Json => json::document,
-            Format::Jsonl => json::lines,
-            Format::Transcript => page::transcript,
-            Format::Markdown => |view: &_, to: &mut _| page::rendered(view, Markdown::new(), to),
-            Format::Html => |view: &_, to: &mut _| page::rendered(view, Html::new(), to),
+        let lane = self.lane.map(LaneId);
+        let write: Write = match (self.format, self.format.form()) {
+            (_, Some(form)) => Box::new(move |view, to| wire::messages(view, form, &lane, to)),
+            _ if lane.is_some() => {
+                return Err(CommandError::Usage(
+                    "--lane goes with --format openai, responses or anthropic".to_owned(),
+                ));
+            }
+            (Format::Bundle, _) => return bundle::run(&opened, id, Target::of(path)?),
+            (Format::Json, _) => Box::new(json::document),
+            (Format::Transcript, _) => Box::new(page::transcript),
+            (Format::Markdown, _) => Box::new(|view, to| page::rendered(view, Markdown::new(), to)),
+            (Format::Html, _) => Box::new(|view, to| page::rendered(view, Html::new(), to)),
+            _ => Box::new(json::lines),
         };
         let view = opened.store.view(&SessionRef::Id(id))?;
         let mut target = Target::of(path)?;

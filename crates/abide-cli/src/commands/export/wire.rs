@@ -1,0 +1,79 @@
+//! The messages of a lane, in the form of an API, one a line.
+
+use std::collections::HashSet;
+
+use abide::{
+    Conversation, Event, EventRange, Kind, LaneId, MessageForm, ReadNote, Seq, SessionState,
+    SessionView,
+};
+use abide_wire::{export, export_finished};
+
+use super::target::Target;
+use crate::error::CommandError;
+use crate::output::status;
+
+/// Every live message of a lane in the order of the journal, and the results that are recorded by
+/// the end of a tool alone.
+pub(super) fn messages(
+    view: &SessionView,
+    form: MessageForm,
+    lane: &Option<LaneId>,
+    to: &mut Target,
+) -> Result<Vec<ReadNote>, CommandError> {
+    let state = view.state()?;
+    let results = executed(view, &state, lane)?;
+    let mut erased = 0_u64;
+    let mut events = view.events(EventRange::ALL);
+    for event in &mut events {
+        let event = event?;
+        let message = event.kind == Kind::MESSAGE_ADDED && event.lane == *lane;
+        let finished = event.kind == Kind::TOOL_FINISHED && results.contains(&event.seq);
+        if !is_live(&state, &event) || !(message || finished) {
+            continue;
+        }
+        let written = match &event.data {
+            Some(data) if message => export(form, data),
+            Some(data) => export_finished(form, data),
+            None => {
+                erased += 1;
+                continue;
+            }
+        };
+        for message in written {
+            to.json(message.get())?;
+        }
+    }
+    if erased > 0 {
+        let s = if erased == 1 { " was" } else { "s were" };
+        status(format_args!("Note: {erased} message{s} erased and cannot be exported"));
+    }
+    Ok(events.notes().to_vec())
+}
+
+fn is_live(state: &SessionState, event: &Event) -> bool {
+    event.seq > state.core.seq || state.core.lineage.contains(event.seq)
+}
+
+/// The events that have the result of a call of this lane where no message has it.
+fn executed(
+    view: &SessionView,
+    state: &SessionState,
+    lane: &Option<LaneId>,
+) -> Result<HashSet<Seq>, CommandError> {
+    let mut conversation = Conversation::default();
+    let mut there = lane.is_none();
+    for event in view.events(EventRange::ALL) {
+        let event = event?;
+        there |= event.lane == *lane;
+        // All is exported, be it summed up or not.
+        if is_live(state, &event) && event.kind != Kind::CONTEXT_COMPACTED {
+            conversation.event(&event, &event.fact());
+        }
+    }
+    if let Some(lane) = lane.as_ref().filter(|_| !there) {
+        return Err(CommandError::failed(format!("the session has no lane {:?}", lane.as_str())));
+    }
+    let shown = conversation.valid_order().into_iter();
+    let results = shown.filter(|shown| shown.lane == *lane && shown.result.is_some());
+    Ok(results.map(|shown| shown.seq).collect())
+}
