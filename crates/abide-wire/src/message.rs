@@ -3,6 +3,9 @@
 use abide_model::Payload;
 use serde_json::value::RawValue;
 
+use crate::json::Text;
+use crate::piece::{self, Piece, Recorded, Sort};
+
 /// A message, read.
 #[derive(Debug, Clone, Default)]
 pub struct Said {
@@ -73,7 +76,37 @@ pub struct CallResult {
 }
 
 /// Reads the data of a `message.added`, in whichever form it is; `None` when it is no message.
+///
+/// Half of a surrogate pair, which no text can hold, reads as U+FFFD.
 #[must_use]
-pub fn read(_data: &Payload) -> Option<Said> {
-    None
+pub fn read(data: &Payload) -> Option<Said> {
+    let recorded = Recorded::of(data)?;
+    let parts = recorded.pieces.into_iter().filter_map(part).collect();
+    Some(Said { role: recorded.role.into_owned(), parts })
+}
+
+fn part(piece: Piece<'_>) -> Option<Part> {
+    let own = |text: Text<'_>| text.into_decoded().into_owned();
+    Some(match piece.sort {
+        Sort::Text(text) => Part::Text(own(text)),
+        Sort::Thinking { text, signature } => {
+            Part::Thinking { text: own(text), signature: signature.map(own) }
+        }
+        Sort::Image(piece::Image::Url(url)) => Part::Image(Image::Url(own(url))),
+        Sort::Image(piece::Image::Data { media_type, base64 }) => {
+            Part::Image(Image::Data { media_type: own(media_type), base64: own(base64) })
+        }
+        Sort::Call(call) => Part::Call(Call {
+            arguments: call.arguments.text().into_owned(),
+            id: call.id.into_owned(),
+            name: call.name.into_owned(),
+        }),
+        Sort::Result(result) => Part::Result(CallResult {
+            id: result.id.into_owned(),
+            ok: result.ok,
+            parts: result.pieces.into_iter().filter_map(part).collect(),
+        }),
+        Sort::Refusal(text) => Part::Refusal(own(text)),
+        Sort::Other => Part::Other(piece.raw?.to_owned()),
+    })
 }

@@ -1,9 +1,12 @@
-//! What a message says about calls, in whichever of the three forms it was recorded.
+//! What a message says about calls, in whichever of the four forms it was recorded.
 //!
 //! Agents record messages verbatim. A call is a `tool_call` block (ours), a `tool_use` block
-//! (Anthropic) or an entry of `tool_calls` (OpenAI); its result a `tool_result` block that names it
-//! by `call` or `tool_use_id`, or a message with `tool_call_id`. Reading is lenient: what is not
-//! one of these is passed over.
+//! (Anthropic), an entry of `tool_calls` (OpenAI) or an item with a `call_id` (OpenAI's Responses,
+//! as the one block of a message); its result a `tool_result` block that names it by `call` or
+//! `tool_use_id`, a message with `tool_call_id`, or an item `…_output` with its `call_id`. In the
+//! old form of OpenAI, `function_call` and a message of the role `function`, a call goes by the name
+//! of its function. A message that was cut off holds no calls: they were never made. Reading is
+//! lenient: what is not one of these is passed over.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -86,6 +89,23 @@ struct WireMessage<'a> {
     tool_calls: Option<&'a RawValue>,
     #[serde(borrow, default)]
     tool_call_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    function_call: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    refusal: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    abide: Option<&'a RawValue>,
+}
+
+/// What abide itself notes about a message.
+#[derive(Deserialize)]
+struct Marks {
+    #[serde(default)]
+    partial: bool,
 }
 
 #[derive(Deserialize)]
@@ -104,6 +124,10 @@ struct WireBlock<'a> {
     name: Option<&'a RawValue>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    call_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -124,15 +148,23 @@ impl Reading {
     /// Reads a message; `None` when it is not known what it says.
     pub(super) fn of(data: &Payload) -> Option<Self> {
         let wire: WireMessage<'_> = serde_json::from_str(data.as_str()).ok()?;
-        let role = match text(Some(wire.role))?.as_str() {
+        let wire_role = text(Some(wire.role))?;
+        let role = match wire_role.as_str() {
             "user" => Role::User,
             "system" | "developer" => Role::Instruction,
             "assistant" | "model" => Role::Assistant,
             "tool" | "function" => Role::Tool,
             _ => Role::Other,
         };
+        let speaks = [
+            wire.content,
+            wire.tool_calls,
+            wire.function_call,
+            wire.refusal,
+            wire.reasoning_content,
+        ];
         // Of a message without content nothing is known, unless it is all calls.
-        if wire.content.is_none() && wire.tool_calls.is_none() && !has_content(data) {
+        if speaks.iter().all(Option::is_none) && !has_content(data) {
             return None;
         }
         let mut reading = Self { role, calls: Vec::new(), results: Vec::new(), rest: false };
@@ -147,10 +179,19 @@ impl Reading {
         for call in wire.tool_calls.and_then(list).into_iter().flatten() {
             reading.tool_call(call);
         }
+        if let Some(name) = wire.function_call.and_then(function_name) {
+            let (id, form) = (name.clone(), MessageForm::OpenAi);
+            reading.calls.push(ReadCall { id, name, form });
+        }
         if role == Role::Tool && reading.results.is_empty() {
-            // A result that does not say of what.
-            reading.results.push(ReadResult::new(String::new(), None));
+            // A result that does not say of what, unless by the name of a function.
+            let id = text(wire.name).filter(|_| wire_role == "function").unwrap_or_default();
+            reading.results.push(ReadResult::new(id, wire.content));
             reading.rest = false;
+        }
+        if wire.abide.is_some_and(is_partial) && !reading.calls.is_empty() {
+            reading.calls.clear();
+            reading.rest = true;
         }
         reading.rest |= !reading.calls.is_empty();
         Some(reading)
@@ -163,12 +204,24 @@ impl Reading {
                 let name = text(block.name).unwrap_or_default();
                 Some(Ok(ReadCall { id: text(id)?, name, form }))
             };
-            match text(Some(block.r#type))?.as_str() {
+            let sort = text(Some(block.r#type))?;
+            match sort.as_str() {
                 "tool_call" => named(MessageForm::Abide, block.call.or(block.id)),
                 "tool_use" => named(MessageForm::Anthropic, block.id),
                 "tool_result" => {
                     let id = block.call.or(block.tool_use_id).or(block.tool_call_id);
                     text(id).map(|id| Err(ReadResult::new(id, block.content)))
+                }
+                item if item.ends_with("_call") => {
+                    let name = text(block.name).unwrap_or_else(|| item.to_owned());
+                    Some(Ok(ReadCall {
+                        id: text(block.call_id)?,
+                        name,
+                        form: MessageForm::Responses,
+                    }))
+                }
+                item if item.ends_with("_output") => {
+                    Some(Err(ReadResult::new(text(block.call_id)?, block.output)))
                 }
                 _ => None,
             }
@@ -182,13 +235,21 @@ impl Reading {
 
     fn tool_call(&mut self, raw: &RawValue) {
         let Ok(call) = serde_json::from_str::<WireCall<'_>>(raw.get()) else { return };
-        let function = call.function.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let name = function.and_then(|function: WireFunction<'_>| text(function.name));
+        let name = call.function.and_then(function_name);
         if let Some(id) = text(Some(call.id)) {
             let name = name.unwrap_or_default();
             self.calls.push(ReadCall { id, name, form: MessageForm::OpenAi });
         }
     }
+}
+
+fn function_name(raw: &RawValue) -> Option<String> {
+    let function: WireFunction<'_> = serde_json::from_str(raw.get()).ok()?;
+    text(function.name)
+}
+
+fn is_partial(raw: &RawValue) -> bool {
+    serde_json::from_str(raw.get()).is_ok_and(|marks: Marks| marks.partial)
 }
 
 fn text(raw: Option<&RawValue>) -> Option<String> {
@@ -214,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_results_are_read_in_all_three_forms() {
+    fn calls_and_results_are_read_in_all_four_forms() {
         let calls = [
             (
                 r#"{"role":"assistant","content":[{"type":"text","text":"x"},{"type":"tool_call","call":"c","name":"bash","arguments":{}}]}"#,
@@ -232,6 +293,14 @@ mod tests {
                 r#"{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"bash"}}]}"#,
                 MessageForm::OpenAi,
             ),
+            (
+                r#"{"role":"assistant","content":[{"type":"function_call","id":"fc_1","call_id":"c","name":"bash","arguments":"{}"}],"abide":{"form":"responses"}}"#,
+                MessageForm::Responses,
+            ),
+            (
+                r#"{"role":"assistant","content":[{"type":"custom_tool_call","call_id":"c","name":"bash","input":"x"}],"abide":{"form":"responses","answer":"a1"}}"#,
+                MessageForm::Responses,
+            ),
         ];
         for (text, form) in calls {
             let reading = read(text).unwrap();
@@ -244,6 +313,9 @@ mod tests {
             r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"x"}]}"#,
             r#"{"role":"tool","tool_call_id":"c","content":"x"}"#,
             r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"x"}]}"#,
+            r#"{"role":"tool","content":[{"type":"function_call_output","call_id":"c","output":"x"}],"abide":{"form":"responses"}}"#,
+            r#"{"role":"tool","content":[{"type":"computer_call_output","call_id":"c","output":{}}],"abide":{"form":"responses"}}"#,
+            r#"{"role":"function","name":"c","content":"x"}"#,
         ];
         for text in results {
             let reading = read(text).unwrap();
@@ -255,6 +327,41 @@ mod tests {
             r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"},{"type":"text","text":"and"}]}"#,
         );
         assert!(mixed.unwrap().rest);
+    }
+
+    #[test]
+    fn a_message_that_was_cut_off_holds_no_calls() {
+        for (calls, partial) in [(1, "false"), (0, "true"), (1, "\"true\"")] {
+            for content in [
+                r#""content":[{"type":"tool_use","id":"c","name":"n","input":{}}]"#,
+                r#""content":null,"tool_calls":[{"id":"c","function":{"name":"n"}}]"#,
+                r#""content":[{"type":"function_call","call_id":"c","name":"n"}]"#,
+                r#""function_call":{"name":"n","arguments":"{}"}"#,
+            ] {
+                let text =
+                    format!(r#"{{"role":"assistant",{content},"abide":{{"partial":{partial}}}}}"#);
+                let reading = read(&text).unwrap();
+                assert_eq!((reading.calls.len(), reading.rest), (calls, true), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_that_joins_nothing_is_neither_call_nor_result() {
+        for (text, rest) in [
+            (r#"{"role":"assistant","content":[{"type":"web_search_call","id":"ws_1"}]}"#, true),
+            (r#"{"role":"assistant","content":[{"type":"reasoning","summary":[]}]}"#, true),
+            (r#"{"role":"assistant","reasoning_content":"hm"}"#, true),
+            (r#"{"role":"assistant","refusal":"no"}"#, true),
+        ] {
+            let reading = read(text).unwrap();
+            assert!(reading.calls.is_empty() && reading.results.is_empty(), "{text}");
+            assert_eq!(reading.rest, rest, "{text}");
+        }
+        let unknown = format!(
+            r#"{{"role":"tool","content":[{{"type":"function_call_output","call_id":"c","output":"{OUTCOME_UNKNOWN}"}}]}}"#
+        );
+        assert!(read(&unknown).unwrap().results[0].unknown);
     }
 
     #[test]

@@ -22,9 +22,9 @@ enum Step {
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::User),
-        4 => (0u8..4, proptest::collection::btree_set(0u8..8, 0..4))
+        4 => (0u8..5, proptest::collection::btree_set(0u8..8, 0..4))
             .prop_map(|(form, calls)| Step::Assistant(form, calls.into_iter().collect())),
-        6 => (0u8..3, 0u8..8).prop_map(|(form, call)| Step::Result(form, call)),
+        6 => (0u8..4, 0u8..8).prop_map(|(form, call)| Step::Result(form, call)),
         2 => (0u8..8, any::<bool>()).prop_map(|(call, ends)| Step::Run(call, ends)),
     ]
 }
@@ -45,6 +45,13 @@ fn data(step: &Step) -> Vec<(&'static str, Value)> {
             let blocks: Vec<_> = calls.iter().map(call).collect();
             vec![("message.added", json!({"role": "assistant", "content": blocks}))]
         }
+        Step::Assistant(4, calls) => {
+            let message = |id| {
+                let item = json!({"type": "function_call", "call_id": name(id), "name": "t", "arguments": "{}"});
+                json!({"role": "assistant", "content": [item], "abide": {"form": "responses"}})
+            };
+            calls.iter().map(|id| ("message.added", message(id))).collect()
+        }
         Step::Assistant(form, calls) => {
             let call = |id| json!({"id": name(id), "type": "function", "function": {"name": "t", "arguments": "{}"}});
             let calls: Vec<_> = calls.iter().map(call).collect();
@@ -62,6 +69,12 @@ fn data(step: &Step) -> Vec<(&'static str, Value)> {
             let block = json!({"type": "tool_result", "tool_use_id": name(call), "content": "x"});
             let text = json!({"type": "text", "text": "and"});
             vec![("message.added", json!({"role": "user", "content": [block, text]}))]
+        }
+        Step::Result(2, call) => {
+            let item =
+                json!({"type": "function_call_output", "call_id": name(call), "output": "x"});
+            let marks = json!({"form": "responses"});
+            vec![("message.added", json!({"role": "tool", "content": [item], "abide": marks}))]
         }
         Step::Result(_, call) => {
             let message = json!({"role": "tool", "tool_call_id": name(call), "content": "x"});
@@ -120,6 +133,7 @@ fn sent(events: &[Event], shown: &[Shown]) -> Vec<Wire> {
             };
             calls.extend(ids(&of_type("tool_call"), &["call"]));
             calls.extend(ids(&of_type("tool_use"), &["id"]));
+            calls.extend(ids(&of_type("function_call"), &["call_id"]));
             Wire { role: data["role"].as_str().unwrap().into(), calls, results: vec![] }
         })
         .collect()

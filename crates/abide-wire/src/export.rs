@@ -1,0 +1,125 @@
+//! From the data of a `message.added` to messages on the wire.
+
+use abide_model::{MessageForm, Payload};
+use serde_json::value::RawValue;
+
+use crate::piece::{FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, finished};
+use crate::write::abide::Abide;
+use crate::write::anthropic::Anthropic;
+use crate::write::openai::OpenAi;
+use crate::write::responses::Responses;
+use crate::write::{Settled, Writing, outcome};
+
+/// The messages of this form that a recorded message is: the one that was recorded, byte for byte,
+/// where it is of this form; else what can be said of it there. None when it is no message, or says
+/// nothing that the form has a place for.
+///
+/// Ids and names stay as they are. A message with results may become several. For Anthropic a
+/// message of the role `system` stays one, though the API takes instructions apart.
+#[must_use]
+pub fn export(form: MessageForm, data: &Payload) -> Vec<Box<RawValue>> {
+    let Some(recorded) = Recorded::of(data) else { return Vec::new() };
+    if recorded.forms.has(form) {
+        return boxed(vec![recorded.as_it_came().into_owned()]);
+    }
+    written(form, |out| convert(&recorded, out))
+}
+
+/// The messages of this form that tell what a `tool.finished` tells.
+#[must_use]
+pub fn export_finished(form: MessageForm, data: &Payload) -> Vec<Box<RawValue>> {
+    let Some(outcome) = finished(data) else { return Vec::new() };
+    let piece = Piece::new(Sort::Result(outcome));
+    written(form, |out| out.result(&settled(&piece)))
+}
+
+fn written(form: MessageForm, write: impl FnOnce(&mut dyn Writing)) -> Vec<Box<RawValue>> {
+    boxed(match form {
+        MessageForm::Abide => {
+            let mut out = Abide::default();
+            write(&mut out);
+            out.finish()
+        }
+        MessageForm::Anthropic => {
+            let mut out = Anthropic::default();
+            write(&mut out);
+            let mut messages = Vec::new();
+            if !out.system.is_empty() {
+                let system = out.system.take();
+                messages.push(format!("{{\"role\":\"system\",\"content\":{system}}}"));
+            }
+            messages.extend(out.finish());
+            messages
+        }
+        MessageForm::OpenAi => {
+            let mut out = OpenAi::default();
+            write(&mut out);
+            out.finish()
+        }
+        MessageForm::Responses => {
+            let mut out = Responses::default();
+            write(&mut out);
+            let mut items = out.finish();
+            items.extend(out.take_reasoning());
+            items
+        }
+    })
+}
+
+fn convert(recorded: &Recorded<'_>, out: &mut dyn Writing) {
+    if recorded.speaker() == Speaker::Instructions {
+        out.instructions(recorded);
+    }
+    let results = || {
+        let results = recorded.pieces.iter().filter(|piece| matches!(piece.sort, Sort::Result(_)));
+        results.map(settled)
+    };
+    if recorded.speaker() == Speaker::User {
+        results().for_each(|result| out.result(&result));
+        out.user(&recorded.pieces, None);
+    }
+    let calls: Vec<_> = recorded.pieces.iter().filter_map(called).collect();
+    if recorded.speaker() == Speaker::Assistant {
+        out.answer(&recorded.pieces, &calls, None);
+    } else if !calls.is_empty() {
+        let calls_alone: Vec<_> = recorded
+            .pieces
+            .iter()
+            .filter(|piece| matches!(piece.sort, Sort::Call(_)))
+            .cloned()
+            .collect();
+        out.answer(&calls_alone, &calls, None);
+    }
+    if recorded.speaker() != Speaker::User {
+        results().for_each(|result| out.result(&result));
+    }
+}
+
+/// A call by its own names.
+fn called<'a>(piece: &Piece<'a>) -> Option<Settled<'a>> {
+    let Sort::Call(call) = &piece.sort else { return None };
+    Some(Settled {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        same: true,
+        answered_by: call.answered_by.clone(),
+        result: None,
+    })
+}
+
+/// A result by its own name.
+fn settled<'a>(piece: &Piece<'a>) -> Settled<'a> {
+    let id = outcome(piece).map(|outcome| outcome.id.clone()).unwrap_or_default();
+    Settled {
+        id,
+        name: "".into(),
+        same: true,
+        answered_by: FUNCTION_OUTPUT.into(),
+        result: Some(piece.clone()),
+    }
+}
+
+/// As values that are known to be JSON.
+pub(crate) fn boxed(messages: Vec<String>) -> Vec<Box<RawValue>> {
+    messages.into_iter().filter_map(|text| RawValue::from_string(text).ok()).collect()
+}

@@ -1,0 +1,295 @@
+//! JSON that is looked into without being read whole: fields, lists and strings as they are written.
+//!
+//! Strings stay as they are written where they go from one message into another, so that nothing
+//! is decoded that need not be, and escapes that no text can hold survive.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The fields of an object, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// The fields of an object; `None` when it is none.
+    pub(crate) fn of(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The value of a field, unless it is `null`; of one that stands twice, the last.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.any(name).filter(|raw| raw.get() != "null")
+    }
+
+    /// The value of a field, be it `null`.
+    pub(crate) fn any(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
+    }
+
+    /// The value of a field that is a string.
+    pub(crate) fn text(&self, name: &str) -> Option<Text<'a>> {
+        Text::of(self.get(name)?)
+    }
+
+    /// The value of a field that is a string, decoded.
+    pub(crate) fn decoded(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.text(name).map(Text::into_decoded)
+    }
+
+    /// The value of a field that is `true` or `false`.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        match self.get(name)?.get() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| &**key)
+    }
+}
+
+/// Text as it may stand in JSON: half of a surrogate pair becomes U+FFFD.
+struct Lossy<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Lossy<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Lossy<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a string")
+            }
+
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+                Ok(Lossy(String::from_utf8_lossy(bytes)))
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+                Ok(Lossy(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::with_capacity(4);
+                while let Some((Lossy(name), value)) = map.next_entry::<Lossy<'de>, _>()? {
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// The elements of a list; `None` when it is none.
+pub(crate) fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
+    if !raw.get().starts_with('[') {
+        return None;
+    }
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// A text: a JSON string as it is written, or one of our own.
+#[derive(Debug, Clone)]
+pub(crate) enum Text<'a> {
+    /// As it is written, quotes included.
+    Json(&'a str),
+    /// As it is meant.
+    Plain(Cow<'a, str>),
+}
+
+impl<'a> Text<'a> {
+    /// A JSON string; `None` when it is something else.
+    pub(crate) fn of(raw: &'a RawValue) -> Option<Self> {
+        raw.get().starts_with('"').then(|| Self::Json(raw.get()))
+    }
+
+    /// As it is meant.
+    pub(crate) fn decoded(&self) -> Cow<'_, str> {
+        match self {
+            Self::Json(json) => decode(json),
+            Self::Plain(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// [`Text::decoded`], for good.
+    pub(crate) fn into_decoded(self) -> Cow<'a, str> {
+        match self {
+            Self::Json(json) => decode(json),
+            Self::Plain(text) => text,
+        }
+    }
+
+    /// Writes it as a JSON string.
+    pub(crate) fn write(&self, out: &mut String) {
+        match self {
+            Self::Json(json) => out.push_str(json),
+            Self::Plain(text) => write_string(out, text),
+        }
+    }
+
+    /// Is there nothing to see?
+    pub(crate) fn is_blank(&self) -> bool {
+        if let Self::Json(json) = self {
+            let first = json.as_bytes().iter().skip(1).find(|byte| **byte != b' ');
+            if first.is_some_and(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\')) {
+                return false;
+            }
+        }
+        self.decoded().trim().is_empty()
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self::Plain(Cow::Owned(text))
+    }
+}
+
+fn decode(json: &str) -> Cow<'_, str> {
+    let inner = json.get(1..json.len().saturating_sub(1)).unwrap_or_default();
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Cow::Borrowed(inner);
+    }
+    serde_json::from_str::<Lossy<'_>>(json).map_or(Cow::Borrowed(inner), |Lossy(text)| text)
+}
+
+/// Writes a text as a JSON string.
+pub(crate) fn write_string(out: &mut String, text: &str) {
+    out.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
+        let (plain, from) = rest.split_at(at);
+        out.push_str(plain);
+        let mut left = from.chars();
+        match left.next() {
+            Some('\n') => out.push_str("\\n"),
+            Some('\r') => out.push_str("\\r"),
+            Some('\t') => out.push_str("\\t"),
+            Some(c @ ('"' | '\\')) => {
+                out.push('\\');
+                out.push(c);
+            }
+            Some(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            None => {}
+        }
+        rest = left.as_str();
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+/// Replaces escapes that are half of a surrogate pair, which no text can hold and strict parsers
+/// refuse, by that of U+FFFD.
+pub(crate) fn mend_surrogates(text: String) -> String {
+    let bytes = text.as_bytes();
+    let mut mended: Option<Vec<u8>> = None;
+    let mut at = 0;
+    while let Some(found) =
+        bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)).map(|next| at + next)
+    {
+        // What follows a backslash belongs to it, so that a pair of them escapes nothing.
+        at = found + 2;
+        let Some(unit) = unit(bytes, found) else { continue };
+        at = found + 6;
+        let alone = match unit {
+            0xd800..=0xdbff => {
+                let low = self::unit(bytes, at).is_some_and(|low| (0xdc00..=0xdfff).contains(&low));
+                if low {
+                    at += 6;
+                }
+                !low
+            }
+            0xdc00..=0xdfff => true,
+            _ => false,
+        };
+        if alone {
+            let mended = mended.get_or_insert_with(|| bytes.to_vec());
+            if let Some(place) = mended.get_mut(found + 2..found + 6) {
+                place.copy_from_slice(b"fffd");
+            }
+        }
+    }
+    match mended.map(String::from_utf8) {
+        Some(Ok(mended)) => mended,
+        _ => text,
+    }
+}
+
+/// The unit of an escape `\uXXXX` that begins here.
+fn unit(bytes: &[u8], at: usize) -> Option<u16> {
+    let escape = bytes.get(at..at + 6)?;
+    let digits = escape.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_written_as_they_are_read() {
+        for text in ["", "a", "\"\\\n\r\t\u{1}\u{7f}é😀", "\\u0041", " \u{0}x"] {
+            let mut out = String::new();
+            write_string(&mut out, text);
+            assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+            assert_eq!(decode(&out), text);
+        }
+        assert_eq!(decode(r#""a\ud800b""#), "a\u{fffd}\u{fffd}\u{fffd}b");
+    }
+
+    #[test]
+    fn halves_of_surrogate_pairs_are_replaced_and_whole_ones_stay() {
+        for (text, mended) in [
+            (r#""\ud83d\ude00""#, r#""\ud83d\ude00""#),
+            (r#""\ud83d""#, r#""\ufffd""#),
+            (r#""\ude00\ud83d\ud83d\ude00""#, r#""\ufffd\ufffd\ud83d\ude00""#),
+            (r#""\\ud83d\u00e9""#, r#""\\ud83d\u00e9""#),
+        ] {
+            assert_eq!(mend_surrogates(text.to_owned()), mended);
+        }
+    }
+
+    #[test]
+    fn blank_is_what_shows_nothing() {
+        for (json, blank) in [
+            (r#""""#, true),
+            (r#""  ""#, true),
+            (r#""\n\t \u00a0""#, true),
+            (r#""\n x""#, false),
+            (r#"" \\ ""#, false),
+            (r#"" é""#, false),
+        ] {
+            assert_eq!(Text::Json(json).is_blank(), blank, "{json}");
+        }
+    }
+
+    #[test]
+    fn of_a_field_that_stands_twice_the_last_counts() {
+        let fields = Fields::of(r#"{"a":1,"\u0061":2,"b":null,"\ud800":3}"#).unwrap();
+        assert_eq!(fields.get("a").map(RawValue::get), Some("2"));
+        assert!(fields.get("b").is_none() && fields.any("b").is_some());
+        assert_eq!(fields.names().count(), 4);
+        assert!(Fields::of("[]").is_none());
+    }
+}

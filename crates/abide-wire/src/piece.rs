@@ -1,0 +1,442 @@
+//! A recorded message taken apart, whatever its form: what it says, piece by piece, each with the
+//! JSON it stands in.
+
+use std::borrow::Cow;
+
+use abide_model::{MessageForm, Payload};
+use serde_json::value::RawValue;
+
+use crate::forms::{self, Forms};
+use crate::json::{Fields, Text, list};
+use crate::record::without_ours;
+
+/// A message, taken apart.
+#[derive(Debug)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) role: Cow<'a, str>,
+    pub(crate) marks: Marks<'a>,
+    /// The forms in which it is a message as it stands.
+    pub(crate) forms: Forms,
+    /// The item of Responses that it was made around.
+    pub(crate) item: Option<&'a RawValue>,
+    pub(crate) fields: Fields<'a>,
+    data: &'a Payload,
+    pub(crate) pieces: Vec<Piece<'a>>,
+}
+
+/// What we have noted about a message, under `abide`.
+#[derive(Debug, Default)]
+pub(crate) struct Marks<'a> {
+    pub(crate) form: Option<MessageForm>,
+    /// The answer that it is a part of.
+    pub(crate) answer: Option<Cow<'a, str>>,
+    /// The stream broke off in it.
+    pub(crate) partial: bool,
+}
+
+/// A part of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece<'a> {
+    pub(crate) sort: Sort<'a>,
+    /// The block, part or item that it is.
+    pub(crate) raw: Option<&'a RawValue>,
+    /// The forms that have such a block.
+    pub(crate) forms: Forms,
+}
+
+/// What a piece says.
+#[derive(Debug, Clone)]
+pub(crate) enum Sort<'a> {
+    Text(Text<'a>),
+    Thinking { text: Text<'a>, signature: Option<Text<'a>> },
+    Image(Image<'a>),
+    Call(Call<'a>),
+    Result(Outcome<'a>),
+    Refusal(Text<'a>),
+    Other,
+}
+
+/// Where an image is.
+#[derive(Debug, Clone)]
+pub(crate) enum Image<'a> {
+    Url(Text<'a>),
+    Data { media_type: Text<'a>, base64: Text<'a> },
+}
+
+/// A use of a tool.
+#[derive(Debug, Clone)]
+pub(crate) struct Call<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) arguments: Arguments<'a>,
+    /// The type of the item that its result is, in Responses.
+    pub(crate) answered_by: Cow<'a, str>,
+}
+
+/// With what a tool is used.
+#[derive(Debug, Clone)]
+pub(crate) enum Arguments<'a> {
+    /// JSON.
+    Json(&'a RawValue),
+    /// A text, which should hold JSON.
+    Text(Text<'a>),
+    /// None are said.
+    None,
+}
+
+impl<'a> Arguments<'a> {
+    fn of(raw: Option<&'a RawValue>) -> Self {
+        match raw.map(|raw| (raw, Text::of(raw))) {
+            Some((_, Some(text))) => Self::Text(text),
+            Some((raw, None)) => Self::Json(raw),
+            None => Self::None,
+        }
+    }
+
+    /// As a text.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Json(raw) => Cow::Borrowed(raw.get()),
+            Self::Text(text) => text.decoded(),
+            Self::None => Cow::Borrowed("{}"),
+        }
+    }
+}
+
+/// What a tool gave.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outcome<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) ok: Option<bool>,
+    pub(crate) pieces: Vec<Piece<'a>>,
+}
+
+impl<'a> Piece<'a> {
+    /// A piece of our own making.
+    pub(crate) const fn new(sort: Sort<'a>) -> Self {
+        Self { sort, raw: None, forms: Forms::NONE }
+    }
+
+    /// A text of our own.
+    pub(crate) fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Sort::Text(Text::Plain(text.into())))
+    }
+
+    /// The block as it stands, where this form has such a block.
+    pub(crate) fn native(&self, form: MessageForm) -> Option<&'a RawValue> {
+        self.raw.filter(|_| self.forms.has(form))
+    }
+}
+
+impl<'a> Recorded<'a> {
+    /// Takes the data of a `message.added` apart; `None` when it is no message.
+    pub(crate) fn of(data: &'a Payload) -> Option<Self> {
+        let mut fields = Fields::of(data.as_str())?;
+        let mut role = fields.decoded("role")?;
+        let marks = Marks::of(&fields);
+        let wrapped = marks.wraps(&fields);
+        let item = wrapped.as_ref().map(|(raw, _)| *raw);
+        let looks = match marks.form {
+            Some(form) => Forms::only(form),
+            None => forms::of_message(&fields),
+        };
+        let mut taking = Taking { form: marks.form, pieces: Vec::new() };
+        if let Some((raw, item)) = wrapped {
+            match item.any("role").and_then(Text::of).filter(|_| item.any("content").is_some()) {
+                // A message of Responses with something in it that is not known.
+                Some(inner) => {
+                    role = inner.into_decoded();
+                    taking.message(&role, &item);
+                }
+                None => taking.pieces.push(block(raw)),
+            }
+            fields = item;
+        } else {
+            taking.message(&role, &fields);
+        }
+        let mut pieces = taking.pieces;
+        // Who knows the message as a whole knows what is in it.
+        if let Some(form) = marks.form.or_else(|| only(looks)) {
+            let own = |piece: &mut Piece<'_>| piece.forms = Forms::only(form);
+            pieces.iter_mut().filter(|piece| piece.raw.is_some()).for_each(own);
+        }
+        Some(Self { role, marks, forms: looks, item, fields, data, pieces })
+    }
+
+    /// The message as it came, without what is ours.
+    pub(crate) fn as_it_came(&self) -> Cow<'a, str> {
+        match self.item {
+            Some(item) => Cow::Borrowed(item.get()),
+            None if self.fields.any("abide").is_none() => Cow::Borrowed(self.data.as_str()),
+            None => Cow::Owned(without_ours(self.data.as_str())),
+        }
+    }
+
+    /// Who speaks.
+    pub(crate) fn speaker(&self) -> Speaker {
+        match &*self.role {
+            "assistant" | "model" => Speaker::Assistant,
+            "system" | "developer" => Speaker::Instructions,
+            _ => Speaker::User,
+        }
+    }
+}
+
+/// Who speaks, for an API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    User,
+    Assistant,
+    Instructions,
+}
+
+fn only(forms: Forms) -> Option<MessageForm> {
+    let all = [MessageForm::Anthropic, MessageForm::OpenAi, MessageForm::Responses];
+    all.into_iter().find(|form| Forms::only(*form) == forms)
+}
+
+impl<'a> Marks<'a> {
+    /// What is noted about a message.
+    pub(crate) fn of(fields: &Fields<'a>) -> Self {
+        let Some(ours) = fields.get("abide").and_then(|raw| Fields::of(raw.get())) else {
+            return Self::default();
+        };
+        Self {
+            form: ours.decoded("form").and_then(|name| forms::named(&name)),
+            answer: ours.decoded("answer"),
+            partial: ours.flag("partial").unwrap_or_default(),
+        }
+    }
+
+    /// The item that the message was made around: the only block of one that says it is of the
+    /// form of Responses, and no part of a message there.
+    pub(crate) fn wraps<'b>(&self, fields: &Fields<'b>) -> Option<(&'b RawValue, Fields<'b>)> {
+        if self.form != Some(MessageForm::Responses) || fields.any("type").is_some() {
+            return None;
+        }
+        let [raw] = *list(fields.get("content")?)?.as_slice() else { return None };
+        let item = Fields::of(raw.get())?;
+        let part = item.decoded("type").is_some_and(|sort| forms::is_part(&sort));
+        (!part).then_some((raw, item))
+    }
+}
+
+struct Taking<'a> {
+    form: Option<MessageForm>,
+    pieces: Vec<Piece<'a>>,
+}
+
+impl<'a> Taking<'a> {
+    fn message(&mut self, role: &str, fields: &Fields<'a>) {
+        let tool = matches!(role, "tool" | "function");
+        if let Some(thought) = fields.text("reasoning_content") {
+            let sort = Sort::Thinking { text: thought, signature: None };
+            self.pieces.push(Piece { sort, raw: None, forms: Forms::only(MessageForm::OpenAi) });
+        }
+        let content = fields.get("content").map(content).unwrap_or_default();
+        match fields.decoded("tool_call_id").filter(|_| tool) {
+            Some(id) => self.result(id, content),
+            None => self.pieces.extend(content),
+        }
+        if let Some(refusal) = fields.text("refusal") {
+            self.pieces.push(Piece::new(Sort::Refusal(refusal)));
+        }
+        for call in fields.get("tool_calls").and_then(list).unwrap_or_default() {
+            self.pieces.extend(tool_call(call, self.form));
+        }
+        if let Some(call) = fields.get("function_call").and_then(|raw| Fields::of(raw.get())) {
+            let name = call.decoded("name").unwrap_or_default();
+            let call = Call {
+                id: name.clone(),
+                name,
+                arguments: Arguments::of(call.get("arguments")),
+                answered_by: Cow::Borrowed(FUNCTION_OUTPUT),
+            };
+            self.pieces.push(Piece::new(Sort::Call(call)));
+        }
+        let has_result = self.pieces.iter().any(|piece| matches!(piece.sort, Sort::Result(_)));
+        if tool && !has_result {
+            // A result that does not say of what; in the old form, of the function of its name.
+            let id = fields.decoded("name").filter(|_| role == "function").unwrap_or_default();
+            let pieces = std::mem::take(&mut self.pieces);
+            self.result(id, pieces);
+        }
+    }
+
+    fn result(&mut self, id: Cow<'a, str>, pieces: Vec<Piece<'a>>) {
+        self.pieces.push(Piece::new(Sort::Result(Outcome { id, ok: None, pieces })));
+    }
+}
+
+/// The item of Responses that has the result of a function.
+pub(crate) const FUNCTION_OUTPUT: &str = "function_call_output";
+
+/// The pieces of a content: a text, blocks, or something else.
+pub(crate) fn content(raw: &RawValue) -> Vec<Piece<'_>> {
+    if let Some(text) = Text::of(raw) {
+        return vec![Piece::new(Sort::Text(text))];
+    }
+    match list(raw) {
+        Some(blocks) => blocks.into_iter().map(block).collect(),
+        None if raw.get() == "null" => Vec::new(),
+        None => vec![Piece { sort: Sort::Other, raw: Some(raw), forms: Forms::NONE }],
+    }
+}
+
+/// A block of any form.
+fn block(raw: &RawValue) -> Piece<'_> {
+    let fields = Fields::of(raw.get());
+    let typed = fields.and_then(|fields| Some((fields.decoded("type")?, fields)));
+    let Some((sort, fields)) = typed else {
+        return Piece { sort: Sort::Other, raw: Some(raw), forms: Forms::NONE };
+    };
+    let forms = forms::of_block(&sort, &fields).unwrap_or(Forms::NONE);
+    let sort = read_block(&sort, &fields).unwrap_or(Sort::Other);
+    Piece { sort, raw: Some(raw), forms }
+}
+
+fn read_block<'a>(sort: &str, fields: &Fields<'a>) -> Option<Sort<'a>> {
+    let call = |id: &str, arguments: &str, output: &'static str| {
+        Some(Sort::Call(Call {
+            id: fields.decoded(id)?,
+            name: fields.decoded("name").unwrap_or_default(),
+            arguments: Arguments::of(fields.get(arguments)),
+            answered_by: Cow::Borrowed(output),
+        }))
+    };
+    match sort {
+        "text" | "input_text" | "output_text" => fields.text("text").map(Sort::Text),
+        "refusal" => fields.text("refusal").map(Sort::Refusal),
+        "thinking" => Some(Sort::Thinking {
+            text: fields.text("thinking")?,
+            signature: fields.text("signature"),
+        }),
+        "redacted_thinking" => Some(Sort::Thinking {
+            text: Text::Plain(Cow::Borrowed("")),
+            signature: Some(fields.text("data")?),
+        }),
+        "reasoning" => Some(reasoning(fields)),
+        "image" | "image_url" | "input_image" => image(fields).map(Sort::Image),
+        "tool_call" if fields.any("call").is_some() => call("call", "arguments", FUNCTION_OUTPUT),
+        "tool_call" => call("id", "arguments", FUNCTION_OUTPUT),
+        "tool_use" => call("id", "input", FUNCTION_OUTPUT),
+        "tool_result" => {
+            let names = ["call", "tool_use_id", "tool_call_id"];
+            let id = names.iter().find_map(|name| fields.decoded(name))?;
+            let failed = fields.flag("is_error");
+            let ok = fields.flag("ok").or(failed.map(|failed| !failed));
+            let pieces = fields.get("content").map(content).unwrap_or_default();
+            Some(Sort::Result(Outcome { id, ok, pieces }))
+        }
+        "function_call" => call("call_id", "arguments", FUNCTION_OUTPUT),
+        "custom_tool_call" => call("call_id", "input", "custom_tool_call_output"),
+        _ if sort.ends_with("_call") => Some(Sort::Call(Call {
+            id: fields.decoded("call_id")?,
+            name: fields.decoded("name").unwrap_or_else(|| sort.to_owned().into()),
+            arguments: Arguments::of(
+                ["action", "operation", "arguments", "input"]
+                    .iter()
+                    .find_map(|name| fields.get(name)),
+            ),
+            answered_by: format!("{sort}_output").into(),
+        })),
+        _ if sort.ends_with("_output") => {
+            let pieces = fields.get("output").map(content).unwrap_or_default();
+            Some(Sort::Result(Outcome { id: fields.decoded("call_id")?, ok: None, pieces }))
+        }
+        _ => None,
+    }
+}
+
+/// What a reasoning item lets be seen.
+fn reasoning<'a>(fields: &Fields<'a>) -> Sort<'a> {
+    let mut texts = Vec::new();
+    for name in ["summary", "content"] {
+        for part in fields.get(name).and_then(list).unwrap_or_default() {
+            texts.extend(Fields::of(part.get()).and_then(|part| part.text("text")));
+        }
+    }
+    let text = match (texts.pop(), texts.is_empty()) {
+        (Some(only), true) => only,
+        (None, _) => Text::Plain(Cow::Borrowed("")),
+        (Some(last), false) => {
+            texts.push(last);
+            let texts: Vec<_> = texts.iter().map(Text::decoded).collect();
+            texts.join("\n\n").into()
+        }
+    };
+    Sort::Thinking { text, signature: fields.text("encrypted_content") }
+}
+
+fn image<'a>(fields: &Fields<'a>) -> Option<Image<'a>> {
+    if let Some(url) = fields.get("image_url") {
+        let url = Text::of(url).or_else(|| Fields::of(url.get())?.text("url"));
+        return url.map(Image::Url);
+    }
+    if let Some(base64) = fields.text("data") {
+        let media_type = fields.text("mimeType").or_else(|| fields.text("media_type"))?;
+        return Some(Image::Data { media_type, base64 });
+    }
+    let source = Fields::of(fields.get("source")?.get())?;
+    match &*source.decoded("type")? {
+        "base64" => Some(Image::Data {
+            media_type: source.text("media_type")?,
+            base64: source.text("data")?,
+        }),
+        "url" => source.text("url").map(Image::Url),
+        _ => None,
+    }
+}
+
+/// An entry of `tool_calls`.
+fn tool_call(raw: &RawValue, form: Option<MessageForm>) -> Option<Piece<'_>> {
+    let fields = Fields::of(raw.get())?;
+    let (what, arguments) = match (fields.get("function"), fields.get("custom")) {
+        (None, Some(custom)) => (Some(custom), "input"),
+        (function, _) => (function, "arguments"),
+    };
+    let what = what.and_then(|raw| Fields::of(raw.get())).unwrap_or_default();
+    let call = Call {
+        id: fields.decoded("id")?,
+        name: what.decoded("name").unwrap_or_default(),
+        arguments: Arguments::of(what.get(arguments)),
+        answered_by: Cow::Borrowed(FUNCTION_OUTPUT),
+    };
+    let forms = Forms::only(form.unwrap_or(MessageForm::OpenAi));
+    Some(Piece { sort: Sort::Call(call), raw: Some(raw), forms })
+}
+
+/// What a tool gave, as the data of its `tool.finished` tells.
+pub(crate) fn finished(data: &Payload) -> Option<Outcome<'_>> {
+    let fields = Fields::of(data.as_str())?;
+    let id = fields.decoded("call")?;
+    let ok = Some(fields.flag("ok").unwrap_or(true));
+    Some(Outcome { id, ok, pieces: fields.get("result").map(given).unwrap_or_default() })
+}
+
+/// A result as it was executed: a text, blocks, or JSON that is shown as it is.
+fn given(raw: &RawValue) -> Vec<Piece<'_>> {
+    let blocks = |raw| {
+        let pieces = content(raw);
+        pieces.iter().all(|piece| !matches!(piece.sort, Sort::Other)).then_some(pieces)
+    };
+    if raw.get().starts_with(['"', '['])
+        && let Some(pieces) = blocks(raw)
+    {
+        return pieces;
+    }
+    if let Some(fields) = Fields::of(raw.get()) {
+        let note =
+            fields.text("note").filter(|note| note.decoded() == abide_model::OUTCOME_UNKNOWN);
+        if let Some(note) = note {
+            return vec![Piece::new(Sort::Text(note))];
+        }
+        // What a server of the Model Context Protocol gives.
+        if let Some(pieces) =
+            fields.get("content").and_then(list).and(fields.get("content")).and_then(blocks)
+        {
+            return pieces;
+        }
+    }
+    vec![Piece::text(raw.get())]
+}

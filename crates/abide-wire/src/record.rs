@@ -1,0 +1,258 @@
+//! From a message on the wire to the data of a `message.added`, and back to the same bytes.
+
+use abide_model::MessageForm;
+use serde_json::value::RawValue;
+
+use crate::forms::{self, of_message};
+use crate::json::{Fields, Text, list};
+
+/// Why a line is no message of its form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Not JSON.
+    #[error("not JSON: {reason}")]
+    NotJson {
+        /// What the parser says.
+        reason: String,
+    },
+    /// JSON, and not an object.
+    #[error("a message is a JSON object, and this is {found}")]
+    NotAnObject {
+        /// What it is.
+        found: &'static str,
+    },
+    /// It does not say who speaks.
+    #[error("the message has no `role`")]
+    NoRole,
+    /// Neither a message nor an item of Responses.
+    #[error("the item has neither a `type` nor a `role`")]
+    NoType,
+    /// A field that must be a string is something else.
+    #[error("`{field}` must be a string, and is {found}")]
+    NotAString {
+        /// Which field.
+        field: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// It says nothing.
+    #[error("the message has neither `content` nor calls")]
+    NoContent,
+    /// The content is neither text nor blocks.
+    #[error("`content` must be a string or a list, and is {found}")]
+    BadContent {
+        /// What it is.
+        found: &'static str,
+    },
+    /// A part of a message where an item is due.
+    #[error("`{found}` is a part of a message, not an item")]
+    NotAnItem {
+        /// The type of the part.
+        found: String,
+    },
+    /// It has a field of the name that is ours.
+    #[error("the field `abide` is reserved for what abide itself notes about a message")]
+    Reserved,
+}
+
+impl WireError {
+    /// A short, stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotJson { .. } => "not_json",
+            Self::NotAnObject { .. } => "not_an_object",
+            Self::NoRole => "no_role",
+            Self::NoType => "no_type",
+            Self::NotAString { .. } => "not_a_string",
+            Self::NoContent => "no_content",
+            Self::BadContent { .. } => "bad_content",
+            Self::NotAnItem { .. } => "not_an_item",
+            Self::Reserved => "reserved",
+        }
+    }
+}
+
+/// Makes the data of a `message.added` from a message of this form: the message as it is. Where its
+/// looks do not tell its form, that is noted under `abide`. An item of Responses that is no message
+/// becomes the one block of one.
+pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
+    let raw: &RawValue = serde_json::from_str(line)
+        .map_err(|error| WireError::NotJson { reason: error.to_string() })?;
+    let text = raw.get();
+    let Some(fields) = Fields::of(text).filter(|_| text.starts_with('{')) else {
+        return Err(WireError::NotAnObject { found: what(raw) });
+    };
+    if fields.any("abide").is_some() {
+        return Err(WireError::Reserved);
+    }
+    let (role, sort) = (string(&fields, "role")?, string(&fields, "type")?);
+    if form == MessageForm::Responses {
+        return item(text, &fields, role, sort);
+    }
+    if role.is_none() {
+        return Err(WireError::NoRole);
+    }
+    match fields.any("content") {
+        Some(content) if content.get() == "null" && form == MessageForm::OpenAi => {}
+        Some(content) => is_content(content)?,
+        None if form == MessageForm::OpenAi
+            && SPEAKS.iter().any(|one| fields.get(one).is_some()) => {}
+        None => return Err(WireError::NoContent),
+    }
+    if of_message(&fields).has(form) {
+        return Ok(text.to_owned());
+    }
+    // Before the last brace, so that what is left when it is taken out is what was there.
+    let body = text.strip_suffix('}').unwrap_or(text);
+    Ok(format!("{body},\"abide\":{{\"form\":\"{}\"}}}}", forms::name(form)))
+}
+
+/// What a message of Chat Completions may have instead of a content.
+const SPEAKS: &[&str] = &["tool_calls", "function_call", "refusal", "audio", "reasoning_content"];
+
+fn item(
+    text: &str,
+    fields: &Fields<'_>,
+    role: Option<String>,
+    sort: Option<String>,
+) -> Result<String, WireError> {
+    if let Some(found) = sort.as_ref().filter(|sort| forms::is_part(sort)) {
+        return Err(WireError::NotAnItem { found: found.clone() });
+    }
+    match (&role, &sort) {
+        (None, None) => return Err(WireError::NoType),
+        (None, Some(sort)) if sort == "message" => return Err(WireError::NoRole),
+        _ => {}
+    }
+    let message = sort.as_ref().is_none_or(|sort| sort == "message");
+    match fields.any("content") {
+        Some(content) if message => is_content(content)?,
+        None if message => return Err(WireError::NoContent),
+        _ => {}
+    }
+    if of_message(fields).has(MessageForm::Responses) {
+        return Ok(text.to_owned());
+    }
+    let output = sort.as_ref().is_some_and(|sort| sort.ends_with("_output"));
+    let role = role.as_deref().unwrap_or(if output { "tool" } else { "assistant" });
+    let mut data = String::with_capacity(text.len() + 80);
+    data.push_str("{\"role\":");
+    crate::json::write_string(&mut data, role);
+    data.push_str(",\"content\":[");
+    data.push_str(text);
+    data.push_str("],\"abide\":{\"form\":\"responses\"}}");
+    Ok(data)
+}
+
+/// A field that is a string where it is there.
+fn string(fields: &Fields<'_>, field: &'static str) -> Result<Option<String>, WireError> {
+    let Some(raw) = fields.any(field) else { return Ok(None) };
+    match Text::of(raw) {
+        Some(text) => Ok(Some(text.into_decoded().into_owned())),
+        None => Err(WireError::NotAString { field, found: what(raw) }),
+    }
+}
+
+fn is_content(content: &RawValue) -> Result<(), WireError> {
+    match Text::of(content).is_some() || list(content).is_some() {
+        true => Ok(()),
+        false => Err(WireError::BadContent { found: what(content) }),
+    }
+}
+
+/// What a JSON value is, in words.
+fn what(raw: &RawValue) -> &'static str {
+    match raw.get().as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// The JSON of an object without its field `abide`, otherwise byte for byte as it was.
+pub(crate) fn without_ours(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut kept = String::with_capacity(text.len());
+    // From here on nothing is copied yet; where the field we are in began, and its name.
+    let (mut copied, mut start, mut name): (usize, usize, Option<(usize, usize)>) = (0, 1, None);
+    let (mut depth, mut at, mut first) = (0_usize, 0_usize, true);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let end = abide_model::string_end(bytes, at);
+                if depth == 1 && name.is_none() {
+                    name = Some((at, end));
+                }
+                at = end;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b',' | b'}' | b']' if depth == 1 => {
+                let key = name.take().and_then(|(from, to)| text.get(from..to));
+                let ours = key.is_some_and(|key| Text::Json(key).decoded() == "abide");
+                if ours {
+                    // With the comma before it, or else with the one after it.
+                    kept.push_str(text.get(copied..start).unwrap_or_default());
+                    copied = if first && byte == b',' { at + 1 } else { at };
+                } else {
+                    first = false;
+                }
+                start = at;
+                depth -= usize::from(byte != b',');
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    kept.push_str(text.get(copied..).unwrap_or_default());
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ours_is_taken_out_and_nothing_else() {
+        for (text, left) in [
+            (r#"{"a":1,"abide":{"form":"x"}}"#, r#"{"a":1}"#),
+            (r#"{"a":1 ,"abide":{"form":"x"}}"#, r#"{"a":1 }"#),
+            (r#"{"abide":{},"a":[{"abide":1}] }"#, r#"{"a":[{"abide":1}] }"#),
+            (r#"{"a":1,"abide":7,"b":{"c":"abide"}}"#, r#"{"a":1,"b":{"c":"abide"}}"#),
+            (r#"{"abide":1,"abide":2,"a":3,"abide":4}"#, r#"{"a":3}"#),
+            (r#"{"abide":1}"#, "{}"),
+            (r#"{"a":"},\"abide\":1"}"#, r#"{"a":"},\"abide\":1"}"#),
+            ("{ }", "{ }"),
+        ] {
+            assert_eq!(without_ours(text), left);
+        }
+    }
+
+    #[test]
+    fn an_error_says_what_is_wrong() {
+        let error = |form, line: &str| record(form, line).unwrap_err();
+        let (chat, responses) = (MessageForm::OpenAi, MessageForm::Responses);
+        assert_eq!(error(chat, "hello").code(), "not_json");
+        assert_eq!(error(chat, r#"{"role":"user","content":"x"} x"#).code(), "not_json");
+        assert_eq!(error(chat, "[]"), WireError::NotAnObject { found: "a list" });
+        assert_eq!(error(chat, r#"{"content":"x"}"#), WireError::NoRole);
+        let role = WireError::NotAString { field: "role", found: "a number" };
+        assert_eq!(error(chat, r#"{"role":7,"content":"x"}"#), role);
+        assert_eq!(role.to_string(), "`role` must be a string, and is a number");
+        assert_eq!(error(chat, r#"{"role":"assistant"}"#), WireError::NoContent);
+        assert_eq!(error(chat, r#"{"role":"assistant","tool_calls":null}"#), WireError::NoContent);
+        let content = WireError::BadContent { found: "null" };
+        assert_eq!(error(MessageForm::Anthropic, r#"{"role":"user","content":null}"#), content);
+        assert_eq!(error(chat, r#"{"role":"user","content":"x","abide":1}"#), WireError::Reserved);
+        assert_eq!(error(responses, "{}"), WireError::NoType);
+        assert_eq!(error(responses, r#"{"type":"message","content":"x"}"#), WireError::NoRole);
+        assert_eq!(error(responses, r#"{"role":"user"}"#), WireError::NoContent);
+        let part = WireError::NotAnItem { found: "input_text".to_owned() };
+        assert_eq!(error(responses, r#"{"type":"input_text","text":"x"}"#), part);
+    }
+}

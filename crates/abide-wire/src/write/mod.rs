@@ -1,0 +1,182 @@
+//! Messages written for an API: what the forms have in common.
+
+pub(crate) mod abide;
+pub(crate) mod anthropic;
+pub(crate) mod openai;
+pub(crate) mod responses;
+
+use std::borrow::Cow;
+
+use abide_model::{Limits, Payload};
+use serde_json::value::RawValue;
+
+use crate::json::{Fields, Text, write_string};
+use crate::piece::{Arguments, Image, Outcome, Piece, Recorded, Sort};
+
+/// Takes a conversation in order and writes it as messages of one form.
+pub(crate) trait Writing {
+    /// What is said to the model before everything.
+    fn instructions(&mut self, said: &Recorded<'_>);
+
+    /// What the user says. `whole` is the message, where it is all of one.
+    fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>);
+
+    /// What the model says, with its calls settled in order. `whole` is the message, where it is
+    /// all of one.
+    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], whole: Option<&Recorded<'_>>);
+
+    /// The result of a call that stands elsewhere.
+    fn result(&mut self, call: &Settled<'_>);
+}
+
+/// A call by the names it goes out with.
+#[derive(Debug)]
+pub(crate) struct Settled<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+    /// These are the names it came with.
+    pub(crate) same: bool,
+    /// The type of the item that its result is, in Responses.
+    pub(crate) answered_by: Cow<'a, str>,
+    /// Its result, where that stands behind it.
+    pub(crate) result: Option<Piece<'a>>,
+}
+
+/// A list that is being written.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    text: String,
+    pub(crate) count: usize,
+}
+
+impl Blocks {
+    /// Where the next one is to be written.
+    pub(crate) fn next(&mut self) -> &mut String {
+        self.text.push(if self.count == 0 { '[' } else { ',' });
+        self.count += 1;
+        &mut self.text
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The list, and an empty one in its place.
+    pub(crate) fn take(&mut self) -> String {
+        self.count = 0;
+        let mut text = std::mem::take(&mut self.text);
+        text.push_str(if text.is_empty() { "[]" } else { "]" });
+        text
+    }
+}
+
+/// Writes a field after a comma.
+pub(crate) fn field(out: &mut String, name: &str, text: &str) {
+    out.push_str(",\"");
+    out.push_str(name);
+    out.push_str("\":");
+    write_string(out, text);
+}
+
+/// Writes a block that is one text: `{"type":…,"text":…}`.
+pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &Text<'_>) {
+    out.push_str("{\"type\":\"");
+    out.push_str(sort);
+    out.push_str("\",\"");
+    out.push_str(name);
+    out.push_str("\":");
+    text.write(out);
+    out.push('}');
+}
+
+/// Writes arguments as an object. What is no object goes under `raw`, as a text.
+pub(crate) fn write_object(out: &mut String, arguments: &Arguments<'_>) {
+    match arguments {
+        Arguments::None => out.push_str("{}"),
+        Arguments::Json(raw) if raw.get().starts_with('{') => out.push_str(raw.get()),
+        arguments => {
+            let text = arguments.text();
+            let trimmed = text.trim();
+            if trimmed.is_empty() {
+                out.push_str("{}");
+            } else if trimmed.starts_with('{')
+                && let Ok(object) = Payload::new(trimmed, &Limits::default())
+            {
+                out.push_str(object.as_str());
+            } else {
+                out.push_str("{\"raw\":");
+                write_string(out, &text);
+                out.push('}');
+            }
+        }
+    }
+}
+
+/// Writes arguments as a string that holds JSON.
+pub(crate) fn write_arguments(out: &mut String, arguments: &Arguments<'_>) {
+    match arguments {
+        Arguments::Text(text) => text.write(out),
+        arguments => write_string(out, &arguments.text()),
+    }
+}
+
+/// The most of a block that nobody knows that is shown.
+const SHOWN: usize = 2000;
+
+/// What is said of a block that the form has no place for.
+pub(crate) fn in_words(raw: Option<&RawValue>) -> String {
+    let Some(raw) = raw else { return String::new() };
+    if raw.get().len() < SHOWN || raw.get().chars().nth(SHOWN - 1).is_none() {
+        return raw.get().to_owned();
+    }
+    let sort = Fields::of(raw.get()).and_then(|fields| fields.decoded("type"));
+    let sort: String = sort.as_deref().unwrap_or("unknown").chars().take(64).collect();
+    format!("[a block of the type {sort}, of {} bytes, is not shown]", raw.get().len())
+}
+
+/// An image that the form has no place for.
+pub(crate) fn image_in_words(image: &Image<'_>) -> String {
+    match image {
+        Image::Url(url) => {
+            let url = url.decoded();
+            let start: String = url.chars().take(100).collect();
+            let more = if start.len() < url.len() { "…" } else { "" };
+            format!("[an image is not shown: {start}{more}]")
+        }
+        Image::Data { media_type, .. } => {
+            let sort: String = media_type.decoded().chars().take(64).collect();
+            format!("[an image of the type {sort} is not shown]")
+        }
+    }
+}
+
+/// The media type and the base64 of a `data:` address.
+pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
+    url.strip_prefix("data:")?.split_once(";base64,")
+}
+
+/// Does this lead anywhere that an API would look?
+pub(crate) fn is_web(url: &str) -> bool {
+    let web = |scheme: &str| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty());
+    web("https://") || web("http://")
+}
+
+/// The address of an image for OpenAI.
+pub(crate) fn image_url(image: &Image<'_>) -> Option<String> {
+    let url = match image {
+        Image::Url(url) => url.decoded().into_owned(),
+        Image::Data { media_type, base64 } => {
+            format!("data:{};base64,{}", media_type.decoded(), base64.decoded())
+        }
+    };
+    let fits = is_web(&url) || data_url(&url).is_some_and(|(sort, _)| sort.starts_with("image/"));
+    fits.then_some(url)
+}
+
+/// The outcome that a piece is.
+pub(crate) fn outcome<'p, 'a>(piece: &'p Piece<'a>) -> Option<&'p Outcome<'a>> {
+    match &piece.sort {
+        Sort::Result(outcome) => Some(outcome),
+        _ => None,
+    }
+}

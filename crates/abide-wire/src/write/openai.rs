@@ -1,0 +1,295 @@
+//! OpenAI's Chat Completions: a message for each result, images with the user alone.
+
+use abide_model::MessageForm;
+
+use super::{
+    Blocks, Settled, Writing, field, image_in_words, image_url, in_words, outcome, text_block,
+    write_arguments,
+};
+use crate::json::{Fields, Text, list, write_string};
+use crate::piece::{Arguments, Image, Piece, Recorded, Sort, Speaker};
+
+const FORM: MessageForm = MessageForm::OpenAi;
+
+/// Writes messages.
+#[derive(Debug, Default)]
+pub(crate) struct OpenAi {
+    messages: Vec<String>,
+}
+
+impl OpenAi {
+    /// The messages, all of them.
+    pub(crate) fn finish(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.messages)
+    }
+
+    fn message(&mut self, role: &str, content: Content<'_>) {
+        if content.blocks.is_empty() {
+            return;
+        }
+        let mut out = format!("{{\"role\":\"{role}\",\"content\":");
+        content.write(&mut out);
+        out.push('}');
+        self.messages.push(out);
+    }
+
+    /// Images that have no place where they are, for the user to show.
+    fn images(&mut self, images: Vec<&Piece<'_>>, of: &str) {
+        if images.is_empty() {
+            return;
+        }
+        let mut content = Content::default();
+        let intro = Piece::text(of);
+        content.add(&intro, Speaker::User);
+        images.into_iter().for_each(|piece| content.add(piece, Speaker::User));
+        self.message("user", content);
+    }
+
+    /// Writes a result, and gives the images in it.
+    fn tool<'p, 'a>(&mut self, call: &'p Settled<'a>) -> Vec<&'p Piece<'a>> {
+        let Some(outcome) = call.result.as_ref().and_then(outcome) else { return Vec::new() };
+        let (images, others): (Vec<_>, Vec<_>) =
+            outcome.pieces.iter().partition(|piece| is_shown_image(piece));
+        let mut content = Content::default();
+        others.into_iter().for_each(|piece| content.add(piece, Speaker::Instructions));
+        let mut out = "{\"role\":\"tool\"".to_owned();
+        field(&mut out, "tool_call_id", &call.id);
+        out.push_str(",\"content\":");
+        match (content.blocks.is_empty(), images.is_empty()) {
+            (true, false) => write_string(&mut out, IMAGES_FOLLOW),
+            _ => content.write(&mut out),
+        }
+        out.push('}');
+        self.messages.push(out);
+        images
+    }
+}
+
+/// What stands in a result that is all images.
+const IMAGES_FOLLOW: &str = "(see the images in the next message of the user)";
+const OF_RESULTS: &str = "Images from the results above:";
+const OF_MODEL: &str = "Images from the message above:";
+
+fn is_shown_image(piece: &Piece<'_>) -> bool {
+    matches!(&piece.sort, Sort::Image(image) if image_url(image).is_some())
+}
+
+impl Writing for OpenAi {
+    fn instructions(&mut self, said: &Recorded<'_>) {
+        if as_it_is(said, &[]) {
+            self.messages.push(said.as_it_came().into_owned());
+            return;
+        }
+        let mut content = Content::default();
+        for piece in said.pieces.iter().filter(|piece| !is_shown_image(piece)) {
+            content.add(piece, Speaker::Instructions);
+        }
+        self.message(if said.role == "developer" { "developer" } else { "system" }, content);
+        self.images(said.pieces.iter().filter(|piece| is_shown_image(piece)).collect(), OF_MODEL);
+    }
+
+    fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>) {
+        if let Some(said) = whole.filter(|said| said.role == "user" && as_it_is(said, &[])) {
+            self.messages.push(said.as_it_came().into_owned());
+            return;
+        }
+        let mut content = Content::default();
+        pieces.iter().for_each(|piece| content.add(piece, Speaker::User));
+        self.message("user", content);
+    }
+
+    fn answer(
+        &mut self,
+        pieces: &[Piece<'_>],
+        calls: &[Settled<'_>],
+        whole: Option<&Recorded<'_>>,
+    ) {
+        if let Some(said) = whole.filter(|said| said.role == "assistant" && as_it_is(said, calls)) {
+            self.messages.push(said.as_it_came().into_owned());
+        } else if let Some(message) = assistant(pieces, calls) {
+            self.messages.push(message);
+        }
+        let mut images = Vec::new();
+        for call in calls {
+            images.extend(self.tool(call));
+        }
+        self.images(images, OF_RESULTS);
+        self.images(pieces.iter().filter(|piece| is_shown_image(piece)).collect(), OF_MODEL);
+    }
+
+    fn result(&mut self, call: &Settled<'_>) {
+        let images = self.tool(call);
+        self.images(images, OF_RESULTS);
+    }
+}
+
+fn assistant(pieces: &[Piece<'_>], calls: &[Settled<'_>]) -> Option<String> {
+    let mut content = Content::default();
+    let (mut refusals, mut thoughts) = (Vec::new(), Vec::new());
+    let mut tool_calls = Blocks::default();
+    let mut settled = calls.iter();
+    for piece in pieces {
+        match &piece.sort {
+            Sort::Call(call) => {
+                let Some(settled) = settled.next() else { continue };
+                let out = tool_calls.next();
+                let text = matches!(call.arguments, Arguments::Text(_));
+                match piece.native(FORM).filter(|raw| settled.same && text && is_entry(raw.get())) {
+                    Some(raw) => out.push_str(raw.get()),
+                    None => {
+                        out.push_str("{\"id\":");
+                        write_string(out, &settled.id);
+                        out.push_str(",\"type\":\"function\",\"function\":{\"name\":");
+                        write_string(out, &settled.name);
+                        out.push_str(",\"arguments\":");
+                        write_arguments(out, &call.arguments);
+                        out.push_str("}}");
+                    }
+                }
+            }
+            Sort::Refusal(text) if !text.is_blank() => refusals.push(text.decoded()),
+            // Not OpenAI's own: those who gave it take it.
+            Sort::Thinking { text, .. } if piece.forms.has(FORM) && piece.raw.is_none() => {
+                thoughts.push(text.decoded());
+            }
+            _ if is_shown_image(piece) => {}
+            _ => content.add(piece, Speaker::Assistant),
+        }
+    }
+    if content.blocks.is_empty() && refusals.is_empty() && tool_calls.is_empty() {
+        return None;
+    }
+    let mut out = "{\"role\":\"assistant\",\"content\":".to_owned();
+    match content.blocks.is_empty() {
+        true => out.push_str("null"),
+        false => content.write(&mut out),
+    }
+    if !refusals.is_empty() {
+        field(&mut out, "refusal", &refusals.join("\n\n"));
+    }
+    if !thoughts.is_empty() {
+        field(&mut out, "reasoning_content", &thoughts.join("\n\n"));
+    }
+    if !tool_calls.is_empty() {
+        out.push_str(",\"tool_calls\":");
+        out.push_str(&tool_calls.take());
+    }
+    out.push('}');
+    Some(out)
+}
+
+/// Is this an entry of `tool_calls` that says its type?
+fn is_entry(raw: &str) -> bool {
+    let Some(fields) = Fields::of(raw) else { return false };
+    fields.decoded("type").is_some_and(|sort| fields.get(&sort).is_some())
+}
+
+/// Would the API take this message as it came?
+fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
+    let fields = &said.fields;
+    let whole = said.forms.has(FORM)
+        && !said.marks.partial
+        && fields.any("function_call").is_none()
+        && fields.any("type").is_none()
+        && calls.iter().all(|call| call.same);
+    if !whole {
+        return false;
+    }
+    let listed = fields.any("tool_calls").map(|raw| list(raw).map_or(0, |list| list.len()));
+    let blocks = fields.get("content").and_then(list).map(|list| list.len());
+    let refused = said.pieces.iter().filter(|piece| matches!(piece.sort, Sort::Refusal(_))).count();
+    if listed.is_some_and(|count| count == 0 || count != calls.len())
+        || blocks == Some(0)
+        || refused > 1
+        || (refused == 1 && blocks.is_some())
+    {
+        return false;
+    }
+    let speaker = said.speaker();
+    let mut something = false;
+    let fits = said.pieces.iter().all(|piece| {
+        something |= !matches!(piece.sort, Sort::Thinking { .. });
+        match &piece.sort {
+            Sort::Text(text) => !text.is_blank(),
+            Sort::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
+            Sort::Thinking { .. } => speaker == Speaker::Assistant && piece.raw.is_none(),
+            Sort::Call(call) => {
+                let text = matches!(call.arguments, Arguments::Text(_));
+                speaker == Speaker::Assistant
+                    && text
+                    && piece.raw.is_some_and(|raw| is_entry(raw.get()))
+            }
+            Sort::Image(_) => speaker == Speaker::User && is_shown_image(piece),
+            Sort::Other => speaker == Speaker::User && native_other(piece),
+            Sort::Result(_) => false,
+        }
+    });
+    fits && something
+}
+
+/// Is this a part of which we know no more, and which may stand with the user?
+fn native_other(piece: &Piece<'_>) -> bool {
+    let fields = piece.native(FORM).and_then(|raw| Fields::of(raw.get()));
+    let sort = fields.and_then(|fields| fields.decoded("type"));
+    sort.is_some_and(|sort| !matches!(&*sort, "text" | "image_url" | "refusal"))
+}
+
+/// The content of a message: a string where it is one text, else parts.
+#[derive(Default)]
+struct Content<'p> {
+    blocks: Blocks,
+    /// The first text, where it is all there is.
+    only: Option<Text<'p>>,
+}
+
+impl<'p> Content<'p> {
+    fn add(&mut self, piece: &'p Piece<'_>, speaker: Speaker) {
+        let text = match &piece.sort {
+            Sort::Text(text) | Sort::Refusal(text) if text.is_blank() => return,
+            Sort::Text(text) => {
+                if let Some(raw) = piece.native(FORM) {
+                    self.only = None;
+                    self.blocks.next().push_str(raw.get());
+                    return;
+                }
+                text.clone()
+            }
+            Sort::Refusal(text) => text.clone(),
+            Sort::Image(image) if speaker == Speaker::User => return self.image(piece, image),
+            Sort::Image(image) => image_in_words(image).into(),
+            Sort::Other if speaker == Speaker::User && native_other(piece) => {
+                self.only = None;
+                self.blocks.next().push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
+                return;
+            }
+            Sort::Other => in_words(piece.raw).into(),
+            Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => return,
+        };
+        text_block(self.blocks.next(), "text", "text", &text);
+        self.only = (self.blocks.count == 1).then_some(text);
+    }
+
+    fn image(&mut self, piece: &Piece<'_>, image: &Image<'_>) {
+        self.only = None;
+        let out = self.blocks.next();
+        match (image_url(image), piece.native(FORM)) {
+            (Some(_), Some(raw)) => out.push_str(raw.get()),
+            (Some(url), None) => {
+                out.push_str("{\"type\":\"image_url\",\"image_url\":{\"url\":");
+                write_string(out, &url);
+                out.push_str("}}");
+            }
+            (None, _) => {
+                text_block(out, "text", "text", &Text::from(image_in_words(image)));
+            }
+        }
+    }
+
+    fn write(mut self, out: &mut String) {
+        match (self.only, self.blocks.is_empty()) {
+            (Some(text), _) => text.write(out),
+            (None, true) => out.push_str("\"\""),
+            (None, false) => out.push_str(&self.blocks.take()),
+        }
+    }
+}

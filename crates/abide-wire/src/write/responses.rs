@@ -1,0 +1,306 @@
+//! OpenAI's Responses: messages, calls and results as items of one list.
+
+use abide_model::MessageForm;
+
+use super::{
+    Blocks, Settled, Writing, field, image_in_words, image_url, in_words, outcome, text_block,
+    write_arguments,
+};
+use crate::json::{Fields, Text, write_string};
+use crate::piece::{Arguments, Call, FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker};
+
+const FORM: MessageForm = MessageForm::Responses;
+const CUSTOM_OUTPUT: &str = "custom_tool_call_output";
+
+/// Writes items.
+#[derive(Debug, Default)]
+pub(crate) struct Responses {
+    items: Vec<String>,
+    /// Reasoning that waits for what it led to: the API takes none without.
+    reasoning: Vec<String>,
+}
+
+impl Responses {
+    /// The items, all of them.
+    pub(crate) fn finish(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.items)
+    }
+
+    /// The reasoning that nothing came of.
+    pub(crate) fn take_reasoning(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.reasoning)
+    }
+
+    /// An item that is not the model's.
+    fn push(&mut self, item: String) {
+        self.reasoning.clear();
+        self.items.push(item);
+    }
+
+    /// An item of the model.
+    fn push_own(&mut self, item: String) {
+        self.items.append(&mut self.reasoning);
+        self.items.push(item);
+    }
+
+    fn images(&mut self, pieces: &[Piece<'_>]) {
+        let mut parts = Blocks::default();
+        for piece in pieces.iter().filter(|piece| is_shown_image(piece)) {
+            part(&mut parts, piece, Speaker::User);
+        }
+        if let Some(item) = message("user", &mut parts) {
+            self.push(item);
+        }
+    }
+}
+
+fn is_shown_image(piece: &Piece<'_>) -> bool {
+    matches!(&piece.sort, Sort::Image(image) if image_url(image).is_some())
+}
+
+fn message(role: &str, parts: &mut Blocks) -> Option<String> {
+    if parts.is_empty() {
+        return None;
+    }
+    let parts = parts.take();
+    Some(format!("{{\"type\":\"message\",\"role\":\"{role}\",\"content\":{parts}}}"))
+}
+
+/// Writes a piece as a part that may stand with this speaker; nothing for what is blank.
+fn part(parts: &mut Blocks, piece: &Piece<'_>, speaker: Speaker) {
+    let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
+    let text: Text<'_> = match &piece.sort {
+        Sort::Text(text) | Sort::Refusal(text) if text.is_blank() => return,
+        Sort::Text(text) => {
+            if let Some(raw) = piece.native(FORM).filter(|raw| is_of_type(raw.get(), sort)) {
+                return parts.next().push_str(raw.get());
+            }
+            text.clone()
+        }
+        Sort::Refusal(text) if speaker == Speaker::Assistant => {
+            return text_block(parts.next(), "refusal", "refusal", text);
+        }
+        Sort::Refusal(text) => text.clone(),
+        Sort::Image(image) => match image_url(image).filter(|_| speaker == Speaker::User) {
+            Some(url) => {
+                let out = parts.next();
+                if let Some(raw) = piece.native(FORM) {
+                    return out.push_str(raw.get());
+                }
+                out.push_str("{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":");
+                write_string(out, &url);
+                return out.push('}');
+            }
+            None => image_in_words(image).into(),
+        },
+        Sort::Other if speaker == Speaker::User && native_part(piece) => {
+            return parts.next().push_str(piece.raw.map(|raw| raw.get()).unwrap_or_default());
+        }
+        Sort::Other => in_words(piece.raw).into(),
+        Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => return,
+    };
+    text_block(parts.next(), sort, "text", &text);
+}
+
+fn is_of_type(raw: &str, sort: &str) -> bool {
+    let found = Fields::of(raw).and_then(|fields| fields.decoded("type"));
+    found.is_some_and(|found| found == sort)
+}
+
+/// Is this a part of which we know no more, and which may stand with the user?
+fn native_part(piece: &Piece<'_>) -> bool {
+    let native = piece.native(FORM).and_then(|raw| Fields::of(raw.get()));
+    let Some(fields) = native else { return false };
+    match fields.decoded("type").as_deref() {
+        Some("input_file") => true,
+        Some("input_image") => fields.get("file_id").is_some(),
+        _ => false,
+    }
+}
+
+/// Would the API take this message as it came?
+fn as_it_is(said: &Recorded<'_>) -> bool {
+    let speaker = said.speaker();
+    let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
+    let whole = said.forms.has(FORM)
+        && said.item.is_none()
+        && !said.marks.partial
+        && !said.pieces.is_empty()
+        && matches!(&*said.role, "user" | "assistant" | "system" | "developer");
+    whole
+        && said.pieces.iter().all(|piece| match &piece.sort {
+            Sort::Text(text) => {
+                !text.is_blank() && piece.raw.is_none_or(|raw| is_of_type(raw.get(), sort))
+            }
+            Sort::Refusal(text) => speaker == Speaker::Assistant && !text.is_blank(),
+            Sort::Image(_) => speaker == Speaker::User && is_shown_image(piece),
+            Sort::Other => speaker == Speaker::User && native_part(piece),
+            Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => false,
+        })
+}
+
+impl Writing for Responses {
+    fn instructions(&mut self, said: &Recorded<'_>) {
+        if as_it_is(said) {
+            return self.push(said.as_it_came().into_owned());
+        }
+        let mut parts = Blocks::default();
+        for piece in said.pieces.iter().filter(|piece| !is_shown_image(piece)) {
+            part(&mut parts, piece, Speaker::Instructions);
+        }
+        let role = if said.role == "developer" { "developer" } else { "system" };
+        if let Some(item) = message(role, &mut parts) {
+            self.push(item);
+        }
+        self.images(&said.pieces);
+    }
+
+    fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>) {
+        if let Some(said) = whole.filter(|said| said.role == "user" && as_it_is(said)) {
+            return self.push(said.as_it_came().into_owned());
+        }
+        let mut parts = Blocks::default();
+        pieces.iter().for_each(|piece| part(&mut parts, piece, Speaker::User));
+        if let Some(item) = message("user", &mut parts) {
+            self.push(item);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        pieces: &[Piece<'_>],
+        calls: &[Settled<'_>],
+        whole: Option<&Recorded<'_>>,
+    ) {
+        if let Some(said) = whole.filter(|said| said.role == "assistant" && as_it_is(said)) {
+            return self.push_own(said.as_it_came().into_owned());
+        }
+        let mut parts = Blocks::default();
+        let mut settled = calls.iter();
+        let mut outputs = Vec::with_capacity(calls.len());
+        for piece in pieces {
+            let item =
+                match &piece.sort {
+                    Sort::Call(call) => {
+                        let Some(settled) = settled.next() else { continue };
+                        let kept = piece.native(FORM).filter(|_| stays(call, settled));
+                        outputs.push(match kept {
+                            Some(_) => &*settled.answered_by,
+                            None => FUNCTION_OUTPUT,
+                        });
+                        Some(kept.map_or_else(
+                            || function_call(call, settled),
+                            |raw| raw.get().to_owned(),
+                        ))
+                    }
+                    Sort::Thinking { .. } => {
+                        if let Some(raw) = piece.native(FORM) {
+                            if let Some(item) = message("assistant", &mut parts) {
+                                self.push_own(item);
+                            }
+                            self.reasoning.push(raw.get().to_owned());
+                        }
+                        continue;
+                    }
+                    Sort::Other => native_item(piece).map(str::to_owned),
+                    _ => None,
+                };
+            match item {
+                Some(item) => {
+                    if let Some(item) = message("assistant", &mut parts) {
+                        self.push_own(item);
+                    }
+                    self.push_own(item);
+                }
+                None if is_shown_image(piece) => {}
+                None => part(&mut parts, piece, Speaker::Assistant),
+            }
+        }
+        if let Some(item) = message("assistant", &mut parts) {
+            self.push_own(item);
+        }
+        for (call, sort) in calls.iter().zip(outputs) {
+            self.output(call, sort);
+        }
+        self.images(pieces);
+    }
+
+    fn result(&mut self, call: &Settled<'_>) {
+        self.output(call, FUNCTION_OUTPUT);
+    }
+}
+
+impl Responses {
+    /// Writes the result of a call as an item of this type.
+    fn output(&mut self, call: &Settled<'_>, sort: &str) {
+        let Some(piece) = &call.result else { return };
+        let Some(outcome) = outcome(piece) else { return };
+        let plain = sort == FUNCTION_OUTPUT || sort == CUSTOM_OUTPUT;
+        let fits = |piece: &Piece<'_>| match &piece.sort {
+            Sort::Text(text) => {
+                !text.is_blank() && piece.raw.is_none_or(|raw| is_of_type(raw.get(), "input_text"))
+            }
+            Sort::Image(_) => is_shown_image(piece),
+            _ => false,
+        };
+        let native = piece.native(FORM).filter(|raw| {
+            call.same && is_of_type(raw.get(), sort) && (!plain || outcome.pieces.iter().all(fits))
+        });
+        if let Some(raw) = native.filter(|_| !plain || !outcome.pieces.is_empty()) {
+            return self.push(raw.get().to_owned());
+        }
+        let mut out = format!("{{\"type\":\"{sort}\"");
+        field(&mut out, "call_id", &call.id);
+        out.push_str(",\"output\":");
+        let texts: Vec<_> = outcome.pieces.iter().filter(|piece| !is_blank(piece)).collect();
+        match texts.as_slice() {
+            [] => out.push_str("\"\""),
+            [Piece { sort: Sort::Text(text), .. }] => text.write(&mut out),
+            pieces => {
+                let mut parts = Blocks::default();
+                pieces.iter().for_each(|piece| part(&mut parts, piece, Speaker::User));
+                out.push_str(&parts.take());
+            }
+        }
+        out.push('}');
+        self.push(out);
+    }
+}
+
+fn is_blank(piece: &Piece<'_>) -> bool {
+    matches!(&piece.sort, Sort::Text(text) if text.is_blank())
+}
+
+/// An item that the API gave and that we know no more of.
+fn native_item<'a>(piece: &Piece<'a>) -> Option<&'a str> {
+    let raw = piece.native(FORM)?.get();
+    let sort = Fields::of(raw)?.decoded("type")?;
+    let part = crate::forms::is_part(&sort) || matches!(&*sort, "message" | "text");
+    let paired =
+        sort.ends_with("_output") || matches!(&*sort, "function_call" | "custom_tool_call");
+    (!part && !paired).then_some(raw)
+}
+
+/// Can the call be shown as the item that it is? It must be as the API gives it, and where it is no
+/// function's have a result of the type that it asks for.
+fn stays(call: &Call<'_>, settled: &Settled<'_>) -> bool {
+    let text = matches!(call.arguments, Arguments::Text(_));
+    let result = settled.result.as_ref();
+    settled.same
+        && match &*settled.answered_by {
+            FUNCTION_OUTPUT | CUSTOM_OUTPUT => text,
+            sort => result.is_none_or(|result| {
+                result.native(FORM).is_some_and(|raw| is_of_type(raw.get(), sort))
+            }),
+        }
+}
+
+fn function_call(call: &Call<'_>, settled: &Settled<'_>) -> String {
+    let mut out = "{\"type\":\"function_call\"".to_owned();
+    field(&mut out, "call_id", &settled.id);
+    field(&mut out, "name", &settled.name);
+    out.push_str(",\"arguments\":");
+    write_arguments(&mut out, &call.arguments);
+    out.push('}');
+    out
+}

@@ -1,0 +1,434 @@
+//! Whatever a context is made of, the API takes what is rendered of it.
+
+use abide_model::{CallId, Context, Entry, OUTCOME_UNKNOWN, Payload, Seq};
+use abide_wire::{MessageForm, Part, Rendered, read, render};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::generated::{any_message, text};
+use crate::{FORMS, api, payload, recorded, samples};
+
+fn json_of(rendered: &Rendered) -> Value {
+    serde_json::from_str(&rendered.to_json()).unwrap()
+}
+
+fn check(form: MessageForm, request: &Value) -> Result<(), String> {
+    match form {
+        MessageForm::Abide => Ok(()),
+        MessageForm::Anthropic => api::anthropic(request),
+        MessageForm::OpenAi => api::openai(request),
+        MessageForm::Responses => api::responses(request),
+    }
+}
+
+fn context(entries: Vec<Entry>) -> Context {
+    Context { lane: None, entries }
+}
+
+fn message(data: Payload) -> Entry {
+    Entry::Message { seq: Seq(1), data }
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Result(u8),
+    Executed,
+    Unknown,
+    /// What a context never has: no result, one too many, one of nobody.
+    Forgotten,
+    Twice,
+    Stray,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        4 => (0u8..4).prop_map(Fate::Result),
+        1 => Just(Fate::Executed),
+        2 => Just(Fate::Unknown),
+        1 => Just(Fate::Forgotten),
+        1 => Just(Fate::Twice),
+        1 => Just(Fate::Stray),
+    ]
+}
+
+fn result(form: u8, call: &str, text: &str) -> Payload {
+    let (form, value) = match form {
+        0 => (
+            MessageForm::Abide,
+            json!({"role": "tool", "content": [{"type": "tool_result", "call": call, "ok": true, "content": text}]}),
+        ),
+        1 => (
+            MessageForm::Anthropic,
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": text}]}),
+        ),
+        2 => (MessageForm::OpenAi, json!({"role": "tool", "tool_call_id": call, "content": text})),
+        _ => (
+            MessageForm::Responses,
+            json!({"type": "function_call_output", "call_id": call, "output": text}),
+        ),
+    };
+    recorded(form, &value.to_string())
+}
+
+/// A message of which a part may be all that was recorded, as a part of an answer or by itself.
+fn marked(data: &Payload, answer: Option<u8>, partial: bool) -> Payload {
+    let mut value: Value = serde_json::from_str(data.as_str()).unwrap();
+    let marks = value.as_object_mut().unwrap().entry("abide").or_insert(json!({}));
+    if let Some(answer) = answer {
+        marks["answer"] = json!(format!("a{answer}"));
+    }
+    if partial {
+        marks["partial"] = json!(true);
+    }
+    payload(&value.to_string())
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Message(MessageForm, Value, Vec<Fate>, Option<u8>, bool),
+    Summary(String),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        9 => (any_message(), vec(fate(), 6), proptest::option::of(0u8..2), 0u8..8).prop_map(
+            |((form, value), fates, answer, partial)| {
+                Step::Message(form, value, fates, answer, partial == 0)
+            },
+        ),
+        1 => text().prop_map(Step::Summary),
+    ]
+}
+
+fn entries(steps: &[Step]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for step in steps {
+        let (form, value, fates, answer, partial) = match step {
+            Step::Summary(text) => {
+                entries.push(Entry::Summary { seq: Seq(1), text: text.clone() });
+                continue;
+            }
+            Step::Message(form, value, fates, answer, partial) => {
+                (*form, value, fates, *answer, *partial)
+            }
+        };
+        let data = marked(&recorded(form, &value.to_string()), answer, partial);
+        let calls: Vec<String> = read(&data)
+            .unwrap()
+            .parts
+            .into_iter()
+            .filter_map(|part| match part {
+                Part::Call(call) => Some(call.id),
+                _ => None,
+            })
+            .collect();
+        entries.push(message(data));
+        if partial {
+            continue;
+        }
+        for (number, (id, fate)) in calls.iter().zip(fates.iter().cycle()).enumerate() {
+            let call = CallId(id.clone());
+            let of = |form| Entry::Result {
+                seq: Seq(number as u64),
+                call: call.clone(),
+                data: result(form, id, "gave"),
+                executed: false,
+            };
+            match fate {
+                Fate::Result(form) => entries.push(of(*form)),
+                Fate::Executed => entries.push(Entry::Result {
+                    seq: Seq(1),
+                    call: call.clone(),
+                    data: payload(&json!({"call": id, "result": {"x": 1}}).to_string()),
+                    executed: true,
+                }),
+                Fate::Unknown => entries.push(Entry::Unknown { call: call.clone() }),
+                Fate::Forgotten => {}
+                Fate::Twice => entries.extend([of(1), of(2)]),
+                Fate::Stray => {
+                    let call = CallId("nobody".to_owned());
+                    entries.push(Entry::Unknown { call });
+                }
+            }
+        }
+    }
+    entries
+}
+
+/// What must be seen of a context: texts, and names of calls with what becomes of them.
+fn visible(entries: &[Entry]) -> Vec<String> {
+    let mut texts = Vec::new();
+    for entry in entries {
+        match entry {
+            Entry::Message { data, .. } => {
+                let said = read(data).unwrap();
+                texts.extend(said.parts.into_iter().filter_map(|part| match part {
+                    Part::Text(text) | Part::Refusal(text) => Some(text),
+                    _ => None,
+                }));
+            }
+            Entry::Summary { text, .. } => texts.push(text.clone()),
+            _ => {}
+        }
+    }
+    texts.retain(|text| !text.trim().is_empty());
+    texts
+}
+
+fn strings(value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::String(text) => out.push(text.clone()),
+        Value::Array(list) => list.iter().for_each(|one| strings(one, out)),
+        Value::Object(fields) => fields.values().for_each(|one| strings(one, out)),
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn an_api_takes_whatever_is_rendered(steps in vec(step(), 0..14)) {
+        let entries = entries(&steps);
+        let texts = visible(&entries);
+        let calls = entries.iter().filter_map(|entry| match entry {
+            Entry::Message { data, .. } => {
+                let partial = data.as_str().contains(r#""partial":true"#);
+                let said = read(data).unwrap();
+                let calls = said.parts.iter().filter(|part| matches!(part, Part::Call(_))).count();
+                (!partial).then_some(calls)
+            }
+            _ => None,
+        }).sum::<usize>();
+        let context = context(entries);
+        for form in FORMS {
+            let request = json_of(&render(form, &context));
+            if let Err(error) = check(form, &request) {
+                let recorded: Vec<_> = context.entries.iter().map(|entry| format!("{entry:?}")).collect();
+                return Err(TestCaseError::fail(format!("{form:?}: {error}\n{request:#}\n{}", recorded.join("\n"))));
+            }
+            let mut said = Vec::new();
+            strings(&request, &mut said);
+            for text in &texts {
+                prop_assert!(said.iter().any(|one| one.contains(text.as_str())), "{:?}: {:?}", form, text);
+            }
+            let ids = match form {
+                MessageForm::OpenAi => "\"tool_call_id\":",
+                MessageForm::Anthropic => "\"type\":\"tool_result\"",
+                MessageForm::Responses => "_output\"",
+                MessageForm::Abide => continue,
+            };
+            let results = request.to_string().matches(ids).count();
+            prop_assert_eq!(results, calls, "{:?}", form);
+        }
+    }
+}
+
+#[test]
+fn the_samples_are_taken_by_every_api() {
+    for from in FORMS {
+        let entries: Vec<Entry> =
+            // A number that is JSON and that few can hold.
+            samples(from).iter().map(|line| line.replace("1e400", "1"))
+                .map(|line| message(recorded(from, &line))).collect();
+        for form in [MessageForm::Anthropic, MessageForm::OpenAi, MessageForm::Responses] {
+            let request = json_of(&render(form, &context(entries.clone())));
+            let mended = request
+                .to_string()
+                .replace("something_new", "brand_new")
+                .replace("item_reference", "brand_new")
+                .replace("\"server_tool_use\"", "\"brand_new\"")
+                .replace("\"web_search_tool_result\"", "\"brand_new\"");
+            let mended: Value = serde_json::from_str(&mended).unwrap();
+            if from != MessageForm::Responses || form != from {
+                check(form, &mended).unwrap_or_else(|error| panic!("{from:?} {form:?}: {error}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_recorded_in_the_form_goes_out_as_it_came() {
+    for (form, lines) in [
+        (MessageForm::OpenAi, vec![0, 1, 2, 3, 7, 8]),
+        (MessageForm::Responses, vec![0, 1, 2, 3, 4]),
+    ] {
+        let lines: Vec<_> = lines.into_iter().map(|at| samples(form)[at]).collect();
+        let entries = lines.iter().map(|line| message(recorded(form, line))).collect();
+        let out = render(form, &context(entries));
+        let out: Vec<_> = out.messages.iter().map(|raw| raw.get()).collect();
+        assert_eq!(out, lines);
+    }
+}
+
+/// A streamed answer is recorded block by block, and tools may end before it does.
+#[test]
+fn the_parts_of_an_answer_are_one_message() {
+    let part = |block: Value| {
+        let data = json!({"role": "assistant", "content": [block], "abide": {"answer": "m1"}});
+        message(payload(&data.to_string()))
+    };
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
+    let gave = |id: &str| Entry::Result {
+        seq: Seq(3),
+        call: CallId(id.to_owned()),
+        data: result(1, id, &format!("gave {id}")),
+        executed: false,
+    };
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    let entries = vec![
+        message(payload(r#"{"role":"system","content":"be brief"}"#)),
+        message(payload(r#"{"role":"user","content":"do"}"#)),
+        part(thought.clone()),
+        part(json!({"type": "text", "text": "well"})),
+        part(call("a")),
+        gave("a"),
+        part(call("b")),
+        Entry::Unknown { call: CallId("b".to_owned()) },
+        message(payload(r#"{"role":"user","content":"and"}"#)),
+    ];
+    let context = context(entries);
+    assert_eq!(
+        json_of(&render(MessageForm::Anthropic, &context)),
+        json!({"system": [{"type": "text", "text": "be brief"}], "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "do"}]},
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "well"}, call("a"), call("b")]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "gave a"},
+                {"type": "tool_result", "tool_use_id": "b", "is_error": true,
+                    "content": [{"type": "text", "text": OUTCOME_UNKNOWN}]},
+                {"type": "text", "text": "and"},
+            ]},
+        ]})
+    );
+    let function =
+        |id| json!({"id": id, "type": "function", "function": {"name": "t", "arguments": "{}"}});
+    assert_eq!(
+        json_of(&render(MessageForm::OpenAi, &context)),
+        json!({"messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "do"},
+            {"role": "assistant", "content": [{"type": "text", "text": "well"}], "tool_calls": [function("a"), function("b")]},
+            {"role": "tool", "tool_call_id": "a", "content": "gave a"},
+            {"role": "tool", "tool_call_id": "b", "content": OUTCOME_UNKNOWN},
+            {"role": "user", "content": "and"},
+        ]})
+    );
+}
+
+#[test]
+fn an_id_that_stands_twice_is_told_apart_with_its_result() {
+    let calls = json!([
+        {"id": "x:1", "type": "function", "function": {"name": "a.b", "arguments": "{}"}},
+        {"id": "x:1", "type": "function", "function": {"name": "c", "arguments": ""}},
+    ]);
+    let data = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    let gave = |text: &str| Entry::Result {
+        seq: Seq(text.len() as u64),
+        call: CallId("x:1".to_owned()),
+        data: result(2, "x:1", text),
+        executed: false,
+    };
+    let context = context(vec![message(payload(&data.to_string())), gave("one"), gave("second")]);
+    assert_eq!(
+        json_of(&render(MessageForm::Anthropic, &context)),
+        json!({"messages": [
+            {"role": "user", "content": [{"type": "text", "text": "(the conversation goes on)"}]},
+            {"role": "assistant", "content": [
+                {"type": "tool_use", "id": "x_1", "name": "a_b", "input": {}},
+                {"type": "tool_use", "id": "x_1_2", "name": "c", "input": {}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "x_1", "content": [{"type": "text", "text": "one"}]},
+                {"type": "tool_result", "tool_use_id": "x_1_2", "content": [{"type": "text", "text": "second"}]},
+            ]},
+        ]})
+    );
+}
+
+#[test]
+fn what_was_cut_off_and_what_was_summed_up_is_told_in_words() {
+    let cut = r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"rm","input":{"raw":"{\"pa"}}],"abide":{"answer":"m","partial":true}}"#;
+    let context = context(vec![
+        Entry::Summary { seq: Seq(9), text: "They met.".to_owned() },
+        message(payload(cut)),
+    ]);
+    assert_eq!(
+        json_of(&render(MessageForm::OpenAi, &context)),
+        json!({"messages": [
+            {"role": "user", "content": "Summary of the conversation so far:\n\nThey met."},
+            {"role": "assistant", "content": "[cut off before it was made: a call of rm with {\"raw\":\"{\\\"pa\"}]"},
+        ]})
+    );
+}
+
+#[test]
+fn half_of_a_surrogate_pair_is_replaced() {
+    let data = r#"{"role":"user","content":"a\ud83d"}"#;
+    for form in FORMS {
+        let out = render(form, &context(vec![message(payload(data))]));
+        assert!(json_of(&out).to_string().contains("a\u{fffd}"), "{}", out.to_json());
+    }
+}
+
+#[test]
+fn the_checkers_refuse_what_the_apis_refuse() {
+    let call = json!({"type": "tool_use", "id": "c", "name": "t", "input": {}});
+    let gave = json!({"type": "tool_result", "tool_use_id": "c"});
+    let (user, text) = (
+        json!({"role": "user", "content": [{"type": "text", "text": "x"}]}),
+        json!({"type": "text", "text": "x"}),
+    );
+    let anthropic = |messages: Value| api::anthropic(&json!({"messages": messages}));
+    let model = json!({"role": "assistant", "content": [call]});
+    let good = json!([user, model, {"role": "user", "content": [gave, text]}]);
+    anthropic(good).unwrap();
+    for bad in [
+        json!([user, user]),
+        json!([model, {"role": "user", "content": [gave]}]),
+        json!([user, model]),
+        json!([user, model, {"role": "user", "content": [text, gave]}]),
+        json!([user, model, {"role": "user", "content": [gave, gave]}]),
+        json!([user, model, {"role": "user", "content": [gave]}, model, {"role": "user", "content": [gave]}]),
+        json!([{"role": "user", "content": [{"type": "text", "text": " "}]}]),
+        json!([{"role": "user", "content": []}]),
+    ] {
+        anthropic(bad.clone()).expect_err(&bad.to_string());
+    }
+    let openai = |messages: Value| api::openai(&json!({"messages": messages}));
+    let function =
+        json!({"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}});
+    let model = json!({"role": "assistant", "content": null, "tool_calls": [function]});
+    let gave = json!({"role": "tool", "tool_call_id": "c", "content": ""});
+    let user = json!({"role": "user", "content": "x"});
+    openai(json!([model, gave, user])).unwrap();
+    for bad in [
+        json!([model, user, gave]),
+        json!([model]),
+        json!([gave]),
+        json!([model, gave, gave]),
+        json!([model, gave, model, gave]),
+        json!([{"role": "assistant", "content": null}]),
+        json!([{"role": "assistant", "content": "x", "tool_calls": []}]),
+    ] {
+        openai(bad.clone()).expect_err(&bad.to_string());
+    }
+    let responses = |items: Value| api::responses(&json!({"input": items}));
+    let call = json!({"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"});
+    let gave = json!({"type": "function_call_output", "call_id": "c", "output": "x"});
+    let thought = json!({"type": "reasoning", "summary": []});
+    responses(json!([user, thought, call, gave])).unwrap();
+    for bad in [
+        json!([call]),
+        json!([gave]),
+        json!([call, user, gave]),
+        json!([call, gave, call, gave]),
+        json!([thought, user]),
+        json!([thought]),
+        json!([call, {"type": "custom_tool_call_output", "call_id": "c", "output": "x"}]),
+    ] {
+        responses(bad.clone()).expect_err(&bad.to_string());
+    }
+}
