@@ -1,7 +1,7 @@
 //! A context as lines of JSON, for whoever summarizes it.
 
 use abide_model::{Context, Entry, Payload, ToolResult};
-use abide_wire::{Call, Part, Said};
+use abide_wire::{Call, Part, read};
 use serde::Serialize;
 
 use super::{OpenTask, SummaryRequest};
@@ -76,12 +76,9 @@ impl From<&OpenTask> for LineTask {
 /// What stands for a result that nobody knows.
 pub(super) const UNKNOWN: &str = "[nobody knows how this call ended]";
 
-/// How a message is read.
-pub(super) type Reader = fn(&Payload) -> Option<Said>;
-
 impl SummaryLine {
     /// Everything that a summarizer is given.
-    pub(super) fn all(request: &SummaryRequest<'_>, reader: Reader) -> Vec<Self> {
+    pub(super) fn all(request: &SummaryRequest<'_>) -> Vec<Self> {
         let wanted = Self {
             role: "abide".to_owned(),
             most_tokens: Some(request.most_tokens),
@@ -90,16 +87,16 @@ impl SummaryLine {
             ..Self::default()
         };
         let mut all = vec![wanted];
-        all.extend(Self::conversation(request.context, reader));
+        all.extend(Self::conversation(request.context));
         all
     }
 
     /// The conversation. What cannot be read is left out.
-    pub(super) fn conversation(context: &Context, reader: Reader) -> Vec<Self> {
-        context.entries.iter().filter_map(|entry| Self::of(entry, reader)).collect()
+    pub(super) fn conversation(context: &Context) -> Vec<Self> {
+        context.entries.iter().filter_map(Self::of).collect()
     }
 
-    fn of(entry: &Entry, reader: Reader) -> Option<Self> {
+    fn of(entry: &Entry) -> Option<Self> {
         match entry {
             Entry::Summary { text, .. } => Some(Self {
                 role: "summary".to_owned(),
@@ -107,7 +104,7 @@ impl SummaryLine {
                 ..Self::default()
             }),
             Entry::Message { data, .. } => {
-                let said = reader(data)?;
+                let said = read(data)?;
                 let content = text_of(&said.parts);
                 let calls = said.parts.into_iter().filter_map(|part| match part {
                     Part::Call(call) => Some(call.into()),
@@ -125,7 +122,7 @@ impl SummaryLine {
                 let (ok, content) = if *executed {
                     executed_result(data)
                 } else {
-                    said_result(call.as_str(), data, reader)
+                    said_result(call.as_str(), data)
                 };
                 Some(Self::result(call.as_str(), ok, content))
             }
@@ -158,8 +155,8 @@ fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
 }
 
 /// What the message that holds the result of `call` says of it.
-fn said_result(call: &str, data: &Payload, reader: Reader) -> (Option<bool>, Option<String>) {
-    let parts = reader(data).map(|said| said.parts).unwrap_or_default();
+fn said_result(call: &str, data: &Payload) -> (Option<bool>, Option<String>) {
+    let parts = read(data).map(|said| said.parts).unwrap_or_default();
     let found = parts.into_iter().find_map(|part| match part {
         Part::Result(result) if result.id == call => Some(result),
         _ => None,
