@@ -1,5 +1,7 @@
 //! A context as lines of JSON, for whoever summarizes it.
 
+use std::borrow::Cow;
+
 use abide_model::{Context, Entry, Payload, ToolResult};
 use abide_wire::{Call, Part, read};
 use serde::Serialize;
@@ -10,7 +12,8 @@ use super::{OpenTask, SummaryRequest};
 ///
 /// The first line has the role `abide` and says what is wanted. Then comes the conversation: an
 /// earlier summary (`summary`), what was said (`system`, `user`, `assistant`), and what tools gave
-/// (`tool`). What the model thought is left out; of an image there is only the word `[image]`.
+/// (`tool`). What the model thought is left out; of an image there is only the word
+/// `[image]`, and of other parts that are long and no text only their size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SummaryLine {
     /// `abide`, `summary`, `tool`, or who speaks.
@@ -72,6 +75,9 @@ impl From<&OpenTask> for LineTask {
         Self { id, title: task.title.clone(), status: task.status }
     }
 }
+
+/// Longer parts that are no text are only mentioned, in bytes.
+const MOST_OTHER: usize = 2 << 10;
 
 /// What stands for a result that nobody knows.
 pub(super) const UNKNOWN: &str = "[nobody knows how this call ended]";
@@ -167,11 +173,48 @@ fn said_result(call: &str, data: &Payload) -> (Option<bool>, Option<String>) {
 /// The text of parts; `None` where there is none.
 fn text_of(parts: &[Part]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| match part {
-        Part::Text(text) | Part::Refusal(text) => Some(text.as_str()),
-        Part::Image(_) => Some("[image]"),
-        Part::Other(raw) => Some(raw.get()),
+        Part::Text(text) | Part::Refusal(text) => Some(Cow::Borrowed(text.as_str())),
+        Part::Image(_) => Some("[image]".into()),
+        // A file in base64, say: nobody who summarizes wants it.
+        Part::Other(raw) if raw.get().len() > MOST_OTHER => {
+            Some(format!("[{} bytes of JSON]", raw.get().len()).into())
+        }
+        Part::Other(raw) => Some(raw.get().into()),
         Part::Thinking { .. } | Part::Call(_) | Part::Result(_) => None,
     });
-    let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+    let texts: Vec<Cow<'_, str>> = texts.filter(|text| !text.is_empty()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::sample::Sample;
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_told_in_short() {
+        let data = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
+        let sample = Sample::default().message(&json!({"role": "user", "content": [
+            {"type": "text", "text": "See"},
+            {"type": "image", "source": data},
+            {"type": "made_up", "a": 1},
+            {"type": "made_up", "a": "x".repeat(5000)},
+        ]}));
+        let lines = SummaryLine::conversation(&sample.0);
+        let content = lines.first().and_then(|line| line.content.as_deref()).unwrap();
+        let told: Vec<&str> = content.lines().collect();
+        assert_eq!(told[..2], ["See", "[image]"]);
+        let small: serde_json::Value = serde_json::from_str(told[2]).unwrap();
+        assert_eq!(small, json!({"type": "made_up", "a": 1}));
+        assert_eq!(told[3], "[5025 bytes of JSON]");
+    }
+
+    #[test]
+    fn thoughts_are_left_out() {
+        let thought = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+        let sample = Sample::default().message(&json!({"role": "assistant", "content": [thought]}));
+        assert!(SummaryLine::conversation(&sample.0).is_empty());
+    }
 }
