@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::line::{Reader, SummaryLine};
+use super::line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest, fitted, one_line};
 
 /// How long a program may take, unless told otherwise.
@@ -118,22 +118,6 @@ impl SummaryCommand {
         }
         Ok(text)
     }
-
-    fn summarize_read(
-        &self,
-        request: &SummaryRequest<'_>,
-        reader: Reader,
-    ) -> Result<String, SummaryError> {
-        if request.most_tokens == 0 {
-            return Err(SummaryError::NoRoom);
-        }
-        let mut input = Vec::new();
-        for line in SummaryLine::all(request, reader) {
-            serde_json::to_writer(&mut input, &line).map_err(|error| failed(error.into()))?;
-            input.push(b'\n');
-        }
-        Ok(fitted(&self.run(&input)?, request.most_bytes()))
-    }
 }
 
 impl Summarizer for SummaryCommand {
@@ -145,7 +129,15 @@ impl Summarizer for SummaryCommand {
     }
 
     fn summarize(&self, request: &SummaryRequest<'_>) -> Result<String, SummaryError> {
-        self.summarize_read(request, abide_wire::read)
+        if request.most_tokens == 0 {
+            return Err(SummaryError::NoRoom);
+        }
+        let mut input = Vec::new();
+        for line in SummaryLine::all(request) {
+            serde_json::to_writer(&mut input, &line).map_err(|error| failed(error.into()))?;
+            input.push(b'\n');
+        }
+        Ok(fitted(&self.run(&input)?, request.most_bytes()))
     }
 }
 

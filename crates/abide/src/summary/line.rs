@@ -1,7 +1,9 @@
 //! A context as lines of JSON, for whoever summarizes it.
 
+use std::borrow::Cow;
+
 use abide_model::{Context, Entry, Payload, ToolResult};
-use abide_wire::{Call, Part, Said};
+use abide_wire::{Call, Part, read};
 use serde::Serialize;
 
 use super::{OpenTask, SummaryRequest};
@@ -10,7 +12,8 @@ use super::{OpenTask, SummaryRequest};
 ///
 /// The first line has the role `abide` and says what is wanted. Then comes the conversation: an
 /// earlier summary (`summary`), what was said (`system`, `user`, `assistant`), and what tools gave
-/// (`tool`). What the model thought is left out; of an image there is only the word `[image]`.
+/// (`tool`). What the model thought is left out; of an image there is only the word
+/// `[image]`, and of other parts that are long and no text only their size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SummaryLine {
     /// `abide`, `summary`, `tool`, or who speaks.
@@ -73,15 +76,15 @@ impl From<&OpenTask> for LineTask {
     }
 }
 
+/// Longer parts that are no text are only mentioned, in bytes.
+const MOST_OTHER: usize = 2 << 10;
+
 /// What stands for a result that nobody knows.
 pub(super) const UNKNOWN: &str = "[nobody knows how this call ended]";
 
-/// How a message is read.
-pub(super) type Reader = fn(&Payload) -> Option<Said>;
-
 impl SummaryLine {
     /// Everything that a summarizer is given.
-    pub(super) fn all(request: &SummaryRequest<'_>, reader: Reader) -> Vec<Self> {
+    pub(super) fn all(request: &SummaryRequest<'_>) -> Vec<Self> {
         let wanted = Self {
             role: "abide".to_owned(),
             most_tokens: Some(request.most_tokens),
@@ -90,16 +93,16 @@ impl SummaryLine {
             ..Self::default()
         };
         let mut all = vec![wanted];
-        all.extend(Self::conversation(request.context, reader));
+        all.extend(Self::conversation(request.context));
         all
     }
 
     /// The conversation. What cannot be read is left out.
-    pub(super) fn conversation(context: &Context, reader: Reader) -> Vec<Self> {
-        context.entries.iter().filter_map(|entry| Self::of(entry, reader)).collect()
+    pub(super) fn conversation(context: &Context) -> Vec<Self> {
+        context.entries.iter().filter_map(Self::of).collect()
     }
 
-    fn of(entry: &Entry, reader: Reader) -> Option<Self> {
+    fn of(entry: &Entry) -> Option<Self> {
         match entry {
             Entry::Summary { text, .. } => Some(Self {
                 role: "summary".to_owned(),
@@ -107,7 +110,7 @@ impl SummaryLine {
                 ..Self::default()
             }),
             Entry::Message { data, .. } => {
-                let said = reader(data)?;
+                let said = read(data)?;
                 let content = text_of(&said.parts);
                 let calls = said.parts.into_iter().filter_map(|part| match part {
                     Part::Call(call) => Some(call.into()),
@@ -125,7 +128,7 @@ impl SummaryLine {
                 let (ok, content) = if *executed {
                     executed_result(data)
                 } else {
-                    said_result(call.as_str(), data, reader)
+                    said_result(call.as_str(), data)
                 };
                 Some(Self::result(call.as_str(), ok, content))
             }
@@ -158,8 +161,8 @@ fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
 }
 
 /// What the message that holds the result of `call` says of it.
-fn said_result(call: &str, data: &Payload, reader: Reader) -> (Option<bool>, Option<String>) {
-    let parts = reader(data).map(|said| said.parts).unwrap_or_default();
+fn said_result(call: &str, data: &Payload) -> (Option<bool>, Option<String>) {
+    let parts = read(data).map(|said| said.parts).unwrap_or_default();
     let found = parts.into_iter().find_map(|part| match part {
         Part::Result(result) if result.id == call => Some(result),
         _ => None,
@@ -170,11 +173,48 @@ fn said_result(call: &str, data: &Payload, reader: Reader) -> (Option<bool>, Opt
 /// The text of parts; `None` where there is none.
 fn text_of(parts: &[Part]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| match part {
-        Part::Text(text) | Part::Refusal(text) => Some(text.as_str()),
-        Part::Image(_) => Some("[image]"),
-        Part::Other(raw) => Some(raw.get()),
+        Part::Text(text) | Part::Refusal(text) => Some(Cow::Borrowed(text.as_str())),
+        Part::Image(_) => Some("[image]".into()),
+        // A file in base64, say: nobody who summarizes wants it.
+        Part::Other(raw) if raw.get().len() > MOST_OTHER => {
+            Some(format!("[{} bytes of JSON]", raw.get().len()).into())
+        }
+        Part::Other(raw) => Some(raw.get().into()),
         Part::Thinking { .. } | Part::Call(_) | Part::Result(_) => None,
     });
-    let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+    let texts: Vec<Cow<'_, str>> = texts.filter(|text| !text.is_empty()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::sample::Sample;
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_told_in_short() {
+        let data = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
+        let sample = Sample::default().message(&json!({"role": "user", "content": [
+            {"type": "text", "text": "See"},
+            {"type": "image", "source": data},
+            {"type": "made_up", "a": 1},
+            {"type": "made_up", "a": "x".repeat(5000)},
+        ]}));
+        let lines = SummaryLine::conversation(&sample.0);
+        let content = lines.first().and_then(|line| line.content.as_deref()).unwrap();
+        let told: Vec<&str> = content.lines().collect();
+        assert_eq!(told[..2], ["See", "[image]"]);
+        let small: serde_json::Value = serde_json::from_str(told[2]).unwrap();
+        assert_eq!(small, json!({"type": "made_up", "a": 1}));
+        assert_eq!(told[3], "[5025 bytes of JSON]");
+    }
+
+    #[test]
+    fn thoughts_are_left_out() {
+        let thought = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+        let sample = Sample::default().message(&json!({"role": "assistant", "content": [thought]}));
+        assert!(SummaryLine::conversation(&sample.0).is_empty());
+    }
 }

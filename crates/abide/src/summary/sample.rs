@@ -1,38 +1,9 @@
 //! Contexts to summarize, for tests.
 
 use abide_model::{Context, Entry, Payload, Seq, TaskStatus};
-use abide_wire::{Call, CallResult, Part, Said};
 use serde_json::{Value, json};
 
 use super::{OpenTask, SummaryRequest};
-
-/// Reads messages in Anthropic's form.
-pub(super) fn read(data: &Payload) -> Option<Said> {
-    let data: Value = data.decode().ok()?;
-    let role = data.get("role")?.as_str()?.to_owned();
-    let parts = match data.get("content")? {
-        Value::String(text) => vec![Part::Text(text.clone())],
-        Value::Array(blocks) => blocks.iter().map(part).collect(),
-        _ => return None,
-    };
-    Some(Said { role, parts })
-}
-
-fn part(block: &Value) -> Part {
-    let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-    match text("type").as_str() {
-        "tool_use" => {
-            let arguments = block.get("input").map(Value::to_string).unwrap_or_default();
-            Part::Call(Call { id: text("id"), name: text("name"), arguments })
-        }
-        "tool_result" => Part::Result(CallResult {
-            id: text("tool_use_id"),
-            ok: block.get("is_error").and_then(Value::as_bool).map(|error| !error),
-            parts: vec![Part::Text(text("content"))],
-        }),
-        _ => Part::Text(text("text")),
-    }
-}
 
 /// A context that grows.
 #[derive(Default)]
@@ -43,7 +14,8 @@ impl Sample {
         Seq(self.0.entries.len() as u64 + 1)
     }
 
-    fn message(mut self, data: &Value) -> Self {
+    /// A message as it was recorded.
+    pub(super) fn message(mut self, data: &Value) -> Self {
         let entry = Entry::Message { seq: self.seq(), data: Payload::of(data).unwrap() };
         self.0.entries.push(entry);
         self
@@ -67,10 +39,15 @@ impl Sample {
     }
 
     /// A result in a message.
-    pub(super) fn result(mut self, id: &str, is_error: bool, text: &str) -> Self {
+    pub(super) fn result(self, id: &str, is_error: bool, text: &str) -> Self {
         let data = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id,
             "is_error": is_error, "content": text}]});
-        let data = Payload::of(&data).unwrap();
+        self.result_in(id, &data)
+    }
+
+    /// A result in a message as it was recorded.
+    pub(super) fn result_in(mut self, id: &str, data: &Value) -> Self {
+        let data = Payload::of(data).unwrap();
         let entry = Entry::Result { seq: self.seq(), call: id.into(), data, executed: false };
         self.0.entries.push(entry);
         self

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::sample::{Sample, read, task};
+use super::super::sample::{Sample, task};
 use super::*;
 
 /// Long enough that no program here needs it.
@@ -20,7 +20,7 @@ fn sample() -> Sample {
 }
 
 fn run(command: &SummaryCommand, sample: &Sample) -> Result<String, SummaryError> {
-    command.summarize_read(&sample.request(1000), read)
+    command.summarize(&sample.request(1000))
 }
 
 fn sh(command: &str) -> Result<String, SummaryError> {
@@ -33,7 +33,7 @@ fn the_program_gets_the_conversation_as_lines() {
     let tasks = [task("T1", "Mend", abide_model::TaskStatus::Blocked)];
     let files = ["a.rs".to_owned()];
     let request = SummaryRequest { tasks: &tasks, files: &files, ..sample.request(1000) };
-    let text = SummaryCommand::new("cat").within(PATIENCE).summarize_read(&request, read).unwrap();
+    let text = SummaryCommand::new("cat").within(PATIENCE).summarize(&request).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let expected = json!([
         {"role": "abide", "most_tokens": 1000, "files": ["a.rs"],

@@ -15,7 +15,7 @@ use ureq::http::{HeaderMap, StatusCode};
 
 use self::address::Address;
 pub use self::form::EndpointForm;
-use super::line::{Reader, SummaryLine};
+use super::line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest, fitted, one_line};
 
 /// How long connecting may take, unless told otherwise.
@@ -119,28 +119,6 @@ impl SummaryEndpoint {
             None => Err(SummaryError::NoKey { variable: one_line(variable, 80) }),
         }
     }
-
-    fn summarize_read(
-        &self,
-        request: &SummaryRequest<'_>,
-        reader: Reader,
-    ) -> Result<String, SummaryError> {
-        if request.most_tokens == 0 {
-            return Err(SummaryError::NoRoom);
-        }
-        let key = self.key()?;
-        let address = Address::read(&self.base, self.form.path()).ok_or(SummaryError::Address)?;
-        let lines = SummaryLine::all(request, reader).into_iter().map(shortened);
-        let body = self.form.request(&self.model, &address, request.most_tokens, lines);
-        let asked = Asked {
-            endpoint: self,
-            secret: Secret { key: key.as_deref(), credentials: address.credentials() },
-            address: &address,
-            body: body.to_string(),
-            deadline: Instant::now().checked_add(self.time),
-        };
-        Ok(fitted(&asked.summary()?, request.most_bytes()))
-    }
 }
 
 impl Summarizer for SummaryEndpoint {
@@ -153,7 +131,21 @@ impl Summarizer for SummaryEndpoint {
     }
 
     fn summarize(&self, request: &SummaryRequest<'_>) -> Result<String, SummaryError> {
-        self.summarize_read(request, abide_wire::read)
+        if request.most_tokens == 0 {
+            return Err(SummaryError::NoRoom);
+        }
+        let key = self.key()?;
+        let address = Address::read(&self.base, self.form.path()).ok_or(SummaryError::Address)?;
+        let lines = SummaryLine::all(request).into_iter().map(shortened);
+        let body = self.form.request(&self.model, &address, request.most_tokens, lines);
+        let asked = Asked {
+            endpoint: self,
+            secret: Secret { key: key.as_deref(), credentials: address.credentials() },
+            address: &address,
+            body: body.to_string(),
+            deadline: Instant::now().checked_add(self.time),
+        };
+        Ok(fitted(&asked.summary()?, request.most_bytes()))
     }
 }
 

@@ -3,7 +3,7 @@
 use abide_testkit::stub_model::{Failure, StubAnswer, StubModel};
 use serde_json::{Value, json};
 
-use super::super::sample::{Sample, read};
+use super::super::sample::Sample;
 use super::*;
 
 const KEY: &str = "sk-very-secret-0123456789";
@@ -22,7 +22,7 @@ fn ask(endpoint: &SummaryEndpoint) -> Result<String, SummaryError> {
         .user("Fix it")
         .calls("c1", "bash", &json!({"command": "ls"}))
         .finished("c1", true, &json!(long));
-    let answer = endpoint.summarize_read(&sample.request(500), read);
+    let answer = endpoint.summarize(&sample.request(500));
     if let Err(error) = &answer {
         assert!(!format!("{error} {error:?}").contains("very-secret"), "{error:?}");
     }

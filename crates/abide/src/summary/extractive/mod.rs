@@ -10,7 +10,7 @@ mod sections;
 mod sentence;
 
 use self::gather::gather;
-use super::line::{Reader, SummaryLine};
+use super::line::SummaryLine;
 use super::{Summarizer, SummaryError, SummaryRequest};
 
 /// Summarizes by taking sentences and facts out of a conversation: no network, no chance.
@@ -25,16 +25,12 @@ impl Summarizer for Extractive {
     }
 
     fn summarize(&self, request: &SummaryRequest<'_>) -> Result<String, SummaryError> {
-        extract(request, abide_wire::read)
+        if request.most_tokens == 0 {
+            return Err(SummaryError::NoRoom);
+        }
+        let lines = SummaryLine::conversation(request.context);
+        Ok(gather(&lines, request.tasks, request.files).write(request.most_bytes()))
     }
-}
-
-fn extract(request: &SummaryRequest<'_>, reader: Reader) -> Result<String, SummaryError> {
-    if request.most_tokens == 0 {
-        return Err(SummaryError::NoRoom);
-    }
-    let lines = SummaryLine::conversation(request.context, reader);
-    Ok(gather(&lines, request.tasks, request.files).write(request.most_bytes()))
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use abide_model::TaskStatus;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::sample::{Sample, read, task};
+use super::super::Summarizer;
+use super::super::sample::{Sample, task};
 use super::super::{SummaryError, SummaryRequest};
-use super::extract;
+use super::Extractive;
 
 fn summary(sample: &Sample, most_tokens: u64) -> String {
-    let text = extract(&sample.request(most_tokens), read).unwrap();
+    let text = Extractive.summarize(&sample.request(most_tokens)).unwrap();
     assert!(text.len() as u64 <= most_tokens * 4, "{} bytes: {text}", text.len());
     text
 }
@@ -37,7 +38,7 @@ fn every_section_has_what_belongs_there() {
     let tasks = [task("T1", "Mend the parser", TaskStatus::Implementing)];
     let files = ["docs/notes.md".to_owned()];
     let request = SummaryRequest { tasks: &tasks, files: &files, ..sample.request(2000) };
-    let text = extract(&request, read).unwrap();
+    let text = Extractive.summarize(&request).unwrap();
     let expected = "\
 Summary of the conversation so far, taken from it word for word by abide.
 
@@ -68,7 +69,38 @@ Summary of the conversation so far, taken from it word for word by abide.
 - called bash {\"command\":\"make\"}: nobody knows how it ended
 - said: Both are done; the tests run.";
     assert_eq!(text, expected);
-    assert_eq!(extract(&request, read).unwrap(), text, "the same again");
+    assert_eq!(Extractive.summarize(&request).unwrap(), text, "the same again");
+}
+
+#[test]
+fn messages_of_every_form_are_read() {
+    let arguments = "{\"file_path\":\"a.rs\"}";
+    let sample = Sample::default()
+        .user("Fix it.")
+        .message(&json!({"role": "assistant", "content": "I'll read it.", "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "read", "arguments": arguments}}]}))
+        .result_in("c1", &json!({"role": "tool", "tool_call_id": "c1", "content": "fn a() {}"}))
+        .message(&json!({"role": "assistant", "abide": {"form": "responses"}, "content": [
+            {"type": "function_call", "call_id": "c2", "name": "edit",
+             "arguments": "{\"path\":\"b.rs\"}"}]}))
+        .result_in("c2", &json!({"role": "tool", "abide": {"form": "responses"}, "content": [
+            {"type": "function_call_output", "call_id": "c2", "output": "edited"}]}))
+        .message(&json!({"role": "assistant", "content": [
+            {"type": "output_text", "text": "It is mended.", "annotations": []}]}));
+    let text = summary(&sample, 500);
+    let expected = "\
+## Decisions
+- I'll read it.
+
+## Files touched
+- b.rs
+- a.rs
+
+## Last state
+- called read {\"file_path\":\"a.rs\"}: ended
+- called edit {\"path\":\"b.rs\"}: ended
+- said: It is mended.";
+    assert!(text.ends_with(expected), "{text}");
 }
 
 #[test]
@@ -162,9 +194,9 @@ fn what_cannot_be_read_is_passed_over() {
     let sample = Sample::default().finished("gone", false, &json!({"stderr": "x"}));
     let text = summary(&sample, 200);
     assert!(text.contains("- gone: {\"stderr\":\"x\"}"), "{text}");
-    let nothing = extract(&Sample::default().request(200), read).unwrap();
+    let nothing = Extractive.summarize(&Sample::default().request(200)).unwrap();
     assert_eq!(nothing.lines().count(), 1, "{nothing}");
-    assert!(matches!(extract(&work().request(0), read), Err(SummaryError::NoRoom)));
+    assert!(matches!(Extractive.summarize(&work().request(0)), Err(SummaryError::NoRoom)));
 }
 
 proptest! {
@@ -191,7 +223,7 @@ proptest! {
                 sample = sample.summary(&text);
             }
             let request = SummaryRequest { files: &paths, ..sample.request(most_tokens) };
-            text = extract(&request, read).unwrap();
+            text = Extractive.summarize(&request).unwrap();
             prop_assert!(text.len() as u64 <= most_tokens * 4);
             prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
         }
