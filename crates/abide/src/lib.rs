@@ -114,8 +114,8 @@ pub use abide_model::{
 };
 pub use abide_wire::stream;
 pub use abide_wire::{
-    Call, CallResult, Image, MessageForm, Part, Rendered, Said, WireError,
-    export as export_message, read as read_message, record as record_message, render,
+    Call, CallResult, Image, Part, Rendered, Said, WireError, export as export_message,
+    read as read_message, record as record_message, render,
 };
 pub use abide_workspace as workspace;
 pub use abide_workspace::Snapshot;
