@@ -22,20 +22,24 @@ type Failed = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failed> {
     let mut arguments = std::env::args().skip(1);
     let prompt = arguments.next().ok_or("what is to be done?")?;
-    let dir = arguments.next().unwrap_or_else(|| ".".to_owned());
+    work(&prompt, &arguments.next().unwrap_or_else(|| ".".to_owned()))
+}
+
+/// Works until the model has said its last word, from wherever an earlier run was.
+pub fn work(prompt: &str, dir: &str) -> Result<(), Failed> {
     let over: Threshold = variable("COMPACT_OVER", "100000").parse()?;
     // The session has this key for ever: whoever starts next gets the same one.
     let key = format!("examples/agent/{prompt}");
-    let session = Store::open_or_init(&dir)?.create_or_get(&key, NewSession::titled(&prompt))?;
+    let session = Store::open_or_init(dir)?.create_or_get(&key, NewSession::titled(prompt))?;
     // Under a key an event is recorded once, however often the agent starts.
     let system = Message::text("system", "Use the tool `sh` to do what you are asked.");
-    let messages = [(system, "system"), (Message::user(&prompt), "prompt")];
+    let messages = [(system, "system"), (Message::user(prompt), "prompt")];
     let events = messages.map(|(message, key)| Ok(NewEvent::try_from(message)?.with_key(key)));
     session.append_all(events.into_iter().collect::<Result<_, Failed>>()?)?.wait()?;
     loop {
         // What the model asked for and has not got, in this round or in one that was cut off.
         for (call, begun) in session.context()?.pending_calls() {
-            execute(&session, &call, begun, &dir)?;
+            execute(&session, &call, begun, dir)?;
         }
         let context = session.context()?;
         if is_done(&session, &context)? {

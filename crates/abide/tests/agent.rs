@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,24 +15,13 @@ use abide_testkit::Random;
 use abide_testkit::stub_model::{StubAnswer, StubCall, StubModel, StubRequest};
 use serde_json::{Value, json};
 
+/// The example, run by a process of its own.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../examples/agent.rs"]
+mod agent;
+
 /// How many tools the model asks for.
 const CALLS: usize = 12;
-
-/// The example, which is built where it is not there yet.
-fn example() -> PathBuf {
-    let mut dir = std::env::current_exe().unwrap();
-    dir.pop();
-    dir.pop();
-    let path = dir.join("examples/agent");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--package", "abide", "--example", "agent"]);
-    if dir.ends_with("release") {
-        build.arg("--release");
-    }
-    assert!(build.status().unwrap().success(), "the example is not built");
-    assert!(path.exists(), "{} is not there", path.display());
-    path
-}
 
 fn kills() -> usize {
     if std::env::var("ABIDE_FAULTS").is_ok_and(|faults| faults == "full") { 200 } else { 12 }
@@ -103,10 +92,17 @@ impl Model {
     }
 }
 
-fn start(example: &Path, dir: &Path, url: &str) -> Child {
-    Command::new(example)
-        .arg("Do the steps")
-        .arg(dir)
+#[test]
+#[ignore = "it is what the other test starts and kills"]
+fn the_agent() {
+    let dir = std::env::var("ABIDE_AGENT_DIR").unwrap();
+    agent::work("Do the steps", &dir).unwrap();
+}
+
+fn start(dir: &Path, url: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_agent", "--ignored", "--nocapture"])
+        .env("ABIDE_AGENT_DIR", dir)
         .env("OPENAI_BASE_URL", url)
         .env("MODEL", "a-model")
         .env("COMPACT_OVER", "800")
@@ -117,7 +113,7 @@ fn start(example: &Path, dir: &Path, url: &str) -> Child {
 }
 
 /// Runs one session to its end, killing the agent on the way; says how often.
-fn session(example: &Path, random: &mut Random, most: usize) -> usize {
+fn session(random: &mut Random, most: usize) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let model = Arc::new(Model::default());
     let theirs = model.clone();
@@ -125,7 +121,7 @@ fn session(example: &Path, random: &mut Random, most: usize) -> usize {
     let url = stub.base_url();
     let mut kills = 0;
     loop {
-        let mut child = start(example, dir.path(), &url);
+        let mut child = start(dir.path(), &url);
         if kills < most {
             std::thread::sleep(Duration::from_micros(random.below(150_000)));
             if child.try_wait().unwrap().is_none() {
@@ -185,11 +181,10 @@ fn check(dir: &Path) {
 
 #[test]
 fn an_agent_that_is_killed_anywhere_goes_on_and_repeats_nothing() {
-    let example = example();
     let mut random = Random::new(seed());
     let (mut done, mut sessions) = (0, 0);
     while done < kills() {
-        done += session(&example, &mut random, kills() - done);
+        done += session(&mut random, kills() - done);
         sessions += 1;
     }
     println!("{done} kills in {sessions} sessions");
