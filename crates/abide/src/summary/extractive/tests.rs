@@ -229,3 +229,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn in_little_room_everything_is_there_or_counted() {
+    let told = |text: &str| -> usize {
+        let count = |line: &str| line.strip_prefix('(')?.split(' ').next()?.parse::<usize>().ok();
+        let of = |line: &str| if line.starts_with("- ") { 1 } else { count(line).unwrap_or(0) };
+        text.lines().map(of).sum()
+    };
+    let all = told(&summary(&work(), 2000));
+    for most_tokens in 30..300 {
+        let text = summary(&work(), most_tokens);
+        assert_eq!(told(&text), all, "{most_tokens} tokens: {text}");
+    }
+}
