@@ -242,7 +242,9 @@ fn has_kind(line: &[u8]) -> bool {
         #[serde(borrow)]
         kind: Option<&'a RawValue>,
     }
-    serde_json::from_slice::<Line<'_>>(line).is_ok_and(|line| line.kind.is_some())
+    // Of a list serde would take the first for the kind.
+    line.trim_ascii_start().starts_with(b"{")
+        && serde_json::from_slice::<Line<'_>>(line).is_ok_and(|line| line.kind.is_some())
 }
 
 struct Recorder {
