@@ -63,9 +63,9 @@ fn a_line_of_100_mb_is_passed_over_in_bounded_memory() {
     line.extend_from_slice(b"\"}}\n");
     line.extend_from_slice(HELLO.as_bytes());
     let env = TestEnvironment::new();
-    // Room for the longest line that is allowed, and not for this one.
+    // Room for the program and the longest line that is allowed, and not for this one.
     let mut command = env.isolate(Command::new("sh"));
-    command.args(["-c", "ulimit -v 130000; exec \"$0\" record", ABIDE]);
+    command.args(["-c", "ulimit -v 150000; exec \"$0\" record", ABIDE]);
     let answers = run(command, &line).failure(1).json_lines();
     assert_eq!(
         (&answers[0]["error"]["code"], &answers[0]["error"]["line"]),
