@@ -8,7 +8,9 @@ mod append;
 mod bench;
 mod calibration;
 mod child;
+mod context;
 mod counting;
+mod dialogue;
 mod figure;
 mod fixture;
 mod history;
@@ -89,7 +91,7 @@ enum Command {
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 11] = [
+const GROUPS: [(&str, Measure); 13] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -99,6 +101,8 @@ const GROUPS: [(&str, Measure); 11] = [
     ("read.stream", stream::measure),
     ("verify", verify::measure),
     ("size", size::measure),
+    ("context.read", context::read),
+    ("context.compact", context::compact),
     ("history.search", history::search),
     ("history.start", history::start),
 ];
