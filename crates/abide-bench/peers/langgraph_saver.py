@@ -27,14 +27,9 @@ class LangGraphSaver(work.Peer):
             saver.setup()
             yield
             config, messages = CONFIG, []
-            for step, text in enumerate(texts):
-                messages.append(AIMessage(text, id=str(step)))
-                checkpoint = empty_checkpoint()
-                checkpoint["id"] = str(uuid6(clock_seq=step))
-                checkpoint["channel_values"] = {"messages": messages}
-                checkpoint["channel_versions"] = {"messages": step + 1}
-                metadata = {"source": "loop", "step": step, "parents": {}}
-                config = saver.put(config, checkpoint, metadata, {"messages": step + 1})
+            for text in texts:
+                messages.append(AIMessage(text, id=str(len(messages))))
+                config = put(saver, config, messages)
             yield
 
     def load(self, directory, count):
@@ -44,6 +39,40 @@ class LangGraphSaver(work.Peer):
 
     def last(self, directory, count, wanted):
         return self.load(directory, count)[-wanted:]
+
+    def build(self, directory, texts):
+        with self.open(directory) as saver:
+            saver.setup()
+            put(saver, CONFIG, [AIMessage(text, id=str(at)) for at, text in enumerate(texts)])
+
+    def turns(self, directory, limit):
+        # Kept open until the process ends.
+        self.kept = self.open(directory)
+        saver = self.kept.__enter__()
+        state = saver.get_tuple(CONFIG)
+
+        def append(text):
+            messages = state.checkpoint["channel_values"]["messages"]
+            messages.append(AIMessage(text, id=str(len(messages))))
+            put(saver, state.config, messages)
+
+        def context():
+            nonlocal state
+            state = saver.get_tuple(CONFIG)
+            return state.checkpoint["channel_values"]["messages"]
+
+        return append, context, lambda messages: [message.content for message in messages]
+
+
+def put(saver, config, messages):
+    """Saves a checkpoint with these messages; gives the configuration of the next one."""
+    step = len(messages) - 1
+    checkpoint = empty_checkpoint()
+    checkpoint["id"] = str(uuid6(clock_seq=step))
+    checkpoint["channel_values"] = {"messages": messages}
+    checkpoint["channel_versions"] = {"messages": step + 1}
+    metadata = {"source": "loop", "step": step, "parents": {}}
+    return saver.put(config, checkpoint, metadata, {"messages": step + 1})
 
 
 work.run(LangGraphSaver())

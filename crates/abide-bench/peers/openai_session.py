@@ -39,5 +39,25 @@ class OpenAiAgents(work.Peer):
     def last(self, directory, count, wanted):
         return self.read(directory, wanted)
 
+    def build(self, directory, texts):
+        session = self.open(directory)
+        items = [{"role": "assistant", "content": text} for text in texts]
+        asyncio.run(session.add_items(items))
+        session.close()
+
+    def turns(self, directory, limit):
+        loop = asyncio.new_event_loop()
+        session = self.open(directory)
+        # SQLite takes no larger number; whoever wants all of them gives none.
+        limit = limit if limit < 1 << 31 else None
+
+        def append(text):
+            loop.run_until_complete(session.add_items([{"role": "assistant", "content": text}]))
+
+        def context():
+            return loop.run_until_complete(session.get_items(limit))
+
+        return append, context, lambda items: [item["content"] for item in items]
+
 
 work.run(OpenAiAgents())

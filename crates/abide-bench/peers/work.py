@@ -1,7 +1,8 @@
 """The work that every peer does, and how it says what it took.
 
-A peer is started as `python PEER.py OPERATION DIR MESSAGES COUNT LAST`. MESSAGES has one JSON
-string a line. The operations are `about`, `append`, `load` and `last`; the answer is one line of JSON.
+A peer is started as `python PEER.py OPERATION DIR MESSAGES COUNT LAST [TURNS]`. MESSAGES has one JSON
+string a line. The operations are `about`, `append`, `load` and `last`, and `build` and `turns` for those
+that take turns; the answer is one line of JSON.
 The clock runs inside, from opening to the last message, and not while the interpreter starts.
 After it has stopped, what was read is compared with what was written.
 """
@@ -9,6 +10,7 @@ After it has stopped, what was read is compared with what was written.
 import itertools
 import json
 import platform
+import statistics
 import sys
 import time
 
@@ -36,6 +38,37 @@ class Peer:
         """Opens and returns the last `wanted` texts, oldest first."""
         raise NotImplementedError
 
+    def build(self, directory, texts):
+        """Makes a session with these texts, in one go."""
+        raise NotImplementedError
+
+    def turns(self, directory, limit):
+        """Opens, and returns two functions and a third: `append(text)`, acknowledged when it
+        returns; `context()`, which loads the last `limit` messages or all of them as they would be
+        sent; and one that gives the texts of what that has returned, away from the clock.
+        """
+        raise NotImplementedError
+
+
+def take_turns(peer, directory, messages, count, limit, turns):
+    """Appends a message and loads the context, again and again."""
+    with open(messages, encoding="utf-8") as lines:
+        texts = [json.loads(line) for line in itertools.islice(lines, count + turns)]
+    append, context, read = peer.turns(directory, limit)
+    whole, contexts = [], []
+    for number in range(count, count + turns):
+        start = time.perf_counter()
+        append(texts[number])
+        appended = time.perf_counter()
+        loaded = context()
+        end = time.perf_counter()
+        whole.append((end - start) * 1000)
+        contexts.append((end - appended) * 1000)
+        expected = texts[: number + 1][-limit:]
+        if read(loaded) != expected:
+            sys.exit(f"a context that is not the {len(expected)} messages that were said")
+    print(json.dumps({"ms": statistics.median(whole), "context_ms": statistics.median(contexts)}))
+
 
 def run(peer):
     """Does what the command line says."""
@@ -46,9 +79,16 @@ def run(peer):
         return
     directory, messages = sys.argv[2:4]
     count, wanted = map(int, sys.argv[4:6])
+    if operation == "turns":
+        take_turns(peer, directory, messages, count, wanted, int(sys.argv[6]))
+        return
     with open(messages, encoding="utf-8") as lines:
         texts = [json.loads(line) for line in itertools.islice(lines, count)]
-    if operation == "append":
+    if operation == "build":
+        start = time.perf_counter()
+        peer.build(directory, texts)
+        taken = time.perf_counter() - start
+    elif operation == "append":
         steps = peer.append(directory, texts)
         next(steps)
         start = time.perf_counter()

@@ -68,7 +68,7 @@ impl fmt::Display for Target {
 }
 
 /// A figure and the rounds it was measured in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Figure {
     name: String,
     unit: &'static str,
@@ -140,6 +140,11 @@ impl Figure {
     /// Each round's value over its raw one.
     pub(crate) fn ratios(&self) -> Vec<f64> {
         self.values.iter().zip(&self.raws).map(|(value, raw)| value / raw).collect()
+    }
+
+    /// Each round's value over that of another figure in the same round.
+    pub(crate) fn over(&self, other: &Self) -> Vec<f64> {
+        self.values.iter().zip(&other.values).map(|(value, other)| value / other).collect()
     }
 
     fn line(&self) -> Line<'_> {

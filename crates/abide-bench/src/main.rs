@@ -9,7 +9,9 @@ mod append;
 mod bench;
 mod calibration;
 mod child;
+mod context;
 mod counting;
+mod dialogue;
 mod figure;
 mod fixture;
 mod history;
@@ -90,7 +92,7 @@ enum Command {
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 12] = [
+const GROUPS: [(&str, Measure); 14] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -101,6 +103,8 @@ const GROUPS: [(&str, Measure); 12] = [
     ("answer.stream", answer::measure),
     ("verify", verify::measure),
     ("size", size::measure),
+    ("context.read", context::read),
+    ("context.compact", context::compact),
     ("history.search", history::search),
     ("history.start", history::start),
 ];

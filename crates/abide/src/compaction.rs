@@ -172,12 +172,27 @@ pub enum CompactionError {
 impl SessionContext {
     /// What a compaction would cover, without its summary.
     pub fn plan_compaction(&self, keep: usize) -> Result<CompactionMade, CompactionError> {
-        self.planned(keep).map(|(_, made)| made)
+        self.planned(keep).map(|planned| planned.made)
     }
 
-    fn planned(&self, keep: usize) -> Result<(CompactionPlan, CompactionMade), CompactionError> {
+    fn planned(&self, keep: usize) -> Result<Planned, CompactionError> {
         let plan = CompactionPlan::of(&self.context, &self.lane, keep)?;
-        let before = self.tokens();
+        let tokenizer = Tokenizer::for_model(self.model());
+        // Each is counted once: for what there is, and for what is covered of it.
+        let mut each = vec![None; self.len()];
+        let before = self.tokens_with(tokenizer.how(), |place, entry| {
+            let tokens = tokenizer.entry(entry);
+            if let Some(known) = each.get_mut(place) {
+                *known = Some(tokens);
+            }
+            tokens
+        });
+        let covered = plan.covered.iter().filter_map(|place| {
+            let entry = self.context.entries.get(*place)?;
+            let known = each.get(*place).copied().flatten();
+            Some(known.unwrap_or_else(|| tokenizer.entry(entry)))
+        });
+        let covered_tokens = covered.sum();
         let made = CompactionMade {
             seq: None,
             covered: plan.covered.len() as u64,
@@ -192,8 +207,17 @@ impl SessionContext {
                 ..Compaction::default()
             },
         };
-        Ok((plan, made))
+        Ok(Planned { plan, made, tokenizer, covered_tokens })
     }
+}
+
+/// A compaction before its summary is made.
+struct Planned {
+    plan: CompactionPlan,
+    made: CompactionMade,
+    tokenizer: Tokenizer,
+    /// The tokens of what is covered.
+    covered_tokens: u64,
 }
 
 impl Session {
@@ -261,13 +285,9 @@ impl Session {
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
     ) -> Result<CompactionMade, Error> {
-        let (plan, mut made) = context.planned(request.keep)?;
+        let Planned { plan, mut made, tokenizer, covered_tokens } =
+            context.planned(request.keep)?;
         let covered = plan.covered_of(&context.context);
-        let tokenizer = Tokenizer::for_model(context.model());
-        let tokens = |tokenizer: &Tokenizer| -> u64 {
-            covered.entries.iter().map(|entry| tokenizer.entry(entry)).sum()
-        };
-        let covered_tokens = tokens(&tokenizer);
         let most_tokens = request
             .most_tokens
             .unwrap_or_else(|| (covered_tokens / SHARE).clamp(LEAST_TOKENS, MOST_TOKENS));
@@ -277,7 +297,7 @@ impl Session {
         let text = summarizer
             .summarize(&asked)
             .map_err(|source| CompactionError::Summary { by: by.clone(), source })?;
-        let summary = Tokenizer::for_model(context.model()).text(&text) + 4;
+        let summary = tokenizer.text(&text) + 4;
         if summary >= covered_tokens {
             let covered = covered_tokens;
             return Err(CompactionError::Longer { by, summary, covered }.into());

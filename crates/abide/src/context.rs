@@ -1,7 +1,8 @@
 //! The context of a session: what the model would see now, read from the store at each request.
 
 use abide_model::{
-    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, PendingCall, ReadNote, Seq,
+    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, PendingCall, ReadNote,
+    Seq, Tokens,
 };
 use abide_wire::{Call, MessageForm, Part, Rendered, read, render};
 use pollster::block_on;
@@ -61,6 +62,15 @@ impl SessionContext {
     /// As [`SessionContext::tokens`], with a tokenizer of one's choice.
     #[must_use]
     pub fn tokens_by(&self, tokenizer: &Tokenizer) -> TokenCount {
+        self.tokens_with(tokenizer.how(), |_, entry| tokenizer.entry(entry))
+    }
+
+    /// As [`SessionContext::tokens`], with the tokens of each entry as `tokens` gives them.
+    pub(crate) fn tokens_with(
+        &self,
+        how: Tokens,
+        mut tokens: impl FnMut(usize, &Entry) -> u64,
+    ) -> TokenCount {
         let compacted = self.lane.compacted().map_or(Seq::ZERO, |standing| standing.at);
         let mut count = TokenCount::default();
         // What was reported before a compaction is of another context.
@@ -71,11 +81,11 @@ impl SessionContext {
             since = seq;
         }
         let mut known = false;
-        for entry in &self.context.entries {
+        for (place, entry) in self.context.entries.iter().enumerate() {
             // An outcome that is unknown goes with the call before it.
             known = entry.seq().map_or(known, |seq| seq <= since);
             if !known {
-                count.add(tokenizer.entry(entry), tokenizer.how());
+                count.add(tokens(place, entry), how);
             }
         }
         count

@@ -17,6 +17,7 @@ pub(crate) enum Inside {
     Raw,
     Abide,
     AbideSealed,
+    AbideBuffered,
     Sqlite,
 }
 
@@ -26,6 +27,7 @@ impl Inside {
             Self::Raw => &Raw,
             Self::Abide => &Library::AsItIs,
             Self::AbideSealed => &Library::Sealed,
+            Self::AbideBuffered => &Library::Buffered,
             Self::Sqlite => &Sqlite,
         }
     }
@@ -65,11 +67,16 @@ pub(crate) struct Entrant {
 }
 
 impl Entrant {
-    const fn inside(name: &'static str, title: &'static str, side: Side, inside: Inside) -> Self {
+    pub(crate) const fn inside(
+        name: &'static str,
+        title: &'static str,
+        side: Side,
+        inside: Inside,
+    ) -> Self {
         Self { name, title, side, code: Code::Inside(inside), most: usize::MAX }
     }
 
-    const fn python(
+    pub(crate) const fn python(
         name: &'static str,
         title: &'static str,
         side: Side,

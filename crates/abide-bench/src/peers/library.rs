@@ -4,21 +4,25 @@ use std::path::Path;
 use std::time::Instant;
 
 use abide::{
-    Content, Event, EventRange, Fact, Message, NewSession, SessionRef, SessionView, Upkeep,
+    Content, Durability, Event, EventRange, Fact, Message, MessageForm, NewEvent, NewSession,
+    OddEvents, Session, SessionRef, SessionView, Upkeep,
 };
 
 use crate::Outcome;
 use crate::calibration::millis;
+use crate::dialogue;
 use crate::fixture::Place;
-use crate::peers::work::Peer;
+use crate::peers::work::{Loaded, Peer, Turns};
 
-/// What becomes of the segments that are full.
+/// What becomes of the segments that are full, and of what is appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Library {
     /// The writer seals them in its idle time, if it has any.
     AsItIs,
     /// They are sealed after the last append.
     Sealed,
+    /// As it is, but what is appended in a turn is not synced.
+    Buffered,
 }
 
 const KEY: &str = "session";
@@ -73,5 +77,68 @@ impl Peer for Library {
             texts.extend(text(&event)?);
         }
         Ok(texts.split_off(texts.len().saturating_sub(count)))
+    }
+
+    /// A context begins with the summary of what came before it.
+    fn build(&self, dir: &Path, texts: &[String], context: usize) -> Outcome {
+        let place = Place::of(dir, Upkeep::Beside)?;
+        let session = place.store.create_or_get(KEY, NewSession::default())?;
+        // What is kept by the compaction, and the summary, are of the context too.
+        let after = texts.len().min(context - dialogue::KEEP - 1);
+        let (before, after) = texts.split_at(texts.len() - after);
+        for batch in before.chunks(BATCH) {
+            say(&session, batch)?;
+            if texts.len() > context {
+                dialogue::compact(&session)?;
+            }
+        }
+        say(&session, after)?;
+        let id = session.id();
+        session.close()?;
+        place.seal(id)?;
+        Ok(())
+    }
+
+    fn turns(&self, dir: &Path, _: usize) -> Outcome<Box<dyn Turns>> {
+        let durability =
+            if *self == Self::Buffered { Durability::Buffered } else { Durability::Synced };
+        let store = Place::of(dir, Upkeep::Beside)?.store;
+        let session = store.open_session(&SessionRef::Key(KEY.to_owned()))?;
+        // So many messages of the context are from turns that were taken before.
+        if session.context()?.len() > LONGEST {
+            dialogue::compact_to(&session, SHORTEST)?;
+        }
+        Ok(Box::new(Open { session, durability }))
+    }
+}
+
+/// How many messages are taken in at once where it is not this that is measured.
+const BATCH: usize = 1000;
+/// A context longer than this is compacted before the next turns, and is then as long as this.
+const LONGEST: usize = 105;
+const SHORTEST: usize = 90;
+
+fn say(session: &Session, texts: &[String]) -> Outcome {
+    let events: Result<Vec<NewEvent>, _> =
+        texts.iter().map(|text| Message::assistant(text.as_str()).try_into()).collect();
+    session.append_all(events?)?.wait()?;
+    Ok(())
+}
+
+/// A session that takes turns.
+struct Open {
+    session: Session,
+    durability: Durability,
+}
+
+impl Turns for Open {
+    fn append(&mut self, text: &str) -> Outcome {
+        let event: NewEvent = Message::assistant(text).try_into()?;
+        self.session.append_with(vec![event], self.durability, OddEvents::Keep)?.wait()?;
+        Ok(())
+    }
+
+    fn context(&mut self) -> Outcome<Loaded> {
+        Ok(Loaded::Request(self.session.context()?.render(MessageForm::OpenAi).to_json()))
     }
 }

@@ -11,12 +11,14 @@ mod raw;
 mod sqlite;
 mod syncs;
 mod table;
+mod turn_table;
+mod turns;
 mod work;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
 use crate::Outcome;
@@ -50,8 +52,18 @@ pub(crate) struct Arguments {
     /// The page whose table is made anew; not with --quick.
     #[arg(long)]
     table: Option<PathBuf>,
+    /// Only appending and reading a whole session, or only the turns of an agent.
+    #[arg(long)]
+    only: Option<Part>,
     #[command(flatten)]
     pub(crate) setting: crate::Setting,
+}
+
+/// A part of the comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    Whole,
+    Turns,
 }
 
 /// One measurement of one peer, in a process of its own.
@@ -116,6 +128,23 @@ impl Shown {
 pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
     let starter =
         Starter { environments: arguments.venv.canonicalize()?, abide: bench.abide.clone() };
+    let page = arguments.table.as_deref().filter(|_| bench.scale == Scale::Full);
+    if arguments.only != Some(Part::Turns) {
+        measure_whole(bench, &starter, page)?;
+    }
+    if arguments.only != Some(Part::Whole) {
+        let (shown, absent) = turns::measure(bench, &starter)?;
+        let table = turn_table::TurnTable::new(bench, absent, &shown)?;
+        match page {
+            Some(page) => table.write_into(page)?,
+            None => eprintln!("\n{}", table.to_markdown()),
+        }
+    }
+    bench.summarise();
+    Ok(())
+}
+
+fn measure_whole(bench: &Bench, starter: &Starter, page: Option<&Path>) -> Outcome {
     let scaled = |count: usize| match bench.scale {
         Scale::Full => count,
         Scale::Quick => count / 4,
@@ -134,10 +163,9 @@ pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
         }
         table.add(scaled(count), taking_part.into_iter().zip(shown).collect());
     }
-    bench.summarise();
-    match &arguments.table {
-        Some(page) if bench.scale == Scale::Full => table.write_into(page),
-        _ => {
+    match page {
+        Some(page) => table.write_into(page),
+        None => {
             eprintln!("\n{}", table.to_markdown());
             Ok(())
         }
@@ -148,7 +176,7 @@ pub(crate) fn measure(bench: &Bench, arguments: &Arguments) -> Outcome {
 #[derive(Debug)]
 struct Race<'a> {
     bench: &'a Bench,
-    starter: Starter,
+    starter: &'a Starter,
     messages: PathBuf,
 }
 
@@ -160,7 +188,7 @@ impl Race<'_> {
             eprintln!("looking at {}", entrant.name);
             let about = self.ask(entrant, Operation::About, Path::new("."), [0, 0]);
             let found = about.and_then(|about| {
-                let syncs = syncs::per_append(self.bench, entrant, &self.starter, &self.messages)?;
+                let syncs = syncs::per_append(self.bench, entrant, self.starter, &self.messages)?;
                 Ok(Present { entrant, about, syncs })
             });
             match found {
@@ -181,7 +209,7 @@ impl Race<'_> {
         dir: &Path,
         counts: [usize; 2],
     ) -> Outcome<Answer> {
-        ask(entrant.process(&self.starter)?, operation, dir, &self.messages, counts)
+        ask(entrant.process(self.starter)?, operation, dir, &self.messages, &counts)
     }
 
     fn run(&self, present: &[&Present], count: usize) -> Outcome<Vec<Shown>> {

@@ -7,10 +7,14 @@ use rusqlite::Connection;
 
 use crate::Outcome;
 use crate::calibration::millis;
-use crate::peers::work::Peer;
+use crate::peers::work::{Loaded, Peer, Turns};
 
 #[derive(Debug)]
 pub(crate) struct Sqlite;
+
+const TABLE: &str = "CREATE TABLE messages (id INTEGER PRIMARY KEY, role TEXT, content TEXT)";
+const INSERT: &str = "INSERT INTO messages (role, content) VALUES (?, ?)";
+const LAST: &str = "SELECT role, content FROM messages ORDER BY id DESC LIMIT ?";
 
 fn open(dir: &Path) -> Outcome<Connection> {
     let connection = Connection::open(dir.join("messages.db"))?;
@@ -19,9 +23,8 @@ fn open(dir: &Path) -> Outcome<Connection> {
     Ok(connection)
 }
 
-fn texts(dir: &Path, query: &str, count: i64) -> Outcome<Vec<String>> {
-    let connection = open(dir)?;
-    let mut statement = connection.prepare(query)?;
+fn texts(connection: &Connection, query: &str, count: i64) -> Outcome<Vec<String>> {
+    let mut statement = connection.prepare_cached(query)?;
     let rows = statement.query_map([count], |row| {
         let _role: String = row.get(0)?;
         row.get(1)
@@ -36,11 +39,8 @@ impl Peer for Sqlite {
 
     fn append(&self, dir: &Path, texts: &[String]) -> Outcome<f64> {
         let connection = open(dir)?;
-        connection.execute_batch(
-            "CREATE TABLE messages (id INTEGER PRIMARY KEY, role TEXT, content TEXT)",
-        )?;
-        let mut insert =
-            connection.prepare("INSERT INTO messages (role, content) VALUES (?, ?)")?;
+        connection.execute_batch(TABLE)?;
+        let mut insert = connection.prepare(INSERT)?;
         let start = Instant::now();
         for text in texts {
             insert.execute(["assistant", text.as_str()])?;
@@ -49,13 +49,45 @@ impl Peer for Sqlite {
     }
 
     fn load(&self, dir: &Path) -> Outcome<Vec<String>> {
-        texts(dir, "SELECT role, content FROM messages ORDER BY id LIMIT ?", -1)
+        texts(&open(dir)?, "SELECT role, content FROM messages ORDER BY id LIMIT ?", -1)
     }
 
     fn last(&self, dir: &Path, count: usize) -> Outcome<Vec<String>> {
-        let query = "SELECT role, content FROM messages ORDER BY id DESC LIMIT ?";
-        let mut texts = texts(dir, query, i64::try_from(count)?)?;
+        let mut texts = texts(&open(dir)?, LAST, i64::try_from(count)?)?;
         texts.reverse();
         Ok(texts)
+    }
+
+    fn build(&self, dir: &Path, all: &[String], _: usize) -> Outcome {
+        let mut connection = open(dir)?;
+        connection.execute_batch(TABLE)?;
+        let transaction = connection.transaction()?;
+        for text in all {
+            transaction.prepare_cached(INSERT)?.execute(["assistant", text.as_str()])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn turns(&self, dir: &Path, context: usize) -> Outcome<Box<dyn Turns>> {
+        Ok(Box::new(Open { connection: open(dir)?, context: i64::try_from(context)? }))
+    }
+}
+
+/// A database that takes turns.
+struct Open {
+    connection: Connection,
+    context: i64,
+}
+
+impl Turns for Open {
+    fn append(&mut self, text: &str) -> Outcome {
+        self.connection.prepare_cached(INSERT)?.execute(["assistant", text])?;
+        Ok(())
+    }
+
+    fn context(&mut self) -> Outcome<Loaded> {
+        let mut texts = texts(&self.connection, LAST, self.context)?;
+        texts.reverse();
+        Ok(Loaded::Texts(texts))
     }
 }

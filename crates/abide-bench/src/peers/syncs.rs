@@ -44,7 +44,7 @@ fn count(
     traced.args(["-f", "-qq", "--seccomp-bpf", "-e", CALLS, "-o"]).arg(&trace);
     traced.arg(process.get_program()).args(process.get_args());
     traced.envs(process.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    ask(traced, Operation::Append, &work, messages, [appends, 0])?;
+    ask(traced, Operation::Append, &work, messages, &[appends, 0])?;
     let trace = std::fs::read_to_string(trace)?;
     // A call that another interrupts is written in two lines.
     Ok(trace.lines().filter(|line| line.contains('(') && !line.contains("resumed>")).count())

@@ -72,12 +72,16 @@ impl Table {
 
     /// Replaces what stands between the marks.
     pub(crate) fn write_into(&self, page: &Path) -> Outcome {
-        let old = std::fs::read_to_string(page)?;
-        let (before, rest) = old.split_once(BEGIN).ok_or("the page has no mark to begin at")?;
-        let (_, after) = rest.split_once(END).ok_or("the page has no mark to end at")?;
-        let table = self.to_markdown();
-        Ok(std::fs::write(page, format!("{before}{BEGIN}\n\n{table}\n\n{END}{after}"))?)
+        between_marks(page, [BEGIN, END], &self.to_markdown())
     }
+}
+
+/// Puts a table in the place of what stands between two marks of a page.
+pub(crate) fn between_marks(page: &Path, [begin, end]: [&str; 2], table: &str) -> Outcome {
+    let old = std::fs::read_to_string(page)?;
+    let (before, rest) = old.split_once(begin).ok_or("the page has no mark to begin at")?;
+    let (_, after) = rest.split_once(end).ok_or("the page has no mark to end at")?;
+    Ok(std::fs::write(page, format!("{before}{begin}\n\n{table}\n\n{end}{after}"))?)
 }
 
 const HEAD: &str = "\
@@ -110,7 +114,7 @@ fn row(present: &Present, shown: &Shown) -> String {
 }
 
 /// Three digits that mean something, whole numbers whole, thousands apart.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let digits = if value == 0.0 { 0 } else { 2 - value.abs().log10().floor() as i32 };
     match usize::try_from(digits) {
         _ if value >= 1000.0 => {

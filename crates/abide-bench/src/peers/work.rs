@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
 use crate::calibration::millis;
+use crate::figure::median;
 use crate::text::Text;
 
 /// What a peer does.
@@ -27,6 +28,10 @@ pub(crate) enum Operation {
     Load,
     /// Opens and reads the last messages.
     Last,
+    /// Makes a session with the messages, in one go.
+    Build,
+    /// Opens, then appends a message and loads the context, again and again.
+    Turns,
 }
 
 impl Operation {
@@ -36,6 +41,8 @@ impl Operation {
             Self::Append => "append",
             Self::Load => "load",
             Self::Last => "last",
+            Self::Build => "build",
+            Self::Turns => "turns",
         }
     }
 }
@@ -52,6 +59,9 @@ pub(crate) struct Task {
     count: usize,
     /// How many are the last.
     last: usize,
+    /// How many turns.
+    #[arg(default_value_t = 0)]
+    turns: usize,
 }
 
 /// What a process says when it is done. A peer in another language says what it can.
@@ -59,6 +69,8 @@ pub(crate) struct Task {
 #[serde(default)]
 pub(crate) struct Answer {
     pub(crate) ms: f64,
+    /// Of a turn, loading the context.
+    pub(crate) context_ms: Option<f64>,
     pub(crate) version: Option<String>,
     /// The version of Python, if that is what it is written in.
     pub(crate) python: Option<String>,
@@ -78,11 +90,52 @@ pub(crate) trait Peer {
 
     /// Opens and reads the last texts, oldest first.
     fn last(&self, dir: &Path, count: usize) -> Outcome<Vec<String>>;
+
+    /// Makes a session with these texts in one go, of which a context has about the last `context`.
+    fn build(&self, _dir: &Path, _texts: &[String], _context: usize) -> Outcome {
+        Err("it takes no turns".into())
+    }
+
+    /// Opens, and gives what takes a turn: appends a text, acknowledged, and loads the context.
+    fn turns(&self, _dir: &Path, _context: usize) -> Outcome<Box<dyn Turns>> {
+        Err("it takes no turns".into())
+    }
+}
+
+/// A session that is open for turns.
+pub(crate) trait Turns {
+    /// Appends a text; it is acknowledged when this returns.
+    fn append(&mut self, text: &str) -> Outcome;
+
+    /// Loads the context as it would be sent.
+    fn context(&mut self) -> Outcome<Loaded>;
+}
+
+/// A context that was loaded. What it says is read after the clock has stopped.
+pub(crate) enum Loaded {
+    Texts(Vec<String>),
+    /// A request to OpenAI.
+    Request(String),
+}
+
+impl Loaded {
+    fn into_texts(self) -> Outcome<Vec<String>> {
+        let request: serde_json::Value = match self {
+            Self::Texts(texts) => return Ok(texts),
+            Self::Request(request) => serde_json::from_str(&request)?,
+        };
+        let messages = request["messages"].as_array().ok_or("a request without messages")?;
+        let text = |message: &serde_json::Value| message["content"].as_str().map(str::to_owned);
+        Ok(messages.iter().filter_map(text).collect())
+    }
 }
 
 impl Task {
     /// Does the work, and says what it took.
     pub(crate) fn run(&self, peer: &dyn Peer) -> Outcome {
+        if self.operation == Operation::Turns {
+            return self.take_turns(peer);
+        }
         let texts = match self.operation {
             Operation::About => Vec::new(),
             _ => read_messages(&self.messages, self.count)?,
@@ -94,7 +147,11 @@ impl Task {
                 answer.version = peer.version();
                 (Vec::new(), 0)
             }
-            Operation::Append => {
+            Operation::Build => {
+                peer.build(&self.dir, &texts, self.last)?;
+                (Vec::new(), 0)
+            }
+            Operation::Append | Operation::Turns => {
                 answer.ms = peer.append(&self.dir, &texts)?;
                 (Vec::new(), 0)
             }
@@ -111,6 +168,38 @@ impl Task {
         println!("{}", serde_json::to_string(&answer)?);
         Ok(())
     }
+
+    /// The messages behind the first `count` are those that are appended.
+    fn take_turns(&self, peer: &dyn Peer) -> Outcome {
+        let texts = read_messages(&self.messages, self.count + self.turns)?;
+        let mut session = peer.turns(&self.dir, self.last)?;
+        let (mut turns, mut contexts) = (Vec::new(), Vec::new());
+        for number in self.count..self.count + self.turns {
+            let start = Instant::now();
+            session.append(&texts[number])?;
+            let appended = start.elapsed();
+            let loaded = session.context()?;
+            let turn = start.elapsed();
+            turns.push(millis(turn));
+            contexts.push(millis(turn.saturating_sub(appended)));
+            let read = loaded.into_texts()?;
+            // A context may be some messages longer or shorter than what was asked for.
+            let expected = &texts[..=number];
+            let least = read.len().min(self.last / 2).min(expected.len());
+            if least == 0 || !ends_with(&read, &expected[expected.len() - least..]) {
+                let read = read.len();
+                return Err(format!("a context of {read} that is not what was said").into());
+            }
+        }
+        let (ms, context_ms) = (median(&turns), Some(median(&contexts)));
+        let answer = Answer { ms, context_ms, ..Answer::default() };
+        println!("{}", serde_json::to_string(&answer)?);
+        Ok(())
+    }
+}
+
+fn ends_with(read: &[String], expected: &[String]) -> bool {
+    read.len() >= expected.len() && read[read.len() - expected.len()..] == *expected
 }
 
 /// Starts the process of a peer, up to its arguments, and waits for its answer.
@@ -119,10 +208,10 @@ pub(crate) fn ask(
     operation: Operation,
     dir: &Path,
     messages: &Path,
-    [count, last]: [usize; 2],
+    numbers: &[usize],
 ) -> Outcome<Answer> {
     process.arg(operation.name()).arg(dir).arg(messages);
-    process.args([count, last].map(|number| number.to_string()));
+    process.args(numbers.iter().map(usize::to_string));
     let output = process.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
