@@ -37,6 +37,14 @@ pub enum Uncompactable {
         /// How many of the last ones were to be kept.
         keep: usize,
     },
+    /// A call and its result have all the rest between them.
+    #[error("@{first} and its result @{last} would be split, with what is between them")]
+    Joined {
+        /// The message with the call.
+        first: Seq,
+        /// Its result.
+        last: Seq,
+    },
 }
 
 /// A message with the outcomes of its calls, or the parts of an answer with theirs: never split.
@@ -56,7 +64,6 @@ impl CompactionPlan {
         if context.entries.is_empty() {
             return Err(Uncompactable::Empty);
         }
-        let nothing = Uncompactable::Kept { messages: context.entries.len(), keep };
         let mut cut = groups.len();
         let mut tail = 0;
         while let Some(group) = cut.checked_sub(1).and_then(|at| groups.get(at)) {
@@ -69,21 +76,15 @@ impl CompactionPlan {
             cut -= 1;
         }
         // Everything that is covered must lie before everything that is not.
-        while let Some(covered) = groups.get(..cut) {
-            let last = covered.iter().filter(|group| !group.kept).map(|group| group.last).max();
-            let later = groups.get(cut..).unwrap_or_default().iter();
-            let first = later.filter(|group| !group.kept).map(|group| group.first).min();
-            match (last, first) {
-                (Some(last), Some(first)) if last >= first => cut -= 1,
-                _ => break,
-            }
-        }
+        let wanted = cut;
+        let cut = last_cut(&groups, wanted);
         let covered: Vec<&Group> =
             groups.get(..cut).unwrap_or_default().iter().filter(|group| !group.kept).collect();
         let places: Vec<usize> = covered.iter().flat_map(|group| group.entries.clone()).collect();
         let first = covered.iter().map(|group| group.first).min();
         let last = covered.iter().map(|group| group.last).max();
-        let (Some(first), Some(last)) = (first, last) else { return Err(nothing) };
+        let nothing = || nothing_for(&groups, (cut, wanted), context.entries.len(), keep);
+        let (Some(first), Some(last)) = (first, last) else { return Err(nothing()) };
         let kept = groups.iter().filter(|group| group.kept);
         let mut keeps: Vec<Seq> = kept
             .flat_map(|group| context.entries.get(group.entries.clone()).unwrap_or_default())
@@ -94,7 +95,7 @@ impl CompactionPlan {
         keeps.dedup();
         // To put a summary in the place of a summary alone is no gain.
         if places.len() < 2 || keeps.len() > Compacted::KEEPS {
-            return Err(nothing);
+            return Err(nothing());
         }
         let kept = context.entries.len() - places.len();
         Ok(Self { first, last, keeps, covered: places, kept })
@@ -123,6 +124,41 @@ impl Context {
             seqs
         };
         groups.iter().map(seqs).find(|seqs| seqs.contains(&message)).unwrap_or_default()
+    }
+}
+
+/// The last place up to `wanted` where everything before lies before everything behind it.
+fn last_cut(groups: &[Group], wanted: usize) -> usize {
+    let free = |group: &&Group| !group.kept;
+    let behind = groups.get(wanted..).unwrap_or_default().iter().filter(free);
+    let mut begins = behind.map(|group| group.first).min().unwrap_or(Seq(u64::MAX));
+    // For each place where everything before it ends.
+    let mut ends = vec![Seq::ZERO];
+    for group in groups.iter().take(wanted) {
+        let end = ends.last().copied().unwrap_or(Seq::ZERO);
+        ends.push(if group.kept { end } else { end.max(group.last) });
+    }
+    let mut cut = ends.len() - 1;
+    while cut > 0 && ends.get(cut).is_some_and(|end| *end >= begins) {
+        cut -= 1;
+        if let Some(group) = groups.get(cut).filter(free) {
+            begins = begins.min(group.first);
+        }
+    }
+    cut
+}
+
+/// Why nothing can be covered.
+fn nothing_for(
+    groups: &[Group],
+    (cut, wanted): (usize, usize),
+    messages: usize,
+    keep: usize,
+) -> Uncompactable {
+    let free = groups.get(..wanted).unwrap_or_default().iter().filter(|group| !group.kept);
+    match free.max_by_key(|group| group.last).filter(|_| cut < wanted) {
+        Some(group) => Uncompactable::Joined { first: group.first, last: group.last },
+        None => Uncompactable::Kept { messages, keep },
     }
 }
 

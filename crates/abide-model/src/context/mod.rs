@@ -54,6 +54,8 @@ pub enum Entry {
     Unknown {
         /// Of which call.
         call: CallId,
+        /// Where it was begun, by a `tool.called`.
+        begun: Option<Seq>,
     },
     /// A summary, in the place of what a compaction covers.
     Summary {
@@ -65,14 +67,14 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Where it is recorded; nowhere for an outcome that is unknown.
+    /// Where it is recorded. Of an outcome that is unknown: where its call was begun.
     #[must_use]
     pub const fn seq(&self) -> Option<Seq> {
         match self {
             Self::Message { seq, .. } | Self::Result { seq, .. } | Self::Summary { seq, .. } => {
                 Some(*seq)
             }
-            Self::Unknown { .. } => None,
+            Self::Unknown { begun, .. } => *begun,
         }
     }
 

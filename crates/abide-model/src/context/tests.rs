@@ -77,7 +77,7 @@ fn short(entry: &Entry) -> String {
     match entry {
         Entry::Message { seq, .. } => format!("@{seq}"),
         Entry::Result { seq, call, .. } => format!("@{seq}={}", call.0),
-        Entry::Unknown { call } => format!("?{}", call.0),
+        Entry::Unknown { call, .. } => format!("?{}", call.0),
         Entry::Summary { .. } => "summary".to_owned(),
     }
 }
@@ -140,7 +140,7 @@ fn a_call_is_never_split_from_its_result_and_one_without_waits() {
     let shown = shorts(&recorded.context());
     assert_eq!(shown, ["@1", "@2", "@5=a", "@3=b", "@4", "@6", "@7"]);
     let plan = recorded.compact(3).unwrap_err();
-    assert_eq!(plan, Uncompactable::Kept { messages: 7, keep: 3 });
+    assert_eq!(plan, Uncompactable::Joined { first: Seq(2), last: Seq(5) });
     assert_eq!(recorded.compact(2).unwrap().last, Seq(5));
     recorded.call(&["c"]);
     assert_eq!(shorts(&recorded.context()), ["summary", "@6", "@7", "@9", "?c"]);
@@ -227,6 +227,154 @@ fn a_lane_sees_its_own_messages_alone() {
     assert_eq!(shorts(&builder.build()), ["@2"]);
 }
 
+fn executed(recorded: &mut Recorded, lane: Option<&str>, id: &str, text: &str) {
+    let lane = lane.map(|lane| LaneId(lane.to_owned()));
+    recorded.add_in(lane.clone(), Kind::TOOL_CALLED, json!({"call": id, "name": "bash"}));
+    recorded.add_in(lane, Kind::TOOL_FINISHED, json!({"call": id, "ok": true, "result": text}));
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_call() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    recorded.call(&["call_0"]);
+    executed(&mut recorded, None, "call_0", "one");
+    recorded.call(&["call_0"]);
+    let pending = recorded.builder().pending();
+    assert_eq!((pending.len(), pending[0].begun), (1, false));
+    assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@4=call_0", "@5", "?call_0"]);
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "call_0", "name": "bash"}));
+    assert!(recorded.builder().pending()[0].begun);
+}
+
+#[test]
+fn a_second_outcome_is_not_that_of_the_next_call() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    recorded.call(&["a"]);
+    executed(&mut recorded, None, "a", "one");
+    let odd = json!({"call": "a", "ok": true, "result": "one again"});
+    let data = Payload::new(&odd.to_string(), &Limits::default()).unwrap();
+    let event = NewEvent::new(Kind::TOOL_FINISHED, data);
+    let event = event.into_event(Seq(5), Timestamp::from_millis(0));
+    assert!(recorded.state.apply(&event).is_some());
+    recorded.events.push(event);
+    recorded.call(&["a"]);
+    assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@4=a", "@6", "?a"]);
+}
+
+#[test]
+fn an_outcome_in_another_lane_is_that_lanes() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    let call = json!([{"type": "tool_use", "id": "call_0", "name": "bash", "input": {}}]);
+    let said = json!({"role": "assistant", "content": call});
+    let lane = Some(LaneId("sub".to_owned()));
+    recorded.add(Kind::MESSAGE_ADDED, said.clone());
+    recorded.add_in(lane, Kind::MESSAGE_ADDED, said);
+    executed(&mut recorded, Some("sub"), "call_0", "theirs");
+    assert_eq!(shorts(&recorded.context()), ["@1", "@2", "?call_0"]);
+    assert_eq!(recorded.builder().pending().len(), 1);
+    // Beside the lanes it is told by its call: the main lane's is still open.
+    executed(&mut recorded, None, "call_0", "ours");
+    assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@7=call_0"]);
+}
+
+#[test]
+fn two_calls_with_one_id_in_a_message_have_an_outcome_each() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    recorded.call(&["a", "a"]);
+    let pending = recorded.builder().pending();
+    assert_eq!(pending.iter().map(|call| call.nth).collect::<Vec<_>>(), [0, 1]);
+    executed(&mut recorded, None, "a", "one");
+    assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@4=a", "?a"]);
+    executed(&mut recorded, None, "a", "two");
+    assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@4=a", "@6=a"]);
+}
+
+#[test]
+fn what_may_have_been_begun_is_not_called_fresh() {
+    // Pinned and compacted.
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    let call = recorded.call(&["a"]);
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "a", "name": "bash"}));
+    for seq in recorded.context().together(call) {
+        recorded.add(Kind::CONTEXT_PINNED, json!({"message": seq}));
+    }
+    for _ in 0..40 {
+        recorded.say("user", "x");
+    }
+    recorded.compact(2).unwrap();
+    let pending = recorded.builder().pending();
+    assert_eq!((pending.len(), pending[0].begun), (1, true));
+    // Compacted by the agent itself, execution and all.
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    recorded.call(&["a"]);
+    executed(&mut recorded, None, "a", "one");
+    for _ in 0..40 {
+        recorded.say("user", "x");
+    }
+    recorded.add(Kind::CONTEXT_COMPACTED, json!({"first": 3, "last": 40, "summary": "s"}));
+    assert!(recorded.builder().pending()[0].begun);
+    // Erased.
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    recorded.call(&["a"]);
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "a", "name": "bash"}));
+    recorded.events[2].data = None;
+    assert!(recorded.builder().pending()[0].begun);
+}
+
+#[test]
+fn what_the_model_has_passed_over_does_not_wait() {
+    let mut recorded = Recorded::default();
+    recorded.call(&["deploy"]);
+    recorded.say("user", "no, do not");
+    assert_eq!(recorded.builder().pending().len(), 1);
+    recorded.say("assistant", "Very well.");
+    assert!(recorded.builder().pending().is_empty());
+}
+
+#[test]
+fn many_compactions_apart_from_each_other_bring_nothing_back() {
+    let mut recorded = Recorded::default();
+    for _ in 0..200 {
+        recorded.say("user", "x");
+    }
+    let mut taken = 0;
+    for number in 0..40_u64 {
+        let (first, last) = (Seq(number * 4 + 1), Seq(number * 4 + 3));
+        let data = json!({"first": first, "last": last, "summary": "s"});
+        let data = Payload::new(&data.to_string(), &Limits::default()).unwrap();
+        let seq = Seq(recorded.events.len() as u64 + 1);
+        let event = NewEvent::new(Kind::CONTEXT_COMPACTED, data);
+        let event = event.into_event(seq, Timestamp::from_millis(0));
+        taken += usize::from(recorded.state.apply(&event).is_none());
+        recorded.events.push(event);
+    }
+    assert_eq!(taken, 32);
+    assert_eq!(recorded.context().entries.len(), 200 - 32 * 3 + 32);
+    // One over all of them has room, and they go with it.
+    recorded.add(Kind::CONTEXT_COMPACTED, json!({"first": 1, "last": 190, "summary": "s"}));
+    assert_eq!(recorded.context().entries.len(), 11);
+}
+
+#[test]
+fn tokens_reported_since_a_compaction_go_with_it() {
+    let mut recorded = Recorded::default();
+    for _ in 0..9 {
+        recorded.say("user", "x");
+    }
+    recorded.compact(2).unwrap();
+    recorded.add(Kind::API_FINISHED, json!({"usage": {"input_tokens": 500, "output_tokens": 10}}));
+    assert_eq!(recorded.state.core.main.reported, Some((Seq(11), 510)));
+    recorded.add(Kind::CONTEXT_RESTORED, json!({"compaction": 10}));
+    assert_eq!(recorded.state.core.main.reported, None);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     User,
@@ -272,7 +420,7 @@ fn is_valid(context: &Context) {
                 open.extend(calls_of(data));
             }
             Entry::Summary { .. } => assert!(open.is_empty()),
-            Entry::Result { call, .. } | Entry::Unknown { call } => {
+            Entry::Result { call, .. } | Entry::Unknown { call, .. } => {
                 let place = open.iter().position(|id| *id == call.0);
                 open.remove(place.expect("an outcome has its call before it"));
             }

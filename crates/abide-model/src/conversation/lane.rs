@@ -151,7 +151,15 @@ impl Lane {
 
     /// Takes in that a tool has run; says whether a call here waited for it.
     pub(super) fn executed(&mut self, id: &str, seq: Seq) -> bool {
-        let open = self.open.get(id).and_then(|open| open.last()).copied();
+        // Of several with one id in a message, the first that waits.
+        let waiting = self.open.get(id).and_then(|open| {
+            let newest = self.calls.get(*open.last()?)?.message;
+            let waits = |at: &&usize| {
+                self.calls.get(**at).is_some_and(|call| call.message == newest && call.is_open())
+            };
+            open.iter().find(waits).or(open.last())
+        });
+        let open = waiting.copied();
         match open.or_else(|| self.newest.get(id).copied()).and_then(|at| self.calls.get_mut(at)) {
             Some(call) if call.executed.is_none() => {
                 call.executed = Some(seq);

@@ -13,8 +13,8 @@ mod repair;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use order::Placed;
 pub use order::{Disorder, DisorderSort, Shown};
+pub(crate) use order::{Placed, Waiting};
 pub use reading::{MessageForm, OUTCOME_UNKNOWN};
 
 use std::collections::{BTreeMap, HashMap};
@@ -132,20 +132,27 @@ impl Conversation {
         // Tools are often run beside the lanes: the call is where its message is.
         let lane = self.executed.remove(call.as_str()).map(|open| open.lane);
         let said = self.called.get(call.as_str()).cloned();
+        let said_already = said.is_some();
         for lane in [Some(event.lane.clone()), lane, said].into_iter().flatten() {
             if self.lanes.get_mut(&lane).is_some_and(|lane| lane.executed(call.as_str(), event.seq))
             {
                 return;
             }
         }
-        self.finished.insert(call.0.clone(), event.seq);
+        // A second outcome of a call is not that of the next call with its id.
+        if !said_already {
+            self.finished.insert(call.0.clone(), event.seq);
+        }
     }
 
-    /// The calls in the messages of a lane that have no result: where, and their ids and names.
-    pub(crate) fn open_in(&self, lane: Option<&LaneId>) -> impl Iterator<Item = (Seq, &str, &str)> {
-        let calls = self.lanes.get(&lane.cloned()).map(|lane| &lane.calls);
-        let open = calls.into_iter().flatten().filter(|call| call.is_open());
-        open.map(|call| (call.seq, call.id.as_str(), call.name.as_str()))
+    /// Was this tool called, by an event that no result has followed yet?
+    pub(crate) fn is_running(&self, call: &str) -> bool {
+        self.executed.contains_key(call)
+    }
+
+    /// Does a message that was taken in hold a call with this id?
+    pub(crate) fn has_call(&self, call: &str) -> bool {
+        self.called.contains_key(call)
     }
 
     /// The calls without a result, in the order in which they were recorded. What a compaction

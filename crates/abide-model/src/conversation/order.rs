@@ -68,7 +68,38 @@ pub(crate) enum Placed {
     Unknown(CallId),
 }
 
+/// A call that has no outcome.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a> {
+    /// The message that holds it.
+    pub(crate) seq: Seq,
+    pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
+    /// How many calls of that message with the same id stand before it.
+    pub(crate) nth: usize,
+}
+
 impl Conversation {
+    /// The calls of the last answer in a lane that have no outcome. What the model has passed
+    /// over does not wait any longer.
+    pub(crate) fn waiting(&self, lane: Option<&LaneId>) -> Vec<Waiting<'_>> {
+        let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
+        let spoke = |said: &Said| said.role == Some(Role::Assistant);
+        let Some(last) = lane.messages.iter().rposition(spoke) else { return Vec::new() };
+        let before = lane.messages.get(..last).unwrap_or_default();
+        let first = before.iter().rposition(|said| !spoke(said)).map_or(0, |at| at + 1);
+        let mut waiting = Vec::new();
+        for said in lane.messages.get(first..=last).unwrap_or_default() {
+            let calls = lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default();
+            for (place, call) in calls.iter().enumerate().filter(|(_, call)| call.is_open()) {
+                let same = |other: &&Call| other.id == call.id;
+                let nth = calls.get(..place).unwrap_or_default().iter().filter(same).count();
+                waiting.push(Waiting { seq: call.seq, id: &call.id, name: &call.name, nth });
+            }
+        }
+        waiting
+    }
+
     /// The messages of one lane, each with the outcomes of its calls behind it. Compactions are
     /// not looked at.
     pub(crate) fn placed(&self, lane: Option<&LaneId>) -> Vec<Placed> {

@@ -12,7 +12,7 @@ use crate::fact::{
     ApiCall, ApiResult, Checkpoint, Compaction, ContextRestored, FileOp, FileTouch, FilesRestored,
     GitState, Pin, Rewind, SessionCreated, ToolCall, ToolResult, TurnEnd, TurnStart, Usage,
 };
-use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, TurnNumber};
+use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, Seq, TurnNumber};
 
 /// Names counted by themselves before the rest are `other`.
 const COUNTED: usize = 16;
@@ -325,7 +325,11 @@ impl SessionState {
 
     fn api_called(&mut self, event: &Event, fact: ApiCall) -> Option<Anomaly> {
         self.core.calls.requests += 1;
-        fact.call.and_then(|call| self.open_call(event, &call, "api".to_owned(), false))
+        let call = fact.call?;
+        let odd = self.open_call(event, &call, "api".to_owned(), false);
+        let open = self.calls.get(call.as_str()).cloned();
+        self.calls.set(call.as_str(), open.map(|open| CallState { request: true, ..open }));
+        odd
     }
 
     fn api_finished(&mut self, event: &Event, fact: &ApiResult) -> Option<Anomaly> {
@@ -354,6 +358,7 @@ impl SessionState {
             seq: event.seq,
             name,
             observed,
+            request: false,
             lane: event.lane.clone(),
             task: event.task.clone(),
         };
@@ -411,40 +416,38 @@ impl SessionState {
 
     fn compacted(&mut self, event: &Event, fact: &Compaction) -> Option<Anomaly> {
         self.core.compactions += 1;
-        let impossible = fact.first > fact.last || fact.last >= event.seq;
+        let impossible =
+            fact.first == Seq::ZERO || fact.first > fact.last || fact.last >= event.seq;
         if impossible || fact.keeps.len() > Compacted::KEEPS || !fact.keeps.is_sorted() {
             return Some(Anomaly::UnknownPosition);
         }
-        self.change_lane(event, |lane| {
-            if lane.compactions.len() >= LaneState::COMPACTIONS {
-                lane.compactions.remove(0);
-            }
-            lane.compactions.push(Compacted {
-                at: event.seq,
-                first: fact.first,
-                last: fact.last,
-                keeps: fact.keeps.clone(),
-            });
-        });
-        None
+        let new = Compacted {
+            at: event.seq,
+            first: fact.first,
+            last: fact.last,
+            keeps: fact.keeps.clone(),
+        };
+        let mut taken = false;
+        self.change_lane(event, |lane| taken = lane.compact(new));
+        (!taken).then_some(Anomaly::UnknownPosition)
     }
 
     fn pinned(&mut self, event: &Event, fact: &Pin) -> Option<Anomaly> {
         if fact.message >= event.seq {
             return Some(Anomaly::UnknownPosition);
         }
+        let mut full = false;
         self.change_lane(event, |lane| {
             match (fact.pinned, lane.pins.binary_search(&fact.message)) {
-                (true, Err(place)) if lane.pins.len() < LaneState::PINS => {
-                    lane.pins.insert(place, fact.message);
-                }
+                (true, Err(_)) if lane.pins.len() >= LaneState::PINS => full = true,
+                (true, Err(place)) => lane.pins.insert(place, fact.message),
                 (false, Ok(place)) => {
                     lane.pins.remove(place);
                 }
                 _ => {}
             }
         });
-        None
+        full.then_some(Anomaly::UnknownPosition)
     }
 
     fn context_restored(&mut self, event: &Event, fact: &ContextRestored) -> Option<Anomaly> {
@@ -454,6 +457,8 @@ impl SessionState {
         }
         self.change_lane(event, |lane| {
             let _ = lane.compactions.pop();
+            // What was reported since then is of the context that it gave.
+            lane.reported = lane.reported.filter(|(seq, _)| *seq < fact.compaction);
         });
         None
     }

@@ -16,6 +16,9 @@ pub struct CallState {
     /// It was only observed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
+    /// It is a request to a model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub request: bool,
     /// The lane it was made in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<LaneId>,
@@ -112,6 +115,31 @@ impl LaneState {
     pub(super) const COMPACTIONS: usize = 32;
     /// The most events that can be pinned.
     pub const PINS: usize = 64;
+
+    /// Takes a compaction in; says whether it covers something that none did before, and whether
+    /// there was room for it. Those that a later one stands for go first.
+    pub(super) fn compact(&mut self, new: Compacted) -> bool {
+        let within =
+            |one: &Compacted, other: &Compacted| other.first <= one.first && one.last <= other.last;
+        let mut standing = self.compactions.iter();
+        if standing.any(|one| within(&new, one) && (one.first, one.last) != (new.first, new.last)) {
+            return false;
+        }
+        self.compactions.push(new);
+        if self.compactions.len() > Self::COMPACTIONS {
+            let nested = self.compactions.iter().enumerate().position(|(place, one)| {
+                self.compactions.iter().skip(place + 1).any(|later| within(one, later))
+            });
+            match nested {
+                Some(place) => drop(self.compactions.remove(place)),
+                None => {
+                    self.compactions.pop();
+                    return false;
+                }
+            }
+        }
+        true
+    }
 
     /// The newest compaction that stands.
     #[must_use]
