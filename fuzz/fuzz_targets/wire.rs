@@ -56,5 +56,5 @@ fn look(data: &Payload, entries: &mut Vec<Entry>) {
         let executed = call.as_str().len() % 2 == 0;
         entries.push(Entry::Result { seq: Seq(2), call, data: data.clone(), executed });
     }
-    entries.extend(calls.next().map(|call| Entry::Unknown { call }));
+    entries.extend(calls.next().map(|call| Entry::Unknown { call, begun: None }));
 }

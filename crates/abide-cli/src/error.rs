@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::{BundleError, CompactionError, ExportError, ImportError, StoreError};
+use abide::{BundleError, CompactionError, ExportError, ImportError, StoreError, Uncompactable};
 
 use abide_transcript::escape;
 
@@ -241,7 +241,9 @@ fn hint(error: &abide::Error) -> Option<String> {
         }
         abide::Error::NothingToUndo | abide::Error::Cancelled => None,
         abide::Error::Compaction(error) => match error {
-            CompactionError::Nothing(_) => Some("`--keep N` keeps fewer messages".to_owned()),
+            CompactionError::Nothing(Uncompactable::Kept { .. }) => {
+                Some("`--keep N` keeps fewer messages".to_owned())
+            }
             CompactionError::Longer { .. } => {
                 Some("`--most TOKENS` asks for a shorter one, `--keep N` covers more".to_owned())
             }

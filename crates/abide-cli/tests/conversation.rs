@@ -139,6 +139,8 @@ fn a_compaction_shrinks_one_prompt_with_many_calls_and_can_be_taken_back() {
     assert_eq!(messages(&env, &[]).len(), 123);
     let nothing = env.run(&["undo"]).failure(1);
     assert!(nothing.stderr.contains("there is no rewind to undo"), "{nothing:?}");
+    let nothing = env.run(&["undo", "--compaction"]).failure(1);
+    assert!(nothing.stderr.contains("there is no compaction to undo"), "{nothing:?}");
     let list = env.run(&["compact", "--list"]).success();
     assert_eq!(list.stdout().matches("taken back").count(), 2, "{list:?}");
 }
@@ -154,6 +156,9 @@ fn what_is_pinned_stays() {
     is_valid(&after);
     assert_eq!(after.len(), 8);
     assert_eq!(after[2]["tool_calls"][0]["id"], "c0");
+    let undone = env.run(&["context", "--unpin", "@5"]).success();
+    assert!(undone.stderr.contains("No longer pinned: @5 @6"), "{undone:?}");
+    assert!(env.run(&["context", "--unpin", "@5"]).failure(1).stderr.contains("@5 is not pinned"));
     let wrong = env.run(&["context", "--pin", "@20"]).failure(1);
     assert!(wrong.stderr.contains("@20 is no message in the context"), "{wrong:?}");
     assert!(env.run(&["context", "--pin", "five"]).failure(1).stderr.contains("is no event"));
@@ -190,6 +195,10 @@ fn a_threshold_is_looked_at_and_there_may_be_nothing_to_do() {
     long(&env);
     let under = env.run(&["compact", "--over", "1000k"]).success();
     assert!(under.stderr.contains("the context is not over 1000000 tokens"), "{under:?}");
+    let under = env.run(&["compact", "--over", "1000k", "--dry-run"]).success();
+    assert!(under.stderr.contains("the context is not over"), "{under:?}");
+    let model = env.run(&["compact", "--model", "gpt-5"]).failure(1);
+    assert!(model.stderr.contains("are for an endpoint"), "{model:?}");
     let unknown = env.run(&["compact", "--over", "80%"]).failure(1);
     assert!(unknown.stderr.contains("model.configured"), "{unknown:?}");
     let window = r#"{"kind":"model.configured","data":{"model":"gpt-5-mini","window":4000}}"#;

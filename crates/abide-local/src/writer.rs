@@ -629,8 +629,6 @@ impl SessionWriter for LocalWriter {
 
     fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
         let queue = &self.shared.queue;
-        // What was taken in before must be there for whoever reads on from here.
-        queue.flush_staged()?;
         let name = lane.map(LaneId::as_str).unwrap_or_default();
         let take = |state: &SessionState| {
             (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
@@ -639,10 +637,13 @@ impl SessionWriter for LocalWriter {
             let here = staging.pages.bring_lane(&mut staging.state, name);
             here.then(|| take(&staging.state))
         });
-        match found {
-            Some(found) => Ok(found),
-            None => self.state().map(|state| take(&state)),
-        }
+        let found = match found {
+            Some(found) => found,
+            None => self.state().map(|state| take(&state))?,
+        };
+        // Whoever reads on from here finds all that it speaks of.
+        queue.flush_staged()?;
+        Ok(found)
     }
 
     fn epoch(&self) -> Epoch {

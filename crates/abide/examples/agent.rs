@@ -12,8 +12,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use abide::stream::Delta;
-use abide::{AnswerRequest, Call, CompactRequest, Entry, Extractive, Message, MessageForm};
-use abide::{NewEvent, NewSession, OUTCOME_UNKNOWN, Session, SessionContext, Store, Threshold};
+use abide::{AnswerRequest, Call, CompactRequest, Extractive, Message, MessageForm};
+use abide::{NewEvent, NewSession, OUTCOME_UNKNOWN, Session, Store, Threshold};
 use abide::{ToolCall, ToolResult};
 use serde_json::{Value, json};
 
@@ -41,8 +41,7 @@ pub fn work(prompt: &str, dir: &str) -> Result<(), Failed> {
         for (call, begun) in session.context()?.pending_calls() {
             execute(&session, &call, begun, dir)?;
         }
-        let context = session.context()?;
-        if is_done(&session, &context)? {
+        if session.context()?.is_answered() {
             println!();
             return Ok(session.close()?);
         }
@@ -75,18 +74,29 @@ fn ask(session: &Session) -> Result<(), Failed> {
         .build()
         .into();
     let base = variable("OPENAI_BASE_URL", "https://api.openai.com/v1");
-    let response = agent
+    let sent = agent
         .post(format!("{base}/chat/completions"))
         .header("authorization", format!("Bearer {}", variable("OPENAI_API_KEY", "none")))
         .header("content-type", "application/json")
-        .send(body.to_string())?;
-    answer.read(response.into_body().into_reader(), &mut |delta| {
+        .send(body.to_string());
+    let response = match sent {
+        Ok(response) => response,
+        Err(error) => {
+            answer.fail(&error)?;
+            return Err(error.into());
+        }
+    };
+    let answered = answer.read(response.into_body().into_reader(), &mut |delta| {
         if let Delta::Text(text) = delta {
             print!("{text}");
             let _ = std::io::stdout().flush();
         }
     })?;
-    Ok(())
+    match answered.error {
+        Some(error) => Err(error.into()),
+        None if answered.text.is_empty() && answered.calls.is_empty() => Err("no answer".into()),
+        None => Ok(()),
+    }
 }
 
 /// Runs a call: recorded before it has an effect, and its result after.
@@ -114,13 +124,6 @@ fn run(call: &Call, dir: &str) -> (bool, String) {
         Ok(out) => (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned()),
         Err(error) => (false, error.to_string()),
     }
-}
-
-/// The model has said its last word: it asks for nothing, and its answer was not cut off.
-fn is_done(session: &Session, context: &SessionContext) -> Result<bool, Failed> {
-    let spoke = matches!(context.last(), Some(Entry::Message { data, .. })
-        if data.field("role") == Some("\"assistant\""));
-    Ok(spoke && session.state()?.calls.is_empty())
 }
 
 fn variable(name: &str, otherwise: &str) -> String {

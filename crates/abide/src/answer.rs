@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 
 use crate::{Error, Session};
 
+/// The most characters of an error that is recorded.
+const ERROR: usize = 2000;
 /// How much is read at once.
 const CHUNK: usize = 16 << 10;
 /// The most bytes of an answer: however they are escaped, a block of it fits into an event.
@@ -84,7 +86,11 @@ impl Session {
             request: request.request.clone(),
         };
         events.push(placed(&request, NewEvent::try_from(fact)?));
-        self.append_all(events)?.wait()?;
+        self.answering().insert(call.0.clone());
+        if let Err(error) = self.append_all(events).and_then(|ticket| Ok(ticket.wait()?)) {
+            self.answering().remove(&call.0);
+            return Err(error);
+        }
         let limits = StreamLimits { answer: ANSWER, ..StreamLimits::default() };
         let parser = Some(AnswerParser::with_limits(request.form, limits));
         Ok(Answer { session: self, request, call, parser, answered: Answered::default() })
@@ -93,9 +99,14 @@ impl Session {
     /// What ends the requests of a lane that were never answered.
     fn interrupted(&self, lane: Option<&LaneId>) -> Result<Vec<NewEvent>, Error> {
         let state = self.state()?;
-        let open = state.calls.iter().filter(|(_, call)| call.name == "api");
+        let open = state.calls.iter().filter(|(_, call)| call.request);
         let mut events = Vec::new();
+        let ours = self.answering();
         for (id, call) in open.filter(|(_, call)| call.lane.as_ref() == lane) {
+            // Another thread may be listening to it.
+            if ours.contains(id) {
+                continue;
+            }
             let error = "interrupted before the answer was complete".to_owned();
             let fact = ApiResult {
                 call: Some(CallId(id.to_owned())),
@@ -145,6 +156,11 @@ impl Answer<'_> {
         Ok(fed?)
     }
 
+    /// There is no answer: records why.
+    pub fn fail(mut self, why: impl std::fmt::Display) -> Result<(), Error> {
+        self.end(Some(why.to_string()))
+    }
+
     /// Reads the whole answer, and finishes it however it ends.
     pub fn read(
         mut self,
@@ -177,10 +193,15 @@ impl Answer<'_> {
 
     fn end(&mut self, why: Option<String>) -> Result<(), Error> {
         let Some(parser) = self.parser.take() else { return Ok(()) };
+        self.session.answering().remove(&self.call.0);
         let ended = parser.finish();
         self.record(&ended.partial)?;
+        // A last event may have completed some.
+        let whole = ended.partial.iter().filter(|block| !block.partial);
+        self.answered.calls.extend(whole.filter_map(|block| block.call.clone()));
         let cut = || "cut off before the answer was complete".to_owned();
         let error = ended.error.clone().or(why).or_else(|| (!ended.complete).then(cut));
+        let error = error.map(|error| error.chars().take(ERROR).collect::<String>());
         let fact = ApiResult {
             call: Some(self.call.clone()),
             model: ended.model.or_else(|| self.request.model.clone()),
@@ -199,14 +220,21 @@ impl Answer<'_> {
     /// Makes blocks durable.
     fn record(&self, blocks: &[Block]) -> Result<(), Error> {
         let mut events = Vec::with_capacity(blocks.len());
+        let mut refused = None;
         for block in blocks {
-            let event = NewEvent::new(Kind::MESSAGE_ADDED, self.marked(block)?);
-            events.push(placed(&self.request, event));
+            match self.marked(block) {
+                Ok(data) => {
+                    let event = NewEvent::new(Kind::MESSAGE_ADDED, data);
+                    events.push(placed(&self.request, event));
+                }
+                // The others are recorded all the same.
+                Err(error) => refused = Some(error),
+            }
         }
         if !events.is_empty() {
             self.session.append_all(events)?.wait()?;
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// The data of a block, with the answer that it is a part of.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use abide_model::{
     Compaction, CompactionPlan, ContextRestored, Event, EventRange, Fact, Kind, LaneId, LaneState,
-    NewEvent, Pin, Seq, TaskId, Timestamp, Uncompactable,
+    NewEvent, Pin, Seq, SessionState, TaskId, TaskState, Timestamp, Uncompactable,
 };
 
 use crate::summary::{OpenTask, Summarizer, SummaryError, SummaryRequest};
@@ -128,7 +128,7 @@ impl Threshold {
 pub enum CompactionError {
     /// There is nothing that could be.
     #[error("there is nothing to compact: {0}")]
-    Nothing(#[from] Uncompactable),
+    Nothing(Uncompactable),
     /// No summary was made.
     #[error("the context is as it was: {by} made no summary")]
     Summary {
@@ -164,9 +164,21 @@ pub enum CompactionError {
         /// Which event.
         seq: Seq,
     },
+    /// What was to be let go is not pinned.
+    #[error("@{seq} is not pinned")]
+    NotPinned {
+        /// Which event.
+        seq: Seq,
+    },
     /// There are as many pins as there can be.
     #[error("no more than {} messages can be pinned", LaneState::PINS)]
     TooManyPins,
+}
+
+impl From<Uncompactable> for CompactionError {
+    fn from(why: Uncompactable) -> Self {
+        Self::Nothing(why)
+    }
 }
 
 impl SessionContext {
@@ -175,22 +187,28 @@ impl SessionContext {
         self.planned(keep).map(|planned| planned.made)
     }
 
+    /// Is it fuller than this?
+    pub fn is_over(&self, threshold: Threshold) -> Result<bool, CompactionError> {
+        let most = threshold.tokens(self.core.window).ok_or(CompactionError::NoWindow)?;
+        Ok(self.tokens().total() > most)
+    }
+
     fn planned(&self, keep: usize) -> Result<Planned, CompactionError> {
         let plan = CompactionPlan::of(&self.context, &self.lane, keep)?;
         let tokenizer = Tokenizer::for_model(self.model());
         // Each is counted once: for what there is, and for what is covered of it.
         let mut each = vec![None; self.len()];
-        let before = self.tokens_with(tokenizer.how(), |place, entry| {
+        let before = self.tokens_with(|place, entry| {
             let tokens = tokenizer.entry(entry);
             if let Some(known) = each.get_mut(place) {
-                *known = Some(tokens);
+                *known = Some(tokens.total());
             }
             tokens
         });
         let covered = plan.covered.iter().filter_map(|place| {
             let entry = self.context.entries.get(*place)?;
             let known = each.get(*place).copied().flatten();
-            Some(known.unwrap_or_else(|| tokenizer.entry(entry)))
+            Some(known.unwrap_or_else(|| tokenizer.entry(entry).total()))
         });
         let covered_tokens = covered.sum();
         let made = CompactionMade {
@@ -258,8 +276,7 @@ impl Session {
         summarizer: &dyn Summarizer,
     ) -> Result<Option<CompactionMade>, Error> {
         let context = self.context_of(request.lane.as_ref())?;
-        let most = threshold.tokens(context.core.window).ok_or(CompactionError::NoWindow)?;
-        if context.tokens().total() <= most {
+        if !context.is_over(threshold)? {
             return Ok(None);
         }
         self.compact_context(&context, request, summarizer).map(Some)
@@ -271,62 +288,11 @@ impl Session {
         request: &CompactRequest,
         summarizer: &dyn Summarizer,
     ) -> Result<CompactionMade, Error> {
-        let made = self.summarize(context, request, summarizer)?;
+        let made = summarize(context, request, summarizer, &self.state()?)?;
         let event = NewEvent::try_from(made.compaction.clone())?;
         let event = NewEvent { lane: request.lane.clone(), ..event };
         let done = self.append(event)?.wait()?;
         Ok(CompactionMade { seq: done.first().map(|done| done.seq), ..made })
-    }
-
-    /// What a compaction would be, its summary included, without making it.
-    pub fn summarize(
-        &self,
-        context: &SessionContext,
-        request: &CompactRequest,
-        summarizer: &dyn Summarizer,
-    ) -> Result<CompactionMade, Error> {
-        let Planned { plan, mut made, tokenizer, covered_tokens } =
-            context.planned(request.keep)?;
-        let covered = plan.covered_of(&context.context);
-        let most_tokens = request
-            .most_tokens
-            .unwrap_or_else(|| (covered_tokens / SHARE).clamp(LEAST_TOKENS, MOST_TOKENS));
-        let (tasks, files) = self.known()?;
-        let by = summarizer.name();
-        let asked = SummaryRequest { context: &covered, most_tokens, tasks: &tasks, files: &files };
-        let text = summarizer
-            .summarize(&asked)
-            .map_err(|source| CompactionError::Summary { by: by.clone(), source })?;
-        let summary = tokenizer.text(&text) + 4;
-        if summary >= covered_tokens {
-            let covered = covered_tokens;
-            return Err(CompactionError::Longer { by, summary, covered }.into());
-        }
-        let compaction = &mut made.compaction;
-        compaction.summary = text;
-        compaction.by = by;
-        // What the provider reported may count more than the messages: tools, instructions.
-        let freed = covered_tokens - summary;
-        compaction.after_tokens = compaction.before_tokens.saturating_sub(freed);
-        compaction.tokens = compaction.tokens.max(Some(tokenizer.how()));
-        Ok(made)
-    }
-
-    /// The open tasks and the files touched, newest first.
-    fn known(&self) -> Result<(Vec<OpenTask>, Vec<String>), Error> {
-        let state = self.state()?;
-        let mut tasks: Vec<_> =
-            state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done()).collect();
-        tasks.sort_by_key(|(_, task)| task.order);
-        let tasks = tasks.into_iter().take(TASKS).map(|(id, task)| OpenTask {
-            id: TaskId(id.to_owned()),
-            title: task.title.clone(),
-            status: task.status,
-        });
-        let mut files: Vec<_> = state.files.iter().collect();
-        files.sort_by_key(|(_, file)| std::cmp::Reverse(file.seq));
-        let files = files.into_iter().take(FILES).map(|(path, _)| path.to_owned());
-        Ok((tasks.collect(), files.collect()))
     }
 
     /// Takes the newest compaction of a lane back: the context is again what it was, with what was
@@ -339,36 +305,115 @@ impl Session {
         Ok(standing)
     }
 
-    /// Keeps a message in the context when what is around it is compacted, or lets it go again. The
-    /// outcomes of its calls are kept with it. Says which events that are.
-    pub fn pin(
-        &self,
-        lane: Option<&LaneId>,
-        message: Seq,
-        pinned: bool,
-    ) -> Result<Vec<Seq>, Error> {
+    /// Keeps a message in the context when what is around it is compacted, with the outcomes of its
+    /// calls. Says which events that are.
+    pub fn pin(&self, lane: Option<&LaneId>, message: Seq) -> Result<Vec<Seq>, Error> {
         let context = self.context_of(lane)?;
         let group = context.context.together(message);
         if group.is_empty() {
             return Err(CompactionError::NotInContext { seq: message }.into());
         }
         let new = group.iter().filter(|seq| !context.lane.pins.contains(seq)).count();
-        if pinned && context.lane.pins.len() + new > LaneState::PINS {
+        if context.lane.pins.len() + new > LaneState::PINS {
             return Err(CompactionError::TooManyPins.into());
         }
-        let events: Result<Vec<NewEvent>, Error> = group
-            .iter()
-            .map(|seq| {
-                let event = NewEvent::try_from(Pin { message: *seq, pinned })?;
-                Ok(NewEvent { lane: lane.cloned(), ..event })
-            })
-            .collect();
+        self.set_pins(lane, group, true)
+    }
+
+    /// Keeps a message no longer, nor the outcomes of its calls. Says which events that are.
+    pub fn unpin(&self, lane: Option<&LaneId>, message: Seq) -> Result<Vec<Seq>, Error> {
+        let context = self.context_of(lane)?;
+        let mut group = context.context.together(message);
+        if group.is_empty() && context.lane.pins.contains(&message) {
+            group.push(message);
+        }
+        group.retain(|seq| context.lane.pins.contains(seq));
+        if group.is_empty() {
+            return Err(CompactionError::NotPinned { seq: message }.into());
+        }
+        self.set_pins(lane, group, false)
+    }
+
+    fn set_pins(
+        &self,
+        lane: Option<&LaneId>,
+        seqs: Vec<Seq>,
+        pinned: bool,
+    ) -> Result<Vec<Seq>, Error> {
+        let event = |seq: &Seq| -> Result<NewEvent, Error> {
+            let event = NewEvent::try_from(Pin { message: *seq, pinned })?;
+            Ok(NewEvent { lane: lane.cloned(), ..event })
+        };
+        let events: Result<Vec<NewEvent>, Error> = seqs.iter().map(event).collect();
         self.append_all(events?)?.wait()?;
-        Ok(group)
+        Ok(seqs)
     }
 }
 
+/// A compaction with its summary, not made yet.
+fn summarize(
+    context: &SessionContext,
+    request: &CompactRequest,
+    summarizer: &dyn Summarizer,
+    state: &SessionState,
+) -> Result<CompactionMade, Error> {
+    let Planned { plan, mut made, tokenizer, covered_tokens } = context.planned(request.keep)?;
+    let covered = plan.covered_of(&context.context);
+    let most_tokens = request
+        .most_tokens
+        .unwrap_or_else(|| (covered_tokens / SHARE).clamp(LEAST_TOKENS, MOST_TOKENS));
+    let (tasks, files) = (open_tasks(state), touched(state));
+    let by = summarizer.name();
+    let asked = SummaryRequest { context: &covered, most_tokens, tasks: &tasks, files: &files };
+    let text = summarizer
+        .summarize(&asked)
+        .map_err(|source| CompactionError::Summary { by: by.clone(), source })?;
+    let summary = tokenizer.text(&text) + 4;
+    if summary >= covered_tokens {
+        let covered = covered_tokens;
+        return Err(CompactionError::Longer { by, summary, covered }.into());
+    }
+    let compaction = &mut made.compaction;
+    compaction.summary = text;
+    compaction.by = by;
+    // What the provider reported may count more than the messages: tools, instructions.
+    let freed = covered_tokens - summary;
+    compaction.after_tokens = compaction.before_tokens.saturating_sub(freed);
+    compaction.tokens = compaction.tokens.max(Some(tokenizer.how()));
+    Ok(made)
+}
+
+/// The tasks that are not done, in their order.
+fn open_tasks(state: &SessionState) -> Vec<OpenTask> {
+    let open = state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done());
+    let mut tasks: Vec<_> = open.collect();
+    tasks.sort_unstable_by_key(|(_, task)| task.order);
+    let told = |(id, task): (&str, &TaskState)| OpenTask {
+        id: TaskId(id.to_owned()),
+        title: task.title.clone(),
+        status: task.status,
+    };
+    tasks.into_iter().take(TASKS).map(told).collect()
+}
+
+/// The files touched, newest first.
+fn touched(state: &SessionState) -> Vec<String> {
+    let mut files: Vec<_> = state.files.iter().collect();
+    files.sort_unstable_by_key(|(_, file)| std::cmp::Reverse(file.seq));
+    files.into_iter().take(FILES).map(|(path, _)| path.to_owned()).collect()
+}
+
 impl SessionView {
+    /// What a compaction would be, its summary included, without making it.
+    pub fn summarize(
+        &self,
+        context: &SessionContext,
+        request: &CompactRequest,
+        summarizer: &dyn Summarizer,
+    ) -> Result<CompactionMade, Error> {
+        summarize(context, request, summarizer, &self.state()?)
+    }
+
     /// Every compaction of the session, oldest first.
     pub fn compactions(&self) -> Result<Vec<CompactionEntry>, Error> {
         let lineage = self.state()?.core.lineage;

@@ -1,8 +1,7 @@
 //! The context of a session: what the model would see now, read from the store at each request.
 
 use abide_model::{
-    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, PendingCall, ReadNote,
-    Seq, Tokens,
+    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, PendingCall, ReadNote, Seq,
 };
 use abide_wire::{Call, MessageForm, Part, Rendered, read, render};
 use pollster::block_on;
@@ -15,9 +14,11 @@ use crate::{Error, Session, SessionView};
 pub struct SessionContext {
     /// What the model would see, in order.
     pub context: Context,
-    /// The calls that it has made and that have no result. Run those that were not begun; of
-    /// those that were, look before they are made again.
+    /// The calls of its last answer that have no result. Run those that were not begun; of those
+    /// that were, look before they are made again.
     pub pending: Vec<PendingCall>,
+    /// A request to the model was made and has not been answered to the end.
+    pub asking: bool,
     /// What could not be read.
     pub notes: Vec<ReadNote>,
     /// The small part of the session's state.
@@ -62,14 +63,13 @@ impl SessionContext {
     /// As [`SessionContext::tokens`], with a tokenizer of one's choice.
     #[must_use]
     pub fn tokens_by(&self, tokenizer: &Tokenizer) -> TokenCount {
-        self.tokens_with(tokenizer.how(), |_, entry| tokenizer.entry(entry))
+        self.tokens_with(|_, entry| tokenizer.entry(entry))
     }
 
     /// As [`SessionContext::tokens`], with the tokens of each entry as `tokens` gives them.
     pub(crate) fn tokens_with(
         &self,
-        how: Tokens,
-        mut tokens: impl FnMut(usize, &Entry) -> u64,
+        mut tokens: impl FnMut(usize, &Entry) -> TokenCount,
     ) -> TokenCount {
         let compacted = self.lane.compacted().map_or(Seq::ZERO, |standing| standing.at);
         let mut count = TokenCount::default();
@@ -85,7 +85,7 @@ impl SessionContext {
             // An outcome that is unknown goes with the call before it.
             known = entry.seq().map_or(known, |seq| seq <= since);
             if !known {
-                count.add(tokens(place, entry), how);
+                count.sum(&tokens(place, entry));
             }
         }
         count
@@ -101,13 +101,24 @@ impl SessionContext {
             });
             let Some(Entry::Message { data, .. }) = entry else { return None };
             let parts = read(data)?.parts.into_iter();
-            let mut calls = parts.filter_map(|part| match part {
+            let calls = parts.filter_map(|part| match part {
                 Part::Call(call) => Some(call),
                 _ => None,
             });
-            calls.rfind(|call| call.id == pending.call.0).map(|call| (call, pending.begun))
+            let mut same = calls.filter(|call| call.id == pending.call.0);
+            same.nth(pending.nth).map(|call| (call, pending.begun))
         };
         self.pending.iter().filter_map(find).collect()
+    }
+
+    /// Has the model said its last word for now? It spoke last, asks for nothing, and its answer
+    /// was not cut off.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        let Some(Entry::Message { data, .. }) = self.last() else { return false };
+        let whole = data.field("abide").is_none_or(|ours| !ours.contains("\"partial\":true"));
+        let spoke = data.field("role") == Some("\"assistant\"");
+        spoke && whole && self.pending.is_empty() && !self.asking
     }
 
     /// The last thing in it.
@@ -150,8 +161,8 @@ impl SessionView {
                 next = page.next;
             }
         }
-        let pending = builder.pending();
-        Ok(SessionContext { context: builder.build(), pending, notes, core, lane: state })
+        let (pending, asking) = (builder.pending(), builder.is_asking());
+        Ok(SessionContext { context: builder.build(), pending, asking, notes, core, lane: state })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A session: open for writing, and the view on it for reading.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use abide_model::{
@@ -16,6 +17,8 @@ pub struct Session {
     store: Store,
     view: SessionView,
     writer: Arc<dyn SessionWriter>,
+    /// The requests to models whose answers are being listened to here.
+    answering: Mutex<HashSet<String>>,
 }
 
 impl std::fmt::Debug for Session {
@@ -28,7 +31,7 @@ impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
         let writer = block_on(store.inner().write(id, wait))?;
         let view = SessionView::new(id, block_on(store.inner().read(id))?);
-        Ok(Self { store: store.clone(), view, writer })
+        Ok(Self { store: store.clone(), view, writer, answering: Mutex::default() })
     }
 
     /// The id, which never changes.
@@ -41,6 +44,10 @@ impl Session {
     #[must_use]
     pub const fn view(&self) -> &SessionView {
         &self.view
+    }
+
+    pub(crate) fn answering(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.answering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn writer(&self) -> &dyn SessionWriter {

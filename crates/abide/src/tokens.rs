@@ -40,6 +40,13 @@ impl TokenCount {
         }
     }
 
+    /// Adds another.
+    pub const fn sum(&mut self, other: &Self) {
+        self.add(other.reported, Tokens::Reported);
+        self.add(other.counted, Tokens::Counted);
+        self.add(other.estimated, Tokens::Estimated);
+    }
+
     /// Adds some that are known in this way.
     pub const fn add(&mut self, tokens: u64, how: Tokens) {
         let part = match how {
@@ -102,54 +109,70 @@ impl Tokenizer {
         self.encoding.map_or_else(|| estimated(text), |encoding| encoding.count(text) as u64)
     }
 
-    /// The tokens of one thing in a context.
+    /// The tokens of one thing in a context. An image is always a guess.
     #[must_use]
-    pub fn entry(&self, entry: &Entry) -> u64 {
-        MESSAGE
-            + match entry {
-                Entry::Message { data, .. } => self.message(data),
-                Entry::Result { data, executed: true, .. } => self.executed(data),
-                Entry::Result { data, call, .. } => self.result(data, call),
-                Entry::Unknown { .. } => self.text(OUTCOME_UNKNOWN),
-                Entry::Summary { text, .. } => self.text(text),
-            }
+    pub fn entry(&self, entry: &Entry) -> TokenCount {
+        let mut count = TokenCount::default();
+        self.add(MESSAGE, &mut count);
+        match entry {
+            Entry::Message { data, .. } => self.message(data, &mut count),
+            Entry::Result { data, executed: true, .. } => self.executed(data, &mut count),
+            Entry::Result { data, call, .. } => self.result(data, call, &mut count),
+            Entry::Unknown { .. } => self.add_text(OUTCOME_UNKNOWN, &mut count),
+            Entry::Summary { text, .. } => self.add_text(text, &mut count),
+        }
+        count
     }
 
-    fn message(&self, data: &Payload) -> u64 {
+    const fn add(&self, tokens: u64, count: &mut TokenCount) {
+        count.add(tokens, self.how());
+    }
+
+    fn add_text(&self, text: &str, count: &mut TokenCount) {
+        self.add(self.text(text), count);
+    }
+
+    fn message(&self, data: &Payload, count: &mut TokenCount) {
         match read(data) {
-            Some(Said { parts, .. }) => {
-                // Results are entries of their own.
-                let parts = parts.iter().filter(|part| !matches!(part, Part::Result(_)));
-                parts.map(|part| self.part(part)).sum()
-            }
-            None => self.text(data.as_str()),
+            // Results are entries of their own.
+            Some(Said { parts, .. }) => parts
+                .iter()
+                .filter(|part| !matches!(part, Part::Result(_)))
+                .for_each(|part| self.part(part, count)),
+            None => self.add_text(data.as_str(), count),
         }
     }
 
-    fn result(&self, data: &Payload, call: &CallId) -> u64 {
+    fn result(&self, data: &Payload, call: &CallId, count: &mut TokenCount) {
         let parts = read(data).map(|said| said.parts).unwrap_or_default();
         let of_call = |part: &&Part| matches!(part, Part::Result(result) if result.id == call.0);
-        parts.iter().find(of_call).map_or(0, |part| self.part(part))
+        parts.iter().find(of_call).into_iter().for_each(|part| self.part(part, count));
     }
 
-    fn executed(&self, data: &Payload) -> u64 {
+    fn executed(&self, data: &Payload, count: &mut TokenCount) {
         let fact: Option<ToolResult> = data.decode().ok();
-        let Some(result) = fact.and_then(|fact| fact.result) else { return 1 };
+        let Some(result) = fact.and_then(|fact| fact.result) else { return };
         match serde_json::from_str::<std::borrow::Cow<'_, str>>(result.get()) {
-            Ok(text) => self.text(&text),
-            Err(_) => self.text(result.get()),
+            Ok(text) => self.add_text(&text, count),
+            Err(_) => self.add_text(result.get(), count),
         }
     }
 
-    fn part(&self, part: &Part) -> u64 {
+    fn part(&self, part: &Part, count: &mut TokenCount) {
         match part {
-            Part::Text(text) | Part::Refusal(text) | Part::Thinking { text, .. } => self.text(text),
-            Part::Image(_) => IMAGE,
-            Part::Call(call) => MESSAGE + self.text(&call.name) + self.text(&call.arguments),
-            Part::Result(CallResult { parts, .. }) => {
-                parts.iter().map(|part| self.part(part)).sum()
+            Part::Text(text) | Part::Refusal(text) | Part::Thinking { text, .. } => {
+                self.add_text(text, count);
             }
-            Part::Other(raw) => self.text(raw.get()),
+            Part::Image(_) => count.add(IMAGE, Tokens::Estimated),
+            Part::Call(call) => {
+                self.add(MESSAGE, count);
+                self.add_text(&call.name, count);
+                self.add_text(&call.arguments, count);
+            }
+            Part::Result(CallResult { parts, .. }) => {
+                parts.iter().for_each(|part| self.part(part, count));
+            }
+            Part::Other(raw) => self.add_text(raw.get(), count),
         }
     }
 }

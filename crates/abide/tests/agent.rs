@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use abide::{LocalStore, MessageForm, OUTCOME_UNKNOWN, Options, SessionRef, Store};
 use abide_testkit::Random;
-use abide_testkit::stub_model::{StubAnswer, StubCall, StubModel, StubRequest};
+use abide_testkit::stub_model::{Failure, StubAnswer, StubCall, StubModel, StubRequest};
 use serde_json::{Value, json};
 
 /// The example, run by a process of its own.
@@ -188,4 +188,27 @@ fn an_agent_that_is_killed_anywhere_goes_on_and_repeats_nothing() {
         sessions += 1;
     }
     println!("{done} kills in {sessions} sessions");
+}
+
+/// An agent whose answer is cut off, refused or empty fails, and the next one goes on.
+#[test]
+fn an_answer_that_is_cut_off_is_not_the_last_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let failures = [
+        StubAnswer::text("I will now del").but(Failure::CloseAfter(300)),
+        StubAnswer::status(500, "no"),
+        StubAnswer::text(""),
+    ];
+    for failing in failures {
+        let stub = StubModel::answering(move |_| failing.clone()).unwrap();
+        let out = start(dir.path(), &stub.base_url()).wait_with_output().unwrap();
+        assert!(!out.status.success());
+        assert_eq!(stub.count(), 1, "it asks once and fails");
+    }
+    let stub = StubModel::answering(|_| StubAnswer::text("All done.")).unwrap();
+    let out = start(dir.path(), &stub.base_url()).wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(stub.count(), 1);
+    let view = Store::open(dir.path()).unwrap().view(&SessionRef::Latest).unwrap();
+    assert!(view.context(None).unwrap().is_answered());
 }

@@ -123,17 +123,25 @@ fn a_block_is_durable_when_it_ends_and_the_open_one_is_lost_and_marked() {
     assert_eq!(recorded(&session, &Kind::MESSAGE_ADDED).len(), 2, "the text has ended");
     feed(chat_call(1, "c2", r#"{"comm"#));
     assert_eq!(recorded(&session, &Kind::MESSAGE_ADDED).len(), 3, "the first call has ended");
+    // While it is listened to, nobody else ends it.
+    drop(ask(&session, MessageForm::OpenAi));
+    assert_eq!(session.state().unwrap().calls.len(), 1);
     // The agent dies: nothing more is recorded by it.
     std::mem::forget(answer);
+    let (store, id) = (session.store().clone(), session.id());
+    session.close().unwrap();
+    let session = store.open_session(&abide::SessionRef::Id(id)).unwrap();
     let context = session.context().unwrap();
     assert_eq!(context.pending.iter().map(|call| call.call.0.as_str()).collect::<Vec<_>>(), ["c1"]);
     assert_eq!(session.state().unwrap().calls.len(), 1, "the request is open");
     // The next request ends it.
     let next = ask(&session, MessageForm::OpenAi);
     let finished = recorded(&session, &Kind::API_FINISHED);
-    assert_eq!(finished.len(), 1);
-    assert_eq!(finished[0]["error"], "interrupted before the answer was complete");
-    drop(next);
+    assert_eq!(finished.len(), 2);
+    assert_eq!(finished[1]["error"], "interrupted before the answer was complete");
+    assert!(!session.context().unwrap().is_answered());
+    next.fail("status 429").unwrap();
+    assert_eq!(recorded(&session, &Kind::API_FINISHED)[2]["error"], "status 429");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use abide::{
     CompactRequest, CompactionEntry, CompactionMade, EndpointForm, Extractive, LaneId, Session,
-    SessionRef, Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
+    SessionRef, SessionView, Summarizer, SummaryCommand, SummaryEndpoint, Threshold,
 };
 use abide_transcript::escape;
 use serde_json::json;
@@ -92,12 +92,23 @@ impl Compact {
             return self.list(&view.compactions()?);
         }
         let summarizer = self.summarizer()?;
+        if self.dry_run {
+            let view = opened.store.view(&SessionRef::Id(id))?;
+            return self.plan(&view, &*summarizer);
+        }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         self.compact(&session, &*summarizer)?;
         Ok(session.close()?)
     }
 
     fn summarizer(&self) -> Result<Box<dyn Summarizer>, CommandError> {
+        let endpoint = self.summarizer_cmd.is_none() && self.summarizer != By::Extractive;
+        let for_endpoint = [self.model.is_some(), self.url.is_some(), self.key_variable.is_some()];
+        if !endpoint && for_endpoint.contains(&true) {
+            return Err(CommandError::failed(
+                "--model, --url and --key-variable are for an endpoint: --summarizer openai or anthropic",
+            ));
+        }
         if let Some(command) = &self.summarizer_cmd {
             let mut by = SummaryCommand::new(command);
             if let Some(timeout) = self.timeout {
@@ -123,44 +134,55 @@ impl Compact {
         Ok(Box::new(by))
     }
 
-    fn compact(&self, session: &Session, by: &dyn Summarizer) -> Result<(), CommandError> {
-        let request = CompactRequest {
-            lane: self.lane.clone().map(LaneId),
-            keep: self.keep,
-            most_tokens: self.most,
-        };
-        let mut out = Output::stdout();
-        if self.dry_run {
-            let context = session.context_of(request.lane.as_ref())?;
-            // Whoever else makes summaries may cost time and money: only the range is shown.
-            let built_in = self.summarizer_cmd.is_none() && self.summarizer == By::Extractive;
-            let made = if built_in {
-                session.summarize(&context, &request, by)?
-            } else {
-                context.plan_compaction(self.keep).map_err(abide::Error::from)?
-            };
-            self.tell(&made, &mut out)?;
-            return out.flush();
+    fn request(&self) -> CompactRequest {
+        // The main lane has no name.
+        let lane = self.lane.clone().filter(|lane| !lane.is_empty()).map(LaneId);
+        CompactRequest { lane, keep: self.keep, most_tokens: self.most }
+    }
+
+    /// Shows what would be done, beside whoever writes to the session.
+    fn plan(&self, view: &SessionView, by: &dyn Summarizer) -> Result<(), CommandError> {
+        let request = self.request();
+        let context = view.context(request.lane.as_ref())?;
+        if let Some(over) = self.over
+            && !context.is_over(over).map_err(abide::Error::from)?
+        {
+            return self.nothing(over);
         }
+        // Whoever else makes summaries may cost time and money: only the range is shown.
+        let built_in = self.summarizer_cmd.is_none() && self.summarizer == By::Extractive;
+        let made = if built_in {
+            view.summarize(&context, &request, by)?
+        } else {
+            context.plan_compaction(self.keep).map_err(abide::Error::from)?
+        };
+        self.tell(&made)
+    }
+
+    fn compact(&self, session: &Session, by: &dyn Summarizer) -> Result<(), CommandError> {
+        let request = self.request();
         let made = match self.over {
             Some(over) => match session.compact_over(over, &request, by)? {
                 Some(made) => made,
-                None => {
-                    if self.json {
-                        out.json(r#"{"compacted":false}"#)?;
-                    } else {
-                        status(format_args!("Nothing to do: the context is not over {over}"));
-                    }
-                    return out.flush();
-                }
+                None => return self.nothing(over),
             },
             None => session.compact(&request, by)?,
         };
-        self.tell(&made, &mut out)?;
-        out.flush()
+        self.tell(&made)
     }
 
-    fn tell(&self, made: &CompactionMade, out: &mut Output) -> Result<(), CommandError> {
+    fn nothing(&self, over: Threshold) -> Result<(), CommandError> {
+        if self.json {
+            let mut out = Output::stdout();
+            out.json(r#"{"compacted":false}"#)?;
+            return out.flush();
+        }
+        status(format_args!("Nothing to do: the context is not over {over}"));
+        Ok(())
+    }
+
+    fn tell(&self, made: &CompactionMade) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
         let one = &made.compaction;
         if self.json {
             let mut line = json!(one);
@@ -169,7 +191,8 @@ impl Compact {
                 fields.insert("covered".to_owned(), json!(made.covered));
                 fields.insert("compacted".to_owned(), json!(made.seq.is_some()));
             }
-            return out.json(&line.to_string());
+            out.json(&line.to_string())?;
+            return out.flush();
         }
         let how = one.tokens.map(|how| format!(" ({how})")).unwrap_or_default();
         let (first, last) = (one.first, one.last);
@@ -202,7 +225,7 @@ impl Compact {
         if made.seq.is_some() {
             status("`abide undo` takes it back; `abide show` has everything");
         }
-        Ok(())
+        out.flush()
     }
 
     fn list(&self, entries: &[CompactionEntry]) -> Result<(), CommandError> {

@@ -66,6 +66,9 @@ pub(crate) struct Rewind {
 pub(crate) struct Undo {
     #[command(flatten)]
     session: SessionArg,
+    /// The newest compaction, though a rewind came after it
+    #[arg(long)]
+    compaction: bool,
     /// A compaction of this lane rather than of the main one
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
@@ -127,21 +130,22 @@ impl Undo {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
-        if let Some(plan) = opened.local.doctor().plan_undo(id)? {
+        let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
+        let compaction = self.compaction || lane.is_some();
+        if !compaction && let Some(plan) = opened.local.doctor().plan_undo(id)? {
             return self.act.undo_repair(&opened, &plan);
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
-        let lane = self.lane.map(LaneId);
         let context = session.context_of(lane.as_ref())?;
         // The newest of what can be taken back.
-        let rewound = context.core.last_rewind.filter(|_| lane.is_none());
+        let rewound = context.core.last_rewind.filter(|_| !compaction);
         if let Some(standing) = context.lane.compacted()
             && rewound.is_none_or(|rewind| rewind < standing.at)
         {
             self.act.undo_compaction(&session, lane.as_ref(), standing)?;
             return Ok(session.close()?);
         }
-        if lane.is_some() {
+        if compaction {
             return Err(abide::Error::from(CompactionError::NothingToUndo).into());
         }
         let asked = interruptible()?;

@@ -142,7 +142,7 @@ impl<'a, W: Writing> Walk<'a, W> {
                 };
                 self.answer.settle(call.as_str(), given);
             }
-            Entry::Unknown { call } => self.answer.settle(call.as_str(), Given::Unknown),
+            Entry::Unknown { call, .. } => self.answer.settle(call.as_str(), Given::Unknown),
             Entry::Summary { text, .. } => {
                 self.close();
                 self.out.user(&[Piece::text(format!("{SUMMARY}\n\n{text}"))], None);

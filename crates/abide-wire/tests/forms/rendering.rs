@@ -144,12 +144,12 @@ fn entries(steps: &[Step]) -> Vec<Entry> {
                     data: payload(&json!({"call": id, "result": {"x": 1}}).to_string()),
                     executed: true,
                 }),
-                Fate::Unknown => entries.push(Entry::Unknown { call: call.clone() }),
+                Fate::Unknown => entries.push(Entry::Unknown { call: call.clone(), begun: None }),
                 Fate::Forgotten => {}
                 Fate::Twice => entries.extend([of(1), of(2)]),
                 Fate::Stray => {
                     let call = CallId("nobody".to_owned());
-                    entries.push(Entry::Unknown { call });
+                    entries.push(Entry::Unknown { call, begun: None });
                 }
             }
         }
@@ -286,7 +286,7 @@ fn the_parts_of_an_answer_are_one_message() {
         part(call("a")),
         gave("a"),
         part(call("b")),
-        Entry::Unknown { call: CallId("b".to_owned()) },
+        Entry::Unknown { call: CallId("b".to_owned()), begun: None },
         message(payload(r#"{"role":"user","content":"and"}"#)),
     ];
     let context = context(entries);

@@ -132,7 +132,7 @@ impl SummaryLine {
                 };
                 Some(Self::result(call.as_str(), ok, content))
             }
-            Entry::Unknown { call } => {
+            Entry::Unknown { call, .. } => {
                 Some(Self::result(call.as_str(), None, Some(UNKNOWN.to_owned())))
             }
         }

@@ -62,7 +62,7 @@ impl Sample {
     }
 
     pub(super) fn unknown(mut self, id: &str) -> Self {
-        self.0.entries.push(Entry::Unknown { call: id.into() });
+        self.0.entries.push(Entry::Unknown { call: id.into(), begun: None });
         self
     }
 

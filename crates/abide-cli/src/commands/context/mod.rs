@@ -34,8 +34,8 @@ pub(crate) struct Context {
     /// As it was right behind this place
     #[arg(long, value_name = "WHERE")]
     at: Option<String>,
-    /// Tokens, window, usage, cost, limits, and the model's settings instead
-    #[arg(long)]
+    /// Tokens, window, usage, cost and limits, as of now, instead
+    #[arg(long, conflicts_with = "at")]
     stats: bool,
     /// With --stats: as JSON. The context is JSON anyway, unless it is text
     #[arg(long)]
@@ -64,19 +64,15 @@ impl Context {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
-        let lane = self.lane.clone().map(LaneId);
+        // The main lane has no name.
+        let lane = self.lane.clone().filter(|lane| !lane.is_empty()).map(LaneId);
         if !self.pin.is_empty() || !self.unpin.is_empty() {
             let session = opened.store.open_session(&SessionRef::Id(id))?;
-            for (named, pinned) in self
-                .pin
-                .iter()
-                .map(|one| (one, true))
-                .chain(self.unpin.iter().map(|one| (one, false)))
-            {
-                let seqs = session.pin(lane.as_ref(), seq(named)?, pinned)?;
-                let seqs: Vec<String> = seqs.iter().map(|seq| format!("@{seq}")).collect();
-                let done = if pinned { "Pinned" } else { "No longer pinned" };
-                status(format_args!("{done}: {}", seqs.join(" ")));
+            for named in &self.pin {
+                tell_pins("Pinned", &session.pin(lane.as_ref(), seq(named)?)?);
+            }
+            for named in &self.unpin {
+                tell_pins("No longer pinned", &session.unpin(lane.as_ref(), seq(named)?)?);
             }
             return Ok(session.close()?);
         }
@@ -86,7 +82,7 @@ impl Context {
             None => view.context(lane.as_ref())?,
         };
         if context.lane.messages == 0
-            && let Some(lane) = &self.lane
+            && let Some(LaneId(lane)) = &lane
         {
             let state = view.state()?;
             if state.lanes.get(lane).is_none() {
@@ -118,6 +114,11 @@ impl Context {
         };
         out.json(&context.render(form).to_json())
     }
+}
+
+fn tell_pins(done: &str, seqs: &[Seq]) {
+    let seqs: Vec<String> = seqs.iter().map(|seq| format!("@{seq}")).collect();
+    status(format_args!("{done}: {}", seqs.join(" ")));
 }
 
 fn seq(text: &str) -> Result<Seq, CommandError> {

@@ -24,7 +24,7 @@ pub(super) fn tell(context: &SessionContext, out: &mut Output) -> Result<(), Com
                     result(&said, &call.0, out)?;
                 }
             }
-            Entry::Unknown { call } => {
+            Entry::Unknown { call, .. } => {
                 out.line(format_args!("── result of {}", escape::text(&call.0)))?;
                 out.line(OUTCOME_UNKNOWN)?;
             }
