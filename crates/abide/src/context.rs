@@ -7,6 +7,7 @@ use abide_model::{
 use abide_wire::{Call, MessageForm, Part, Rendered, read, render};
 use pollster::block_on;
 
+use crate::early::Early;
 use crate::tokens::{TokenCount, Tokenizer};
 use crate::{Error, Session, SessionView};
 
@@ -123,13 +124,13 @@ impl SessionView {
     pub fn context(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = block_on(self.reader().lane(lane, None))?;
         let end = core.seq;
-        self.gather(lane, core, state, end)
+        self.gather(lane, core, state, end, &Early::default())
     }
 
     /// What the model would have seen right behind an event.
     pub fn context_at(&self, lane: Option<&LaneId>, at: Seq) -> Result<SessionContext, Error> {
         let (core, state) = block_on(self.reader().lane(lane, Some(at)))?;
-        self.gather(lane, core, state, at)
+        self.gather(lane, core, state, at, &Early::default())
     }
 
     pub(crate) fn gather(
@@ -138,17 +139,31 @@ impl SessionView {
         core: Core,
         state: LaneState,
         end: Seq,
+        early: &Early,
     ) -> Result<SessionContext, Error> {
         let mut builder = ContextBuilder::new(lane.cloned(), &state, &core.lineage, end);
         let mut notes = Vec::new();
         for (first, last) in builder.ranges().to_vec() {
+            // The last part is read each time: it grows.
+            if last < end
+                && let Some(events) = early.get(lane, first, last)
+            {
+                events.into_iter().for_each(|event| builder.event(event));
+                continue;
+            }
+            let (mut read, mut sound) = (Vec::new(), true);
             let mut next = Some(first);
             while let Some(first) = next {
                 let page = self.page(EventRange { first, last, ..EventRange::ALL })?;
+                sound &= page.notes.is_empty();
                 notes.extend(page.notes);
-                page.events.into_iter().for_each(|event| builder.event(event));
+                read.extend(page.events);
                 next = page.next;
             }
+            if last < end && sound {
+                early.keep(lane, (first, last), &read);
+            }
+            read.into_iter().for_each(|event| builder.event(event));
         }
         let pending = builder.pending();
         Ok(SessionContext { context: builder.build(), pending, notes, core, lane: state })
@@ -180,6 +195,6 @@ impl Session {
     pub fn context_of(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = self.writer().lane(lane)?;
         let end = core.seq;
-        self.view().gather(lane, core, state, end)
+        self.view().gather(lane, core, state, end, self.early())
     }
 }

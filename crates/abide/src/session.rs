@@ -9,6 +9,7 @@ use abide_model::{
 };
 use pollster::block_on;
 
+use crate::early::Early;
 use crate::{Error, Events, Follow, Store};
 
 /// A session that this process writes to. Dropping it lets the session go.
@@ -16,6 +17,7 @@ pub struct Session {
     store: Store,
     view: SessionView,
     writer: Arc<dyn SessionWriter>,
+    early: Early,
 }
 
 impl std::fmt::Debug for Session {
@@ -28,7 +30,7 @@ impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
         let writer = block_on(store.inner().write(id, wait))?;
         let view = SessionView::new(id, block_on(store.inner().read(id))?);
-        Ok(Self { store: store.clone(), view, writer })
+        Ok(Self { store: store.clone(), view, writer, early: Early::default() })
     }
 
     /// The id, which never changes.
@@ -41,6 +43,10 @@ impl Session {
     #[must_use]
     pub const fn view(&self) -> &SessionView {
         &self.view
+    }
+
+    pub(crate) const fn early(&self) -> &Early {
+        &self.early
     }
 
     pub(crate) fn writer(&self) -> &dyn SessionWriter {
