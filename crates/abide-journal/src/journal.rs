@@ -325,8 +325,11 @@ impl Journal {
         let names = self.segments()?;
         let mut low = 0;
         let mut high = names.len();
+        // What is looked for is mostly at the end or at the beginning.
+        let mut ends = [1, high.saturating_sub(1)].into_iter().rev();
         while high - low > 1 {
-            let middle = low.midpoint(high);
+            let near = ends.find(|at| low < *at && *at < high);
+            let middle = near.unwrap_or_else(|| low.midpoint(high));
             let Some(name) = names.get(middle) else { break };
             let segment = self.open_segment(*name)?;
             match first_seq(&segment)? {

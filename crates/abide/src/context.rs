@@ -6,6 +6,7 @@ use abide_model::{
 use abide_wire::{Call, MessageForm, Part, Rendered, read, render};
 use pollster::block_on;
 
+use crate::early::Early;
 use crate::tokens::{TokenCount, Tokenizer};
 use crate::{Error, Session, SessionView};
 
@@ -134,13 +135,13 @@ impl SessionView {
     pub fn context(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = block_on(self.reader().lane(lane, None))?;
         let end = core.seq;
-        self.gather(lane, core, state, end)
+        self.gather(lane, core, state, end, &Early::default())
     }
 
     /// What the model would have seen right behind an event.
     pub fn context_at(&self, lane: Option<&LaneId>, at: Seq) -> Result<SessionContext, Error> {
         let (core, state) = block_on(self.reader().lane(lane, Some(at)))?;
-        self.gather(lane, core, state, at)
+        self.gather(lane, core, state, at, &Early::default())
     }
 
     pub(crate) fn gather(
@@ -149,17 +150,32 @@ impl SessionView {
         core: Core,
         state: LaneState,
         end: Seq,
+        early: &Early,
     ) -> Result<SessionContext, Error> {
         let mut builder = ContextBuilder::new(lane.cloned(), &state, &core.lineage, end);
         let mut notes = Vec::new();
         for (first, last) in builder.ranges().to_vec() {
+            // The last part is read each time: it grows.
+            if last < end
+                && let Some(events) = early.get(lane, first, last)
+            {
+                events.into_iter().for_each(|event| builder.event(event));
+                continue;
+            }
+            let (mut read, mut sound) = (Vec::new(), true);
             let mut next = Some(first);
             while let Some(first) = next {
                 let page = self.page(EventRange { first, last, ..EventRange::ALL })?;
+                sound &= page.notes.is_empty();
                 notes.extend(page.notes);
-                page.events.into_iter().for_each(|event| builder.event(event));
+                read.extend(page.events);
                 next = page.next;
             }
+            // The past of a fork is another session's, whose writer may erase a payload.
+            if last < end && sound && core.fields.parent.is_none() {
+                early.keep(lane, (first, last), &read);
+            }
+            read.into_iter().for_each(|event| builder.event(event));
         }
         let (pending, asking) = (builder.pending(), builder.is_asking());
         Ok(SessionContext { context: builder.build(), pending, asking, notes, core, lane: state })
@@ -191,6 +207,6 @@ impl Session {
     pub fn context_of(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = self.writer().lane(lane)?;
         let end = core.seq;
-        self.view().gather(lane, core, state, end)
+        self.view().gather(lane, core, state, end, self.early())
     }
 }

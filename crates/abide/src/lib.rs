@@ -40,6 +40,7 @@ mod checkpoint;
 mod checkpointer;
 mod compaction;
 mod context;
+mod early;
 mod error;
 mod events;
 mod follow;

@@ -10,6 +10,7 @@ use abide_model::{
 };
 use pollster::block_on;
 
+use crate::early::Early;
 use crate::{Error, Events, Follow, Store};
 
 /// A session that this process writes to. Dropping it lets the session go.
@@ -19,6 +20,7 @@ pub struct Session {
     writer: Arc<dyn SessionWriter>,
     /// The requests to models whose answers are being listened to here.
     answering: Mutex<HashSet<String>>,
+    early: Early,
 }
 
 impl std::fmt::Debug for Session {
@@ -31,7 +33,8 @@ impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
         let writer = block_on(store.inner().write(id, wait))?;
         let view = SessionView::new(id, block_on(store.inner().read(id))?);
-        Ok(Self { store: store.clone(), view, writer, answering: Mutex::default() })
+        let (answering, early) = (Mutex::default(), Early::default());
+        Ok(Self { store: store.clone(), view, writer, answering, early })
     }
 
     /// The id, which never changes.
@@ -48,6 +51,10 @@ impl Session {
 
     pub(crate) fn answering(&self) -> MutexGuard<'_, HashSet<String>> {
         self.answering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) const fn early(&self) -> &Early {
+        &self.early
     }
 
     pub(crate) fn writer(&self) -> &dyn SessionWriter {

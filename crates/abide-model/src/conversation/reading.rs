@@ -257,7 +257,8 @@ fn text(raw: Option<&RawValue>) -> Option<String> {
 }
 
 fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
-    serde_json::from_str(raw.get()).ok()
+    // Most contents are texts, and the error that serde_json makes of one quotes it whole.
+    raw.get().starts_with('[').then(|| serde_json::from_str(raw.get()).ok()).flatten()
 }
 
 /// Is there a content, be it `null`?
