@@ -34,6 +34,8 @@ pub struct LocalReader {
     directory: Directory,
     /// Where the next page of a reader that goes forward starts: no need to seek.
     next: Mutex<Option<(Seq, Start)>>,
+    /// Where the event is that was sought last: a context begins at the same one for many turns.
+    sought: Mutex<Option<(Seq, Start)>>,
     /// Where the events before its own are, once somebody has asked.
     past: OnceLock<Past>,
 }
@@ -55,6 +57,7 @@ impl LocalReader {
             packs,
             directory,
             next: Mutex::new(None),
+            sought: Mutex::new(None),
             past: OnceLock::new(),
         }
     }
@@ -166,19 +169,49 @@ impl LocalReader {
     /// A page of the session's own events.
     fn own_forward(&self, first: Seq, last: Seq, limit: usize) -> Result<EventPage, JournalError> {
         let known = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let start = match known {
-            Some((seq, start)) if seq == first => start,
-            _ if first <= Seq::FIRST => Start::beginning(),
-            _ => self.journal.seek(first)?,
-        };
+        match known {
+            Some((seq, start)) if seq == first => self.forward_from(start, first, last, limit),
+            _ if first <= Seq::FIRST => self.forward_from(Start::beginning(), first, last, limit),
+            _ => self.sought_forward(first, last, limit),
+        }
+    }
+
+    /// A page from where its first event was found before, or is found now.
+    fn sought_forward(
+        &self,
+        first: Seq,
+        last: Seq,
+        limit: usize,
+    ) -> Result<EventPage, JournalError> {
+        let sought = *self.sought.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, start)) = sought.filter(|(seq, _)| *seq == first) {
+            let page = self.forward_from(start, first, last, limit)?;
+            // A repair may have moved it meanwhile.
+            if page.notes.is_empty() && page.events.first().is_some_and(|one| one.seq == first) {
+                return Ok(page);
+            }
+        }
+        self.forward_from(self.journal.seek(first)?, first, last, limit)
+    }
+
+    fn forward_from(
+        &self,
+        start: Start,
+        first: Seq,
+        last: Seq,
+        limit: usize,
+    ) -> Result<EventPage, JournalError> {
         let mut page = EventPage::default();
         let mut bytes = 0;
-        let mut resume = None;
+        let (mut resume, mut found_at) = (None, None);
         self.journal.walk(start, self.mark()?, &mut |found| match found {
             Found::Event { line, .. } if line.seq < first => ControlFlow::Continue(()),
-            Found::Event { line, segment, end, .. } => {
+            Found::Event { line, segment, offset, end, .. } => {
                 if line.seq > last {
                     return ControlFlow::Break(());
+                }
+                if line.seq == first {
+                    found_at = Some((first, Start { segment, offset, expected: None, sum: None }));
                 }
                 let (event, note) = self.event(&line);
                 page.notes.extend(note);
@@ -203,6 +236,9 @@ impl LocalReader {
         })?;
         page.next = resume.map(|(next, _)| next);
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = resume;
+        if page.notes.is_empty() && found_at.is_some() {
+            *self.sought.lock().unwrap_or_else(PoisonError::into_inner) = found_at;
+        }
         Ok(page)
     }
 
