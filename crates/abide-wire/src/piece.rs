@@ -406,6 +406,18 @@ fn tool_call(raw: &RawValue, form: Option<MessageForm>) -> Option<Piece<'_>> {
     Some(Piece { sort: Sort::Call(call), raw: Some(raw), forms })
 }
 
+/// Tells of calls that were cut off, and so were never made, in words.
+pub(crate) fn calls_in_words(pieces: &mut [Piece<'_>]) {
+    for piece in pieces {
+        if let Sort::Call(call) = &piece.sort {
+            let arguments = call.arguments.text();
+            let text =
+                format!("[cut off before it was made: a call of {} with {arguments}]", call.name);
+            *piece = Piece::text(text);
+        }
+    }
+}
+
 /// What a tool gave, as the data of its `tool.finished` tells.
 pub(crate) fn finished(data: &Payload) -> Option<Outcome<'_>> {
     let fields = Fields::of(data.as_str())?;

@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 use self::ids::Ids;
 use crate::export::boxed;
 use crate::json::mend_surrogates;
-use crate::piece::{Call, Outcome, Piece, Recorded, Sort, Speaker, finished};
+use crate::piece::{Call, Outcome, Piece, Recorded, Sort, Speaker, calls_in_words, finished};
 use crate::write::abide::Abide;
 use crate::write::anthropic::Anthropic;
 use crate::write::openai::OpenAi;
 use crate::write::responses::Responses;
-use crate::write::{Settled, Writing};
+use crate::write::{Settled, Span, Writing};
 
 /// A context, rendered for an API.
 #[derive(Debug, Clone)]
@@ -64,26 +64,33 @@ const SUMMARY: &str = "Summary of the conversation so far:";
 /// Whatever the forms of its messages, the API takes them: each call is followed by its one result,
 /// and where there is none by one that says so; ids are each used once; the parts of one answer are
 /// one message. What was recorded in this form goes out as it came, as far as that is valid.
-/// Blank texts are left out. Arguments that are no JSON object are, for Anthropic, the text `raw`
+/// An answer that was cut off is, for Anthropic, followed by a word of the user, so that the model
+/// can go on. Blank texts are left out. Arguments that are no JSON object are, for Anthropic, the text `raw`
 /// of one.
 #[must_use]
 pub fn render(form: MessageForm, context: &Context) -> Rendered {
     let mut system = None;
     let messages = match form {
-        MessageForm::Abide => walk(context, 512, Abide::default()).finish(),
-        MessageForm::OpenAi => walk(context, 40, OpenAi::default()).finish(),
-        MessageForm::Responses => walk(context, 64, Responses::default()).finish(),
+        MessageForm::Abide => walk(context, 512, Abide::default()).out.finish(),
+        MessageForm::OpenAi => walk(context, 40, OpenAi::default()).out.finish(),
+        MessageForm::Responses => walk(context, 64, Responses::default()).out.finish(),
         MessageForm::Anthropic => {
-            let mut out = walk(context, 256, Anthropic::default());
-            if !out.system.is_empty() {
-                let text = mend_surrogates(out.system.take());
-                system = RawValue::from_string(text).ok();
+            let walked = walk(context, 256, Anthropic::default());
+            let (instructions, mut messages) = walked.out.finish();
+            system =
+                instructions.and_then(|text| RawValue::from_string(mend_surrogates(text)).ok());
+            let goes_on = || {
+                let mut user = Anthropic::default();
+                user.user(&[Piece::text(GOES_ON)], None);
+                user.finish().1
+            };
+            if messages.first().is_some_and(|first| is_model(first)) {
+                messages.splice(0..0, goes_on());
             }
-            let mut messages = out.finish();
-            if messages.first().is_some_and(|first| first.starts_with("{\"role\":\"assistant\"")) {
-                let mut first = Anthropic::default();
-                first.user(&[Piece::text(GOES_ON)], None);
-                messages.splice(0..0, first.finish());
+            // An answer that was cut off is to be gone on from, and newer models take none to
+            // continue. After one that ended, it is for the user to speak: nothing is invented.
+            if walked.interrupted && messages.last().is_some_and(|last| is_model(last)) {
+                messages.extend(goes_on());
             }
             messages
         }
@@ -92,13 +99,18 @@ pub fn render(form: MessageForm, context: &Context) -> Rendered {
     Rendered { form, system, messages }
 }
 
-fn walk<W: Writing>(context: &Context, longest_id: usize, out: W) -> W {
-    let mut walk = Walk { out, ids: Ids::new(longest_id), answer: Answer::default() };
+fn is_model(message: &str) -> bool {
+    message.starts_with("{\"role\":\"assistant\"")
+}
+
+fn walk<W: Writing>(context: &Context, longest_id: usize, out: W) -> Walk<'_, W> {
+    let answer = Answer::default();
+    let mut walk = Walk { out, ids: Ids::new(longest_id), answer, interrupted: false };
     for entry in &context.entries {
         walk.entry(entry);
     }
     walk.close();
-    walk.out
+    walk
 }
 
 /// An answer of the model, with what its calls gave.
@@ -109,9 +121,8 @@ struct Answer<'a> {
     pieces: Vec<Piece<'a>>,
     /// What is recorded of each call, in order.
     results: Vec<Option<Given<'a>>>,
-    /// The message, where it is all of one.
-    whole: Option<Recorded<'a>>,
-    messages: usize,
+    /// The messages that it is made of.
+    spans: Vec<Span<'a>>,
 }
 
 /// Where the result of a call is from.
@@ -125,6 +136,8 @@ struct Walk<'a, W> {
     out: W,
     ids: Ids,
     answer: Answer<'a>,
+    /// The last that was said is an answer that was cut off.
+    interrupted: bool,
 }
 
 impl<'a, W: Writing> Walk<'a, W> {
@@ -145,6 +158,7 @@ impl<'a, W: Writing> Walk<'a, W> {
             Entry::Unknown { call } => self.answer.settle(call.as_str(), Given::Unknown),
             Entry::Summary { text, .. } => {
                 self.close();
+                self.interrupted = false;
                 self.out.user(&[Piece::text(format!("{SUMMARY}\n\n{text}"))], None);
             }
         }
@@ -160,6 +174,7 @@ impl<'a, W: Writing> Walk<'a, W> {
         let goes_on = speaker == Speaker::Assistant
             && answer.is_some()
             && answer == self.answer.id.as_deref();
+        self.interrupted = recorded.marks.partial || (goes_on && self.interrupted);
         if !goes_on {
             self.close();
         }
@@ -174,8 +189,8 @@ impl<'a, W: Writing> Walk<'a, W> {
         if speaker != Speaker::Assistant && !calls {
             return;
         }
-        let taken = std::mem::take(&mut recorded.pieces);
-        for piece in &taken {
+        let before = self.answer.pieces.len();
+        for piece in &recorded.pieces {
             // Only a call is the model's for sure.
             let kept = match piece.sort {
                 Sort::Call(_) => true,
@@ -187,10 +202,9 @@ impl<'a, W: Writing> Walk<'a, W> {
                 self.answer.pieces.push(piece.clone());
             }
         }
-        self.answer.messages += 1;
         self.answer.id = recorded.marks.answer.as_deref().map(str::to_owned);
-        recorded.pieces = taken;
-        self.answer.whole = Some(recorded).filter(|_| speaker == Speaker::Assistant);
+        let pieces = self.answer.pieces.len() - before;
+        self.answer.spans.push(Span { recorded, pieces });
     }
 
     /// Writes the answer, now that nothing more belongs to it.
@@ -211,8 +225,7 @@ impl<'a, W: Writing> Walk<'a, W> {
             let result = Some(given_piece(call, given.as_ref(), &mut used));
             calls.push(Settled { id, name, same, answered_by: call.answered_by.clone(), result });
         }
-        let whole = answer.whole.as_ref().filter(|_| answer.messages == 1);
-        self.out.answer(&answer.pieces, &calls, whole);
+        self.out.answer(&answer.pieces, &calls, &answer.spans);
     }
 }
 
@@ -263,14 +276,8 @@ fn result_in<'a>(data: &'a Payload, id: &str, before: usize) -> Option<Piece<'a>
     results.nth(before.wrapping_sub(1)).filter(|_| before > 0).or(first)
 }
 
-/// Calls that were cut off were never made: they are shown as text.
-fn cut_off(pieces: &mut [Piece<'_>]) {
-    for piece in pieces {
-        if let Sort::Call(call) = &piece.sort {
-            let arguments = call.arguments.text();
-            let text =
-                format!("[cut off before it was made: a call of {} with {arguments}]", call.name);
-            *piece = Piece::text(text);
-        }
-    }
+/// Of what was cut off only words are left: calls were never made, and are told of.
+fn cut_off(pieces: &mut Vec<Piece<'_>>) {
+    calls_in_words(pieces);
+    pieces.retain(|piece| matches!(piece.sort, Sort::Text(_) | Sort::Refusal(_)));
 }

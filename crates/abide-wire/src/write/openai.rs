@@ -3,8 +3,8 @@
 use abide_model::MessageForm;
 
 use super::{
-    Blocks, Settled, Writing, field, image_in_words, image_url, in_words, outcome, text_block,
-    write_arguments,
+    Blocks, Settled, Span, Writing, field, image_in_words, image_url, in_words, outcome,
+    text_block, write_arguments,
 };
 use crate::json::{Fields, Text, list, write_string};
 use crate::piece::{Arguments, Image, Piece, Recorded, Sort, Speaker};
@@ -98,12 +98,11 @@ impl Writing for OpenAi {
         self.message("user", content);
     }
 
-    fn answer(
-        &mut self,
-        pieces: &[Piece<'_>],
-        calls: &[Settled<'_>],
-        whole: Option<&Recorded<'_>>,
-    ) {
+    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]) {
+        let whole = match spans {
+            [span] => Some(&span.recorded),
+            _ => None,
+        };
         if let Some(said) = whole.filter(|said| said.role == "assistant" && as_it_is(said, calls)) {
             self.messages.push(said.as_it_came().into_owned());
         } else if let Some(message) = assistant(pieces, calls) {

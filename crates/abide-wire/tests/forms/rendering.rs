@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::generated::{any_message, text};
 use crate::{FORMS, api, payload, recorded, samples};
 
-fn json_of(rendered: &Rendered) -> Value {
+pub fn json_of(rendered: &Rendered) -> Value {
     serde_json::from_str(&rendered.to_json()).unwrap()
 }
 
@@ -22,11 +22,11 @@ fn check(form: MessageForm, request: &Value) -> Result<(), String> {
     }
 }
 
-fn context(entries: Vec<Entry>) -> Context {
+pub fn context(entries: Vec<Entry>) -> Context {
     Context { lane: None, entries }
 }
 
-fn message(data: Payload) -> Entry {
+pub fn message(data: Payload) -> Entry {
     Entry::Message { seq: Seq(1), data }
 }
 
@@ -209,6 +209,14 @@ proptest! {
                 let recorded: Vec<_> = context.entries.iter().map(|entry| format!("{entry:?}")).collect();
                 return Err(TestCaseError::fail(format!("{form:?}: {error}\n{request:#}\n{}", recorded.join("\n"))));
             }
+            let last = context.entries.iter().rev().find_map(|entry| match entry {
+                Entry::Message { data, .. } => Some(data.as_str()),
+                Entry::Summary { .. } => Some(""),
+                _ => None,
+            });
+            if form == MessageForm::Anthropic && last.is_some_and(|last| last.contains(r#""partial":true"#)) {
+                prop_assert_eq!(api::anthropic_asks(&request), Ok(()));
+            }
             let mut said = Vec::new();
             strings(&request, &mut said);
             for text in &texts {
@@ -238,9 +246,7 @@ fn the_samples_are_taken_by_every_api() {
             let mended = request
                 .to_string()
                 .replace("something_new", "brand_new")
-                .replace("item_reference", "brand_new")
-                .replace("\"server_tool_use\"", "\"brand_new\"")
-                .replace("\"web_search_tool_result\"", "\"brand_new\"");
+                .replace("item_reference", "brand_new");
             let mended: Value = serde_json::from_str(&mended).unwrap();
             if from != MessageForm::Responses || form != from {
                 check(form, &mended).unwrap_or_else(|error| panic!("{from:?} {form:?}: {error}"));
@@ -394,9 +400,15 @@ fn the_checkers_refuse_what_the_apis_refuse() {
         json!([user, model, {"role": "user", "content": [gave]}, model, {"role": "user", "content": [gave]}]),
         json!([{"role": "user", "content": [{"type": "text", "text": " "}]}]),
         json!([{"role": "user", "content": []}]),
+        json!([user, {"role": "assistant", "content": [text, {"type": "redacted_thinking", "data": "x"}]}]),
+        json!([user, {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s"}, text]}]),
+        json!([user, {"role": "assistant", "content": [{"type": "web_search_tool_result", "tool_use_id": "s"}, text]}]),
+        json!([user, model, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "is_error": true}]}]),
+        json!([{"role": "user", "content": vec![json!({"type": "text", "text": "x", "cache_control": {}}); 5]}]),
     ] {
         anthropic(bad.clone()).expect_err(&bad.to_string());
     }
+    assert!(api::anthropic_asks(&json!({"messages": [user, model]})).is_err());
     let openai = |messages: Value| api::openai(&json!({"messages": messages}));
     let function =
         json!({"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}});
@@ -419,7 +431,10 @@ fn the_checkers_refuse_what_the_apis_refuse() {
     let call = json!({"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"});
     let gave = json!({"type": "function_call_output", "call_id": "c", "output": "x"});
     let thought = json!({"type": "reasoning", "summary": []});
-    responses(json!([user, thought, call, gave])).unwrap();
+    let mut given = call.clone();
+    given["id"] = json!("fc_1");
+    responses(json!([user, thought, given, gave])).unwrap();
+    responses(json!([user, call, gave])).unwrap();
     for bad in [
         json!([call]),
         json!([gave]),
@@ -427,6 +442,9 @@ fn the_checkers_refuse_what_the_apis_refuse() {
         json!([call, gave, call, gave]),
         json!([thought, user]),
         json!([thought]),
+        json!([thought, call, gave]),
+        json!([given, gave]),
+        json!([thought, given, gave, given]),
         json!([call, {"type": "custom_tool_call_output", "call_id": "c", "output": "x"}]),
     ] {
         responses(bad.clone()).expect_err(&bad.to_string());
