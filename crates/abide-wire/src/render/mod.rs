@@ -1,14 +1,18 @@
 //! A context as the messages of an API's request: whatever was recorded, the API takes it.
 
 mod ids;
+mod results;
 
-use abide_model::{Context, Entry, MessageForm, OUTCOME_UNKNOWN, Payload, Seq};
+use std::collections::{HashMap, VecDeque};
+
+use abide_model::{Context, Entry, MessageForm};
 use serde_json::value::RawValue;
 
 use self::ids::Ids;
+use self::results::{Given, Results};
 use crate::export::boxed;
 use crate::json::mend_surrogates;
-use crate::piece::{Call, Outcome, Piece, Recorded, Sort, Speaker, calls_in_words, finished};
+use crate::piece::{Piece, Recorded, Sort, Speaker, calls_in_words};
 use crate::write::abide::Abide;
 use crate::write::anthropic::Anthropic;
 use crate::write::openai::OpenAi;
@@ -121,15 +125,10 @@ struct Answer<'a> {
     pieces: Vec<Piece<'a>>,
     /// What is recorded of each call, in order.
     results: Vec<Option<Given<'a>>>,
+    /// By their ids, the calls that wait for a result.
+    waiting: HashMap<String, VecDeque<usize>>,
     /// The messages that it is made of.
     spans: Vec<Span<'a>>,
-}
-
-/// Where the result of a call is from.
-enum Given<'a> {
-    Message { seq: Seq, data: &'a Payload },
-    Executed(&'a Payload),
-    Unknown,
 }
 
 struct Walk<'a, W> {
@@ -191,16 +190,14 @@ impl<'a, W: Writing> Walk<'a, W> {
         }
         let before = self.answer.pieces.len();
         for piece in &recorded.pieces {
-            // Only a call is the model's for sure.
-            let kept = match piece.sort {
-                Sort::Call(_) => true,
-                Sort::Result(_) => false,
-                _ => speaker == Speaker::Assistant,
-            };
-            if kept {
-                self.answer.results.extend(matches!(piece.sort, Sort::Call(_)).then_some(None));
-                self.answer.pieces.push(piece.clone());
+            match &piece.sort {
+                // Only a call is the model's for sure.
+                Sort::Call(call) => self.answer.call(&call.id),
+                Sort::Result(_) => continue,
+                _ if speaker == Speaker::Assistant => {}
+                _ => continue,
             }
+            self.answer.pieces.push(piece.clone());
         }
         self.answer.id = recorded.marks.answer.as_deref().map(str::to_owned);
         let pieces = self.answer.pieces.len() - before;
@@ -214,7 +211,7 @@ impl<'a, W: Writing> Walk<'a, W> {
             return;
         }
         let mut calls = Vec::with_capacity(answer.results.len());
-        let mut used: Vec<(Seq, &str)> = Vec::new();
+        let mut results = Results::default();
         let called = answer.pieces.iter().filter_map(|piece| match &piece.sort {
             Sort::Call(call) => Some(call),
             _ => None,
@@ -222,7 +219,7 @@ impl<'a, W: Writing> Walk<'a, W> {
         for (call, given) in called.zip(&answer.results) {
             let (id, name) = (self.ids.fit(&call.id), ids::name(&call.name));
             let same = id == call.id && name == call.name;
-            let result = Some(given_piece(call, given.as_ref(), &mut used));
+            let result = Some(results.piece(call, given.as_ref()));
             calls.push(Settled { id, name, same, answered_by: call.answered_by.clone(), result });
         }
         self.out.answer(&answer.pieces, &calls, &answer.spans);
@@ -230,50 +227,19 @@ impl<'a, W: Writing> Walk<'a, W> {
 }
 
 impl<'a> Answer<'a> {
+    /// Takes in a call, which waits for its result.
+    fn call(&mut self, id: &str) {
+        self.waiting.entry(id.to_owned()).or_default().push_back(self.results.len());
+        self.results.push(None);
+    }
+
     /// Takes in what a call gave. What no call waits for is left out.
     fn settle(&mut self, id: &str, given: Given<'a>) {
-        let calls = self.pieces.iter().filter_map(|piece| match &piece.sort {
-            Sort::Call(call) => Some(call),
-            _ => None,
-        });
-        let waiting = calls.zip(&mut self.results);
-        let mut waiting = waiting.filter(|(call, result)| result.is_none() && call.id == id);
-        if let Some((_, place)) = waiting.next() {
+        let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
+        if let Some(place) = first.and_then(|first| self.results.get_mut(first)) {
             *place = Some(given);
         }
     }
-}
-
-/// What a call gave, as a piece.
-fn given_piece<'a, 'c>(
-    call: &'c Call<'a>,
-    given: Option<&Given<'a>>,
-    used: &mut Vec<(Seq, &'c str)>,
-) -> Piece<'a> {
-    let found = match given {
-        Some(Given::Message { seq, data }) => {
-            // One message may hold two results of calls with one id.
-            let before = used.iter().filter(|one| **one == (*seq, &*call.id)).count();
-            used.push((*seq, &call.id));
-            result_in(data, &call.id, before)
-        }
-        Some(Given::Executed(data)) => {
-            finished(data).map(|outcome| Piece::new(Sort::Result(outcome)))
-        }
-        Some(Given::Unknown) | None => None,
-    };
-    found.unwrap_or_else(|| {
-        let pieces = vec![Piece::text(OUTCOME_UNKNOWN)];
-        Piece::new(Sort::Result(Outcome { id: call.id.clone(), ok: Some(false), pieces }))
-    })
-}
-
-fn result_in<'a>(data: &'a Payload, id: &str, before: usize) -> Option<Piece<'a>> {
-    let pieces = Recorded::of(data)?.pieces;
-    let of_call = |piece: &Piece<'_>| matches!(&piece.sort, Sort::Result(one) if one.id == id);
-    let mut results = pieces.into_iter().filter(of_call);
-    let first = results.next();
-    results.nth(before.wrapping_sub(1)).filter(|_| before > 0).or(first)
 }
 
 /// Of what was cut off only words are left: calls were never made, and are told of.

@@ -354,6 +354,31 @@ fn an_id_that_stands_twice_is_told_apart_with_its_result() {
     );
 }
 
+/// A message may hold thousands of results, and is there with each of them.
+#[test]
+fn each_of_many_results_in_one_message_is_found() {
+    let ids: Vec<_> = (0..1500).map(|n| format!("c{}", n / 2)).collect();
+    let call = |id: &String| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
+    let gave = |(n, id): (usize, &String)| json!({"type": "tool_result", "tool_use_id": id, "content": format!("gave {n}")});
+    let calls: Vec<_> = ids.iter().map(call).collect();
+    let results: Vec<_> = ids.iter().enumerate().map(gave).collect();
+    let data = payload(&json!({"role": "user", "content": results}).to_string());
+    let mut entries =
+        vec![message(payload(&json!({"role": "assistant", "content": calls}).to_string()))];
+    entries.extend(ids.iter().map(|id| Entry::Result {
+        seq: Seq(2),
+        call: CallId(id.clone()),
+        data: data.clone(),
+        executed: false,
+    }));
+    let request = json_of(&render(MessageForm::OpenAi, &context(entries)));
+    let said: Vec<_> = request["messages"].as_array().unwrap()[1..].iter().collect();
+    assert_eq!(said.len(), ids.len());
+    for (n, one) in said.iter().enumerate() {
+        assert_eq!(one["content"], format!("gave {n}"));
+    }
+}
+
 #[test]
 fn what_was_cut_off_and_what_was_summed_up_is_told_in_words() {
     let cut = r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"rm","input":{"raw":"{\"pa"}}],"abide":{"answer":"m","partial":true}}"#;
