@@ -143,7 +143,7 @@ impl Looks {
             "name" => Some(Forms::ABIDE.or(Forms::OPENAI)),
             "id" | "status" if fields.any("type").is_some() => Some(Forms::RESPONSES),
             "tool_calls" | "tool_call_id" | "function_call" | "refusal" | "reasoning_content"
-            | "audio" | "annotations" => Some(Forms::OPENAI),
+            | "reasoning" | "audio" | "annotations" => Some(Forms::OPENAI),
             _ => None,
         };
         self.take(forms);

@@ -219,11 +219,21 @@ fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
                     && piece.raw.is_some_and(|raw| is_entry(raw.get()))
             }
             Sort::Image(_) => speaker == Speaker::User && is_shown_image(piece),
-            Sort::Other => speaker == Speaker::User && native_other(piece),
+            Sort::Other => match speaker {
+                Speaker::User => native_other(piece),
+                Speaker::Assistant => is_audio(said, piece),
+                Speaker::Instructions => false,
+            },
             Sort::Result(_) => false,
         }
     });
     fits && something
+}
+
+/// Is this what the message says aloud?
+fn is_audio(said: &Recorded<'_>, piece: &Piece<'_>) -> bool {
+    let (audio, raw) = (said.fields.get("audio"), piece.raw);
+    audio.zip(raw).is_some_and(|(audio, raw)| std::ptr::eq(audio, raw))
 }
 
 /// Is this a part of which we know no more, and which may stand with the user?

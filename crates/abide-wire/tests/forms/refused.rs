@@ -1,7 +1,7 @@
 //! What the APIs refuse, and what goes out in its place.
 
 use abide_model::{CallId, Entry, OUTCOME_UNKNOWN, Seq};
-use abide_wire::{MessageForm, export, render};
+use abide_wire::{MessageForm, Part, export, render};
 use serde_json::{Value, json};
 
 use crate::rendering::{context, json_of, message};
@@ -257,4 +257,63 @@ fn a_call_that_was_cut_off_is_exported_in_words() {
     let words = cut(part("1", &json!({"type": "text", "text": "we"})));
     let out = export(MessageForm::Anthropic, &payload(&words.to_string()));
     assert_eq!(out[0].get(), r#"{"content":[{"text":"we","type":"text"}],"role":"assistant"}"#);
+}
+
+#[test]
+fn what_is_said_aloud_is_not_lost() {
+    let words = json!({"role": "assistant", "content": null, "audio": {"id": "audio_1", "transcript": "Hello."}});
+    let sound = json!({"role": "assistant", "content": null, "audio": {"id": "audio_1"}});
+    for (message, text) in [(words, "Hello."), (sound, r#"{"id":"audio_1"}"#)] {
+        let out = |form| json_of(&render(form, &context(vec![data(&message)])));
+        assert_eq!(out(MessageForm::OpenAi)["messages"], json!([message]));
+        let block = &out(MessageForm::Anthropic)["messages"][1]["content"][0];
+        assert_eq!(block, &json!({"type": "text", "text": text}));
+    }
+}
+
+#[test]
+fn thoughts_in_chat_go_by_either_name() {
+    for name in ["reasoning", "reasoning_content"] {
+        let message = json!({"role": "assistant", "content": "well", name: "hm"});
+        let read = abide_wire::read(&payload(&message.to_string())).unwrap();
+        let Some(Part::Thinking { text, .. }) = read.parts.first() else { panic!("{name}") };
+        assert_eq!(text, "hm");
+        let out = json_of(&render(MessageForm::OpenAi, &context(vec![data(&message)])));
+        assert_eq!(out["messages"], json!([message]));
+    }
+}
+
+#[test]
+fn what_a_local_shell_gave_is_found_by_its_own_name() {
+    let call = json!({"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "action": {"type": "exec"}});
+    let gave = json!({"type": "local_shell_call_output", "id": "c", "output": "ok"});
+    let held = json!({"role": "tool", "content": [gave], "abide": {"form": "responses"}});
+    let entries = vec![
+        data(&item("1", &call)),
+        Entry::Result {
+            seq: Seq(2),
+            call: CallId("c".to_owned()),
+            data: payload(&held.to_string()),
+            executed: false,
+        },
+    ];
+    let out = json_of(&render(MessageForm::Responses, &context(entries)));
+    assert_eq!(out["input"], json!([call, gave]));
+}
+
+#[test]
+fn a_reference_to_a_tool_stays_in_its_result() {
+    let block = json!({"type": "tool_result", "tool_use_id": "c", "content": [{"type": "tool_reference", "tool_name": "t"}]});
+    let call = json!({"type": "tool_use", "id": "c", "name": "search", "input": {}});
+    let entries = vec![
+        data(&json!({"role": "assistant", "content": [call]})),
+        Entry::Result {
+            seq: Seq(2),
+            call: CallId("c".to_owned()),
+            data: payload(&json!({"role": "user", "content": [block]}).to_string()),
+            executed: false,
+        },
+    ];
+    let out = json_of(&render(MessageForm::Anthropic, &context(entries)));
+    assert_eq!(out["messages"][2]["content"], json!([block]));
 }
