@@ -6,6 +6,7 @@
 use abide_model::{CallId, Context, Entry, Limits, Payload, Seq};
 use abide_wire::{MessageForm, Part, export, export_finished, read, record, render};
 use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
 
 const FORMS: [MessageForm; 4] =
     [MessageForm::Abide, MessageForm::Anthropic, MessageForm::OpenAi, MessageForm::Responses];
@@ -36,8 +37,64 @@ fuzz_target!(|data: &[u8]| {
         let json = rendered.to_json();
         assert!(serde_json::from_str::<&serde_json::value::RawValue>(&json).is_ok());
         assert!(!json.contains("\"abide\":{\"form\"") || text.contains("abide"));
+        // What is JSON may still be deeper, or have larger numbers, than a value can hold.
+        if let Ok(request) = serde_json::from_str::<Value>(&json) {
+            pair_up(form, &request);
+        }
     }
 });
+
+/// The elements of a list; none of what is no list.
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Each call that goes out has one result, right behind it, and no result is of anything else.
+fn pair_up(form: MessageForm, request: &Value) {
+    let mut waiting: Vec<&Value> = Vec::new();
+    let settle = |waiting: &mut Vec<&Value>, id: &Value| {
+        let place = waiting.iter().position(|one| *one == id);
+        waiting.remove(place.unwrap_or_else(|| panic!("a result of no call: {id}")));
+    };
+    match form {
+        MessageForm::Abide => {}
+        MessageForm::OpenAi => {
+            for message in list(&request["messages"]) {
+                if message["role"] == "tool" {
+                    settle(&mut waiting, &message["tool_call_id"]);
+                    continue;
+                }
+                assert!(waiting.is_empty(), "calls without results: {waiting:?}");
+                waiting.extend(list(&message["tool_calls"]).iter().map(|call| &call["id"]));
+            }
+        }
+        MessageForm::Anthropic => {
+            for message in list(&request["messages"]) {
+                let of = |sort| move |block: &&Value| block["type"] == sort;
+                let blocks = || list(&message["content"]).iter();
+                blocks()
+                    .filter(of("tool_result"))
+                    .for_each(|block| settle(&mut waiting, &block["tool_use_id"]));
+                assert!(waiting.is_empty(), "calls without results: {waiting:?}");
+                waiting.extend(blocks().filter(of("tool_use")).map(|block| &block["id"]));
+            }
+        }
+        MessageForm::Responses => {
+            for item in list(&request["input"]) {
+                let sort = item["type"].as_str().unwrap_or_default();
+                if sort.ends_with("_output") {
+                    let id = item.get("call_id").filter(|id| id.is_string());
+                    settle(&mut waiting, id.unwrap_or(&item["id"]));
+                } else if sort.ends_with("_call") && item["call_id"].is_string() {
+                    waiting.push(&item["call_id"]);
+                } else if !item["role"].is_null() && item["role"] != "assistant" {
+                    assert!(waiting.is_empty(), "calls without results: {waiting:?}");
+                }
+            }
+        }
+    }
+    assert!(waiting.is_empty(), "calls without results: {waiting:?}");
+}
 
 /// Reads and converts data, and makes entries of it: the message, a result of its first call, and
 /// one that is not known of its second.

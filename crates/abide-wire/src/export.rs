@@ -3,7 +3,7 @@
 use abide_model::{MessageForm, Payload};
 use serde_json::value::RawValue;
 
-use crate::piece::{FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, finished};
+use crate::piece::{FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, calls_in_words, finished};
 use crate::write::abide::Abide;
 use crate::write::anthropic::Anthropic;
 use crate::write::openai::OpenAi;
@@ -11,15 +11,19 @@ use crate::write::responses::Responses;
 use crate::write::{Settled, Writing, outcome};
 
 /// The messages of this form that a recorded message is: the one that was recorded, byte for byte,
-/// where it is of this form; else what can be said of it there. None when it is no message, or says
+/// where it is of this form; else what can be said of it there. A call that was cut off was never
+/// made, and is told of in words. None when it is no message, or says
 /// nothing that the form has a place for.
 ///
 /// Ids and names stay as they are. A message with results may become several. For Anthropic a
 /// message of the role `system` stays one, though the API takes instructions apart.
 #[must_use]
 pub fn export(form: MessageForm, data: &Payload) -> Vec<Box<RawValue>> {
-    let Some(recorded) = Recorded::of(data) else { return Vec::new() };
-    if recorded.forms.has(form) {
+    let Some(mut recorded) = Recorded::of(data) else { return Vec::new() };
+    let called = recorded.pieces.iter().any(|piece| matches!(piece.sort, Sort::Call(_)));
+    if recorded.marks.partial && called {
+        calls_in_words(&mut recorded.pieces);
+    } else if recorded.forms.has(form) {
         return boxed(vec![recorded.as_it_came().into_owned()]);
     }
     written(form, |out| convert(&recorded, out))
@@ -43,13 +47,10 @@ fn written(form: MessageForm, write: impl FnOnce(&mut dyn Writing)) -> Vec<Box<R
         MessageForm::Anthropic => {
             let mut out = Anthropic::default();
             write(&mut out);
-            let mut messages = Vec::new();
-            if !out.system.is_empty() {
-                let system = out.system.take();
-                messages.push(format!("{{\"role\":\"system\",\"content\":{system}}}"));
-            }
-            messages.extend(out.finish());
-            messages
+            let (system, said) = out.finish();
+            let system =
+                system.map(|blocks| format!("{{\"role\":\"system\",\"content\":{blocks}}}"));
+            system.into_iter().chain(said).collect()
         }
         MessageForm::OpenAi => {
             let mut out = OpenAi::default();
@@ -80,7 +81,7 @@ fn convert(recorded: &Recorded<'_>, out: &mut dyn Writing) {
     }
     let calls: Vec<_> = recorded.pieces.iter().filter_map(called).collect();
     if recorded.speaker() == Speaker::Assistant {
-        out.answer(&recorded.pieces, &calls, None);
+        out.answer(&recorded.pieces, &calls, &[]);
     } else if !calls.is_empty() {
         let calls_alone: Vec<_> = recorded
             .pieces
@@ -88,7 +89,7 @@ fn convert(recorded: &Recorded<'_>, out: &mut dyn Writing) {
             .filter(|piece| matches!(piece.sort, Sort::Call(_)))
             .cloned()
             .collect();
-        out.answer(&calls_alone, &calls, None);
+        out.answer(&calls_alone, &calls, &[]);
     }
     if recorded.speaker() != Speaker::User {
         results().for_each(|result| out.result(&result));

@@ -1,5 +1,7 @@
 //! In which forms a message may have been recorded: by what it says of itself, or by its looks.
 
+use std::collections::HashSet;
+
 use abide_model::MessageForm;
 
 use crate::json::{Fields, Text, list};
@@ -106,7 +108,9 @@ pub(crate) fn is_part(sort: &str) -> bool {
 /// form that the rest of it tells, or of none.
 pub(crate) fn of_message(fields: &Fields<'_>) -> Forms {
     let mut looks = Looks { forms: Forms::ALL, unknown: false };
-    for name in fields.names() {
+    // A name that stands often is looked at once: the last one counts.
+    let mut seen = HashSet::new();
+    for name in fields.names().filter(|name| seen.insert(*name)) {
         looks.field(name, fields);
     }
     if fields.any("role").is_none() {
@@ -139,7 +143,7 @@ impl Looks {
             "name" => Some(Forms::ABIDE.or(Forms::OPENAI)),
             "id" | "status" if fields.any("type").is_some() => Some(Forms::RESPONSES),
             "tool_calls" | "tool_call_id" | "function_call" | "refusal" | "reasoning_content"
-            | "audio" | "annotations" => Some(Forms::OPENAI),
+            | "reasoning" | "audio" | "annotations" => Some(Forms::OPENAI),
             _ => None,
         };
         self.take(forms);

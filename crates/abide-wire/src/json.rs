@@ -48,6 +48,30 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The object without a field.
+    pub(crate) fn without(&self, name: &str) -> String {
+        self.rewritten(|key, raw| (key != name).then_some(Cow::Borrowed(raw)))
+    }
+
+    /// The object with each value as it is given, and without those that are not.
+    pub(crate) fn rewritten<'s>(
+        &'s self,
+        mut value: impl FnMut(&'s str, &'a str) -> Option<Cow<'s, str>>,
+    ) -> String {
+        let mut out = "{".to_owned();
+        for (key, raw) in &self.0 {
+            let Some(value) = value(key, raw.get()) else { continue };
+            if out.len() > 1 {
+                out.push(',');
+            }
+            write_string(&mut out, key);
+            out.push(':');
+            out.push_str(&value);
+        }
+        out.push('}');
+        out
+    }
+
     /// The names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(key, _)| &**key)

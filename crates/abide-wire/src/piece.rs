@@ -229,14 +229,22 @@ struct Taking<'a> {
 impl<'a> Taking<'a> {
     fn message(&mut self, role: &str, fields: &Fields<'a>) {
         let tool = matches!(role, "tool" | "function");
-        if let Some(thought) = fields.text("reasoning_content") {
+        // Who gives thoughts in chat calls them by either name.
+        let thought = fields.text("reasoning_content").or_else(|| fields.text("reasoning"));
+        if let Some(thought) = thought {
             let sort = Sort::Thinking { text: thought, signature: None };
             self.pieces.push(Piece { sort, raw: None, forms: Forms::only(MessageForm::OpenAi) });
         }
         let content = fields.get("content").map(content).unwrap_or_default();
         match fields.decoded("tool_call_id").filter(|_| tool) {
             Some(id) => self.result(id, content),
-            None => self.pieces.extend(content),
+            None => {
+                let blank =
+                    |piece: &Piece<'_>| matches!(&piece.sort, Sort::Text(text) if text.is_blank());
+                let silent = content.iter().all(blank);
+                self.pieces.extend(content);
+                self.pieces.extend(fields.get("audio").filter(|_| silent).and_then(audio));
+            }
         }
         if let Some(refusal) = fields.text("refusal") {
             self.pieces.push(Piece::new(Sort::Refusal(refusal)));
@@ -266,6 +274,15 @@ impl<'a> Taking<'a> {
     fn result(&mut self, id: Cow<'a, str>, pieces: Vec<Piece<'a>>) {
         self.pieces.push(Piece::new(Sort::Result(Outcome { id, ok: None, pieces })));
     }
+}
+
+/// What is spoken aloud in place of a content: its words, where they are there.
+fn audio(raw: &RawValue) -> Option<Piece<'_>> {
+    let words = Fields::of(raw.get())?.text("transcript").filter(|words| !words.is_blank());
+    let forms = Forms::only(MessageForm::OpenAi);
+    Some(words.map_or(Piece { sort: Sort::Other, raw: Some(raw), forms }, |words| {
+        Piece::new(Sort::Text(words))
+    }))
 }
 
 /// The item of Responses that has the result of a function.
@@ -342,7 +359,9 @@ fn read_block<'a>(sort: &str, fields: &Fields<'a>) -> Option<Sort<'a>> {
         })),
         _ if sort.ends_with("_output") => {
             let pieces = fields.get("output").map(content).unwrap_or_default();
-            Some(Sort::Result(Outcome { id: fields.decoded("call_id")?, ok: None, pieces }))
+            let shell = || fields.decoded("id").filter(|_| sort == "local_shell_call_output");
+            let id = fields.decoded("call_id").or_else(shell)?;
+            Some(Sort::Result(Outcome { id, ok: None, pieces }))
         }
         _ => None,
     }
@@ -404,6 +423,18 @@ fn tool_call(raw: &RawValue, form: Option<MessageForm>) -> Option<Piece<'_>> {
     };
     let forms = Forms::only(form.unwrap_or(MessageForm::OpenAi));
     Some(Piece { sort: Sort::Call(call), raw: Some(raw), forms })
+}
+
+/// Tells of calls that were cut off, and so were never made, in words.
+pub(crate) fn calls_in_words(pieces: &mut [Piece<'_>]) {
+    for piece in pieces {
+        if let Sort::Call(call) = &piece.sort {
+            let arguments = call.arguments.text();
+            let text =
+                format!("[cut off before it was made: a call of {} with {arguments}]", call.name);
+            *piece = Piece::text(text);
+        }
+    }
 }
 
 /// What a tool gave, as the data of its `tool.finished` tells.

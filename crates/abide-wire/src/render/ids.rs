@@ -1,43 +1,47 @@
 //! Ids and names that the APIs take: few characters, not too long, and each id once.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
-/// The ids that are taken, and how often they were asked for.
+/// The ids that are taken.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    taken: HashMap<String, u32>,
+    taken: HashSet<String>,
+    /// The number that was last put behind a start, for each count of digits.
+    last: HashMap<(String, u32), u64>,
     longest: usize,
 }
 
 impl Ids {
     /// None are taken; an id may be so long.
     pub(crate) fn new(longest: usize) -> Self {
-        Self { taken: HashMap::new(), longest }
+        Self { taken: HashSet::new(), last: HashMap::new(), longest }
     }
 
     /// An id that is as close to this one as can be.
     pub(crate) fn fit<'a>(&mut self, id: &'a str) -> Cow<'a, str> {
         let fitted = fit(id, self.longest, "call");
-        if let Entry::Vacant(place) = self.taken.entry(fitted.clone().into_owned()) {
-            place.insert(1);
+        if self.taken.insert(fitted.clone().into_owned()) {
             return fitted;
         }
-        loop {
-            let count = self.taken.get_mut(&*fitted).map_or(0, |count| {
-                *count = count.saturating_add(1);
-                *count
-            });
-            let suffix = format!("_{count}");
-            let room = self.longest.saturating_sub(suffix.len());
-            let start = fitted.get(..room).unwrap_or(&fitted);
-            let next = format!("{start}{suffix}");
-            if let Entry::Vacant(place) = self.taken.entry(next.clone()) {
-                place.insert(1);
-                return next.into();
+        (1..u64::MAX.ilog10()).find_map(|digits| self.numbered(&fitted, digits)).unwrap_or(fitted)
+    }
+
+    /// The id with a number of so many digits behind it; none when all are taken. No number is
+    /// tried twice behind one start, however many ids begin with it.
+    fn numbered<'a>(&mut self, fitted: &str, digits: u32) -> Option<Cow<'a, str>> {
+        let room = self.longest.saturating_sub(digits as usize + 1);
+        let start = fitted.get(..room).unwrap_or(fitted);
+        let least = 10u64.pow(digits - 1).max(2);
+        let last = self.last.entry((start.to_owned(), digits)).or_insert(least - 1);
+        while *last + 1 < 10u64.pow(digits) {
+            *last += 1;
+            let next = format!("{start}_{last}");
+            if self.taken.insert(next.clone()) {
+                return Some(next.into());
             }
         }
+        None
     }
 }
 
@@ -72,6 +76,11 @@ mod tests {
         let first = ["a", "a_2", "a_3", "a_2_2", "call", "call_2", "__", "___2", "12345678"];
         assert_eq!(given[..9], first);
         assert_eq!(given[9], "123456_2");
+        // Those that differ only where the number goes share the numbers, past one digit.
+        let more: Vec<_> = (0..12).map(|n| format!("1234567{}", char::from(b'a' + n))).collect();
+        let more = more.iter().chain(&more).map(|id| ids.fit(id).into_owned());
+        let given: Vec<_> = given.into_iter().chain(more).collect();
+        assert_eq!(given.last().unwrap(), "12345_14");
         let mut once = given.clone();
         once.sort();
         once.dedup();

@@ -1,19 +1,23 @@
 //! A context as the messages of an API's request: whatever was recorded, the API takes it.
 
 mod ids;
+mod results;
 
-use abide_model::{Context, Entry, MessageForm, OUTCOME_UNKNOWN, Payload, Seq};
+use std::collections::{HashMap, VecDeque};
+
+use abide_model::{Context, Entry, MessageForm};
 use serde_json::value::RawValue;
 
 use self::ids::Ids;
+use self::results::{Given, Results};
 use crate::export::boxed;
 use crate::json::mend_surrogates;
-use crate::piece::{Call, Outcome, Piece, Recorded, Sort, Speaker, finished};
+use crate::piece::{Piece, Recorded, Sort, Speaker, calls_in_words};
 use crate::write::abide::Abide;
 use crate::write::anthropic::Anthropic;
 use crate::write::openai::OpenAi;
 use crate::write::responses::Responses;
-use crate::write::{Settled, Writing};
+use crate::write::{Settled, Span, Writing};
 
 /// A context, rendered for an API.
 #[derive(Debug, Clone)]
@@ -64,26 +68,33 @@ const SUMMARY: &str = "Summary of the conversation so far:";
 /// Whatever the forms of its messages, the API takes them: each call is followed by its one result,
 /// and where there is none by one that says so; ids are each used once; the parts of one answer are
 /// one message. What was recorded in this form goes out as it came, as far as that is valid.
-/// Blank texts are left out. Arguments that are no JSON object are, for Anthropic, the text `raw`
+/// An answer that was cut off is, for Anthropic, followed by a word of the user, so that the model
+/// can go on. Blank texts are left out. Arguments that are no JSON object are, for Anthropic, the text `raw`
 /// of one.
 #[must_use]
 pub fn render(form: MessageForm, context: &Context) -> Rendered {
     let mut system = None;
     let messages = match form {
-        MessageForm::Abide => walk(context, 512, Abide::default()).finish(),
-        MessageForm::OpenAi => walk(context, 40, OpenAi::default()).finish(),
-        MessageForm::Responses => walk(context, 64, Responses::default()).finish(),
+        MessageForm::Abide => walk(context, 512, Abide::default()).out.finish(),
+        MessageForm::OpenAi => walk(context, 40, OpenAi::default()).out.finish(),
+        MessageForm::Responses => walk(context, 64, Responses::default()).out.finish(),
         MessageForm::Anthropic => {
-            let mut out = walk(context, 256, Anthropic::default());
-            if !out.system.is_empty() {
-                let text = mend_surrogates(out.system.take());
-                system = RawValue::from_string(text).ok();
+            let walked = walk(context, 256, Anthropic::default());
+            let (instructions, mut messages) = walked.out.finish();
+            system =
+                instructions.and_then(|text| RawValue::from_string(mend_surrogates(text)).ok());
+            let goes_on = || {
+                let mut user = Anthropic::default();
+                user.user(&[Piece::text(GOES_ON)], None);
+                user.finish().1
+            };
+            if messages.first().is_some_and(|first| is_model(first)) {
+                messages.splice(0..0, goes_on());
             }
-            let mut messages = out.finish();
-            if messages.first().is_some_and(|first| first.starts_with("{\"role\":\"assistant\"")) {
-                let mut first = Anthropic::default();
-                first.user(&[Piece::text(GOES_ON)], None);
-                messages.splice(0..0, first.finish());
+            // An answer that was cut off is to be gone on from, and newer models take none to
+            // continue. After one that ended, it is for the user to speak: nothing is invented.
+            if walked.interrupted && messages.last().is_some_and(|last| is_model(last)) {
+                messages.extend(goes_on());
             }
             messages
         }
@@ -92,13 +103,18 @@ pub fn render(form: MessageForm, context: &Context) -> Rendered {
     Rendered { form, system, messages }
 }
 
-fn walk<W: Writing>(context: &Context, longest_id: usize, out: W) -> W {
-    let mut walk = Walk { out, ids: Ids::new(longest_id), answer: Answer::default() };
+fn is_model(message: &str) -> bool {
+    message.starts_with("{\"role\":\"assistant\"")
+}
+
+fn walk<W: Writing>(context: &Context, longest_id: usize, out: W) -> Walk<'_, W> {
+    let answer = Answer::default();
+    let mut walk = Walk { out, ids: Ids::new(longest_id), answer, interrupted: false };
     for entry in &context.entries {
         walk.entry(entry);
     }
     walk.close();
-    walk.out
+    walk
 }
 
 /// An answer of the model, with what its calls gave.
@@ -109,22 +125,18 @@ struct Answer<'a> {
     pieces: Vec<Piece<'a>>,
     /// What is recorded of each call, in order.
     results: Vec<Option<Given<'a>>>,
-    /// The message, where it is all of one.
-    whole: Option<Recorded<'a>>,
-    messages: usize,
-}
-
-/// Where the result of a call is from.
-enum Given<'a> {
-    Message { seq: Seq, data: &'a Payload },
-    Executed(&'a Payload),
-    Unknown,
+    /// By their ids, the calls that wait for a result.
+    waiting: HashMap<String, VecDeque<usize>>,
+    /// The messages that it is made of.
+    spans: Vec<Span<'a>>,
 }
 
 struct Walk<'a, W> {
     out: W,
     ids: Ids,
     answer: Answer<'a>,
+    /// The last that was said is an answer that was cut off.
+    interrupted: bool,
 }
 
 impl<'a, W: Writing> Walk<'a, W> {
@@ -145,6 +157,7 @@ impl<'a, W: Writing> Walk<'a, W> {
             Entry::Unknown { call, .. } => self.answer.settle(call.as_str(), Given::Unknown),
             Entry::Summary { text, .. } => {
                 self.close();
+                self.interrupted = false;
                 self.out.user(&[Piece::text(format!("{SUMMARY}\n\n{text}"))], None);
             }
         }
@@ -160,6 +173,7 @@ impl<'a, W: Writing> Walk<'a, W> {
         let goes_on = speaker == Speaker::Assistant
             && answer.is_some()
             && answer == self.answer.id.as_deref();
+        self.interrupted = recorded.marks.partial || (goes_on && self.interrupted);
         if !goes_on {
             self.close();
         }
@@ -174,23 +188,20 @@ impl<'a, W: Writing> Walk<'a, W> {
         if speaker != Speaker::Assistant && !calls {
             return;
         }
-        let taken = std::mem::take(&mut recorded.pieces);
-        for piece in &taken {
-            // Only a call is the model's for sure.
-            let kept = match piece.sort {
-                Sort::Call(_) => true,
-                Sort::Result(_) => false,
-                _ => speaker == Speaker::Assistant,
-            };
-            if kept {
-                self.answer.results.extend(matches!(piece.sort, Sort::Call(_)).then_some(None));
-                self.answer.pieces.push(piece.clone());
+        let before = self.answer.pieces.len();
+        for piece in &recorded.pieces {
+            match &piece.sort {
+                // Only a call is the model's for sure.
+                Sort::Call(call) => self.answer.call(&call.id),
+                Sort::Result(_) => continue,
+                _ if speaker == Speaker::Assistant => {}
+                _ => continue,
             }
+            self.answer.pieces.push(piece.clone());
         }
-        self.answer.messages += 1;
         self.answer.id = recorded.marks.answer.as_deref().map(str::to_owned);
-        recorded.pieces = taken;
-        self.answer.whole = Some(recorded).filter(|_| speaker == Speaker::Assistant);
+        let pieces = self.answer.pieces.len() - before;
+        self.answer.spans.push(Span { recorded, pieces });
     }
 
     /// Writes the answer, now that nothing more belongs to it.
@@ -200,7 +211,7 @@ impl<'a, W: Writing> Walk<'a, W> {
             return;
         }
         let mut calls = Vec::with_capacity(answer.results.len());
-        let mut used: Vec<(Seq, &str)> = Vec::new();
+        let mut results = Results::default();
         let called = answer.pieces.iter().filter_map(|piece| match &piece.sort {
             Sort::Call(call) => Some(call),
             _ => None,
@@ -208,69 +219,31 @@ impl<'a, W: Writing> Walk<'a, W> {
         for (call, given) in called.zip(&answer.results) {
             let (id, name) = (self.ids.fit(&call.id), ids::name(&call.name));
             let same = id == call.id && name == call.name;
-            let result = Some(given_piece(call, given.as_ref(), &mut used));
+            let result = Some(results.piece(call, given.as_ref()));
             calls.push(Settled { id, name, same, answered_by: call.answered_by.clone(), result });
         }
-        let whole = answer.whole.as_ref().filter(|_| answer.messages == 1);
-        self.out.answer(&answer.pieces, &calls, whole);
+        self.out.answer(&answer.pieces, &calls, &answer.spans);
     }
 }
 
 impl<'a> Answer<'a> {
+    /// Takes in a call, which waits for its result.
+    fn call(&mut self, id: &str) {
+        self.waiting.entry(id.to_owned()).or_default().push_back(self.results.len());
+        self.results.push(None);
+    }
+
     /// Takes in what a call gave. What no call waits for is left out.
     fn settle(&mut self, id: &str, given: Given<'a>) {
-        let calls = self.pieces.iter().filter_map(|piece| match &piece.sort {
-            Sort::Call(call) => Some(call),
-            _ => None,
-        });
-        let waiting = calls.zip(&mut self.results);
-        let mut waiting = waiting.filter(|(call, result)| result.is_none() && call.id == id);
-        if let Some((_, place)) = waiting.next() {
+        let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
+        if let Some(place) = first.and_then(|first| self.results.get_mut(first)) {
             *place = Some(given);
         }
     }
 }
 
-/// What a call gave, as a piece.
-fn given_piece<'a, 'c>(
-    call: &'c Call<'a>,
-    given: Option<&Given<'a>>,
-    used: &mut Vec<(Seq, &'c str)>,
-) -> Piece<'a> {
-    let found = match given {
-        Some(Given::Message { seq, data }) => {
-            // One message may hold two results of calls with one id.
-            let before = used.iter().filter(|one| **one == (*seq, &*call.id)).count();
-            used.push((*seq, &call.id));
-            result_in(data, &call.id, before)
-        }
-        Some(Given::Executed(data)) => {
-            finished(data).map(|outcome| Piece::new(Sort::Result(outcome)))
-        }
-        Some(Given::Unknown) | None => None,
-    };
-    found.unwrap_or_else(|| {
-        let pieces = vec![Piece::text(OUTCOME_UNKNOWN)];
-        Piece::new(Sort::Result(Outcome { id: call.id.clone(), ok: Some(false), pieces }))
-    })
-}
-
-fn result_in<'a>(data: &'a Payload, id: &str, before: usize) -> Option<Piece<'a>> {
-    let pieces = Recorded::of(data)?.pieces;
-    let of_call = |piece: &Piece<'_>| matches!(&piece.sort, Sort::Result(one) if one.id == id);
-    let mut results = pieces.into_iter().filter(of_call);
-    let first = results.next();
-    results.nth(before.wrapping_sub(1)).filter(|_| before > 0).or(first)
-}
-
-/// Calls that were cut off were never made: they are shown as text.
-fn cut_off(pieces: &mut [Piece<'_>]) {
-    for piece in pieces {
-        if let Sort::Call(call) = &piece.sort {
-            let arguments = call.arguments.text();
-            let text =
-                format!("[cut off before it was made: a call of {} with {arguments}]", call.name);
-            *piece = Piece::text(text);
-        }
-    }
+/// Of what was cut off only words are left: calls were never made, and are told of.
+fn cut_off(pieces: &mut Vec<Piece<'_>>) {
+    calls_in_words(pieces);
+    pieces.retain(|piece| matches!(piece.sort, Sort::Text(_) | Sort::Refusal(_)));
 }

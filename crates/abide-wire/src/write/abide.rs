@@ -2,7 +2,9 @@
 
 use abide_model::MessageForm;
 
-use super::{Blocks, Settled, Writing, data_url, field, image_url, in_words, outcome, text_block};
+use super::{
+    Blocks, Settled, Span, Writing, data_url, field, image_url, in_words, outcome, text_block,
+};
 use crate::json::{Text, write_string};
 use crate::piece::{Arguments, Image, Piece, Recorded, Sort};
 
@@ -46,7 +48,7 @@ impl Writing for Abide {
         self.message("user", blocks);
     }
 
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], _: Option<&Recorded<'_>>) {
+    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], _: &[Span<'_>]) {
         let mut blocks = Blocks::default();
         let mut settled = calls.iter();
         for piece in pieces {

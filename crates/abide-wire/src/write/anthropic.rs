@@ -1,9 +1,12 @@
 //! Anthropic's Messages: turns of user and assistant, instructions apart, results in the user's.
 
+mod turn;
+
 use abide_model::MessageForm;
 
+use self::turn::{Block, Turn};
 use super::{
-    Blocks, Settled, Writing, data_url, field, image_in_words, in_words, is_web, outcome,
+    Blocks, Settled, Span, Writing, data_url, field, image_in_words, in_words, is_web, outcome,
     text_block, write_object,
 };
 use crate::json::{Fields, Text, write_string};
@@ -14,33 +17,44 @@ const FORM: MessageForm = MessageForm::Anthropic;
 /// Writes messages; those of one role that follow each other are one.
 #[derive(Debug, Default)]
 pub(crate) struct Anthropic {
-    pub(crate) system: Blocks,
-    role: Option<Speaker>,
-    blocks: Blocks,
-    messages: Vec<String>,
+    system: Vec<String>,
+    turns: Vec<Turn>,
+    /// Images of results, which stand behind all results of the turn.
+    behind: Vec<String>,
 }
 
 impl Anthropic {
-    /// The messages, all of them.
-    pub(crate) fn finish(&mut self) -> Vec<String> {
-        self.close();
-        std::mem::take(&mut self.messages)
+    /// The instructions, a list of blocks, where there are any; and the messages, all of them.
+    pub(crate) fn finish(mut self) -> (Option<String>, Vec<String>) {
+        self.place_behind();
+        turn::keep_pairs(&mut self.turns);
+        turn::join(&mut self.turns);
+        let system = self.system.iter_mut();
+        turn::keep_marks(
+            system.chain(self.turns.iter_mut().flat_map(|turn| &mut turn.blocks).map(Block::text)),
+        );
+        let system = (!self.system.is_empty()).then(|| format!("[{}]", self.system.join(",")));
+        (system, self.turns.iter().map(Turn::message).collect())
     }
 
-    fn close(&mut self) {
-        let Some(role) = self.role.take() else { return };
-        let role = if role == Speaker::Assistant { "assistant" } else { "user" };
-        let blocks = self.blocks.take();
-        self.messages.push(format!("{{\"role\":\"{role}\",\"content\":{blocks}}}"));
-    }
-
-    /// Where the next block of this role is to be written.
-    fn next(&mut self, role: Speaker) -> &mut String {
-        if self.role != Some(role) {
-            self.close();
-            self.role = Some(role);
+    /// Writes a block of this role.
+    fn push(&mut self, role: Speaker, block: Block) {
+        match self.turns.last_mut().filter(|turn| turn.role == role) {
+            Some(turn) => turn.blocks.push(block),
+            None => self.turns.push(Turn { role, blocks: vec![block] }),
         }
-        self.blocks.next()
+    }
+
+    /// Writes a block of this role that is no result.
+    fn next(&mut self, role: Speaker, block: Block) {
+        self.place_behind();
+        self.push(role, block);
+    }
+
+    fn place_behind(&mut self) {
+        for image in std::mem::take(&mut self.behind) {
+            self.push(Speaker::User, Block::plain(image));
+        }
     }
 
     fn said(&mut self, role: Speaker, piece: &Piece<'_>) {
@@ -49,13 +63,14 @@ impl Anthropic {
                 let signed = signature.as_ref().is_some_and(|signature| !signature.is_blank());
                 let kept = piece.native(FORM).filter(|_| signed && role == Speaker::Assistant);
                 if let Some(raw) = kept {
-                    self.next(role).push_str(raw.get());
+                    self.next(role, Block::thought(raw.get().to_owned()));
                 }
             }
             Sort::Call(_) | Sort::Result(_) => {}
             _ => {
                 if let Some(block) = shown(piece, role) {
-                    self.next(role).push_str(&block);
+                    let served = matches!(piece.sort, Sort::Other) && role == Speaker::Assistant;
+                    self.next(role, if served { Block::other(block) } else { Block::plain(block) });
                 }
             }
         }
@@ -70,7 +85,7 @@ impl Writing for Anthropic {
                 Sort::Thinking { .. } | Sort::Call(_) | Sort::Result(_) => {}
                 _ => {
                     if let Some(block) = shown(piece, Speaker::Instructions) {
-                        self.system.next().push_str(&block);
+                        self.system.push(block);
                     }
                 }
             }
@@ -81,30 +96,35 @@ impl Writing for Anthropic {
         pieces.iter().for_each(|piece| self.said(Speaker::User, piece));
     }
 
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], _: Option<&Recorded<'_>>) {
+    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], _: &[Span<'_>]) {
+        // What another answer ended with thinking of led to nothing.
+        if let Some(turn) = self.turns.last_mut() {
+            turn.drop_thoughts();
+        }
+        self.turns.pop_if(|turn| turn.blocks.is_empty());
         let mut settled = calls.iter();
         for piece in pieces {
             match &piece.sort {
                 Sort::Call(call) => {
                     let Some(settled) = settled.next() else { continue };
-                    let input = |out: &mut String| write_object(out, &call.arguments);
-                    let out = self.next(Speaker::Assistant);
                     // With an input that is an object it is as the API gave it.
                     let kept = piece.native(FORM).filter(|_| settled.same).filter(|raw| {
                         let input = Fields::of(raw.get()).and_then(|fields| fields.get("input"));
                         input.is_some_and(|input| input.get().starts_with('{'))
                     });
-                    match kept {
-                        Some(raw) => out.push_str(raw.get()),
-                        None => {
-                            out.push_str("{\"type\":\"tool_use\"");
-                            field(out, "id", &settled.id);
-                            field(out, "name", &settled.name);
+                    let block = kept.map_or_else(
+                        || {
+                            let mut out = "{\"type\":\"tool_use\"".to_owned();
+                            field(&mut out, "id", &settled.id);
+                            field(&mut out, "name", &settled.name);
                             out.push_str(",\"input\":");
-                            input(out);
+                            write_object(&mut out, &call.arguments);
                             out.push('}');
-                        }
-                    }
+                            out
+                        },
+                        |raw| raw.get().to_owned(),
+                    );
+                    self.next(Speaker::Assistant, Block::other(block));
                 }
                 Sort::Image(_) => {}
                 _ => self.said(Speaker::Assistant, piece),
@@ -120,37 +140,62 @@ impl Writing for Anthropic {
     fn result(&mut self, call: &Settled<'_>) {
         let Some(piece) = &call.result else { return };
         let Some(outcome) = outcome(piece) else { return };
+        let failed = outcome.ok == Some(false);
+        let native = piece.native(FORM);
         let mut content = Blocks::default();
-        let mut as_it_is = call.same;
+        let mut as_it_is = call.same && !(failed && outcome.pieces.is_empty());
         for piece in &outcome.pieces {
-            let block = shown(piece, Speaker::Instructions.when_image(piece));
-            as_it_is &= block.is_some() && (piece.raw.is_none() || piece.native(FORM).is_some());
-            content.next_some(block);
+            let block = match native_in_result(piece).filter(|_| native.is_some() && !failed) {
+                Some(raw) => Some(raw.to_owned()),
+                None => {
+                    let block = shown(piece, Speaker::Instructions.when_image(piece));
+                    let known = piece.raw.is_none() || piece.native(FORM).is_some();
+                    as_it_is &= block.is_some() && known;
+                    block
+                }
+            };
+            let Some(block) = block else { continue };
+            // Of what failed the API takes words alone.
+            if failed && !is_words(&block) {
+                as_it_is = false;
+                self.behind.push(block);
+            } else {
+                content.next().push_str(&block);
+            }
         }
-        let out = self.next(Speaker::User);
-        if let Some(raw) = piece.native(FORM).filter(|_| as_it_is) {
-            out.push_str(raw.get());
-            return;
+        if let Some(raw) = native.filter(|_| as_it_is) {
+            return self.push(Speaker::User, Block::plain(raw.get().to_owned()));
         }
-        out.push_str("{\"type\":\"tool_result\"");
-        field(out, "tool_use_id", &call.id);
+        let mut out = "{\"type\":\"tool_result\"".to_owned();
+        field(&mut out, "tool_use_id", &call.id);
+        if failed && content.is_empty() {
+            text_block(content.next(), "text", "text", &Text::Plain(FAILED.into()));
+        }
         if !content.is_empty() {
             out.push_str(",\"content\":");
             out.push_str(&content.take());
         }
-        if outcome.ok == Some(false) {
+        if failed {
             out.push_str(",\"is_error\":true");
         }
         out.push('}');
+        self.push(Speaker::User, Block::plain(out));
     }
 }
 
-impl Blocks {
-    fn next_some(&mut self, block: Option<String>) {
-        if let Some(block) = block {
-            self.next().push_str(&block);
-        }
-    }
+/// What is said of a failure of which nothing is known.
+const FAILED: &str = "failed";
+
+/// A block that is no text or image and may stand in a result as it is.
+fn native_in_result<'a>(piece: &Piece<'a>) -> Option<&'a str> {
+    let raw = piece.raw.filter(|_| matches!(piece.sort, Sort::Other))?.get();
+    let sort = Fields::of(raw)?.decoded("type")?;
+    (sort == "tool_reference").then_some(raw)
+}
+
+/// Is this block a text?
+fn is_words(block: &str) -> bool {
+    Fields::of(block).and_then(|fields| fields.decoded("type")).is_some_and(|sort| sort == "text")
 }
 
 impl Speaker {

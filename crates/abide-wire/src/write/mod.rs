@@ -21,12 +21,20 @@ pub(crate) trait Writing {
     /// What the user says. `whole` is the message, where it is all of one.
     fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>);
 
-    /// What the model says, with its calls settled in order. `whole` is the message, where it is
-    /// all of one.
-    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], whole: Option<&Recorded<'_>>);
+    /// What the model says, with its calls settled in order. `spans` are the messages that the
+    /// pieces are from, in order, where that is known.
+    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]);
 
     /// The result of a call that stands elsewhere.
     fn result(&mut self, call: &Settled<'_>);
+}
+
+/// A recorded message that is a part of an answer.
+#[derive(Debug)]
+pub(crate) struct Span<'a> {
+    pub(crate) recorded: Recorded<'a>,
+    /// How many of the pieces of the answer are its own.
+    pub(crate) pieces: usize,
 }
 
 /// A call by the names it goes out with.

@@ -3,8 +3,8 @@
 use abide_model::MessageForm;
 
 use super::{
-    Blocks, Settled, Writing, field, image_in_words, image_url, in_words, outcome, text_block,
-    write_arguments,
+    Blocks, Settled, Span, Writing, field, image_in_words, image_url, in_words, outcome,
+    text_block, write_arguments,
 };
 use crate::json::{Fields, Text, list, write_string};
 use crate::piece::{Arguments, Image, Piece, Recorded, Sort, Speaker};
@@ -98,12 +98,11 @@ impl Writing for OpenAi {
         self.message("user", content);
     }
 
-    fn answer(
-        &mut self,
-        pieces: &[Piece<'_>],
-        calls: &[Settled<'_>],
-        whole: Option<&Recorded<'_>>,
-    ) {
+    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]) {
+        let whole = match spans {
+            [span] => Some(&span.recorded),
+            _ => None,
+        };
         if let Some(said) = whole.filter(|said| said.role == "assistant" && as_it_is(said, calls)) {
             self.messages.push(said.as_it_came().into_owned());
         } else if let Some(message) = assistant(pieces, calls) {
@@ -220,11 +219,21 @@ fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
                     && piece.raw.is_some_and(|raw| is_entry(raw.get()))
             }
             Sort::Image(_) => speaker == Speaker::User && is_shown_image(piece),
-            Sort::Other => speaker == Speaker::User && native_other(piece),
+            Sort::Other => match speaker {
+                Speaker::User => native_other(piece),
+                Speaker::Assistant => is_audio(said, piece),
+                Speaker::Instructions => false,
+            },
             Sort::Result(_) => false,
         }
     });
     fits && something
+}
+
+/// Is this what the message says aloud?
+fn is_audio(said: &Recorded<'_>, piece: &Piece<'_>) -> bool {
+    let (audio, raw) = (said.fields.get("audio"), piece.raw);
+    audio.zip(raw).is_some_and(|(audio, raw)| std::ptr::eq(audio, raw))
 }
 
 /// Is this a part of which we know no more, and which may stand with the user?

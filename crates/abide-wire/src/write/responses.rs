@@ -3,8 +3,8 @@
 use abide_model::MessageForm;
 
 use super::{
-    Blocks, Settled, Writing, field, image_in_words, image_url, in_words, outcome, text_block,
-    write_arguments,
+    Blocks, Settled, Span, Writing, field, image_in_words, image_url, in_words, outcome,
+    text_block, write_arguments,
 };
 use crate::json::{Fields, Text, write_string};
 use crate::piece::{Arguments, Call, FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker};
@@ -18,6 +18,8 @@ pub(crate) struct Responses {
     items: Vec<String>,
     /// Reasoning that waits for what it led to: the API takes none without.
     reasoning: Vec<String>,
+    /// Reasoning stands before this, and nothing since that is not the model's.
+    reasoned: bool,
 }
 
 impl Responses {
@@ -31,16 +33,47 @@ impl Responses {
         std::mem::take(&mut self.reasoning)
     }
 
+    /// Forgets what was thought: another answer begins.
+    fn forget(&mut self) {
+        self.reasoning.clear();
+        self.reasoned = false;
+    }
+
     /// An item that is not the model's.
     fn push(&mut self, item: String) {
+        self.forget();
+        self.items.push(item);
+    }
+
+    /// An item of the model that is not as the API gave it: reasoning leads to the item that it
+    /// led to or to none.
+    fn push_rebuilt(&mut self, item: String) {
         self.reasoning.clear();
         self.items.push(item);
     }
 
-    /// An item of the model.
-    fn push_own(&mut self, item: String) {
-        self.items.append(&mut self.reasoning);
-        self.items.push(item);
+    /// An item of the model as the API gave it, behind its reasoning. By its `id` the API looks for
+    /// the reasoning that led to it; where that is gone, so must be the `id`.
+    fn push_native(&mut self, item: &str) {
+        if !self.reasoning.is_empty() {
+            self.items.append(&mut self.reasoning);
+            self.reasoned = true;
+        }
+        let nameless = Fields::of(item).filter(|fields| {
+            let sort = fields.decoded("type");
+            let sort = sort.as_deref().unwrap_or("message");
+            // Other items must have theirs.
+            let free = matches!(sort, "message" | "function_call" | "custom_tool_call");
+            !self.reasoned && free && fields.any("id").is_some()
+        });
+        self.items.push(nameless.map_or_else(|| item.to_owned(), |fields| fields.without("id")));
+    }
+
+    /// The texts so far, as a message of the model.
+    fn flush(&mut self, parts: &mut Blocks) {
+        if let Some(item) = message("assistant", parts) {
+            self.push_rebuilt(item);
+        }
     }
 
     fn images(&mut self, pieces: &[Piece<'_>]) {
@@ -166,63 +199,44 @@ impl Writing for Responses {
         }
     }
 
-    fn answer(
-        &mut self,
-        pieces: &[Piece<'_>],
-        calls: &[Settled<'_>],
-        whole: Option<&Recorded<'_>>,
-    ) {
-        if let Some(said) = whole.filter(|said| said.role == "assistant" && as_it_is(said)) {
-            return self.push_own(said.as_it_came().into_owned());
+    fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]) {
+        // Of an answer with a mark all parts are here.
+        let marked = spans.iter().any(|span| span.recorded.marks.answer.is_some());
+        if marked {
+            self.forget();
         }
         let mut parts = Blocks::default();
         let mut settled = calls.iter();
         let mut outputs = Vec::with_capacity(calls.len());
-        for piece in pieces {
-            let item =
-                match &piece.sort {
-                    Sort::Call(call) => {
-                        let Some(settled) = settled.next() else { continue };
-                        let kept = piece.native(FORM).filter(|_| stays(call, settled));
-                        outputs.push(match kept {
-                            Some(_) => &*settled.answered_by,
-                            None => FUNCTION_OUTPUT,
-                        });
-                        Some(kept.map_or_else(
-                            || function_call(call, settled),
-                            |raw| raw.get().to_owned(),
-                        ))
-                    }
-                    Sort::Thinking { .. } => {
-                        if let Some(raw) = piece.native(FORM) {
-                            if let Some(item) = message("assistant", &mut parts) {
-                                self.push_own(item);
-                            }
-                            self.reasoning.push(raw.get().to_owned());
-                        }
-                        continue;
-                    }
-                    Sort::Other => native_item(piece).map(str::to_owned),
-                    _ => None,
-                };
-            match item {
-                Some(item) => {
-                    if let Some(item) = message("assistant", &mut parts) {
-                        self.push_own(item);
-                    }
-                    self.push_own(item);
+        let mut rest = pieces;
+        for span in spans {
+            let (own, others) = rest.split_at_checked(span.pieces).unwrap_or((rest, &[]));
+            rest = others;
+            let said = &span.recorded;
+            if said.role == "assistant" && as_it_is(said) {
+                self.flush(&mut parts);
+                // One without a type was put into words by somebody else than the API.
+                if said.fields.any("type").is_none() {
+                    self.reasoning.clear();
                 }
-                None if is_shown_image(piece) => {}
-                None => part(&mut parts, piece, Speaker::Assistant),
+                self.push_native(&said.as_it_came());
+                continue;
+            }
+            for piece in own {
+                self.said(piece, &mut parts, &mut settled, &mut outputs);
             }
         }
-        if let Some(item) = message("assistant", &mut parts) {
-            self.push_own(item);
+        for piece in rest {
+            self.said(piece, &mut parts, &mut settled, &mut outputs);
         }
+        self.flush(&mut parts);
         for (call, sort) in calls.iter().zip(outputs) {
             self.output(call, sort);
         }
         self.images(pieces);
+        if marked {
+            self.forget();
+        }
     }
 
     fn result(&mut self, call: &Settled<'_>) {
@@ -231,6 +245,47 @@ impl Writing for Responses {
 }
 
 impl Responses {
+    /// Writes a piece of an answer; texts are gathered, and become a message together.
+    fn said<'c>(
+        &mut self,
+        piece: &Piece<'_>,
+        parts: &mut Blocks,
+        settled: &mut std::slice::Iter<'c, Settled<'_>>,
+        outputs: &mut Vec<&'c str>,
+    ) {
+        match &piece.sort {
+            Sort::Call(call) => {
+                let Some(settled) = settled.next() else { return };
+                self.flush(parts);
+                match piece.native(FORM).filter(|_| stays(call, settled)) {
+                    Some(raw) => {
+                        outputs.push(&settled.answered_by);
+                        self.push_native(raw.get());
+                    }
+                    None => {
+                        outputs.push(FUNCTION_OUTPUT);
+                        self.push_rebuilt(function_call(call, settled));
+                    }
+                }
+            }
+            Sort::Thinking { .. } => {
+                if let Some(raw) = piece.native(FORM) {
+                    self.flush(parts);
+                    self.reasoning.push(raw.get().to_owned());
+                }
+            }
+            _ if is_shown_image(piece) => {}
+            Sort::Other => match native_item(piece) {
+                Some(item) => {
+                    self.flush(parts);
+                    self.push_native(item);
+                }
+                None => part(parts, piece, Speaker::Assistant),
+            },
+            _ => part(parts, piece, Speaker::Assistant),
+        }
+    }
+
     /// Writes the result of a call as an item of this type.
     fn output(&mut self, call: &Settled<'_>, sort: &str) {
         let Some(piece) = &call.result else { return };

@@ -65,7 +65,11 @@ pub fn openai(request: &Value) -> Checked {
         let refusal = message.get("refusal").is_some_and(|refusal| text(refusal).is_some());
         match role {
             "assistant" => need(
-                text(content).is_some() || content.is_array() || calls.is_some() || refusal,
+                text(content).is_some()
+                    || content.is_array()
+                    || calls.is_some()
+                    || refusal
+                    || message["audio"].is_object(),
                 "an answer that says nothing",
                 message,
             )?,
@@ -103,6 +107,7 @@ pub fn openai(request: &Value) -> Checked {
 
 /// Messages.
 pub fn anthropic(request: &Value) -> Checked {
+    need(cached(request) <= 4, "more than four cache_control", request)?;
     if let Some(system) = request.get("system") {
         for block in list(system)? {
             need(block["type"] == "text" && text(&block["text"]).is_some(), "system", block)?;
@@ -111,6 +116,7 @@ pub fn anthropic(request: &Value) -> Checked {
     let messages = request["messages"].as_array().ok_or("no messages")?;
     let mut ids = HashSet::new();
     let mut waiting: Vec<String> = Vec::new();
+    let mut served: Vec<String> = Vec::new();
     let mut role = "assistant";
     for message in messages {
         let other = if role == "user" { "assistant" } else { "user" };
@@ -120,6 +126,9 @@ pub fn anthropic(request: &Value) -> Checked {
         let mut results = Vec::new();
         let mut rest = false;
         let mut calls = Vec::new();
+        let last = list(&message["content"])?.last().unwrap();
+        let thought = ["thinking", "redacted_thinking"].iter().any(|sort| last["type"] == *sort);
+        need(!thought, "a turn that ends in a thought", message)?;
         for block in list(&message["content"])? {
             let sort = block["type"].as_str().ok_or(format!("no type: {block}"))?;
             match (role, sort) {
@@ -131,6 +140,9 @@ pub fn anthropic(request: &Value) -> Checked {
                     need(!rest, "a result behind something else", message)?;
                     results.push(block["tool_use_id"].as_str().ok_or("no id")?.to_owned());
                     anthropic_content(&block["content"])?;
+                    if block["is_error"] == true {
+                        anthropic_failed(&block["content"])?;
+                    }
                 }
                 ("assistant", "thinking") => {
                     need(text(&block["signature"]).is_some(), "unsigned", block)?;
@@ -144,6 +156,14 @@ pub fn anthropic(request: &Value) -> Checked {
                     need(block["input"].is_object(), "an input", block)?;
                     calls.push(block["id"].as_str().unwrap().to_owned());
                 }
+                ("assistant", "server_tool_use") => {
+                    served.push(block["id"].as_str().ok_or("no id")?.to_owned());
+                }
+                ("assistant", "web_search_tool_result") => {
+                    let place = served.iter().position(|id| block["tool_use_id"] == **id);
+                    need(place.is_some(), "a result of no server's tool", block)?;
+                    served.remove(place.unwrap());
+                }
                 _ => return Err(format!("a block of the {role}: {block}")),
             }
             rest |= sort != "tool_result";
@@ -153,7 +173,35 @@ pub fn anthropic(request: &Value) -> Checked {
         need(results == waiting, "results of other calls", message)?;
         waiting = calls;
     }
+    need(served.is_empty(), "a server's tool without its result", request)?;
     need(waiting.is_empty(), "calls at the end", request)
+}
+
+/// Messages that a model is to go on from: newer ones take no answer to be continued.
+pub fn anthropic_asks(request: &Value) -> Checked {
+    let last = request["messages"].as_array().and_then(|messages| messages.last());
+    need(last.is_none_or(|last| last["role"] == "user"), "it ends with the model", request)
+}
+
+/// How many blocks are marked to be cached.
+fn cached(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.iter().map(cached).sum(),
+        Value::Object(fields) => {
+            let own = fields.get("cache_control").is_some_and(|marked| !marked.is_null());
+            fields.values().map(cached).sum::<usize>() + usize::from(own)
+        }
+        _ => 0,
+    }
+}
+
+/// What failed is told in words alone, and in some.
+fn anthropic_failed(content: &Value) -> Checked {
+    if let Some(blocks) = content.as_array() {
+        let words = !blocks.is_empty() && blocks.iter().all(|block| block["type"] == "text");
+        return need(words, "a failure that is not told in words", content);
+    }
+    need(text(content).is_some(), "a failure that says nothing", content)
 }
 
 fn anthropic_image(block: &Value) -> Checked {
@@ -177,6 +225,7 @@ fn anthropic_content(content: &Value) -> Checked {
         match block["type"].as_str() {
             Some("text") => need(text(&block["text"]).is_some(), "a blank text", block)?,
             Some("image") => anthropic_image(block)?,
+            Some("tool_reference") => {}
             _ => return Err(format!("in a result: {block}")),
         }
     }
@@ -189,6 +238,7 @@ pub fn responses(request: &Value) -> Checked {
     let mut ids = HashSet::new();
     let mut waiting: Vec<(String, String)> = Vec::new();
     let mut reasoning = false;
+    let mut reasoned = false;
     for item in items {
         need(item.get("abide").is_none(), "ours went out", item)?;
         let sort = item["type"].as_str().unwrap_or("message");
@@ -197,6 +247,14 @@ pub fn responses(request: &Value) -> Checked {
             || sort == "reasoning"
             || sort == "brand_new";
         need(own || !reasoning, "reasoning that led to nothing", item)?;
+        // The API knows by the ids which item a thought led to, and which thought an item needs.
+        // Here every item that the model gave came with one.
+        reasoned = own && (reasoned || sort == "reasoning");
+        if matches!(sort, "message" | "function_call" | "custom_tool_call") && own {
+            let named = item.get("id").is_some();
+            need(named || !reasoning, "reasoning without its required following item", item)?;
+            need(!named || reasoned, "an item without its required reasoning item", item)?;
+        }
         reasoning = sort == "reasoning";
         if !own && !sort.ends_with("_output") {
             need(waiting.is_empty(), "something before all results", item)?;

@@ -61,6 +61,7 @@ fn said() -> impl Strategy<Value = Value> {
         1 => text().prop_map(|text| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}})),
         1 => image(),
         1 => anything(),
+        1 => Just(json!({"type": "text", "text": "kept", "cache_control": {"type": "ephemeral"}})),
     ]
 }
 
@@ -86,6 +87,10 @@ pub fn anthropic() -> impl Strategy<Value = Value> {
         2 => (id(), inner(), any::<bool>()).prop_map(|(id, content, error)|
             json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": error})),
         1 => Just(json!({"type": "document", "source": {}})),
+        1 => "[ab]".prop_map(|id|
+            json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {}})),
+        1 => "[ab]".prop_map(|id|
+            json!({"type": "web_search_tool_result", "tool_use_id": id, "content": []})),
     ];
     let content = prop_oneof![
         1 => text().prop_map(Value::String),
@@ -137,6 +142,8 @@ pub fn openai() -> impl Strategy<Value = Value> {
         1 => text().prop_map(|text| json!({"function_call": {"name": text, "arguments": "{}"}})),
         1 => Just(json!({"name": "ann", "refusal": null, "tool_calls": null})),
         1 => Just(json!({"more": 1})),
+        1 => text().prop_map(|text| json!({"reasoning": text})),
+        1 => Just(json!({"audio": {"id": "audio_1"}})),
     ];
     let calls = prop_oneof![3 => Just(None), 3 => vec(call, 0..4).prop_map(Some)];
     (role, content, calls, more, id()).prop_map(|(role, content, calls, more, id)| {
@@ -182,13 +189,15 @@ pub fn responses() -> impl Strategy<Value = Value> {
     ];
     prop_oneof![
         4 => (role, content, any::<bool>()).prop_map(|(role, content, typed)| match typed {
+            true if role == "assistant" =>
+                json!({"type": "message", "id": "msg_1", "role": role, "content": content}),
             true => json!({"type": "message", "role": role, "content": content}),
             false => json!({"role": role, "content": content}),
         }),
         3 => (id(), text(), text()).prop_map(|(id, name, arguments)|
-            json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments})),
+            json!({"type": "function_call", "id": "fc_1", "call_id": id, "name": name, "arguments": arguments})),
         1 => (id(), text()).prop_map(|(id, input)|
-            json!({"type": "custom_tool_call", "call_id": id, "name": "p", "input": input})),
+            json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": id, "name": "p", "input": input})),
         1 => id().prop_map(|id| json!({"type": "computer_call", "call_id": id, "action": {}})),
         2 => (id(), output.clone()).prop_map(|(id, output)|
             json!({"type": "function_call_output", "call_id": id, "output": output})),

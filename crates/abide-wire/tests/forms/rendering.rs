@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::generated::{any_message, text};
 use crate::{FORMS, api, payload, recorded, samples};
 
-fn json_of(rendered: &Rendered) -> Value {
+pub fn json_of(rendered: &Rendered) -> Value {
     serde_json::from_str(&rendered.to_json()).unwrap()
 }
 
@@ -22,11 +22,11 @@ fn check(form: MessageForm, request: &Value) -> Result<(), String> {
     }
 }
 
-fn context(entries: Vec<Entry>) -> Context {
+pub fn context(entries: Vec<Entry>) -> Context {
     Context { lane: None, entries }
 }
 
-fn message(data: Payload) -> Entry {
+pub fn message(data: Payload) -> Entry {
     Entry::Message { seq: Seq(1), data }
 }
 
@@ -209,6 +209,14 @@ proptest! {
                 let recorded: Vec<_> = context.entries.iter().map(|entry| format!("{entry:?}")).collect();
                 return Err(TestCaseError::fail(format!("{form:?}: {error}\n{request:#}\n{}", recorded.join("\n"))));
             }
+            let last = context.entries.iter().rev().find_map(|entry| match entry {
+                Entry::Message { data, .. } => Some(data.as_str()),
+                Entry::Summary { .. } => Some(""),
+                _ => None,
+            });
+            if form == MessageForm::Anthropic && last.is_some_and(|last| last.contains(r#""partial":true"#)) {
+                prop_assert_eq!(api::anthropic_asks(&request), Ok(()));
+            }
             let mut said = Vec::new();
             strings(&request, &mut said);
             for text in &texts {
@@ -238,9 +246,7 @@ fn the_samples_are_taken_by_every_api() {
             let mended = request
                 .to_string()
                 .replace("something_new", "brand_new")
-                .replace("item_reference", "brand_new")
-                .replace("\"server_tool_use\"", "\"brand_new\"")
-                .replace("\"web_search_tool_result\"", "\"brand_new\"");
+                .replace("item_reference", "brand_new");
             let mended: Value = serde_json::from_str(&mended).unwrap();
             if from != MessageForm::Responses || form != from {
                 check(form, &mended).unwrap_or_else(|error| panic!("{from:?} {form:?}: {error}"));
@@ -348,6 +354,31 @@ fn an_id_that_stands_twice_is_told_apart_with_its_result() {
     );
 }
 
+/// A message may hold thousands of results, and is there with each of them.
+#[test]
+fn each_of_many_results_in_one_message_is_found() {
+    let ids: Vec<_> = (0..1500).map(|n| format!("c{}", n / 2)).collect();
+    let call = |id: &String| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
+    let gave = |(n, id): (usize, &String)| json!({"type": "tool_result", "tool_use_id": id, "content": format!("gave {n}")});
+    let calls: Vec<_> = ids.iter().map(call).collect();
+    let results: Vec<_> = ids.iter().enumerate().map(gave).collect();
+    let data = payload(&json!({"role": "user", "content": results}).to_string());
+    let mut entries =
+        vec![message(payload(&json!({"role": "assistant", "content": calls}).to_string()))];
+    entries.extend(ids.iter().map(|id| Entry::Result {
+        seq: Seq(2),
+        call: CallId(id.clone()),
+        data: data.clone(),
+        executed: false,
+    }));
+    let request = json_of(&render(MessageForm::OpenAi, &context(entries)));
+    let said: Vec<_> = request["messages"].as_array().unwrap()[1..].iter().collect();
+    assert_eq!(said.len(), ids.len());
+    for (n, one) in said.iter().enumerate() {
+        assert_eq!(one["content"], format!("gave {n}"));
+    }
+}
+
 #[test]
 fn what_was_cut_off_and_what_was_summed_up_is_told_in_words() {
     let cut = r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"rm","input":{"raw":"{\"pa"}}],"abide":{"answer":"m","partial":true}}"#;
@@ -394,9 +425,15 @@ fn the_checkers_refuse_what_the_apis_refuse() {
         json!([user, model, {"role": "user", "content": [gave]}, model, {"role": "user", "content": [gave]}]),
         json!([{"role": "user", "content": [{"type": "text", "text": " "}]}]),
         json!([{"role": "user", "content": []}]),
+        json!([user, {"role": "assistant", "content": [text, {"type": "redacted_thinking", "data": "x"}]}]),
+        json!([user, {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s"}, text]}]),
+        json!([user, {"role": "assistant", "content": [{"type": "web_search_tool_result", "tool_use_id": "s"}, text]}]),
+        json!([user, model, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "is_error": true}]}]),
+        json!([{"role": "user", "content": vec![json!({"type": "text", "text": "x", "cache_control": {}}); 5]}]),
     ] {
         anthropic(bad.clone()).expect_err(&bad.to_string());
     }
+    assert!(api::anthropic_asks(&json!({"messages": [user, model]})).is_err());
     let openai = |messages: Value| api::openai(&json!({"messages": messages}));
     let function =
         json!({"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}});
@@ -419,7 +456,10 @@ fn the_checkers_refuse_what_the_apis_refuse() {
     let call = json!({"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"});
     let gave = json!({"type": "function_call_output", "call_id": "c", "output": "x"});
     let thought = json!({"type": "reasoning", "summary": []});
-    responses(json!([user, thought, call, gave])).unwrap();
+    let mut given = call.clone();
+    given["id"] = json!("fc_1");
+    responses(json!([user, thought, given, gave])).unwrap();
+    responses(json!([user, call, gave])).unwrap();
     for bad in [
         json!([call]),
         json!([gave]),
@@ -427,6 +467,9 @@ fn the_checkers_refuse_what_the_apis_refuse() {
         json!([call, gave, call, gave]),
         json!([thought, user]),
         json!([thought]),
+        json!([thought, call, gave]),
+        json!([given, gave]),
+        json!([thought, given, gave, given]),
         json!([call, {"type": "custom_tool_call_output", "call_id": "c", "output": "x"}]),
     ] {
         responses(bad.clone()).expect_err(&bad.to_string());

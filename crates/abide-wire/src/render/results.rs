@@ -1,0 +1,74 @@
+//! Where the results of calls are from. A message that holds many is taken apart once.
+
+use std::collections::HashMap;
+
+use abide_model::{OUTCOME_UNKNOWN, Payload, Seq};
+
+use crate::piece::{Call, Outcome, Piece, Recorded, Sort, finished};
+
+/// Where the result of a call is from.
+pub(super) enum Given<'a> {
+    Message { seq: Seq, data: &'a Payload },
+    Executed(&'a Payload),
+    Unknown,
+}
+
+/// The messages with results, taken apart.
+#[derive(Default)]
+pub(super) struct Results<'a>(HashMap<Seq, Vec<Held<'a>>>);
+
+/// The results that a message holds.
+struct Held<'a> {
+    data: &'a str,
+    by_id: HashMap<String, OfId<'a>>,
+}
+
+/// The results of calls with one id, and how many of them were given out.
+#[derive(Default)]
+struct OfId<'a> {
+    pieces: Vec<Piece<'a>>,
+    given: usize,
+}
+
+impl<'a> Results<'a> {
+    /// What a call gave, as a piece.
+    pub(super) fn piece(&mut self, call: &Call<'a>, given: Option<&Given<'a>>) -> Piece<'a> {
+        let found = match given {
+            Some(Given::Message { seq, data }) => self.in_message(*seq, data, &call.id),
+            Some(Given::Executed(data)) => {
+                finished(data).map(|outcome| Piece::new(Sort::Result(outcome)))
+            }
+            Some(Given::Unknown) | None => None,
+        };
+        found.unwrap_or_else(|| {
+            let pieces = vec![Piece::text(OUTCOME_UNKNOWN)];
+            Piece::new(Sort::Result(Outcome { id: call.id.clone(), ok: Some(false), pieces }))
+        })
+    }
+
+    /// The next result of this id in a message, which may hold two of calls with one id; the first
+    /// where there are no more.
+    fn in_message(&mut self, seq: Seq, data: &'a Payload, id: &str) -> Option<Piece<'a>> {
+        let held = self.0.entry(seq).or_default();
+        let at = held.iter().position(|held| held.data == data.as_str()).unwrap_or_else(|| {
+            held.push(Held::of(data));
+            held.len() - 1
+        });
+        let of_id = held.get_mut(at)?.by_id.get_mut(id)?;
+        let piece = of_id.pieces.get(of_id.given).or(of_id.pieces.first());
+        of_id.given += 1;
+        piece.cloned()
+    }
+}
+
+impl<'a> Held<'a> {
+    fn of(data: &'a Payload) -> Self {
+        let mut by_id: HashMap<String, OfId<'a>> = HashMap::new();
+        for piece in Recorded::of(data).map(|recorded| recorded.pieces).unwrap_or_default() {
+            if let Sort::Result(outcome) = &piece.sort {
+                by_id.entry(outcome.id.as_ref().to_owned()).or_default().pieces.push(piece);
+            }
+        }
+        Self { data: data.as_str(), by_id }
+    }
+}

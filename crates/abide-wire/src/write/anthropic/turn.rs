@@ -1,0 +1,173 @@
+//! A turn of the conversation, and what the API asks of turns as a whole.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use crate::json::{Fields, list};
+use crate::piece::Speaker;
+
+/// What one side says before the other speaks.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) role: Speaker,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// A block of a turn.
+#[derive(Debug)]
+pub(super) struct Block {
+    text: String,
+    sort: Sort,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Sort {
+    Plain,
+    /// The model thinks.
+    Thought,
+    /// A tool that the API runs by itself is used, and what it gave.
+    Use(String),
+    Result(String),
+    /// A call that such a tool makes.
+    UsedBy(String),
+}
+
+impl Block {
+    pub(super) const fn plain(text: String) -> Self {
+        Self { text, sort: Sort::Plain }
+    }
+
+    pub(super) const fn thought(text: String) -> Self {
+        Self { text, sort: Sort::Thought }
+    }
+
+    /// A block of the model that may belong to another.
+    pub(super) fn other(text: String) -> Self {
+        let sort = Self::bond(&text).unwrap_or(Sort::Plain);
+        Self { text, sort }
+    }
+
+    fn bond(text: &str) -> Option<Sort> {
+        let fields = Fields::of(text)?;
+        let sort = fields.decoded("type")?;
+        let name = |name: &str| fields.decoded(name).unwrap_or_default().into_owned();
+        match &*sort {
+            "tool_use" => {
+                let caller = Fields::of(fields.get("caller")?.get())?;
+                Some(Sort::UsedBy(caller.decoded("tool_id")?.into_owned()))
+            }
+            sort if sort.ends_with("_tool_use") => Some(Sort::Use(name("id"))),
+            sort if sort.ends_with("_tool_result") => Some(Sort::Result(name("tool_use_id"))),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn text(&mut self) -> &mut String {
+        &mut self.text
+    }
+}
+
+impl Turn {
+    /// The API takes no turn that ends in a thought.
+    pub(super) fn drop_thoughts(&mut self) {
+        while self.blocks.pop_if(|block| block.sort == Sort::Thought).is_some() {}
+    }
+
+    pub(super) fn message(&self) -> String {
+        let role = if self.role == Speaker::Assistant { "assistant" } else { "user" };
+        let blocks: Vec<_> = self.blocks.iter().map(|block| block.text.as_str()).collect();
+        format!("{{\"role\":\"{role}\",\"content\":[{}]}}", blocks.join(","))
+    }
+}
+
+/// Leaves out uses of the API's own tools that have no result behind them, and results without a
+/// use before them: an answer was cut off, or a part of it is no more. The result may be in a later
+/// turn, where the tool itself makes calls.
+pub(super) fn keep_pairs(turns: &mut [Turn]) {
+    let (mut seen, mut kept) = (HashSet::new(), HashSet::new());
+    let mut open = HashMap::new();
+    for (number, turn) in turns.iter().enumerate() {
+        for (place, block) in turn.blocks.iter().enumerate() {
+            let at = (number, place);
+            match &block.sort {
+                Sort::Use(id) if seen.insert(id.as_str()) => {
+                    open.insert(id.as_str(), at);
+                }
+                Sort::Result(id) => {
+                    if let Some(used) = open.remove(id.as_str()) {
+                        kept.extend([used, at]);
+                    }
+                }
+                Sort::UsedBy(id) => kept.extend(open.get(id.as_str())),
+                _ => {}
+            }
+        }
+    }
+    for (number, turn) in turns.iter_mut().enumerate() {
+        let mut place = 0;
+        turn.blocks.retain(|block| {
+            let paired = kept.contains(&(number, place));
+            place += 1;
+            paired || !matches!(block.sort, Sort::Use(_) | Sort::Result(_))
+        });
+    }
+}
+
+/// Leaves out thoughts at the end of turns and turns that are empty, and joins those that follow
+/// each other then.
+pub(super) fn join(turns: &mut Vec<Turn>) {
+    let mut joined: Vec<Turn> = Vec::with_capacity(turns.len());
+    for mut turn in turns.drain(..) {
+        turn.drop_thoughts();
+        match joined.last_mut().filter(|last| last.role == turn.role) {
+            Some(last) => last.blocks.append(&mut turn.blocks),
+            None if turn.blocks.is_empty() => {}
+            None => joined.push(turn),
+        }
+    }
+    *turns = joined;
+}
+
+/// How many blocks may be marked to be cached.
+const MARKS: usize = 4;
+const MARK: &str = "cache_control";
+
+/// Leaves the marks of the last blocks, as many as the API takes: what they are for is to go on
+/// from where the conversation is.
+pub(super) fn keep_marks<'t>(blocks: impl DoubleEndedIterator<Item = &'t mut String>) {
+    let mut left = MARKS;
+    for block in blocks.rev() {
+        if let Some(without) = unmarked(block, &mut left) {
+            *block = without;
+        }
+    }
+}
+
+/// The block with no more marks than are left; `None` when it stays as it is.
+fn unmarked(block: &str, left: &mut usize) -> Option<String> {
+    // Few have any; an escape could hide the name.
+    if !block.contains(MARK) && !block.contains("\\u") {
+        return None;
+    }
+    let fields = Fields::of(block)?;
+    let marked = fields.get(MARK).is_some();
+    let over = marked && *left == 0;
+    *left -= usize::from(marked && !over);
+    let inner = fields.get("content").and_then(list).unwrap_or_default();
+    let mut inner: Vec<_> = inner.into_iter().map(|raw| Cow::Borrowed(raw.get())).collect();
+    let mut nested = false;
+    for one in inner.iter_mut().rev() {
+        if let Some(without) = unmarked(one, left) {
+            *one = Cow::Owned(without);
+            nested = true;
+        }
+    }
+    let content = format!("[{}]", inner.join(","));
+    (over || nested).then(|| {
+        fields.rewritten(|name, raw| match name {
+            MARK if over => None,
+            "content" if nested => Some(Cow::Borrowed(content.as_str())),
+            _ => Some(Cow::Borrowed(raw)),
+        })
+    })
+}
