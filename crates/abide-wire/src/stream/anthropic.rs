@@ -120,8 +120,12 @@ impl Anthropic {
             }
             "message_stop" => {
                 sink.about.over = true;
+                let cut = sink.is_cut();
                 for open in self.open.drain(..) {
-                    sink.block(open.into_block());
+                    // A call that was never stopped is not over.
+                    let cut = cut && open.kind == Kind::Call;
+                    let (block, may_be_cut) = open.into_block();
+                    sink.give(if cut { block.cut() } else { block }, may_be_cut);
                 }
             }
             "error" => {
@@ -163,6 +167,7 @@ impl Anthropic {
     fn start(&mut self, index: u64, block: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
         // A block at the place of another means that the other is over.
         self.stop(index, sink);
+        sink.begins();
         sink.budget.block()?;
         sink.budget.keep(block.len())?;
         let open = Open::new(index, block);
@@ -182,7 +187,8 @@ impl Anthropic {
 
     fn stop(&mut self, index: u64, sink: &mut Sink<'_>) {
         if let Some(place) = self.open.iter().position(|open| open.index == index) {
-            sink.block(self.open.remove(place).into_block());
+            let (block, may_be_cut) = self.open.remove(place).into_block();
+            sink.give(block, may_be_cut);
         }
     }
 
@@ -242,7 +248,7 @@ impl Anthropic {
 
     pub(super) fn unfinished(self) -> Vec<Block> {
         let started = self.open.into_iter().filter(Open::holds_something);
-        started.map(|open| Block { partial: true, ..open.into_block() }).collect()
+        started.map(|open| open.into_block().0.cut()).collect()
     }
 }
 
@@ -339,7 +345,8 @@ impl Open {
         !self.grown.is_empty() || started().is_some_and(|text| !text.is_empty())
     }
 
-    fn into_block(self) -> Block {
+    /// The block, and whether it is a call that may have been cut off.
+    fn into_block(self) -> (Block, bool) {
         let mut block = Fields::read(&self.start);
         for (name, grown) in &self.grown {
             block.set(
@@ -351,11 +358,14 @@ impl Open {
                 },
             );
         }
-        let mut call = None;
+        let (mut call, mut may_be_cut) = (None, false);
         if self.kind == Kind::Call || !self.json.is_empty() {
             let started = block.get("input").unwrap_or("{}");
             let json = if self.json.trim().is_empty() { started } else { &self.json };
             let streamed = input(&self.id, &self.name, json);
+            // What a call starts with is nothing: its input is streamed.
+            let nothing = self.json.trim().is_empty() && started == "{}";
+            may_be_cut = self.kind == Kind::Call && (nothing || streamed.broken.is_some());
             let input: Cow<'_, str> = match streamed.broken {
                 None => streamed.call.arguments.as_str().into(),
                 Some(_) => format!(r#"{{"raw":{}}}"#, quoted(&streamed.call.arguments)).into(),
@@ -365,7 +375,7 @@ impl Open {
             call = (self.kind == Kind::Call).then_some(streamed);
         }
         let data = format!(r#"{{"role":"assistant","content":[{}]}}"#, block.to_json());
-        Block { data, call, partial: false }
+        (Block { data, call, partial: false }, may_be_cut)
     }
 }
 

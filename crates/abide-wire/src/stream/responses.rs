@@ -2,6 +2,8 @@
 //!
 //! An item that is done is given as it came. Only one that never was is put together from deltas.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -125,7 +127,11 @@ impl Responses {
             }
             ("response.completed" | "response.incomplete" | "response.done", _) => {
                 sink.about.over = true;
-                self.response(said.response, event, sink)
+                self.response(said.response, event, sink)?;
+                if kind == "response.incomplete" && sink.about.reason.is_none() {
+                    sink.about.reason = Some("incomplete".to_owned());
+                }
+                Ok(())
             }
             ("response.failed" | "response.cancelled", _) => {
                 self.response(said.response, event, sink)?;
@@ -147,6 +153,7 @@ impl Responses {
 
     fn add(&mut self, index: u64, item: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
         self.open.retain(|open| open.index != index);
+        sink.begins();
         sink.budget.block()?;
         sink.budget.keep(item.len())?;
         let call = call(&Fields::read(item));
@@ -233,7 +240,8 @@ impl Responses {
         if !grown {
             tell_whole(item, sink);
         }
-        sink.block(block(item));
+        let (block, may_be_cut) = block(item);
+        sink.give(block, may_be_cut);
         Ok(())
     }
 
@@ -371,7 +379,7 @@ impl Open {
         if item.get("status").is_some() {
             item.set("status", quoted("incomplete"));
         }
-        Block { partial: true, ..block(&item.to_json()) }
+        block(&item.to_json()).0.cut()
     }
 }
 
@@ -387,8 +395,9 @@ impl Part {
     }
 }
 
-/// An item as the block of an answer.
-fn block(item: &str) -> Block {
+/// An item as the block of an answer, and whether it is a call that may have been cut off: its
+/// status does not say that it was not.
+fn block(item: &str) -> (Block, bool) {
     let fields = Fields::read(item);
     let is_message = fields.text("role").is_some() && fields.get("content").is_some();
     let kind = fields.text("type").unwrap_or_default();
@@ -398,7 +407,15 @@ fn block(item: &str) -> Block {
         let role = if kind.ends_with("_output") { "tool" } else { "assistant" };
         format!(r#"{{"role":"{role}","content":[{item}]}}"#)
     };
-    Block { data, call: call(&fields), partial: false }
+    let block = Block { data, call: call(&fields), partial: false };
+    match (fields.text("status").as_deref(), &block.call) {
+        (Some("incomplete"), Some(_)) => (block.cut(), false),
+        (Some("completed"), _) | (_, None) => (block, false),
+        (_, Some(streamed)) => {
+            let may_be_cut = arguments::may_be_cut(streamed, &given(&fields));
+            (block, may_be_cut)
+        }
+    }
 }
 
 /// The call of an item that the caller is to run: one that has a `call_id`. Tools that the provider
@@ -408,10 +425,15 @@ fn call(item: &Fields<'_>) -> Option<StreamedCall> {
     let what = kind.strip_suffix("_call")?;
     let id = item.text("call_id")?;
     let name = item.text("name").unwrap_or_else(|| what.to_owned());
+    Some(arguments::call(&id, &name, &given(item)))
+}
+
+/// The arguments of a call. A custom tool takes text, which is a JSON string here; others take an
+/// object.
+fn given<'a>(item: &'a Fields<'_>) -> Cow<'a, str> {
     if let Some(text) = item.text("arguments") {
-        return Some(arguments::call(&id, &name, &text));
+        return text.into();
     }
-    // A custom tool takes text, which is a JSON string here; others take an object.
     let given = ["arguments", "input", "action", "operation"].iter().find_map(|key| item.get(key));
-    Some(arguments::call(&id, &name, given.unwrap_or_default()))
+    given.unwrap_or_default().into()
 }

@@ -98,6 +98,7 @@ impl Calls {
 
     fn start(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<usize, StreamError> {
         self.end_whole(sink);
+        sink.begins();
         sink.budget.block()?;
         sink.budget.call(self.open)?;
         let place = self.all.len();
@@ -136,7 +137,8 @@ impl Calls {
             return;
         }
         for call in self.all.iter_mut().filter(|call| !call.ended && which(call)) {
-            sink.block(call.block());
+            let (block, may_be_cut) = call.block();
+            sink.give(block, may_be_cut);
             call.ended = true;
             call.arguments = Arguments::default();
             self.open -= 1;
@@ -145,18 +147,20 @@ impl Calls {
 
     /// The blocks of the calls that are open.
     pub(super) fn into_blocks(self) -> impl Iterator<Item = Block> {
-        self.all.into_iter().filter(|call| !call.ended).map(|call| call.block())
+        self.all.into_iter().filter(|call| !call.ended).map(|call| call.block().0)
     }
 }
 
 impl Call {
-    fn block(&self) -> Block {
+    /// The block, and whether it is a call that may have been cut off.
+    fn block(&self) -> (Block, bool) {
         let call = arguments::call(&self.id, &self.name, &self.arguments.text);
+        let may_be_cut = arguments::may_be_cut(&call, &self.arguments.text);
         let (id, name) = (quoted(&self.id), quoted(&self.name));
         let arguments = quoted(&call.call.arguments);
         let data = format!(
             r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":{id},"type":"function","function":{{"name":{name},"arguments":{arguments}}}}}]}}"#
         );
-        Block { data, call: Some(call), partial: false }
+        (Block { data, call: Some(call), partial: false }, may_be_cut)
     }
 }

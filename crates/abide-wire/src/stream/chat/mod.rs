@@ -116,6 +116,7 @@ impl Chat {
                 sink.budget.block()?;
                 self.end_run(sink);
                 self.calls.end_whole(sink);
+                sink.begins();
                 self.run = Some(Run { kind, text: text.to_owned() });
             }
         }
@@ -141,7 +142,7 @@ impl Chat {
 
     pub(super) fn unfinished(self) -> Vec<Block> {
         let run = self.run.map(Run::into_block).into_iter();
-        run.chain(self.calls.into_blocks()).map(|block| Block { partial: true, ..block }).collect()
+        run.chain(self.calls.into_blocks()).map(Block::cut).collect()
     }
 }
 

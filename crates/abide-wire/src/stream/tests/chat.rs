@@ -213,3 +213,25 @@ fn other_choices_are_passed_over() {
     let data = r#"{"choices":[{"index":1,"delta":{"content":"no"}},{"index":0,"delta":{"content":"yes"}}]}"#;
     assert_eq!(read(OpenAi, &[data]).text, "yes");
 }
+
+#[test]
+fn a_call_that_the_limit_cuts_is_partial() {
+    let whole = r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}"#;
+    for (last, reason, partial) in [
+        ("", "length", true),
+        (r#"{\"x\": "#, "length", true),
+        (r#"{\"x\": "#, "content_filter", true),
+        (r#"{\"x\":2}"#, "length", false),
+        ("", "tool_calls", false),
+        ("", "stop", false),
+    ] {
+        let last =
+            format!(r#"{{"index":1,"id":"b","function":{{"name":"f","arguments":"{last}"}}}}"#);
+        let finish = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
+        let brought = read(OpenAi, &[&piece(whole), &piece(&last), &finish, "[DONE]"]);
+        let given: Vec<_> =
+            brought.blocks.iter().map(|block| (block.partial, block.call.is_none())).collect();
+        assert_eq!(given, [(false, false), (partial, partial)], "{last} {reason}");
+        assert!(brought.ended.complete && brought.ended.partial.is_empty());
+    }
+}

@@ -56,9 +56,7 @@ fn what_was_not_done_is_put_together() {
         ]
     );
     assert_eq!(brought.refusal, "No");
-    let call = brought.ended.partial[2].call.as_ref().unwrap();
-    assert_eq!(call.call.arguments, "{\"x\"");
-    assert!(call.broken.is_some());
+    assert!(brought.ended.partial.iter().all(|block| block.call.is_none()), "none is to be run");
 }
 
 #[test]
@@ -81,7 +79,7 @@ fn tools_of_every_sort() {
     let done = |item: &str| {
         let data =
             format!(r#"{{"type":"response.output_item.done","output_index":0,"item":{item}}}"#);
-        let brought = read(Responses, &[&data]);
+        let brought = read(Responses, &[&data, r#"{"type":"response.completed"}"#]);
         brought.blocks[0].clone()
     };
     let call = |item: &str| done(item).call.map(|it| (it.call.name, it.call.arguments, it.broken));
@@ -135,4 +133,29 @@ fn a_malformed_response_is_shown_with_its_place() {
         panic!("{:?}", brought.failed);
     };
     assert!(at.abs_diff(wrong as u64) <= 1, "{at} {wrong}");
+}
+
+#[test]
+fn a_call_that_the_limit_cuts_is_partial() {
+    let done = |rest: &str| {
+        format!(
+            r#"{{"type":"response.output_item.done","output_index":0,"item":{{"type":"function_call","call_id":"c","name":"f"{rest}}}}}"#
+        )
+    };
+    let cut = r#"{"type":"response.incomplete","response":{"status":"incomplete"}}"#;
+    let bare = r#"{"type":"response.incomplete"}"#;
+    let fine = r#"{"type":"response.completed","response":{"status":"completed"}}"#;
+    for (rest, end, partial) in [
+        (r#","arguments":"""#, cut, true),
+        (r#","arguments":"{\"x\"""#, cut, true),
+        (r#","arguments":"{\"x\"""#, bare, true),
+        (r#","arguments":"{}""#, cut, false),
+        (r#","arguments":"","status":"completed""#, cut, false),
+        (r#","arguments":"""#, fine, false),
+        (r#","arguments":"{}","status":"incomplete""#, fine, true),
+    ] {
+        let brought = read(Responses, &[&done(rest), end]);
+        let [block] = brought.blocks.as_slice() else { panic!("{:?}", brought.blocks) };
+        assert_eq!((block.partial, block.call.is_none()), (partial, partial), "{rest} {end}");
+    }
 }
