@@ -92,6 +92,6 @@ fn check(brought: &Brought, limits: StreamLimits) {
     assert!(all().all(|block| !block.partial || block.call.is_none()));
     assert!(!(brought.ended.complete && brought.failed.is_some()));
     if let Some(StreamError::Malformed { excerpt, .. }) = &brought.failed {
-        assert!(excerpt.len() <= 256);
+        assert!(excerpt.len() <= 512);
     }
 }

@@ -1,5 +1,7 @@
 //! The parser of a streamed answer, whatever its form.
 
+use serde_json::value::RawValue;
+
 use super::anthropic::Anthropic;
 use super::arguments;
 use super::block::{Block, Delta, Ended};
@@ -10,6 +12,7 @@ use super::event::{Event, EventReader};
 use super::responses::Responses;
 use super::tally::About;
 use crate::MessageForm;
+use crate::json::mend_surrogates;
 
 /// Reads an answer as it comes.
 #[derive(Debug)]
@@ -170,6 +173,8 @@ impl Answer {
     ) -> Result<(), StreamError> {
         let (about, budget) = (&mut self.about, &mut self.budget);
         let mut sink = Sink { about, budget, tell, held: &mut self.held };
+        let mended = mended(event.data);
+        let event = Event { data: mended.as_deref().unwrap_or(event.data), ..event };
         if event.data == b"[DONE]" {
             sink.about.over = true;
             if let Form::Chat(chat) = &mut self.form {
@@ -198,6 +203,29 @@ impl Form {
             Self::Anthropic(anthropic) => anthropic.unfinished(),
         }
     }
+}
+
+/// The data of an event whose text holds half of a surrogate pair, which no text can: U+FFFD stands
+/// there then, which is as long. `None` when it does not.
+fn mended(data: &[u8]) -> Option<Vec<u8>> {
+    let half = |at: usize| matches!(data.get(at + 1..at + 3), Some([b'u', b'd' | b'D']));
+    if !memchr::memchr_iter(b'\\', data).any(half) {
+        return None;
+    }
+    let text = String::from_utf8(data.to_vec()).ok()?;
+    Some(mend_surrogates(text).into_bytes())
+}
+
+/// Reads a part of the data of an event.
+pub(super) fn parse_part<'a, T: serde::Deserialize<'a>>(
+    part: &'a RawValue,
+    event: Event<'_>,
+) -> Result<T, StreamError> {
+    let json = part.get();
+    serde_json::from_str(json).map_err(|error| {
+        let before = json.as_ptr().addr().saturating_sub(event.data.as_ptr().addr());
+        StreamError::malformed(&error, json.as_bytes(), event.at + before as u64)
+    })
 }
 
 /// Reads the data of an event. Whether they are UTF-8 is asked once, not for each string in them.

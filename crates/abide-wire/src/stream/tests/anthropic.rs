@@ -167,3 +167,42 @@ fn a_call_that_the_limit_cuts_is_partial() {
     let brought = read(Anthropic, &[CALL, STOP]);
     assert!(brought.blocks.is_empty() && brought.partial().len() == 1);
 }
+
+#[test]
+fn unknown_events_may_look_like_anything() {
+    let text =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
+    for unknown in [
+        r#"{"type":"of_tomorrow","delta":"text","index":"seven"}"#,
+        r#"{"type":"of_tomorrow","delta":[1],"index":{}}"#,
+        r#"{"type":"ping","delta":7}"#,
+    ] {
+        let brought = read(Anthropic, &[unknown, text]);
+        assert_eq!((brought.failed, brought.text.as_str()), (None, "a"), "{unknown}");
+    }
+    let wrong = r#"{"type":"content_block_delta","index":0,"delta":7}"#;
+    let at = stream(&[wrong]).iter().position(|byte| *byte == b'7').unwrap() as u64;
+    let Some(StreamError::Malformed { at: told, .. }) = read(Anthropic, &[wrong]).failed else {
+        panic!("it is no delta");
+    };
+    assert!(told.abs_diff(at) <= 1, "{told} {at}");
+}
+
+#[test]
+fn an_input_that_stands_twice_does_not_hide_what_was_streamed() {
+    let start = r#"{"type":"tool_use","id":"c","name":"f","input":{},"id":"d","input":{"old":1}}"#;
+    let block = one(start, &[r#"{"type":"input_json_delta","partial_json":"{\"x\":1}"}"#]);
+    assert_eq!(content(&block), r#"{"type":"tool_use","id":"d","name":"f","input":{"x":1}}"#);
+    let call = block.call.unwrap().call;
+    assert_eq!((call.id.as_str(), call.arguments.as_str()), ("d", r#"{"x":1}"#));
+}
+
+#[test]
+fn a_block_may_grow_by_many_fields() {
+    let start = format!(r#"{{"type":"of_tomorrow","long":"{}"}}"#, "x".repeat(100_000));
+    let deltas: Vec<String> =
+        (0..3000).map(|at| format!(r#"{{"type":"new","f{at}":"y"}}"#)).collect();
+    let deltas: Vec<&str> = deltas.iter().map(String::as_str).collect();
+    let block = one(&start, &deltas);
+    assert!(content(&block).ends_with(r#","f2998":"y","f2999":"y"}"#));
+}
