@@ -88,9 +88,10 @@ fn check(brought: &Brought, limits: StreamLimits) {
             assert!(streamed.broken.is_some() || arguments.is_ok());
         }
     }
-    assert!(brought.blocks.iter().all(|block| !block.partial));
+    let all = || brought.blocks.iter().chain(&brought.ended.partial);
+    assert!(all().all(|block| !block.partial || block.call.is_none()));
     assert!(!(brought.ended.complete && brought.failed.is_some()));
     if let Some(StreamError::Malformed { excerpt, .. }) = &brought.failed {
-        assert!(excerpt.len() <= 256);
+        assert!(excerpt.len() <= 512);
     }
 }

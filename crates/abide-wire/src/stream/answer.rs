@@ -1,6 +1,9 @@
 //! The parser of a streamed answer, whatever its form.
 
+use serde_json::value::RawValue;
+
 use super::anthropic::Anthropic;
+use super::arguments;
 use super::block::{Block, Delta, Ended};
 use super::bounds::{Budget, StreamLimits};
 use super::chat::Chat;
@@ -9,6 +12,7 @@ use super::event::{Event, EventReader};
 use super::responses::Responses;
 use super::tally::About;
 use crate::MessageForm;
+use crate::json::mend_surrogates;
 
 /// Reads an answer as it comes.
 #[derive(Debug)]
@@ -24,6 +28,15 @@ struct Answer {
     form: Form,
     about: About,
     budget: Budget,
+    held: Vec<Held>,
+}
+
+/// A block that is over, but of which it is not known yet whether it was cut off; or one that
+/// comes behind such a block.
+#[derive(Debug)]
+struct Held {
+    block: Block,
+    may_be_cut: bool,
 }
 
 #[derive(Debug)]
@@ -38,12 +51,45 @@ pub(super) struct Sink<'a> {
     pub(super) about: &'a mut About,
     pub(super) budget: &'a mut Budget,
     pub(super) tell: &'a mut dyn FnMut(Delta<'_>),
+    held: &'a mut Vec<Held>,
 }
 
 impl Sink<'_> {
     /// Gives a block that is complete.
     pub(super) fn block(&mut self, block: Block) {
-        (self.tell)(Delta::Block(block));
+        self.give(block, false);
+    }
+
+    /// Gives a block. One that may be cut off is held back until something begins behind it, or
+    /// until the provider says why the model stopped.
+    pub(super) fn give(&mut self, block: Block, may_be_cut: bool) {
+        if may_be_cut || !self.held.is_empty() {
+            self.held.push(Held { block, may_be_cut });
+        } else {
+            (self.tell)(Delta::Block(block));
+        }
+    }
+
+    /// Something begins: what is held back was not cut off.
+    pub(super) fn begins(&mut self) {
+        self.release(false);
+    }
+
+    /// Whether the model was stopped where it was.
+    pub(super) fn is_cut(&self) -> bool {
+        self.about.reason.as_deref().is_some_and(arguments::cuts)
+    }
+
+    fn release(&mut self, cut: bool) {
+        for held in self.held.drain(..) {
+            (self.tell)(Delta::Block(held.known(cut)));
+        }
+    }
+}
+
+impl Held {
+    fn known(self, cut: bool) -> Block {
+        if cut && self.may_be_cut { self.block.cut() } else { self.block }
     }
 }
 
@@ -65,7 +111,12 @@ impl AnswerParser {
         };
         Self {
             events: EventReader::new(limits.event),
-            answer: Answer { form, about: About::default(), budget: Budget::new(limits) },
+            answer: Answer {
+                form,
+                about: About::default(),
+                budget: Budget::new(limits),
+                held: Vec::new(),
+            },
             failed: None,
         }
     }
@@ -106,6 +157,7 @@ impl AnswerParser {
             // An event that was cut off is no fault of the stream.
             sound = matches!(last, Ok(()) | Err(StreamError::Malformed { .. }));
         }
+        partial.extend(answer.held.into_iter().map(|held| held.known(true)));
         partial.extend(answer.form.unfinished());
         let About { id, model, reason, error, usage, over } = answer.about;
         let complete = over && sound && error.is_none();
@@ -119,19 +171,27 @@ impl Answer {
         event: Event<'_>,
         tell: &mut dyn FnMut(Delta<'_>),
     ) -> Result<(), StreamError> {
-        let mut sink = Sink { about: &mut self.about, budget: &mut self.budget, tell };
+        let (about, budget) = (&mut self.about, &mut self.budget);
+        let mut sink = Sink { about, budget, tell, held: &mut self.held };
+        let mended = mended(event.data);
+        let event = Event { data: mended.as_deref().unwrap_or(event.data), ..event };
         if event.data == b"[DONE]" {
             sink.about.over = true;
             if let Form::Chat(chat) = &mut self.form {
                 chat.end(&mut sink);
             }
-            return Ok(());
+        } else {
+            match &mut self.form {
+                Form::Chat(chat) => chat.take(event, &mut sink)?,
+                Form::Responses(responses) => responses.take(event, &mut sink)?,
+                Form::Anthropic(anthropic) => anthropic.take(event, &mut sink)?,
+            }
         }
-        match &mut self.form {
-            Form::Chat(chat) => chat.take(event, &mut sink),
-            Form::Responses(responses) => responses.take(event, &mut sink),
-            Form::Anthropic(anthropic) => anthropic.take(event, &mut sink),
+        if sink.about.over {
+            let cut = sink.is_cut();
+            sink.release(cut);
         }
+        Ok(())
     }
 }
 
@@ -143,6 +203,29 @@ impl Form {
             Self::Anthropic(anthropic) => anthropic.unfinished(),
         }
     }
+}
+
+/// The data of an event whose text holds half of a surrogate pair, which no text can: U+FFFD stands
+/// there then, which is as long. `None` when it does not.
+fn mended(data: &[u8]) -> Option<Vec<u8>> {
+    let half = |at: usize| matches!(data.get(at + 1..at + 3), Some([b'u', b'd' | b'D']));
+    if !memchr::memchr_iter(b'\\', data).any(half) {
+        return None;
+    }
+    let text = String::from_utf8(data.to_vec()).ok()?;
+    Some(mend_surrogates(text).into_bytes())
+}
+
+/// Reads a part of the data of an event.
+pub(super) fn parse_part<'a, T: serde::Deserialize<'a>>(
+    part: &'a RawValue,
+    event: Event<'_>,
+) -> Result<T, StreamError> {
+    let json = part.get();
+    serde_json::from_str(json).map_err(|error| {
+        let before = json.as_ptr().addr().saturating_sub(event.data.as_ptr().addr());
+        StreamError::malformed(&error, json.as_bytes(), event.at + before as u64)
+    })
 }
 
 /// Reads the data of an event. Whether they are UTF-8 is asked once, not for each string in them.

@@ -5,15 +5,15 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Sink, parse};
+use super::answer::{Sink, parse, parse_part};
 use super::arguments;
 use super::block::{Block, Delta, StreamedCall};
 use super::error::StreamError;
 use super::event::Event;
-use super::field::{Fields, Text, quoted};
+use super::field::{Fields, Number, Text, object, quoted};
+use super::growing::Growing;
 use super::tally::{self, AnthropicUsage};
 
 /// What was read of an answer.
@@ -26,12 +26,10 @@ pub(super) struct Anthropic {
 /// A block that has started.
 #[derive(Debug)]
 struct Open {
-    index: u64,
+    index: i64,
     kind: Kind,
-    /// As it started.
-    start: String,
-    /// The fields that deltas changed.
-    grown: Vec<(String, Grown)>,
+    /// As it started, with what deltas changed.
+    block: Growing,
     /// The input, as far as deltas gave it.
     json: String,
     id: String,
@@ -46,48 +44,28 @@ enum Kind {
     Other,
 }
 
-#[derive(Debug)]
-enum Grown {
-    Text(String),
-    Items(Vec<String>),
-    Value(String),
+object! {
+    struct Said<'a> {
+        kind = "type": Text<'a>,
+        index = "index": Number,
+        delta = "delta": Option<&'a RawValue>,
+        content_block = "content_block": Option<&'a RawValue>,
+        message = "message": Option<&'a RawValue>,
+        usage = "usage": Option<&'a RawValue>,
+        error = "error": Option<&'a RawValue>,
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Said<'a> {
-    #[serde(borrow)]
-    r#type: Text<'a>,
-    index: Option<u64>,
-    #[serde(borrow)]
-    delta: Option<Change<'a>>,
-    #[serde(borrow)]
-    content_block: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Change<'a> {
-    #[serde(borrow)]
-    r#type: Text<'a>,
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    thinking: Text<'a>,
-    #[serde(borrow)]
-    signature: Text<'a>,
-    #[serde(borrow)]
-    partial_json: Text<'a>,
-    #[serde(borrow)]
-    citation: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stop_reason: Text<'a>,
+object! {
+    struct Change<'a> {
+        kind = "type": Text<'a>,
+        text = "text": Text<'a>,
+        thinking = "thinking": Text<'a>,
+        signature = "signature": Text<'a>,
+        partial_json = "partial_json": Text<'a>,
+        citation = "citation": Option<&'a RawValue>,
+        stop_reason = "stop_reason": Text<'a>,
+    }
 }
 
 impl Anthropic {
@@ -98,20 +76,23 @@ impl Anthropic {
     ) -> Result<(), StreamError> {
         let said: Said<'_> = parse(event)?;
         let name = std::str::from_utf8(event.name).unwrap_or_default();
-        match said.r#type.some().unwrap_or(name) {
+        let index = said.index.0.unwrap_or(0);
+        match said.kind.some().unwrap_or(name) {
             "content_block_delta" => {
-                if let Some(delta) = &said.delta {
-                    self.grow(said.index.unwrap_or(0), delta, event, sink)?;
+                if let Some(delta) = said.delta {
+                    self.grow(index, delta, event, sink)?;
                 }
             }
             "content_block_start" => {
                 let block = said.content_block.map_or("{}", RawValue::get);
-                self.start(said.index.unwrap_or(0), block, sink)?;
+                self.start(index, block, sink)?;
             }
-            "content_block_stop" => self.stop(said.index.unwrap_or(0), sink),
+            "content_block_stop" => self.stop(index, sink),
             "message_start" => self.message(said.message, sink)?,
             "message_delta" => {
-                if let Some(reason) = said.delta.as_ref().and_then(|of| of.stop_reason.some()) {
+                let change = said.delta.map(|delta| parse_part::<Change<'_>>(delta, event));
+                let change = change.transpose()?.unwrap_or_default();
+                if let Some(reason) = change.stop_reason.some() {
                     sink.about.reason = Some(reason.to_owned());
                 }
                 if let Some(usage) = said.usage {
@@ -120,8 +101,12 @@ impl Anthropic {
             }
             "message_stop" => {
                 sink.about.over = true;
+                let cut = sink.is_cut();
                 for open in self.open.drain(..) {
-                    sink.block(open.into_block());
+                    // A call that was never stopped is not over.
+                    let cut = cut && open.kind == Kind::Call;
+                    let (block, may_be_cut) = open.into_block();
+                    sink.give(if cut { block.cut() } else { block }, may_be_cut);
                 }
             }
             "error" => {
@@ -154,15 +139,16 @@ impl Anthropic {
     }
 
     fn used(&mut self, usage: &str, sink: &mut Sink<'_>) {
-        if let Ok(usage) = serde_json::from_str(usage) {
-            self.usage.update(&usage);
+        if usage.starts_with('{') {
+            self.usage.update(usage);
             sink.about.usage = Some(self.usage.to_usage());
         }
     }
 
-    fn start(&mut self, index: u64, block: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+    fn start(&mut self, index: i64, block: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
         // A block at the place of another means that the other is over.
         self.stop(index, sink);
+        sink.begins();
         sink.budget.block()?;
         sink.budget.keep(block.len())?;
         let open = Open::new(index, block);
@@ -180,20 +166,22 @@ impl Anthropic {
         Ok(())
     }
 
-    fn stop(&mut self, index: u64, sink: &mut Sink<'_>) {
+    fn stop(&mut self, index: i64, sink: &mut Sink<'_>) {
         if let Some(place) = self.open.iter().position(|open| open.index == index) {
-            sink.block(self.open.remove(place).into_block());
+            let (block, may_be_cut) = self.open.remove(place).into_block();
+            sink.give(block, may_be_cut);
         }
     }
 
     fn grow(
         &mut self,
-        index: u64,
-        delta: &Change<'_>,
+        index: i64,
+        raw: &RawValue,
         event: Event<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), StreamError> {
-        let kind = delta.r#type.or_empty();
+        let delta: Change<'_> = parse_part(raw, event)?;
+        let kind = delta.kind.or_empty();
         let Some(open) = self.open.iter_mut().find(|open| open.index == index) else {
             let block = match kind {
                 "text_delta" => r#"{"type":"text"}"#,
@@ -201,7 +189,7 @@ impl Anthropic {
                 _ => return Ok(()),
             };
             self.start(index, block, sink)?;
-            return self.grow(index, delta, event, sink);
+            return self.grow(index, raw, event, sink);
         };
         let grown = match kind {
             "text_delta" => Some(("text", &delta.text)),
@@ -212,7 +200,7 @@ impl Anthropic {
         if let Some((field, text)) = grown {
             let Some(text) = text.some() else { return Ok(()) };
             sink.budget.keep(text.len())?;
-            open.append(field, text);
+            open.block.append(field, text);
             match kind {
                 "text_delta" => (sink.tell)(Delta::Text(text)),
                 "thinking_delta" => (sink.tell)(Delta::Thinking(text)),
@@ -233,16 +221,16 @@ impl Anthropic {
             "citations_delta" => {
                 let Some(citation) = delta.citation else { return Ok(()) };
                 sink.budget.keep(citation.get().len())?;
-                open.cite(citation.get());
+                open.block.add("citations", citation.get());
                 Ok(())
             }
-            _ => open.grow_unknown(event, sink),
+            _ => open.grow_unknown(raw.get(), sink),
         }
     }
 
     pub(super) fn unfinished(self) -> Vec<Block> {
         let started = self.open.into_iter().filter(Open::holds_something);
-        started.map(|open| Block { partial: true, ..open.into_block() }).collect()
+        started.map(|open| open.into_block().0.cut()).collect()
     }
 }
 
@@ -253,14 +241,14 @@ fn tell_some(
     delta: impl for<'a> Fn(&'a str) -> Delta<'a>,
     sink: &mut Sink<'_>,
 ) {
-    let text = Fields::read(&open.start).text(field).unwrap_or_default();
+    let text = open.block.text(field).unwrap_or_default();
     if !text.is_empty() {
         (sink.tell)(delta(&text));
     }
 }
 
 impl Open {
-    fn new(index: u64, block: &str) -> Self {
+    fn new(index: i64, block: &str) -> Self {
         let fields = Fields::read(block);
         let kind = match fields.text("type").as_deref() {
             Some("text") => Kind::Text,
@@ -271,58 +259,16 @@ impl Open {
         };
         let text = |name| fields.text(name).unwrap_or_default();
         let (id, name) = (text("id"), text("name"));
-        let (grown, json) = (Vec::new(), String::new());
-        Self { index, kind, start: block.to_owned(), grown, json, id, name }
-    }
-
-    /// The text of a field, to be gone on with.
-    fn append(&mut self, field: &str, text: &str) {
-        let found = self.grown.iter_mut().find(|(name, _)| name == field);
-        if let Some((_, grown)) = found {
-            match grown {
-                Grown::Text(all) => all.push_str(text),
-                other => *other = Grown::Text(text.to_owned()),
-            }
-        } else {
-            let mut all = Fields::read(&self.start).text(field).unwrap_or_default();
-            all.push_str(text);
-            self.grown.push((field.to_owned(), Grown::Text(all)));
-        }
-    }
-
-    fn cite(&mut self, citation: &str) {
-        for (name, grown) in &mut self.grown {
-            if let ("citations", Grown::Items(items)) = (name.as_str(), grown) {
-                items.push(citation.to_owned());
-                return;
-            }
-        }
-        let start = Fields::read(&self.start);
-        let before: Option<Vec<&RawValue>> =
-            start.get("citations").and_then(|items| serde_json::from_str(items).ok());
-        let before = before.into_iter().flatten().map(|item| item.get().to_owned());
-        let items = before.chain([citation.to_owned()]).collect();
-        self.grown.push(("citations".to_owned(), Grown::Items(items)));
+        Self { index, kind, block: Growing::new(&fields), json: String::new(), id, name }
     }
 
     /// A delta of a type that is not known.
-    fn grow_unknown(&mut self, event: Event<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
-        #[derive(Deserialize)]
-        struct Raw<'a> {
-            #[serde(borrow)]
-            delta: Fields<'a>,
-        }
-        let raw: Raw<'_> = parse(event)?;
-        for (name, value) in raw.delta.iter().filter(|(name, _)| *name != "type") {
+    fn grow_unknown(&mut self, delta: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+        for (name, value) in Fields::read(delta).iter().filter(|(name, _)| *name != "type") {
             sink.budget.keep(name.len() + value.len())?;
-            if let Ok(text) = serde_json::from_str::<String>(value) {
-                self.append(name, &text);
-                continue;
-            }
-            let value = Grown::Value(value.to_owned());
-            match self.grown.iter_mut().find(|(grown, _)| grown == name) {
-                Some((_, grown)) => *grown = value,
-                None => self.grown.push((name.to_owned(), value)),
+            match serde_json::from_str::<String>(value) {
+                Ok(text) => self.block.append(name, &text),
+                Err(_) => self.block.set(name, value.to_owned()),
             }
         }
         Ok(())
@@ -335,27 +281,20 @@ impl Open {
             Kind::Thinking => "thinking",
             Kind::Call | Kind::Other => return true,
         };
-        let started = || Fields::read(&self.start).text(field);
-        !self.grown.is_empty() || started().is_some_and(|text| !text.is_empty())
+        self.block.has_grown() || self.block.text(field).is_some_and(|text| !text.is_empty())
     }
 
-    fn into_block(self) -> Block {
-        let mut block = Fields::read(&self.start);
-        for (name, grown) in &self.grown {
-            block.set(
-                name,
-                match grown {
-                    Grown::Text(text) => quoted(text),
-                    Grown::Items(items) => format!("[{}]", items.join(",")),
-                    Grown::Value(value) => value.clone(),
-                },
-            );
-        }
-        let mut call = None;
+    /// The block, and whether it is a call that may have been cut off.
+    fn into_block(self) -> (Block, bool) {
+        let mut block = self.block;
+        let (mut call, mut may_be_cut) = (None, false);
         if self.kind == Kind::Call || !self.json.is_empty() {
-            let started = block.get("input").unwrap_or("{}");
-            let json = if self.json.trim().is_empty() { started } else { &self.json };
+            let started = block.json("input").unwrap_or(Cow::Borrowed("{}"));
+            let json = if self.json.trim().is_empty() { &*started } else { &self.json };
             let streamed = input(&self.id, &self.name, json);
+            // What a call starts with is nothing: its input is streamed.
+            let nothing = self.json.trim().is_empty() && started == "{}";
+            may_be_cut = self.kind == Kind::Call && (nothing || streamed.broken.is_some());
             let input: Cow<'_, str> = match streamed.broken {
                 None => streamed.call.arguments.as_str().into(),
                 Some(_) => format!(r#"{{"raw":{}}}"#, quoted(&streamed.call.arguments)).into(),
@@ -365,7 +304,7 @@ impl Open {
             call = (self.kind == Kind::Call).then_some(streamed);
         }
         let data = format!(r#"{{"role":"assistant","content":[{}]}}"#, block.to_json());
-        Block { data, call, partial: false }
+        (Block { data, call, partial: false }, may_be_cut)
     }
 }
 

@@ -13,6 +13,30 @@ pub(super) fn call(id: &str, name: &str, arguments: &str) -> StreamedCall {
     StreamedCall { call, broken }
 }
 
+/// Whether a call may have been cut off: its arguments are not there yet, or are broken. The reason
+/// why the model stopped says whether it was.
+pub(super) fn may_be_cut(streamed: &StreamedCall, arguments: &str) -> bool {
+    streamed.broken.is_some() || arguments.trim().is_empty()
+}
+
+/// Whether a model that stopped for this reason was stopped where it was, in the middle of a call
+/// even.
+pub(super) fn cuts(reason: &str) -> bool {
+    const CUTTING: [&str; 10] = [
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "model_length",
+        "model_context_window_exceeded",
+        "content_filter",
+        "refusal",
+        "incomplete",
+        "cancelled",
+        "error",
+    ];
+    CUTTING.iter().any(|cutting| reason.eq_ignore_ascii_case(cutting))
+}
+
 /// Arguments as they come, and whether they are a whole object by now.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {

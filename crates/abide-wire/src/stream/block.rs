@@ -36,10 +36,18 @@ pub enum Delta<'a> {
 pub struct Block {
     /// The data of a `message.added`, in the native form of the API; without the key `abide`.
     pub data: String,
-    /// The call, when the block is one that the caller is to run.
+    /// The call, when the block is one that the caller is to run. One that is partial is not.
     pub call: Option<StreamedCall>,
-    /// The stream broke off before the block was complete.
+    /// The stream broke off before the block was complete, or the provider stopped the model in
+    /// the middle of a call.
     pub partial: bool,
+}
+
+impl Block {
+    /// The block as one that was cut off.
+    pub(super) fn cut(self) -> Self {
+        Self { call: None, partial: true, ..self }
+    }
 }
 
 /// A call as it was streamed.

@@ -47,6 +47,8 @@ pub enum StreamError {
 
 /// How many bytes of an excerpt are shown before and behind the place.
 const SHOWN: usize = 24;
+/// How many characters of the reason are told: it may quote what it found.
+const REASON: usize = 300;
 
 impl StreamError {
     /// What serde found in the data of an event that begin at a byte of the stream.
@@ -69,8 +71,26 @@ impl StreamError {
         let place = place.min(data.len());
         let from = place.saturating_sub(SHOWN);
         let shown = data.get(from..data.len().min(place + SHOWN)).unwrap_or_default();
-        let excerpt = String::from_utf8_lossy(shown).trim_matches('\u{fffd}').to_owned();
+        let excerpt = harmless(String::from_utf8_lossy(shown).trim_matches('\u{fffd}'), SHOWN * 2);
         let at = begins.saturating_add(place as u64);
-        Self::Malformed { at, reason: reason.to_owned(), excerpt }
+        Self::Malformed { at, reason: harmless(reason, REASON), excerpt }
     }
+}
+
+/// Text of a peer's that can be shown: its control characters are escaped, and of more than so many
+/// characters the first are told.
+pub(super) fn harmless(text: &str, most: usize) -> String {
+    let mut shown = String::with_capacity(text.len().min(most));
+    for (count, c) in text.chars().enumerate() {
+        if count == most {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }

@@ -3,8 +3,73 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+/// An object of which some fields are read. Of one that stands twice the last counts, and those
+/// that are not known are passed over.
+macro_rules! object {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident<'a> {
+            $($(#[$doc:meta])* $of:vis $field:ident = $key:literal: $type:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Default)]
+        $vis struct $name<'a> {
+            $($(#[$doc])* $of $field: $type,)*
+        }
+
+        impl<'de: 'a, 'a> serde::de::Deserialize<'de> for $name<'a> {
+            fn deserialize<D>(deserializer: D) -> Result<Self, D::Error>
+            where
+                D: serde::de::Deserializer<'de>,
+            {
+                struct Object;
+                impl<'de> serde::de::Visitor<'de> for Object {
+                    type Value = $name<'de>;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str("an object")
+                    }
+
+                    fn visit_map<A>(self, mut map: A) -> Result<$name<'de>, A::Error>
+                    where
+                        A: serde::de::MapAccess<'de>,
+                    {
+                        let mut object = $name::default();
+                        while let Some(key) = map.next_key::<$crate::stream::field::Text<'de>>()? {
+                            match key.or_empty() {
+                                $($key => object.$field = map.next_value()?,)*
+                                _ => {
+                                    map.next_value::<serde::de::IgnoredAny>()?;
+                                }
+                            }
+                        }
+                        Ok(object)
+                    }
+                }
+                deserializer.deserialize_map(Object)
+            }
+        }
+    };
+}
+pub(super) use object;
+
+/// A whole number; anything else counts as none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Number(pub(super) Option<i64>);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_any(TextVisitor)?;
+        Ok(Self(text.some().and_then(|text| text.parse().ok())))
+    }
+}
 
 /// Text; a number counts as its digits, anything else as none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,7 +143,10 @@ impl<'de> Visitor<'de> for TextVisitor {
 
 /// The fields of an object in their order, each value as it is written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(super) struct Fields<'a> {
+    all: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    places: HashMap<Cow<'a, str>, usize>,
+}
 
 impl<'a> Fields<'a> {
     /// Those of a JSON object; none of anything else.
@@ -88,12 +156,17 @@ impl<'a> Fields<'a> {
 
     /// Each field: its name, and its value as JSON.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        self.all.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// The value of a field, as JSON.
+    /// The value of a field, as JSON; of one that stands twice, the last.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+        self.all.get(*self.places.get(name)?).map(|(_, value)| &**value)
+    }
+
+    /// The value of a field that counts something.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        serde_json::from_str(self.get(name)?).ok()
     }
 
     /// The value of a field that is text.
@@ -103,15 +176,26 @@ impl<'a> Fields<'a> {
 
     /// Sets a field to a JSON value, where it stands or at the end.
     pub(super) fn set(&mut self, name: &'a str, json: String) {
-        match self.0.iter_mut().find(|(key, _)| key == name) {
-            Some((_, value)) => *value = Cow::Owned(json),
-            None => self.0.push((Cow::Borrowed(name), Cow::Owned(json))),
+        self.put(Cow::Borrowed(name), Cow::Owned(json));
+    }
+
+    fn put(&mut self, name: Cow<'a, str>, json: Cow<'a, str>) {
+        match self.places.entry(name) {
+            Entry::Occupied(place) => {
+                if let Some((_, value)) = self.all.get_mut(*place.get()) {
+                    *value = json;
+                }
+            }
+            Entry::Vacant(place) => {
+                self.all.push((place.key().clone(), json));
+                place.insert(self.all.len() - 1);
+            }
         }
     }
 
     /// The object, as JSON.
     pub(super) fn to_json(&self) -> String {
-        let fields = self.0.iter().map(|(key, value)| format!("{}:{value}", quoted(key)));
+        let fields = self.all.iter().map(|(key, value)| format!("{}:{value}", quoted(key)));
         format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
     }
 }
@@ -132,11 +216,11 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-        let mut fields = Vec::new();
+        let mut fields = Fields::default();
         while let Some((key, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            fields.push((key.0.unwrap_or_default(), Cow::Borrowed(value.get())));
+            fields.put(key.0.unwrap_or_default(), Cow::Borrowed(value.get()));
         }
-        Ok(Fields(fields))
+        Ok(fields)
     }
 }
 

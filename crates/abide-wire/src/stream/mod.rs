@@ -40,6 +40,7 @@ mod chat;
 mod error;
 mod event;
 mod field;
+mod growing;
 mod limits;
 mod responses;
 mod tally;

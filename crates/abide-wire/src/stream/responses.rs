@@ -2,29 +2,30 @@
 //!
 //! An item that is done is given as it came. Only one that never was is put together from deltas.
 
-use serde::Deserialize;
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
-use super::answer::{Sink, parse};
+use super::answer::{Sink, parse, parse_part};
 use super::arguments;
 use super::block::{Block, Delta, StreamedCall};
 use super::error::StreamError;
 use super::event::Event;
-use super::field::{Fields, Text, quoted};
+use super::field::{Fields, Number, Text, object, quoted};
 use super::tally;
 
 /// What was read of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Responses {
     open: Vec<Open>,
-    /// The places of the items that are done.
-    done: Vec<u64>,
+    /// The items that are done.
+    done: Vec<Known>,
 }
 
 /// An item that was added.
 #[derive(Debug)]
 struct Open {
-    index: u64,
+    known: Known,
     /// As it was added.
     start: String,
     /// The id of the call, when it is one that the caller is to run.
@@ -36,7 +37,7 @@ struct Open {
 #[derive(Debug)]
 struct Part {
     kind: Kind,
-    index: u64,
+    index: i64,
     text: String,
 }
 
@@ -50,56 +51,54 @@ enum Kind {
     Input,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Said<'a> {
-    #[serde(borrow)]
-    r#type: Text<'a>,
-    output_index: Option<u64>,
-    content_index: Option<u64>,
-    summary_index: Option<u64>,
-    #[serde(borrow)]
-    delta: Text<'a>,
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    refusal: Text<'a>,
-    #[serde(borrow)]
-    arguments: Text<'a>,
-    #[serde(borrow)]
-    input: Text<'a>,
-    #[serde(borrow)]
-    item: Option<&'a RawValue>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
+object! {
+    struct Said<'a> {
+        kind = "type": Text<'a>,
+        item_id = "item_id": Text<'a>,
+        output_index = "output_index": Number,
+        content_index = "content_index": Number,
+        summary_index = "summary_index": Number,
+        delta = "delta": Text<'a>,
+        text = "text": Text<'a>,
+        refusal = "refusal": Text<'a>,
+        arguments = "arguments": Text<'a>,
+        input = "input": Text<'a>,
+        item = "item": Option<&'a RawValue>,
+        response = "response": Option<&'a RawValue>,
+        error = "error": Option<&'a RawValue>,
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Response<'a> {
-    #[serde(borrow)]
-    id: Text<'a>,
-    #[serde(borrow)]
-    model: Text<'a>,
-    #[serde(borrow)]
-    status: Text<'a>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    incomplete_details: Option<Incomplete<'a>>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output: Option<Vec<&'a RawValue>>,
+object! {
+    struct Response<'a> {
+        id = "id": Text<'a>,
+        model = "model": Text<'a>,
+        status = "status": Text<'a>,
+        usage = "usage": Option<&'a RawValue>,
+        incomplete_details = "incomplete_details": Option<Incomplete<'a>>,
+        error = "error": Option<&'a RawValue>,
+        output = "output": Option<Vec<&'a RawValue>>,
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Incomplete<'a> {
-    #[serde(borrow)]
-    reason: Text<'a>,
+object! {
+    struct Incomplete<'a> {
+        reason = "reason": Text<'a>,
+    }
+}
+
+object! {
+    struct Whole<'a> {
+        content = "content": Option<Vec<Piece<'a>>>,
+    }
+}
+
+object! {
+    struct Piece<'a> {
+        kind = "type": Text<'a>,
+        text = "text": Text<'a>,
+        refusal = "refusal": Text<'a>,
+    }
 }
 
 impl Responses {
@@ -110,14 +109,18 @@ impl Responses {
     ) -> Result<(), StreamError> {
         let said: Said<'_> = parse(event)?;
         let name = std::str::from_utf8(event.name).unwrap_or_default();
-        let kind = said.r#type.some().unwrap_or(name);
+        let kind = said.kind.some().unwrap_or(name);
         if let Some((what, step)) = growth(kind) {
             return self.grow(what, step, &said, sink);
         }
-        let index = said.output_index.unwrap_or(0);
+        let index = said.output_index.0;
         match (kind, said.item) {
-            ("response.output_item.added", Some(item)) => self.add(index, item.get(), sink),
-            ("response.output_item.done", Some(item)) => self.finish_item(index, item.get(), sink),
+            ("response.output_item.added", Some(item)) => {
+                self.add(Known::of(index, item.get()), item.get(), sink)
+            }
+            ("response.output_item.done", Some(item)) => {
+                self.finish_item(Known::of(index, item.get()), item.get(), sink)
+            }
             ("response.created" | "response.in_progress" | "response.queued", _) => {
                 let response = Fields::read(said.response.map_or("{}", RawValue::get));
                 sink.about.named_by(&response);
@@ -125,7 +128,11 @@ impl Responses {
             }
             ("response.completed" | "response.incomplete" | "response.done", _) => {
                 sink.about.over = true;
-                self.response(said.response, event, sink)
+                self.response(said.response, event, sink)?;
+                if kind == "response.incomplete" && sink.about.reason.is_none() {
+                    sink.about.reason = Some("incomplete".to_owned());
+                }
+                Ok(())
             }
             ("response.failed" | "response.cancelled", _) => {
                 self.response(said.response, event, sink)?;
@@ -145,8 +152,21 @@ impl Responses {
         }
     }
 
-    fn add(&mut self, index: u64, item: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
-        self.open.retain(|open| open.index != index);
+    fn add(
+        &mut self,
+        mut known: Known,
+        item: &str,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), StreamError> {
+        // One in the place of another: what there was of the other is all there will be.
+        if let Some(place) = self.open.iter().position(|open| known.replaces(&open.known)) {
+            let open = self.open.remove(place);
+            if open.holds_something() {
+                sink.block(open.into_partial());
+            }
+        }
+        known.place = self.place(known.index);
+        sink.begins();
         sink.budget.block()?;
         sink.budget.keep(item.len())?;
         let call = call(&Fields::read(item));
@@ -156,8 +176,30 @@ impl Responses {
             (sink.tell)(Delta::CallStarted { id: &call.id, name: &call.name });
         }
         let call = call.map(|streamed| streamed.call.id);
-        self.open.push(Open { index, start: item.to_owned(), call, parts: Vec::new() });
+        self.open.push(Open { known, start: item.to_owned(), call, parts: Vec::new() });
         Ok(())
+    }
+
+    /// A place of its own for an item: that which was told, unless another has it.
+    fn place(&self, index: Option<i64>) -> i64 {
+        let others = || self.open.iter().map(|open| &open.known).chain(&self.done);
+        let free = |index: &i64| others().all(|other| other.place != *index);
+        let next = || others().map(|other| other.place.saturating_add(1)).max().unwrap_or(0);
+        index.filter(free).unwrap_or_else(next)
+    }
+
+    /// The item that an event is about: by its id, by its index, or else the last one.
+    fn find(&self, id: Option<&str>, index: Option<i64>) -> Option<usize> {
+        let by_id = id.and_then(|id| self.open.iter().position(|open| open.known.is_named(id)));
+        by_id.or_else(|| match index {
+            // Some providers give another id each time.
+            Some(_) => self.open.iter().rposition(|open| open.known.index == index),
+            None => {
+                let last = self.open.len().checked_sub(1)?;
+                let unnamed = self.open.get(last)?.known.id.is_none();
+                (id.is_none() || unnamed).then_some(last)
+            }
+        })
     }
 
     fn grow(
@@ -167,7 +209,6 @@ impl Responses {
         said: &Said<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), StreamError> {
-        let index = said.output_index.unwrap_or(0);
         let text = match (step, kind) {
             (Step::Delta, _) => &said.delta,
             (Step::Done, Kind::Refusal) => &said.refusal,
@@ -176,20 +217,25 @@ impl Responses {
             (Step::Done, _) => &said.text,
         };
         let Some(text) = text.some() else { return Ok(()) };
-        if self.done.contains(&index) {
-            return Ok(());
-        }
-        if !self.open.iter().any(|open| open.index == index) {
-            self.add(index, kind.item(), sink)?;
-        }
-        let Some(open) = self.open.iter_mut().rfind(|open| open.index == index) else {
-            return Ok(());
+        let (id, index) = (said.item_id.some(), said.output_index.0);
+        let place = match self.find(id, index) {
+            Some(place) => place,
+            // It comes late.
+            None if self.done.iter().any(|done| done.is_about(id, index)) => return Ok(()),
+            None => {
+                let known = Known::of(index, kind.item());
+                let known = Known { id: id.map(str::to_owned), ..known };
+                self.add(known, kind.item(), sink)?;
+                self.open.len().saturating_sub(1)
+            }
         };
+        let Some(open) = self.open.get_mut(place) else { return Ok(()) };
+        open.known.lasting |= id.is_some_and(|id| open.known.is_named(id));
         let place = match kind {
             Kind::Summary => said.summary_index,
             _ => said.content_index,
         };
-        let place = place.unwrap_or(0);
+        let place = place.0.unwrap_or(0);
         match open.parts.iter_mut().rfind(|part| part.kind == kind && part.index == place) {
             // The whole text again, after its deltas.
             Some(_) if step == Step::Done => return Ok(()),
@@ -215,25 +261,35 @@ impl Responses {
 
     fn finish_item(
         &mut self,
-        index: u64,
+        mut known: Known,
         item: &str,
         sink: &mut Sink<'_>,
     ) -> Result<(), StreamError> {
-        if self.done.contains(&index) {
-            return Ok(());
-        }
-        let before = self.open.len();
-        let grown = self.open.iter().any(|open| open.index == index && !open.parts.is_empty());
-        self.open.retain(|open| open.index != index);
-        if self.open.len() == before {
+        let named = self.open.iter().position(|open| known.is_the_same(&open.known));
+        let placed = || self.open.iter().rposition(|open| known.may_be(&open.known));
+        let open = match named {
+            Some(place) => Some(place),
+            None if self.done.iter().any(|done| known.is_the_same(done)) => return Ok(()),
+            None => placed(),
+        };
+        let mut grown = false;
+        if let Some(place) = open {
+            let open = self.open.remove(place);
+            grown = !open.parts.is_empty();
+            known.place = open.known.place;
+            // Deltas that come late may know it by the one or the other.
+            known.id = known.id.or(open.known.id);
+        } else {
+            known.place = self.place(known.index);
             sink.budget.block()?;
         }
         sink.budget.keep(item.len())?;
-        self.done.push(index);
+        self.done.push(known);
         if !grown {
             tell_whole(item, sink);
         }
-        sink.block(block(item));
+        let (block, may_be_cut) = block(item);
+        sink.give(block, may_be_cut);
         Ok(())
     }
 
@@ -245,12 +301,7 @@ impl Responses {
         sink: &mut Sink<'_>,
     ) -> Result<(), StreamError> {
         let Some(response) = response else { return Ok(()) };
-        let json = response.get();
-        let response: Response<'_> = serde_json::from_str(json).map_err(|error| {
-            // It lies in the data of the event.
-            let before = json.as_ptr().addr().saturating_sub(event.data.as_ptr().addr());
-            StreamError::malformed(&error, json.as_bytes(), event.at + before as u64)
-        })?;
+        let response: Response<'_> = parse_part(response, event)?;
         sink.about.named(&response.id, &response.model);
         if let Some(usage) = response.usage {
             sink.about.used(usage);
@@ -263,8 +314,27 @@ impl Responses {
             sink.about.error = Some(tally::error(error.get()));
         }
         if sink.about.over {
-            for (index, item) in (0..).zip(response.output.unwrap_or_default()) {
-                self.finish_item(index, item.get(), sink)?;
+            self.finish_all(&response.output.unwrap_or_default(), sink)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the items of the whole that were not given yet.
+    fn finish_all(&mut self, items: &[&RawValue], sink: &mut Sink<'_>) -> Result<(), StreamError> {
+        let all: Vec<Known> =
+            (0..).zip(items).map(|(index, item)| Known::of(Some(index), item.get())).collect();
+        // Those that are in the whole by their own names are not there by their places.
+        let mut unnamed = Vec::new();
+        for done in &self.done {
+            if !all.iter().any(|known| known.is_the_same(done)) {
+                unnamed.push((done.place, done.kind.clone()));
+            }
+        }
+        for (known, item) in all.into_iter().zip(items) {
+            let placed =
+                |(place, kind): &(i64, String)| Some(*place) == known.index && *kind == known.kind;
+            if !unnamed.iter().any(placed) {
+                self.finish_item(known, item.get(), sink)?;
             }
         }
         Ok(())
@@ -276,27 +346,74 @@ impl Responses {
     }
 }
 
+/// By what an item is known. Its own names count first: not everybody gives places, or different
+/// ones.
+#[derive(Debug, Default)]
+struct Known {
+    id: Option<String>,
+    call: Option<String>,
+    kind: String,
+    /// Where it is said to be.
+    index: Option<i64>,
+    /// A place of its own.
+    place: i64,
+    /// An event has named it again by its id, which so stays the same.
+    lasting: bool,
+}
+
+impl Known {
+    fn of(index: Option<i64>, item: &str) -> Self {
+        let fields = Fields::read(item);
+        let name = |name| fields.text(name).filter(|text| !text.is_empty());
+        let kind = name("type").unwrap_or_default();
+        Self { id: name("id"), call: name("call_id"), kind, index, place: 0, lasting: false }
+    }
+
+    fn is_named(&self, id: &str) -> bool {
+        self.id.as_deref() == Some(id)
+    }
+
+    /// Whether both have the same name.
+    fn is_the_same(&self, other: &Self) -> bool {
+        let call = || self.call.is_some() && self.call == other.call && self.kind == other.kind;
+        (self.id.is_some() && self.id == other.id) || call()
+    }
+
+    /// Whether an item that was added takes the place of another.
+    fn replaces(&self, other: &Self) -> bool {
+        let unnamed = self.id.is_none() || other.id.is_none();
+        let there = self.index.is_some() && self.index == other.index;
+        self.is_the_same(other) || (there && unnamed && !self.has_another_call(other))
+    }
+
+    fn has_another_call(&self, other: &Self) -> bool {
+        self.call.is_some() && other.call.is_some() && self.call != other.call
+    }
+
+    /// Whether an item that is done may be this open one, as far as its place says it.
+    fn may_be(&self, open: &Self) -> bool {
+        let place = match self.index {
+            Some(_) => self.index == open.index,
+            None => self.id.is_none() || open.id.is_none(),
+        };
+        let another = open.lasting && self.id.is_some() && self.id != open.id;
+        place && !another && open.kind == self.kind && !self.has_another_call(open)
+    }
+
+    /// Whether a delta is about this item.
+    fn is_about(&self, id: Option<&str>, index: Option<i64>) -> bool {
+        match (id, &self.id) {
+            (Some(id), Some(_)) => self.is_named(id),
+            _ => index.is_some() && self.index == index,
+        }
+    }
+}
+
 /// Tells the text of an item that came at once, without deltas.
 fn tell_whole(item: &str, sink: &mut Sink<'_>) {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Whole<'a> {
-        #[serde(borrow)]
-        content: Option<Vec<Piece<'a>>>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Piece<'a> {
-        #[serde(borrow)]
-        r#type: Text<'a>,
-        #[serde(borrow)]
-        text: Text<'a>,
-        #[serde(borrow)]
-        refusal: Text<'a>,
-    }
     let whole: Whole<'_> = serde_json::from_str(item).unwrap_or_default();
     for piece in whole.content.unwrap_or_default() {
-        match (piece.r#type.some(), piece.text.some(), piece.refusal.some()) {
+        match (piece.kind.some(), piece.text.some(), piece.refusal.some()) {
             (Some("output_text"), Some(text), _) => (sink.tell)(Delta::Text(text)),
             (Some("refusal"), _, Some(text)) => (sink.tell)(Delta::Refusal(text)),
             _ => {}
@@ -371,7 +488,7 @@ impl Open {
         if item.get("status").is_some() {
             item.set("status", quoted("incomplete"));
         }
-        Block { partial: true, ..block(&item.to_json()) }
+        block(&item.to_json()).0.cut()
     }
 }
 
@@ -387,8 +504,9 @@ impl Part {
     }
 }
 
-/// An item as the block of an answer.
-fn block(item: &str) -> Block {
+/// An item as the block of an answer, and whether it is a call that may have been cut off: its
+/// status does not say that it was not.
+fn block(item: &str) -> (Block, bool) {
     let fields = Fields::read(item);
     let is_message = fields.text("role").is_some() && fields.get("content").is_some();
     let kind = fields.text("type").unwrap_or_default();
@@ -398,7 +516,15 @@ fn block(item: &str) -> Block {
         let role = if kind.ends_with("_output") { "tool" } else { "assistant" };
         format!(r#"{{"role":"{role}","content":[{item}]}}"#)
     };
-    Block { data, call: call(&fields), partial: false }
+    let block = Block { data, call: call(&fields), partial: false };
+    match (fields.text("status").as_deref(), &block.call) {
+        (Some("incomplete"), Some(_)) => (block.cut(), false),
+        (Some("completed"), _) | (_, None) => (block, false),
+        (_, Some(streamed)) => {
+            let may_be_cut = arguments::may_be_cut(streamed, &given(&fields));
+            (block, may_be_cut)
+        }
+    }
 }
 
 /// The call of an item that the caller is to run: one that has a `call_id`. Tools that the provider
@@ -408,10 +534,15 @@ fn call(item: &Fields<'_>) -> Option<StreamedCall> {
     let what = kind.strip_suffix("_call")?;
     let id = item.text("call_id")?;
     let name = item.text("name").unwrap_or_else(|| what.to_owned());
+    Some(arguments::call(&id, &name, &given(item)))
+}
+
+/// The arguments of a call. A custom tool takes text, which is a JSON string here; others take an
+/// object.
+fn given<'a>(item: &'a Fields<'_>) -> Cow<'a, str> {
     if let Some(text) = item.text("arguments") {
-        return Some(arguments::call(&id, &name, &text));
+        return text.into();
     }
-    // A custom tool takes text, which is a JSON string here; others take an object.
     let given = ["arguments", "input", "action", "operation"].iter().find_map(|key| item.get(key));
-    Some(arguments::call(&id, &name, given.unwrap_or_default()))
+    given.unwrap_or_default().into()
 }

@@ -5,81 +5,66 @@
 //! over providers mean something.
 
 use abide_model::Usage;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::field::{Fields, Text};
+use super::error::harmless;
+use super::field::{Fields, Text, object};
 
-/// What OpenAI says of tokens, in Chat Completions and in Responses.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OpenAiUsage {
-    #[serde(alias = "prompt_tokens")]
-    input_tokens: Option<u64>,
-    #[serde(alias = "completion_tokens")]
-    output_tokens: Option<u64>,
-    #[serde(alias = "prompt_tokens_details")]
-    input_tokens_details: Option<Details>,
-    #[serde(alias = "completion_tokens_details")]
-    output_tokens_details: Option<Details>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Details {
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
-    reasoning_tokens: Option<u64>,
-}
-
-impl OpenAiUsage {
-    fn to_usage(&self) -> Usage {
-        let input = self.input_tokens_details.as_ref();
-        let output = self.output_tokens_details.as_ref();
-        Usage {
-            input_tokens: self.input_tokens.unwrap_or(0),
-            output_tokens: self.output_tokens.unwrap_or(0),
-            cache_read_tokens: input.and_then(|of| of.cached_tokens).unwrap_or(0),
-            cache_write_tokens: input.and_then(|of| of.cache_write_tokens).unwrap_or(0),
-            reasoning_tokens: output.and_then(|of| of.reasoning_tokens).unwrap_or(0),
-            ..Usage::default()
-        }
+/// What OpenAI says of tokens, in Chat Completions (`prompt`, `completion`) and in Responses
+/// (`input`, `output`). Some say it in both ways, and mean only one: the greater number counts.
+fn openai_usage(usage: &str) -> Usage {
+    let usage = Fields::read(usage);
+    let tokens = |names: [&str; 2]| {
+        names.into_iter().filter_map(|name| usage.number(name)).max().unwrap_or(0)
+    };
+    let details = |names: [&str; 2], wanted: &str| {
+        let told = names.into_iter().filter_map(|name| usage.get(name));
+        told.filter_map(|details| Fields::read(details).number(wanted)).max().unwrap_or(0)
+    };
+    let input = ["prompt_tokens_details", "input_tokens_details"];
+    let output = ["completion_tokens_details", "output_tokens_details"];
+    Usage {
+        input_tokens: tokens(["prompt_tokens", "input_tokens"]),
+        output_tokens: tokens(["completion_tokens", "output_tokens"]),
+        cache_read_tokens: details(input, "cached_tokens"),
+        cache_write_tokens: details(input, "cache_write_tokens"),
+        reasoning_tokens: details(output, "reasoning_tokens"),
+        ..Usage::default()
     }
 }
 
 /// What Anthropic says of tokens. Each number stands until it is said again.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct AnthropicUsage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_read: Option<u64>,
+    cache_creation: Option<u64>,
 }
 
 impl AnthropicUsage {
     /// Takes over what is said anew.
-    pub(super) fn update(&mut self, new: &Self) {
-        let pairs = [
-            (&mut self.input_tokens, new.input_tokens),
-            (&mut self.output_tokens, new.output_tokens),
-            (&mut self.cache_read_input_tokens, new.cache_read_input_tokens),
-            (&mut self.cache_creation_input_tokens, new.cache_creation_input_tokens),
-        ];
-        for (old, new) in pairs {
-            *old = new.or(*old);
+    pub(super) fn update(&mut self, usage: &str) {
+        let usage = Fields::read(usage);
+        for (number, name) in [
+            (&mut self.input, "input_tokens"),
+            (&mut self.output, "output_tokens"),
+            (&mut self.cache_read, "cache_read_input_tokens"),
+            (&mut self.cache_creation, "cache_creation_input_tokens"),
+        ] {
+            *number = usage.number(name).or(*number);
         }
     }
 
     pub(super) fn to_usage(&self) -> Usage {
-        let cache_read_tokens = self.cache_read_input_tokens.unwrap_or(0);
-        let cache_write_tokens = self.cache_creation_input_tokens.unwrap_or(0);
-        let uncached = self.input_tokens.unwrap_or(0);
+        let cache_read_tokens = self.cache_read.unwrap_or(0);
+        let cache_write_tokens = self.cache_creation.unwrap_or(0);
+        let uncached = self.input.unwrap_or(0);
         Usage {
             input_tokens: uncached
                 .saturating_add(cache_read_tokens)
                 .saturating_add(cache_write_tokens),
-            output_tokens: self.output_tokens.unwrap_or(0),
+            output_tokens: self.output.unwrap_or(0),
             cache_read_tokens,
             cache_write_tokens,
             ..Usage::default()
@@ -87,28 +72,30 @@ impl AnthropicUsage {
     }
 }
 
+object! {
+    struct Failure<'a> {
+        kind = "type": Text<'a>,
+        code = "code": Text<'a>,
+        message = "message": Text<'a>,
+    }
+}
+
+/// How much of what a provider says of an error is told, in characters.
+const TOLD: usize = 2000;
+
 /// What an error says, given as JSON: an object with a type or code and a message, or just text.
+/// It is made harmless, and is not long.
 pub(super) fn error(json: &str) -> String {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Said<'a> {
-        #[serde(borrow)]
-        r#type: Text<'a>,
-        #[serde(borrow)]
-        code: Text<'a>,
-        #[serde(borrow)]
-        message: Text<'a>,
-    }
     if let Ok(text) = serde_json::from_str::<String>(json) {
-        return text;
+        return harmless(&text, TOLD);
     }
-    let said: Said<'_> = serde_json::from_str(json).unwrap_or_default();
+    let said: Failure<'_> = serde_json::from_str(json).unwrap_or_default();
     // `error` as a type says no more than that it is one.
-    let kind = said.code.some().or(said.r#type.some()).filter(|kind| *kind != "error");
+    let kind = said.code.some().or(said.kind.some()).filter(|kind| *kind != "error");
     match (kind, said.message.some()) {
-        (Some(kind), Some(message)) => format!("{kind}: {message}"),
-        (Some(one), None) | (None, Some(one)) => one.to_owned(),
-        (None, None) => json.to_owned(),
+        (Some(kind), Some(message)) => harmless(&format!("{kind}: {message}"), TOLD),
+        (Some(one), None) | (None, Some(one)) => harmless(one, TOLD),
+        (None, None) => harmless(json, TOLD),
     }
 }
 
@@ -141,8 +128,8 @@ impl About {
 
     /// Takes over what OpenAI says of tokens; what cannot be read says nothing.
     pub(super) fn used(&mut self, usage: &RawValue) {
-        if let Ok(usage) = serde_json::from_str::<OpenAiUsage>(usage.get()) {
-            self.usage = Some(usage.to_usage());
+        if usage.get().starts_with('{') {
+            self.usage = Some(openai_usage(usage.get()));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Summaries by a program.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -32,11 +33,13 @@ const STDERR_TOLD: usize = 600;
 ///
 /// The program is run by `sh -c`, in a process group of its own. It gets the conversation on
 /// stdin, as lines of JSON ([`SummaryLine`]), and writes the summary to stdout. It need not read
-/// its stdin. When it is over its limits the whole group is killed; what it leaves running in its
-/// group when it ends is killed as well.
+/// its stdin. It inherits the environment of this process. When it is over its limits the whole
+/// group is killed; what it leaves running in its group when it ends is killed as well. When this
+/// process ends before it, however it ends, a small shell that waits for that kills the group: the
+/// program's group is its own, so that Ctrl-C in a terminal does not reach it.
 ///
 /// A summary that is longer than was asked for is cut at the end.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SummaryCommand {
     command: String,
     directory: Option<PathBuf>,
@@ -79,7 +82,8 @@ impl SummaryCommand {
         }
         let deadline = Instant::now().checked_add(self.time);
         let child = command.spawn().map_err(failed)?;
-        let mut running = Running { pid: pid(&child), child };
+        let mut running = Running { pid: pid(&child), child, guard: None };
+        running.guard = running.pid.map(Guard::of).transpose().map_err(failed)?;
         let mut pipes = Pipes::of(&mut running.child, input).map_err(failed)?;
         let mut ended: Option<Instant> = None;
         while pipes.are_open() {
@@ -121,11 +125,15 @@ impl SummaryCommand {
 }
 
 impl Summarizer for SummaryCommand {
-    /// The command's first word that is no variable's setting: what follows may be secret.
+    /// The program, where the command begins with a plain one: anything else may be secret.
     fn name(&self) -> String {
-        let word = self.command.split_whitespace().find(|word| !word.contains('='));
-        let word = word.map(|word| word.rsplit('/').next().unwrap_or(word));
-        format!("command: {}", one_line(word.unwrap_or("sh"), 80))
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+        let word = self.command.split_whitespace().next().filter(|word| word.chars().all(plain));
+        let program = word.and_then(|word| word.rsplit('/').find(|part| !part.is_empty()));
+        match program {
+            Some(program) => format!("command: {}", one_line(program, 80)),
+            None => "command".to_owned(),
+        }
     }
 
     fn summarize(&self, request: &SummaryRequest<'_>) -> Result<String, SummaryError> {
@@ -141,6 +149,13 @@ impl Summarizer for SummaryCommand {
     }
 }
 
+impl fmt::Debug for SummaryCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The command may hold a secret.
+        f.debug_struct("SummaryCommand").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
 fn failed(source: io::Error) -> SummaryError {
     SummaryError::Command { source }
 }
@@ -153,6 +168,28 @@ fn pid(child: &Child) -> Option<Pid> {
 struct Running {
     child: Child,
     pid: Option<Pid>,
+    guard: Option<Guard>,
+}
+
+/// A shell that kills a group when this process is gone: then its stdin is at its end. Itself it is
+/// in another group, so that what ends this process does not end it.
+struct Guard(Child);
+
+impl Guard {
+    fn of(group: Pid) -> io::Result<Self> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg("read -r line; kill -9 -\"$1\"").arg("sh");
+        command.arg(group.as_raw_nonzero().to_string()).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Self)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Running {
@@ -166,6 +203,8 @@ impl Running {
 
     /// Kills the group, unless the program was waited for.
     fn kill(&mut self) {
+        // Before the program is waited for: its id may be somebody else's then.
+        self.guard = None;
         if let Some(pid) = self.pid.take() {
             // A group that is gone is killed enough.
             let _ = kill_process_group(pid, Signal::KILL);

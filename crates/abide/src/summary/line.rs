@@ -1,10 +1,11 @@
 //! A context as lines of JSON, for whoever summarizes it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use abide_model::{Context, Entry, Payload, ToolResult};
+use abide_model::{Context, Entry, Payload, Seq, ToolResult};
 use abide_wire::{Call, Part, read};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{OpenTask, SummaryRequest};
 
@@ -99,10 +100,11 @@ impl SummaryLine {
 
     /// The conversation. What cannot be read is left out.
     pub(super) fn conversation(context: &Context) -> Vec<Self> {
-        context.entries.iter().filter_map(Self::of).collect()
+        let mut results = Results::default();
+        context.entries.iter().filter_map(|entry| Self::of(entry, &mut results)).collect()
     }
 
-    fn of(entry: &Entry) -> Option<Self> {
+    fn of(entry: &Entry, results: &mut Results) -> Option<Self> {
         match entry {
             Entry::Summary { text, .. } => Some(Self {
                 role: "summary".to_owned(),
@@ -110,7 +112,10 @@ impl SummaryLine {
                 ..Self::default()
             }),
             Entry::Message { data, .. } => {
-                let said = read(data)?;
+                let mut said = read(data)?;
+                if is_partial(data) {
+                    said.parts.iter_mut().for_each(tell_cut);
+                }
                 let content = text_of(&said.parts);
                 let calls = said.parts.into_iter().filter_map(|part| match part {
                     Part::Call(call) => Some(call.into()),
@@ -124,11 +129,11 @@ impl SummaryLine {
                     ..Self::default()
                 })
             }
-            Entry::Result { call, data, executed, .. } => {
+            Entry::Result { seq, call, data, executed } => {
                 let (ok, content) = if *executed {
                     executed_result(data)
                 } else {
-                    said_result(call.as_str(), data)
+                    results.said(*seq, call.as_str(), data)
                 };
                 Some(Self::result(call.as_str(), ok, content))
             }
@@ -160,14 +165,53 @@ fn executed_result(data: &Payload) -> (Option<bool>, Option<String>) {
     (Some(result.ok), text)
 }
 
-/// What the message that holds the result of `call` says of it.
-fn said_result(call: &str, data: &Payload) -> (Option<bool>, Option<String>) {
-    let parts = read(data).map(|said| said.parts).unwrap_or_default();
-    let found = parts.into_iter().find_map(|part| match part {
-        Part::Result(result) if result.id == call => Some(result),
-        _ => None,
-    });
-    found.map_or((None, None), |result| (result.ok, text_of(&result.parts)))
+/// The results that a message holds: read once, for there may be many in it.
+#[derive(Default)]
+struct Results {
+    of: Option<Seq>,
+    by_call: HashMap<String, Outcome>,
+}
+
+/// Whether a call went well, and what it gave.
+type Outcome = (Option<bool>, Option<String>);
+
+impl Results {
+    /// What the message that holds the result of `call` says of it.
+    fn said(&mut self, seq: Seq, call: &str, data: &Payload) -> Outcome {
+        if self.of != Some(seq) {
+            self.of = Some(seq);
+            self.by_call.clear();
+            for part in read(data).map(|said| said.parts).unwrap_or_default() {
+                if let Part::Result(result) = part {
+                    let told = || (result.ok, text_of(&result.parts));
+                    self.by_call.entry(result.id).or_insert_with(told);
+                }
+            }
+        }
+        self.by_call.get(call).cloned().unwrap_or_default()
+    }
+}
+
+/// Whether a message is one that was cut off.
+fn is_partial(data: &Payload) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Ours {
+        partial: bool,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Marked {
+        abide: Ours,
+    }
+    data.decode::<Marked>().is_ok_and(|marked| marked.abide.partial)
+}
+
+/// A call that was cut off is none: nobody ran it. What there is of it is told as text.
+fn tell_cut(part: &mut Part) {
+    if let Part::Call(Call { name, arguments, .. }) = part {
+        *part = Part::Text(format!("[a call of {name} that was cut off: {arguments}]"));
+    }
 }
 
 /// The text of parts; `None` where there is none.
@@ -209,6 +253,38 @@ mod tests {
         let small: serde_json::Value = serde_json::from_str(told[2]).unwrap();
         assert_eq!(small, json!({"type": "made_up", "a": 1}));
         assert_eq!(told[3], "[5025 bytes of JSON]");
+    }
+
+    #[test]
+    fn a_call_that_was_cut_off_is_text() {
+        let call = json!({"type": "tool_use", "id": "c", "name": "rm", "input": {"raw": "{x"}});
+        let message = |partial: bool| json!({"role": "assistant", "content": [call], "abide": {"partial": partial}});
+        let sample = Sample::default().message(&message(true)).message(&message(false));
+        let lines = SummaryLine::conversation(&sample.0);
+        assert_eq!(lines[0].calls, []);
+        let told = "[a call of rm that was cut off: {\"raw\":\"{x\"}]";
+        assert_eq!(lines[0].content.as_deref(), Some(told));
+        assert_eq!((lines[1].calls.len(), &lines[1].content), (1, &None));
+    }
+
+    #[test]
+    fn each_result_of_a_message_is_told() {
+        let result = |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "content": text, "is_error": id == "b"});
+        let data = json!({"role": "user", "content": [result("a", "1"), result("b", "2")]});
+        let other = json!({"role": "user", "content": [result("a", "3")]});
+        let mut sample = Sample::default();
+        for (seq, call, data) in
+            [(1, "b", &data), (1, "a", &data), (1, "c", &data), (2, "a", &other)]
+        {
+            let data = Payload::of(data).unwrap();
+            let entry = Entry::Result { seq: Seq(seq), call: call.into(), data, executed: false };
+            sample.0.entries.push(entry);
+        }
+        let lines = SummaryLine::conversation(&sample.0);
+        let told: Vec<_> =
+            lines.iter().map(|line| (line.content.as_deref().unwrap(), line.ok)).collect();
+        assert_eq!(told[..2], [("2", Some(false)), ("1", Some(true))]);
+        assert_eq!(told[2..], [("", None), ("3", Some(true))]);
     }
 
     #[test]

@@ -7,7 +7,10 @@ use super::super::arguments::{self, Arguments};
 use super::super::block::{Block, Delta};
 use super::super::error::StreamError;
 use super::super::field::quoted;
-use super::chunk::Piece;
+use super::piece::{Piece, Sort};
+
+/// How many fields that are not known are kept of a call.
+const MOST_REST: usize = 64;
 
 /// The calls of an answer.
 #[derive(Debug, Default)]
@@ -24,8 +27,11 @@ struct Call {
     id: String,
     /// The id is ours: the provider gave none.
     unnamed: bool,
+    sort: Sort,
     name: String,
     arguments: Arguments,
+    /// What else was said of it, as JSON.
+    rest: Vec<(String, String)>,
     told: bool,
     ended: bool,
 }
@@ -58,7 +64,12 @@ impl Calls {
         if let (true, Some(name)) = (call.name.is_empty(), piece.name()) {
             sink.budget.keep(name.len())?;
             name.clone_into(&mut call.name);
+            if call.sort == Sort::Legacy {
+                // Its result says no more of it than this.
+                name.clone_into(&mut call.id);
+            }
         }
+        call.keep(piece, sink)?;
         let text = piece.arguments();
         sink.budget.keep(text.len())?;
         call.arguments.push(&text);
@@ -78,6 +89,7 @@ impl Calls {
         let latest = |wanted: &dyn Fn(&Call) -> bool| self.all.iter().rposition(wanted);
         let id = piece.id.some();
         let place = match (piece.index, id) {
+            _ if piece.sort == Sort::Legacy => latest(&|call| call.sort == Sort::Legacy)?,
             (Some(index), _) => latest(&|call| call.index == Some(index))?,
             (None, Some(id)) => latest(&|call| call.id == id && !call.unnamed)?,
             (None, None) => self.all.len().checked_sub(1)?,
@@ -88,9 +100,8 @@ impl Calls {
             Some(id) => call.id != id && !call.unnamed,
             // A name without an id begins a call when the one before needs no more.
             None => {
-                piece.name().is_some_and(|name| {
-                    call.ended || call.arguments.is_whole() || name != call.name
-                }) && !call.name.is_empty()
+                piece.name().is_some_and(|name| call.ended || call.is_whole() || name != call.name)
+                    && !call.name.is_empty()
             }
         };
         (!other).then_some(place)
@@ -98,6 +109,7 @@ impl Calls {
 
     fn start(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<usize, StreamError> {
         self.end_whole(sink);
+        sink.begins();
         sink.budget.block()?;
         sink.budget.call(self.open)?;
         let place = self.all.len();
@@ -113,8 +125,10 @@ impl Calls {
             index: piece.index,
             id,
             unnamed,
+            sort: piece.sort,
             name: String::new(),
             arguments: Arguments::default(),
+            rest: Vec::new(),
             told: false,
             ended: false,
         });
@@ -123,7 +137,7 @@ impl Calls {
 
     /// Ends the calls that have all their arguments.
     pub(super) fn end_whole(&mut self, sink: &mut Sink<'_>) {
-        self.end(|call| call.arguments.is_whole(), sink);
+        self.end(Call::is_whole, sink);
     }
 
     /// Ends all calls.
@@ -136,27 +150,73 @@ impl Calls {
             return;
         }
         for call in self.all.iter_mut().filter(|call| !call.ended && which(call)) {
-            sink.block(call.block());
+            let (block, may_be_cut) = call.block();
+            sink.give(block, may_be_cut);
             call.ended = true;
             call.arguments = Arguments::default();
+            call.rest = Vec::new();
             self.open -= 1;
         }
     }
 
     /// The blocks of the calls that are open.
     pub(super) fn into_blocks(self) -> impl Iterator<Item = Block> {
-        self.all.into_iter().filter(|call| !call.ended).map(|call| call.block())
+        self.all.into_iter().filter(|call| !call.ended).map(|call| call.block().0)
     }
 }
 
 impl Call {
-    fn block(&self) -> Block {
-        let call = arguments::call(&self.id, &self.name, &self.arguments.text);
+    /// Whether it has all of its arguments. Of text nobody knows.
+    fn is_whole(&self) -> bool {
+        self.sort != Sort::Custom && self.arguments.is_whole()
+    }
+
+    /// Keeps what is not known of a piece; of what is said again, the last.
+    fn keep(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+        for (name, value) in &piece.rest {
+            sink.budget.keep(name.len() + value.get().len())?;
+            let value = value.get().to_owned();
+            let many = self.rest.len() >= MOST_REST;
+            match self.rest.iter_mut().find(|(kept, _)| kept == name) {
+                Some((_, kept)) => *kept = value,
+                None if many => {}
+                None => self.rest.push((name.to_string(), value)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The block, and whether it is a call that may have been cut off.
+    fn block(&self) -> (Block, bool) {
+        let given = &self.arguments.text;
         let (id, name) = (quoted(&self.id), quoted(&self.name));
-        let arguments = quoted(&call.call.arguments);
-        let data = format!(
-            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":{id},"type":"function","function":{{"name":{name},"arguments":{arguments}}}}}]}}"#
-        );
-        Block { data, call: Some(call), partial: false }
+        let mut rest = String::new();
+        for (name, value) in &self.rest {
+            rest += &format!(",{}:{value}", quoted(name));
+        }
+        let (call, may_be_cut, called) = if self.sort == Sort::Custom {
+            // Text is a JSON string here, and never says that it is over.
+            let input = quoted(given);
+            let call = arguments::call(&self.id, &self.name, &input);
+            let custom = format!(r#"{{"name":{name},"input":{input}}}"#);
+            (call, true, format!(r#"{{"id":{id},"type":"custom","custom":{custom}{rest}}}"#))
+        } else {
+            let call = arguments::call(&self.id, &self.name, given);
+            let may_be_cut = arguments::may_be_cut(&call, given);
+            let arguments = quoted(&call.call.arguments);
+            let function = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
+            let called = match self.sort {
+                Sort::Legacy => function,
+                _ => format!(r#"{{"id":{id},"type":"function","function":{function}{rest}}}"#),
+            };
+            (call, may_be_cut, called)
+        };
+        let data = match self.sort {
+            Sort::Legacy => {
+                format!(r#"{{"role":"assistant","content":null,"function_call":{called}}}"#)
+            }
+            _ => format!(r#"{{"role":"assistant","content":null,"tool_calls":[{called}]}}"#),
+        };
+        (Block { data, call: Some(call), partial: false }, may_be_cut)
     }
 }

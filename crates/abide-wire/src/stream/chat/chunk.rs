@@ -7,24 +7,19 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use serde_json::value::RawValue;
 
 use super::super::event::Event;
-use super::super::field::Text;
+use super::super::field::{Number, Text, object};
 use super::super::tally;
+use super::piece::{Function, Piece};
 
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-pub(super) struct Chunk<'a> {
-    #[serde(borrow)]
-    pub(super) id: Text<'a>,
-    #[serde(borrow)]
-    pub(super) model: Text<'a>,
-    #[serde(borrow)]
-    pub(super) choices: First<'a>,
-    #[serde(borrow)]
-    pub(super) usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    object: Text<'a>,
+object! {
+    pub(super) struct Chunk<'a> {
+        pub(super) id = "id": Text<'a>,
+        pub(super) model = "model": Text<'a>,
+        pub(super) choices = "choices": First<'a>,
+        pub(super) usage = "usage": Option<&'a RawValue>,
+        error = "error": Option<&'a RawValue>,
+        object = "object": Text<'a>,
+    }
 }
 
 impl Chunk<'_> {
@@ -44,74 +39,33 @@ impl Chunk<'_> {
 #[derive(Default)]
 pub(super) struct First<'a>(pub(super) Option<Choice<'a>>);
 
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-pub(super) struct Choice<'a> {
-    index: Option<u64>,
-    #[serde(borrow)]
-    pub(super) delta: Option<Message<'a>>,
-    /// Boxed, for it is rare and would be moved about with every chunk.
-    #[serde(borrow)]
-    pub(super) message: Option<Box<Message<'a>>>,
-    #[serde(borrow)]
-    pub(super) finish_reason: Text<'a>,
-    #[serde(borrow)]
-    pub(super) error: Option<&'a RawValue>,
-}
-
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-pub(super) struct Message<'a> {
-    #[serde(borrow)]
-    pub(super) content: Content<'a>,
-    #[serde(borrow)]
-    pub(super) reasoning_content: Text<'a>,
-    #[serde(borrow)]
-    pub(super) reasoning: Text<'a>,
-    #[serde(borrow)]
-    pub(super) refusal: Text<'a>,
-    #[serde(borrow)]
-    pub(super) tool_calls: Option<Vec<Piece<'a>>>,
-}
-
-/// A piece of a call.
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-pub(super) struct Piece<'a> {
-    pub(super) index: Option<i64>,
-    #[serde(borrow)]
-    pub(super) id: Text<'a>,
-    #[serde(borrow)]
-    pub(super) function: Option<Function<'a>>,
-}
-
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-pub(super) struct Function<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-impl Piece<'_> {
-    pub(super) fn name(&self) -> Option<&str> {
-        self.function.as_ref()?.name.some()
+object! {
+    pub(super) struct Choice<'a> {
+        index = "index": Number,
+        pub(super) delta = "delta": Option<Message<'a>>,
+        /// Boxed, for it is rare and would be moved about with every chunk.
+        pub(super) message = "message": Option<Box<Message<'a>>>,
+        pub(super) finish_reason = "finish_reason": Text<'a>,
+        pub(super) error = "error": Option<&'a RawValue>,
     }
+}
 
-    /// The arguments. Some providers give the object itself and not its text.
-    pub(super) fn arguments(&self) -> Cow<'_, str> {
-        let Some(raw) = self.function.as_ref().and_then(|function| function.arguments) else {
-            return Cow::Borrowed("");
-        };
-        match raw.get() {
-            "null" => Cow::Borrowed(""),
-            text if text.starts_with('"') => serde_json::from_str::<Text<'_>>(text)
-                .ok()
-                .and_then(|text| text.0)
-                .unwrap_or(Cow::Borrowed(text)),
-            object => Cow::Borrowed(object),
-        }
+object! {
+    pub(super) struct Message<'a> {
+        pub(super) content = "content": Content<'a>,
+        pub(super) reasoning_content = "reasoning_content": Text<'a>,
+        pub(super) reasoning = "reasoning": Text<'a>,
+        pub(super) refusal = "refusal": Text<'a>,
+        pub(super) tool_calls = "tool_calls": Option<Vec<Piece<'a>>>,
+        /// A call as it was written before there were several.
+        pub(super) function_call = "function_call": Option<Box<Function<'a>>>,
+    }
+}
+
+object! {
+    struct Part<'a> {
+        text = "text": Text<'a>,
+        thinking = "thinking": Content<'a>,
     }
 }
 
@@ -137,7 +91,7 @@ impl<'de> Visitor<'de> for FirstVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<First<'de>, A::Error> {
         let mut first = None;
         while let Some(choice) = seq.next_element::<Choice<'de>>()? {
-            if first.is_none() && choice.index.unwrap_or(0) == 0 {
+            if first.is_none() && choice.index.0.unwrap_or(0) == 0 {
                 first = Some(choice);
             }
         }
@@ -182,14 +136,6 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Content<'de>, A::Error> {
-        #[derive(Default, serde::Deserialize)]
-        #[serde(default)]
-        struct Part<'a> {
-            #[serde(borrow)]
-            text: Text<'a>,
-            #[serde(borrow)]
-            thinking: Content<'a>,
-        }
         let mut parts = Vec::new();
         while let Some(part) = seq.next_element::<Part<'de>>()? {
             match part.thinking {

@@ -6,6 +6,7 @@
 
 mod calls;
 mod chunk;
+mod piece;
 
 use super::answer::{Sink, parse};
 use super::block::{Block, Delta};
@@ -15,6 +16,7 @@ use super::field::quoted;
 use super::tally;
 use calls::Calls;
 use chunk::{Choice, Chunk, Content, Message};
+use piece::Piece;
 
 /// What was read of an answer.
 #[derive(Debug, Default)]
@@ -97,12 +99,19 @@ impl Chat {
             self.go_on(Kind::Refusal, refusal, sink)?;
         }
         for piece in message.tool_calls.iter().flatten() {
-            if self.calls.begins(piece) {
-                self.end_run(sink);
-            }
-            self.calls.take(piece, sink)?;
+            self.piece(piece, sink)?;
+        }
+        if let Some(function) = &message.function_call {
+            self.piece(&Piece::legacy(function), sink)?;
         }
         Ok(())
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
+        if self.calls.begins(piece) {
+            self.end_run(sink);
+        }
+        self.calls.take(piece, sink)
     }
 
     fn go_on(&mut self, kind: Kind, text: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
@@ -116,6 +125,7 @@ impl Chat {
                 sink.budget.block()?;
                 self.end_run(sink);
                 self.calls.end_whole(sink);
+                sink.begins();
                 self.run = Some(Run { kind, text: text.to_owned() });
             }
         }
@@ -141,7 +151,7 @@ impl Chat {
 
     pub(super) fn unfinished(self) -> Vec<Block> {
         let run = self.run.map(Run::into_block).into_iter();
-        run.chain(self.calls.into_blocks()).map(|block| Block { partial: true, ..block }).collect()
+        run.chain(self.calls.into_blocks()).map(Block::cut).collect()
     }
 }
 

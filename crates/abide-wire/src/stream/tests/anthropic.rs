@@ -32,6 +32,7 @@ fn one(start: &str, deltas: &[&str]) -> Block {
             .map(|delta| format!(r#"{{"type":"content_block_delta","index":0,"delta":{delta}}}"#)),
     );
     data.push(r#"{"type":"content_block_stop","index":0}"#.to_owned());
+    data.push(r#"{"type":"message_stop"}"#.to_owned());
     let data: Vec<&str> = data.iter().map(String::as_str).collect();
     let mut brought = read(Anthropic, &data);
     assert_eq!((brought.failed, brought.blocks.len()), (None, 1));
@@ -128,4 +129,80 @@ fn errors_and_late_usage() {
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.cache_read_tokens), (12, 9, 7));
     let ended = read(Anthropic, &[start, text, used, r#"{"type":"message_stop"}"#]).ended;
     assert!(ended.complete && ended.partial.is_empty(), "an end that was not told is one");
+}
+
+const CALL: &str = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"f","input":{}}}"#;
+const STOP: &str = r#"{"type":"content_block_stop","index":0}"#;
+const END: &str = r#"{"type":"message_stop"}"#;
+
+#[test]
+fn a_call_that_the_limit_cuts_is_partial() {
+    let piece = |json: &str| {
+        format!(
+            r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"input_json_delta","partial_json":{}}}}}"#,
+            super::super::field::quoted(json)
+        )
+    };
+    let (half, whole) = (piece(r#"{"x":"#), piece(r#"{"x":1}"#));
+    let reason = |reason: &str| {
+        format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}"}},"usage":{{}}}}"#)
+    };
+    let (cut, fine) = (reason("max_tokens"), reason("tool_use"));
+    for (data, partial) in [
+        (vec![CALL, STOP, &cut, END], true),
+        (vec![CALL, &half, STOP, &cut, END], true),
+        (vec![CALL, &whole, STOP, &cut, END], false),
+        (vec![CALL, &whole, &cut, END], true),
+        (vec![CALL, STOP, &fine, END], false),
+        (vec![CALL, &half, STOP, &fine, END], false),
+        // Something came behind it: it was not the one that was cut.
+        (vec![CALL, STOP, CALL, &whole, STOP, &cut, END], false),
+    ] {
+        let brought = read(Anthropic, &data);
+        let block = &brought.blocks[0];
+        assert_eq!((block.partial, block.call.is_none()), (partial, partial), "{data:?}");
+        assert!(brought.ended.complete && brought.ended.partial.is_empty());
+    }
+    // Nobody said why it stopped.
+    let brought = read(Anthropic, &[CALL, STOP]);
+    assert!(brought.blocks.is_empty() && brought.partial().len() == 1);
+}
+
+#[test]
+fn unknown_events_may_look_like_anything() {
+    let text =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
+    for unknown in [
+        r#"{"type":"of_tomorrow","delta":"text","index":"seven"}"#,
+        r#"{"type":"of_tomorrow","delta":[1],"index":{}}"#,
+        r#"{"type":"ping","delta":7}"#,
+    ] {
+        let brought = read(Anthropic, &[unknown, text]);
+        assert_eq!((brought.failed, brought.text.as_str()), (None, "a"), "{unknown}");
+    }
+    let wrong = r#"{"type":"content_block_delta","index":0,"delta":7}"#;
+    let at = stream(&[wrong]).iter().position(|byte| *byte == b'7').unwrap() as u64;
+    let Some(StreamError::Malformed { at: told, .. }) = read(Anthropic, &[wrong]).failed else {
+        panic!("it is no delta");
+    };
+    assert!(told.abs_diff(at) <= 1, "{told} {at}");
+}
+
+#[test]
+fn an_input_that_stands_twice_does_not_hide_what_was_streamed() {
+    let start = r#"{"type":"tool_use","id":"c","name":"f","input":{},"id":"d","input":{"old":1}}"#;
+    let block = one(start, &[r#"{"type":"input_json_delta","partial_json":"{\"x\":1}"}"#]);
+    assert_eq!(content(&block), r#"{"type":"tool_use","id":"d","name":"f","input":{"x":1}}"#);
+    let call = block.call.unwrap().call;
+    assert_eq!((call.id.as_str(), call.arguments.as_str()), ("d", r#"{"x":1}"#));
+}
+
+#[test]
+fn a_block_may_grow_by_many_fields() {
+    let start = format!(r#"{{"type":"of_tomorrow","long":"{}"}}"#, "x".repeat(100_000));
+    let deltas: Vec<String> =
+        (0..3000).map(|at| format!(r#"{{"type":"new","f{at}":"y"}}"#)).collect();
+    let deltas: Vec<&str> = deltas.iter().map(String::as_str).collect();
+    let block = one(&start, &deltas);
+    assert!(content(&block).ends_with(r#","f2998":"y","f2999":"y"}"#));
 }

@@ -213,3 +213,122 @@ fn other_choices_are_passed_over() {
     let data = r#"{"choices":[{"index":1,"delta":{"content":"no"}},{"index":0,"delta":{"content":"yes"}}]}"#;
     assert_eq!(read(OpenAi, &[data]).text, "yes");
 }
+
+#[test]
+fn a_call_that_the_limit_cuts_is_partial() {
+    let whole = r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}"#;
+    for (last, reason, partial) in [
+        ("", "length", true),
+        (r#"{\"x\": "#, "length", true),
+        (r#"{\"x\": "#, "content_filter", true),
+        (r#"{\"x\":2}"#, "length", false),
+        ("", "tool_calls", false),
+        ("", "stop", false),
+    ] {
+        let last =
+            format!(r#"{{"index":1,"id":"b","function":{{"name":"f","arguments":"{last}"}}}}"#);
+        let finish = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
+        let brought = read(OpenAi, &[&piece(whole), &piece(&last), &finish, "[DONE]"]);
+        let given: Vec<_> =
+            brought.blocks.iter().map(|block| (block.partial, block.call.is_none())).collect();
+        assert_eq!(given, [(false, false), (partial, partial)], "{last} {reason}");
+        assert!(brought.ended.complete && brought.ended.partial.is_empty());
+    }
+}
+
+#[test]
+fn usage_in_both_spellings() {
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":7,"input_tokens":7,"completion_tokens":5,"output_tokens":0,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":3},"input_tokens_details":null,"completion_tokens":5}}"#;
+    let used = read(OpenAi, &[usage]).ended.usage.unwrap();
+    assert_eq!((used.input_tokens, used.output_tokens, used.cache_read_tokens), (7, 5, 3));
+    let none = r#"{"choices":[],"usage":"many"}"#;
+    assert_eq!(read(OpenAi, &[none]).ended.usage, None);
+}
+
+#[test]
+fn what_is_not_known_of_a_call_is_kept() {
+    let data = [
+        piece(
+            r#"{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"old"}},"none":null}"#,
+        ),
+        piece(r#"{"index":0,"extra_content":{"google": {"thought_signature":"Eq=="}},"n":1}"#),
+    ];
+    let brought = read(OpenAi, &[&data[0], &data[1], FINISH]);
+    assert_eq!(
+        brought.data(),
+        [
+            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google": {"thought_signature":"Eq=="}},"n":1}]}"#
+        ]
+    );
+}
+
+#[test]
+fn custom_calls_take_text() {
+    let data = [
+        piece(r#"{"index":0,"id":"a","type":"custom","custom":{"name":"patch","input":""}}"#),
+        piece(r#"{"index":0,"custom":{"input":"a {}\n"}}"#),
+        piece(r#"{"index":0,"custom":{"input":"b"}}"#),
+        piece(r#"{"index":1,"id":"b","type":"custom","custom":{"name":"patch","input":"c"}}"#),
+    ];
+    let mut data: Vec<&str> = data.iter().map(String::as_str).collect();
+    data.push(FINISH);
+    let brought = read(OpenAi, &data);
+    assert_eq!(
+        brought.data()[0],
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"custom","custom":{"name":"patch","input":"a {}\nb"}}]}"#
+    );
+    let call = brought.blocks[0].call.as_ref().unwrap();
+    assert_eq!((call.call.name.as_str(), call.broken.as_ref()), ("patch", None));
+    assert_eq!(call.call.arguments, r#""a {}\nb""#);
+    assert_eq!(brought.calls, [named("a", "patch", "a {}\nb"), named("b", "patch", "c")]);
+    // Nobody knows whether text is over.
+    *data.last_mut().unwrap() = r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#;
+    assert!(read(OpenAi, &data).blocks.iter().all(|block| block.partial && block.call.is_none()));
+}
+
+#[test]
+fn the_one_call_of_old() {
+    let data = [
+        chunk(r#"{"function_call":{"name":"f","arguments":"{\"x\""}}"#),
+        chunk(r#"{"function_call":{"arguments":":1}"}}"#),
+        r#"{"choices":[{"delta":{},"finish_reason":"function_call"}]}"#.to_owned(),
+    ];
+    let brought = read(OpenAi, &[&data[0], &data[1], &data[2]]);
+    assert_eq!(
+        brought.data(),
+        [
+            r#"{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"x\":1}"}}"#
+        ]
+    );
+    assert_eq!(brought.calls, [named("f", "f", r#"{"x":1}"#)]);
+    let call = &brought.blocks[0].call.as_ref().unwrap().call;
+    assert_eq!((call.id.as_str(), call.arguments.as_str()), ("f", r#"{"x":1}"#));
+}
+
+#[test]
+fn errors_are_short_and_harmless() {
+    let long = "x".repeat(5000);
+    let error = format!(r#"{{"error":{{"message":"\u001b[2J\n{long}"}}}}"#);
+    let told = read(OpenAi, &[&error]).ended.error.unwrap();
+    assert!(told.starts_with("\\u{1b}[2J\\nxxx") && told.ends_with("x…"), "{told}");
+    assert!(told.chars().count() < 2020, "{}", told.len());
+    let brought = read(OpenAi, &["{\"choices\":\u{1b}[2J}"]);
+    let error = brought.failed.unwrap().to_string();
+    assert!(!error.contains(char::is_control) && error.contains("\\u{1b}[2J"), "{error}");
+}
+
+#[test]
+fn of_a_key_that_stands_twice_the_last_counts() {
+    let data = r#"{"id":"a","id":"b","choices":[{"index":1,"index":0,"delta":{"content":"no","content":"yes"}}]}"#;
+    let brought = read(OpenAi, &[data]);
+    assert_eq!((brought.failed, brought.text.as_str()), (None, "yes"));
+    assert_eq!(brought.ended.id.as_deref(), Some("b"));
+}
+
+#[test]
+fn half_of_a_surrogate_pair_is_replaced() {
+    let half = chunk(r#"{"content":"a\ud83db\\ud83d"}"#);
+    let pair = chunk(r#"{"content":"\uD83D\uDE00"}"#);
+    let brought = read(OpenAi, &[&half, &pair]);
+    assert_eq!((brought.failed, brought.text.as_str()), (None, "a\u{fffd}b\\ud83d😀"));
+}

@@ -105,7 +105,9 @@ fn is_alive(pid: &str) -> bool {
 /// The process whose id the command wrote to `file` is gone, or about to be: it was killed.
 fn is_gone(file: &std::path::Path) {
     let pid = std::fs::read_to_string(file).unwrap();
+    let deadline = Instant::now() + PATIENCE;
     while is_alive(pid.trim()) {
+        assert!(Instant::now() < deadline, "{pid} still runs");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -154,6 +156,30 @@ fn what_it_leaves_behind_does_not_hold_us() {
 #[test]
 fn its_name_has_no_arguments() {
     let name = |command: &str| SummaryCommand::new(command).name();
-    assert_eq!(name("KEY=secret /opt/my-summarizer --token secret"), "command: my-summarizer");
-    assert_eq!(name(""), "command: sh");
+    assert_eq!(name("/opt/my-summarizer --token secret"), "command: my-summarizer");
+    for told_nothing in ["", "/", "KEY=secret prog", "KEY='se cret' prog", "'se cret'", "$(secret)"]
+    {
+        assert_eq!(name(told_nothing), "command");
+    }
+    let command = SummaryCommand::new("prog --token secret").in_directory("/secret");
+    assert_eq!(format!("{command:?}"), "SummaryCommand { name: \"command: prog\", .. }");
+}
+
+#[test]
+fn the_group_is_killed_when_this_process_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pid");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("sleep 1000 & echo $!; wait").process_group(0).stdout(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut line = String::new();
+    io::BufRead::read_line(&mut io::BufReader::new(running.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    std::fs::write(&file, &line).unwrap();
+    let mut guard = Guard::of(pid(&running).unwrap()).unwrap();
+    assert!(is_alive(line.trim()));
+    // What the end of this process does to a pipe.
+    drop(guard.0.stdin.take());
+    is_gone(&file);
+    assert!(!running.wait().unwrap().success());
 }

@@ -28,6 +28,10 @@ impl Address {
             None => (rest, String::new()),
         };
         let (authority, own) = rest.split_once('/').unwrap_or((rest, ""));
+        // A password with a `/` or a `?` in it would be taken for a host and a path.
+        if own.contains('@') || query.contains('@') {
+            return None;
+        }
         let (credentials, host) = match authority.rsplit_once('@') {
             Some((credentials, host)) => (Some(credentials.to_owned()), host),
             None => (None, authority),
@@ -86,7 +90,16 @@ mod tests {
             url("http://a:8080/x/chat/completions?v=1"),
             "http://a:8080/x/chat/completions?v=1"
         );
-        for none in ["", "a.example/v1", "ftp://a/v1", "http://", "http:///v1", "http://a b/"] {
+        for none in [
+            "",
+            "a.example/v1",
+            "ftp://a/v1",
+            "http://",
+            "http:///v1",
+            "http://a b/",
+            "http://me:pa/ss@host",
+            "http://me:pa?ss@host/v1",
+        ] {
             assert!(Address::read(none, "messages").is_none(), "{none}");
         }
     }

@@ -169,12 +169,26 @@ struct Secret<'a> {
     credentials: Option<&'a str>,
 }
 
+/// How many bytes a key has at the least that is looked for in a summary. A shorter one is a word
+/// like `test`: the summary may well have it, and would be spoilt.
+const LEAST_KEY: usize = 12;
+
 impl Secret<'_> {
-    /// The text without it. Done before anything is cut: half a key is one too many.
+    /// What a server says of an error, without it. Done before anything is cut: half a key is one
+    /// too many.
     fn out_of(&self, text: &str) -> String {
+        self.of_at_least(1, text)
+    }
+
+    /// A summary without it.
+    fn out_of_summary(&self, text: &str) -> String {
+        self.of_at_least(LEAST_KEY, text)
+    }
+
+    fn of_at_least(&self, bytes: usize, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in [self.key, self.credentials].into_iter().flatten() {
-            if !secret.is_empty() {
+            if secret.len() >= bytes {
                 text = text.replace(secret, "[key]");
             }
         }
@@ -248,7 +262,7 @@ impl Asked<'_> {
             let body = body.map_err(|error| self.error(&error))?;
             let text =
                 self.endpoint.form.answer(&body).map_err(|error| self.without_secret(error))?;
-            return Ok(Answered::Summary(self.secret.out_of(&text)));
+            return Ok(Answered::Summary(self.secret.out_of_summary(&text)));
         }
         let wait = retry_after(response.headers());
         // Of a refusal that cannot be read the status is enough.

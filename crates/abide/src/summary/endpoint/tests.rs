@@ -219,3 +219,18 @@ fn nobody_there_and_no_address_are_told() {
     let none = SummaryEndpoint::new(FORMS[0], "nowhere", "m").without_key();
     assert!(matches!(ask(&none), Err(SummaryError::Address)));
 }
+
+#[test]
+fn a_short_key_does_not_spoil_a_summary() {
+    for form in FORMS {
+        let short = |server: &StubModel| {
+            endpoint(form, server).with_environment(|_| Some("test".to_owned()))
+        };
+        let server = StubModel::in_turn(vec![StubAnswer::text("The tests pass.")]).unwrap();
+        assert_eq!(ask(&short(&server)).unwrap(), "The tests pass.");
+        let long = StubModel::in_turn(vec![StubAnswer::text(&format!("It is {KEY}."))]).unwrap();
+        assert_eq!(ask(&endpoint(form, &long)).unwrap(), "It is [key].");
+    }
+    let secret = Secret { key: Some("test"), credentials: None };
+    assert_eq!(secret.out_of("the key test is wrong"), "the key [key] is wrong");
+}

@@ -103,9 +103,7 @@ fn carry(text: &str, sections: &mut Sections, carried: &mut Sections) {
         section.left_out = section.left_out.saturating_add(old.left_out);
         for item in old.items {
             // Already as long as it may be, and already harmless.
-            if !section.items.contains(&item) {
-                section.items.push(item);
-            }
+            sections.add_line(heading, item);
         }
     }
     for heading in [Heading::Files, Heading::Last] {
@@ -135,7 +133,8 @@ fn add_files(
     for path in old.items {
         sections.add(Heading::Files, &path, PATH);
     }
-    sections.of(Heading::Files).left_out = old.left_out;
+    let section = sections.of(Heading::Files);
+    section.left_out = section.left_out.saturating_add(old.left_out);
 }
 
 /// What was said last and the last calls; what an earlier summary says when nothing came after it.

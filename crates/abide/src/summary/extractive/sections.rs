@@ -1,5 +1,6 @@
 //! The sections of a summary: how they are written to fit, and read again.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::super::{beginning, one_line};
@@ -102,6 +103,8 @@ pub(super) struct Section {
     pub(super) items: Vec<String>,
     /// How many more there were once.
     pub(super) left_out: u64,
+    /// Every item there ever was, those included that were let go.
+    seen: HashSet<String>,
 }
 
 /// The sections of a summary.
@@ -120,10 +123,18 @@ impl Sections {
 
     /// Adds an item at the end, unless it is there.
     pub(super) fn add(&mut self, heading: Heading, text: &str, most_bytes: usize) {
-        let item = one_line(text, most_bytes);
+        self.add_line(heading, one_line(text, most_bytes));
+    }
+
+    /// Adds an item that is one line already. What is more than the section will ever have is let
+    /// go on the way, so that a long conversation is no burden.
+    pub(super) fn add_line(&mut self, heading: Heading, item: String) {
         let section = self.of(heading);
-        if !item.is_empty() && !section.items.contains(&item) {
+        if !item.is_empty() && section.seen.insert(item.clone()) {
             section.items.push(item);
+            if section.items.len() >= heading.most_items() * 2 {
+                section.keep(heading, usize::MAX);
+            }
         }
     }
 

@@ -243,3 +243,31 @@ fn in_little_room_everything_is_there_or_counted() {
         assert_eq!(told(&text), all, "{most_tokens} tokens: {text}");
     }
 }
+
+#[test]
+fn a_long_conversation_gives_what_matters_and_counts_the_rest() {
+    let mut sample = Sample::default();
+    for round in 0..3000 {
+        // The first ones come again and again: they are no news.
+        sample = sample
+            .user(&format!("Request {round}."))
+            .user("Request 0.")
+            .assistant(&format!("I'll do {round}. I'll do 0."))
+            .calls("c", "write", &json!({"path": format!("f{round}.rs")}))
+            .finished("c", false, &json!(format!("error {round}")));
+    }
+    let text = summary(&sample, 100_000);
+    for (heading, items, total) in [
+        ("Goal", 40, 3000),
+        ("Decisions", 40, 3000),
+        ("Files touched", 60, 3000),
+        ("Errors", 20, 3000),
+    ] {
+        let section = text.split("## ").find(|section| section.starts_with(heading)).unwrap();
+        assert_eq!(section.matches("\n- ").count(), items, "{section}");
+        assert!(section.contains(&format!("({} more left out)", total - items)), "{section}");
+    }
+    assert!(text.contains("## Goal\n- Request 0.\n- Request 2961.\n"), "{text}");
+    assert!(text.contains("## Files touched\n- f2999.rs\n- f2998.rs\n"), "{text}");
+    assert!(!text.contains("- I'll do 0."), "it was let go and is no news: {text}");
+}

@@ -1,0 +1,115 @@
+//! A piece of a call of Chat Completions, read in place.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::super::field::{Number, Text, object};
+
+/// What a call is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// A function, which takes JSON.
+    #[default]
+    Function,
+    /// A custom tool, which takes text.
+    Custom,
+    /// The one function of a message, as it was before there were several.
+    Legacy,
+}
+
+/// A piece of a call.
+#[derive(Default)]
+pub(super) struct Piece<'a> {
+    pub(super) index: Option<i64>,
+    pub(super) id: Text<'a>,
+    pub(super) sort: Sort,
+    pub(super) function: Option<Function<'a>>,
+    /// What else stands there, such as what a provider wants back.
+    pub(super) rest: Vec<(Cow<'a, str>, &'a RawValue)>,
+}
+
+object! {
+    #[derive(Clone)]
+    pub(super) struct Function<'a> {
+        name = "name": Text<'a>,
+        arguments = "arguments": Option<&'a RawValue>,
+        input = "input": Option<&'a RawValue>,
+    }
+}
+
+impl<'a> Piece<'a> {
+    /// A piece of a call as it was written before there were several.
+    pub(super) fn legacy(function: &Function<'a>) -> Self {
+        Self { sort: Sort::Legacy, function: Some(function.clone()), ..Self::default() }
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.function.as_ref()?.name.some()
+    }
+
+    /// The arguments. Some providers give the object itself and not its text.
+    pub(super) fn arguments(&self) -> Cow<'_, str> {
+        let given = self.function.as_ref().and_then(|function| match self.sort {
+            Sort::Custom => function.input,
+            Sort::Function | Sort::Legacy => function.arguments,
+        });
+        let Some(raw) = given else { return Cow::Borrowed("") };
+        match raw.get() {
+            "null" => Cow::Borrowed(""),
+            text if text.starts_with('"') => serde_json::from_str::<Text<'_>>(text)
+                .ok()
+                .and_then(|text| text.0)
+                .unwrap_or(Cow::Borrowed(text)),
+            object => Cow::Borrowed(object),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Piece<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PieceVisitor)
+    }
+}
+
+struct PieceVisitor;
+
+impl<'de> Visitor<'de> for PieceVisitor {
+    type Value = Piece<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a piece of a call")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Piece<'de>, A::Error> {
+        let mut piece = Piece::default();
+        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            let key = key.unwrap_or_default();
+            match &*key {
+                "index" => piece.index = map.next_value::<Number>()?.0,
+                "id" => piece.id = map.next_value()?,
+                // It is told by what stands there.
+                "type" => {
+                    if map.next_value::<Text<'_>>()?.some() == Some("custom") {
+                        piece.sort = Sort::Custom;
+                    }
+                }
+                "function" => piece.function = map.next_value::<Option<_>>()?.or(piece.function),
+                "custom" => {
+                    if let Some(custom) = map.next_value::<Option<_>>()? {
+                        piece.function = Some(custom);
+                        piece.sort = Sort::Custom;
+                    }
+                }
+                _ => {
+                    if let Some(value) = map.next_value::<Option<&'de RawValue>>()? {
+                        piece.rest.push((key, value));
+                    }
+                }
+            }
+        }
+        Ok(piece)
+    }
+}
