@@ -228,7 +228,7 @@ fn a_short_key_does_not_spoil_a_summary() {
         };
         let server = StubModel::in_turn(vec![StubAnswer::text("The tests pass.")]).unwrap();
         assert_eq!(ask(&short(&server)).unwrap(), "The tests pass.");
-        let long = StubModel::in_turn(vec![StubAnswer::text(&format!("It is {KEY}."))]).unwrap();
+        let long = StubModel::in_turn(vec![StubAnswer::text(format!("It is {KEY}."))]).unwrap();
         assert_eq!(ask(&endpoint(form, &long)).unwrap(), "It is [key].");
     }
     let secret = Secret { key: Some("test"), credentials: None };
