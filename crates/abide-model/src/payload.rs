@@ -4,14 +4,16 @@
 //! the order of keys come back as they went in. The one change made is that line breaks between
 //! tokens become spaces, so that an event is one line.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{InputError, Limits};
 
-/// One JSON object, verbatim.
+/// One JSON object, verbatim. Clones share it: a message with many results is one text in a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payload(Box<str>);
+pub struct Payload(Arc<String>);
 
 /// The longest pointer that is kept with a leaf.
 const MAX_POINTER: usize = 256;
@@ -79,6 +81,11 @@ impl Payload {
         Self::checked(raw.get().to_owned(), limits)
     }
 
+    fn owned(mut text: String) -> Self {
+        text.shrink_to_fit();
+        Self(Arc::new(text))
+    }
+
     /// Takes well-formed JSON.
     fn checked(text: String, limits: &Limits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
@@ -94,7 +101,7 @@ impl Payload {
         let broken = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some();
         // Inside strings a raw line break is not JSON, so each one here stands between tokens.
         let text = if broken { text.replace(['\n', '\r'], " ") } else { text };
-        Ok(Self(text.into_boxed_str()))
+        Ok(Self::owned(text))
     }
 
     /// The JSON of a value of our own types.
@@ -108,7 +115,7 @@ impl Payload {
     /// taken, and whoever decodes it meets an error if it is not JSON after all.
     #[must_use]
     pub fn from_stored(text: Box<str>) -> Self {
-        Self(text)
+        Self(Arc::new(text.into_string()))
     }
 
     /// The JSON text.
@@ -238,7 +245,7 @@ impl Payload {
             done = end;
         }
         rest.push_str(self.0.get(done..).unwrap_or_default());
-        (Self(rest.into_boxed_str()), leaves)
+        (Self::owned(rest), leaves)
     }
 
     /// Puts JSON strings back in the places that [`Payload::take_leaves`] left; `None` when a
@@ -258,7 +265,7 @@ impl Payload {
             whole.push_str(json);
         }
         whole.push_str(self.0.get(done..)?);
-        Some(Self(whole.into_boxed_str()))
+        Some(Self::owned(whole))
     }
 }
 
