@@ -359,9 +359,10 @@ fn summarize(
 ) -> Result<CompactionMade, Error> {
     let Planned { plan, mut made, tokenizer, covered_tokens } = context.planned(request.keep)?;
     let covered = plan.covered_of(&context.context);
-    let most_tokens = request
-        .most_tokens
-        .unwrap_or_else(|| (covered_tokens / SHARE).clamp(LEAST_TOKENS, MOST_TOKENS));
+    // Of little a summary is shorter still.
+    let most_tokens = request.most_tokens.unwrap_or_else(|| {
+        (covered_tokens / SHARE).clamp(LEAST_TOKENS, MOST_TOKENS).min(covered_tokens * 3 / 4)
+    });
     let (tasks, files) = (open_tasks(state), touched(state));
     let by = summarizer.name();
     let asked = SummaryRequest { context: &covered, most_tokens, tasks: &tasks, files: &files };
