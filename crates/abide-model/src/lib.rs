@@ -48,13 +48,13 @@ pub use conversation::{
 };
 pub use event::{Event, NewEvent};
 pub use fact::{
-    ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction, Content,
-    ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
+    AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction,
+    Content, ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
     FilesRestored, GitState, KnownBlock, LimitObservation, LogRecord, Manifest, Message,
-    ModelConfiguration, Parent, ParentReason, Pin, Recovery, ResourceSample, Rewind,
-    SessionCreated, SessionFields, SessionStatus, Source, StatusChange, TaskChange, TaskCreated,
-    TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart,
-    Usage, UsageRecord, WorkspaceCounts, WriterOpened,
+    ModelConfiguration, Parent, ParentReason, Pin, Recovery, ResourceSample, Rewind, RunEnd,
+    RunStart, SessionCreated, SessionFields, SessionStatus, Source, StatusChange, TaskChange,
+    TaskCreated, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole,
+    TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened,
 };
 pub use finding::{Finding, FindingType, FoundAt, Repair, Severity};
 pub use history::{
@@ -76,7 +76,7 @@ pub use retention::{
 pub use session_ref::SessionRef;
 pub use state::{
     CallState, CheckpointState, Compacted, Core, Digest, FOLD_VERSION, FileState, LaneState,
-    PageError, PageId, PageRef, PageSink, SessionState, Table, TaskState, TurnState,
+    PageError, PageId, PageRef, PageSink, RunState, SessionState, Table, TaskState, TurnState,
 };
 pub use store::{
     Direction, Durability, EventPage, EventRange, NewSession, OddEvents, Pending, ReadNote,

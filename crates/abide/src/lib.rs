@@ -93,20 +93,21 @@ pub use abide_local::{
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
-    Acknowledged, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision, Artifact, Block,
-    CallId, CallState, Checkpoint, CheckpointState, Compacted, Compaction, CompactionPlan, Content,
-    Context, ContextRestored, Core, DependencyResolution, Digest, Direction, Durability, Entry,
-    Epoch, Event, EventPage, EventRange, Excerpt, Fact, FileOp, FileState, FileTouch,
-    FilesRestored, GitState, History, HistoryEntry, HistoryQuery, InputError, Kind, KnownBlock,
-    LaneId, LaneState, LimitObservation, Limits, Lineage, Liveness, LivenessEvidence,
-    LivenessReason, LockSeen, LogRecord, Manifest, Match, Message, ModelConfiguration, NewEvent,
-    NewSession, OUTCOME_UNKNOWN, ObjectHash, Objects, OddEvents, Overview, Parent, ParentReason,
-    Payload, PendingCall, Pin, ProcessSeen, ReadNote, Recovery, ResourceSample, Rewind, Search,
-    SearchError, Seq, SessionFields, SessionId, SessionRef, SessionState, SessionStatus,
-    SessionSummary, Source, StatusChange, StoreError, TaskChange, TaskCreated, TaskId, TaskState,
-    TaskStatus, TaskStatusChange, Thinning, Ticket, Timestamp, Tokens, ToolCall, ToolResult,
-    Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState, Uncompactable, Usage,
-    UsageRecord, WorkspaceCounts, WriterHolder,
+    Acknowledged, AgentObservation, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision,
+    Artifact, Block, CallId, CallState, Checkpoint, CheckpointState, Compacted, Compaction,
+    CompactionPlan, Content, Context, ContextRestored, Core, DependencyResolution, Digest,
+    Direction, Durability, Entry, Epoch, Event, EventPage, EventRange, Excerpt, Fact, FileOp,
+    FileState, FileTouch, FilesRestored, GitState, History, HistoryEntry, HistoryQuery, InputError,
+    Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits, Lineage, Liveness,
+    LivenessEvidence, LivenessReason, LockSeen, LogRecord, Manifest, Match, Message,
+    ModelConfiguration, NewEvent, NewSession, OUTCOME_UNKNOWN, ObjectHash, Objects, OddEvents,
+    Overview, Parent, ParentReason, Payload, PendingCall, Pin, ProcessSeen, ReadNote, Recovery,
+    ResourceSample, Rewind, RunEnd, RunStart, RunState, Search, SearchError, Seq, SessionFields,
+    SessionId, SessionRef, SessionState, SessionStatus, SessionSummary, Source, StatusChange,
+    StoreError, TaskChange, TaskCreated, TaskId, TaskState, TaskStatus, TaskStatusChange, Thinning,
+    Ticket, Timestamp, Tokens, ToolCall, ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber,
+    TurnRole, TurnStart, TurnState, Uncompactable, Usage, UsageRecord, WorkspaceCounts,
+    WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_model::{Conversation, MessageForm, Shown};

@@ -161,9 +161,7 @@ impl Agent {
             let created = TaskCreated {
                 task: step.task.into(),
                 title: step.title.to_owned(),
-                parent: None,
-                depends: Vec::new(),
-                priority: 0,
+                ..TaskCreated::default()
             };
             self.record_once(&format!("{}/created", step.task), created)?;
         }

@@ -8,6 +8,7 @@ mod context;
 mod environment;
 mod file;
 mod message;
+mod run;
 mod session;
 mod task;
 mod tool;
@@ -21,6 +22,7 @@ pub use environment::{
 };
 pub use file::{Artifact, FileOp, FileTouch};
 pub use message::{Block, Content, KnownBlock, Message};
+pub use run::{AgentObservation, RunEnd, RunStart};
 pub use session::{
     Created as SessionCreated, Parent, ParentReason, SessionFields, SessionStatus, Source,
     StatusChange, WriterOpened,
@@ -95,6 +97,12 @@ facts! {
     Rewind(Rewind) = SESSION_REWOUND,
     /// A writer took the session.
     WriterOpened(WriterOpened) = WRITER_OPENED,
+    /// A run of an agent began.
+    RunStarted(RunStart) = RUN_STARTED,
+    /// It is over.
+    RunFinished(RunEnd) = RUN_FINISHED,
+    /// What an agent says of itself.
+    AgentObserved(AgentObservation) = AGENT_OBSERVED,
     /// A turn began.
     TurnStarted(TurnStart) = TURN_STARTED,
     /// An arbiter decided.
@@ -166,6 +174,9 @@ new_events! {
     ToolResult => TOOL_FINISHED,
     StatusChange => SESSION_STATUS,
     SessionFields => SESSION_UPDATED,
+    RunStart => RUN_STARTED,
+    RunEnd => RUN_FINISHED,
+    AgentObservation => AGENT_OBSERVED,
     TurnStart => TURN_STARTED,
     ArbiterDecision => TURN_DECIDED,
     TurnEnd => TURN_FINISHED,

@@ -31,6 +31,33 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
+    /// Every one.
+    pub const ALL: [Self; 8] = [
+        Self::Planned,
+        Self::Researching,
+        Self::Implementing,
+        Self::Retrying,
+        Self::Complete,
+        Self::Failed,
+        Self::Blocked,
+        Self::Obsolete,
+    ];
+
+    /// The name under which it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Planned => "planned",
+            Self::Researching => "researching",
+            Self::Implementing => "implementing",
+            Self::Retrying => "retrying",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Blocked => "blocked",
+            Self::Obsolete => "obsolete",
+        }
+    }
+
     /// Is it over, so that nothing waits for it any more?
     #[must_use]
     pub const fn is_done(self) -> bool {
@@ -57,7 +84,7 @@ impl TaskStatus {
 }
 
 /// `task.created`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Created {
     /// Its id.
     pub task: TaskId,
@@ -73,6 +100,15 @@ pub struct Created {
     /// Greater goes first.
     #[serde(default)]
     pub priority: i64,
+    /// What is to be done, at length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
+    /// Documents that belong to it: paths or addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<String>,
+    /// What the plan of another system says of it, verbatim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Box<RawValue>>,
 }
 
 /// `task.changed`: what is given is now so.
@@ -89,10 +125,16 @@ pub struct TaskChange {
     /// Its priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
+    /// What is to be done, at length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
+    /// Documents that belong to it, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Vec<String>>,
 }
 
 /// `task.status`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TaskStatusChange {
     /// Which task.
     pub task: TaskId,

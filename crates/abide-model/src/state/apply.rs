@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    CallState, CheckpointState, Compacted, FileState, KEYS, LaneState, SessionState, Table,
-    TurnState,
+    CallState, CheckpointState, Compacted, FileState, KEYS, LaneState, RunState, SessionState,
+    Table, TurnState,
 };
 use super::{hashed_key, usage_keys};
 use crate::fact::{
@@ -124,6 +124,15 @@ impl SessionState {
             Fact::TaskCreated(fact) => return self.task_created(event, &fact),
             Fact::TaskChanged(fact) => return self.task_changed(event, &fact),
             Fact::TaskStatus(fact) => return self.task_status(event, &fact),
+            Fact::AgentObserved(fact) => self.agent_observed(event, fact),
+            Fact::RunStarted(_) => {
+                self.core.run = Some(RunState { started: event.seq, finished: None });
+            }
+            Fact::RunFinished(_) => {
+                if let Some(run) = &mut self.core.run {
+                    run.finished = Some(event.seq);
+                }
+            }
             Fact::FileTouched(fact) => self.file_touched(event, &fact),
             Fact::Artifact(fact) => {
                 self.core.artifacts.0 += 1;

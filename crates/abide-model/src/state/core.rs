@@ -140,6 +140,16 @@ impl Health {
     }
 }
 
+/// A run of an agent under supervision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunState {
+    /// Where it began, and is told with its command.
+    pub started: Seq,
+    /// Where it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Seq>,
+}
+
 /// Everything about a session that does not grow with it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -210,6 +220,9 @@ pub struct Core {
     pub rewinds: u64,
     /// The newest rewind; never reverts.
     pub last_rewind: Option<Seq>,
+    /// The newest run of an agent under supervision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunState>,
     /// A rewind whose files may be half-way; never reverts.
     pub restoring: Option<Seq>,
 }

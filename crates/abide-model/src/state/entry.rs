@@ -53,6 +53,11 @@ pub struct TurnState {
     pub usage: Usage,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 fn is_nothing(usage: &Usage) -> bool {
     *usage == Usage::default()
 }
@@ -233,6 +238,9 @@ pub struct TaskState {
     pub priority: i64,
     /// How often it was begun.
     pub attempts: u64,
+    /// How often it came to nothing: it failed, or is done again because it did.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failures: u64,
     /// Where it was created.
     pub created: Seq,
     /// Where it last changed.
@@ -240,6 +248,15 @@ pub struct TaskState {
     /// Where its result is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Seq>,
+    /// Where it is told at length what is to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Seq>,
+    /// Where its documents are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Seq>,
+    /// The agent's own name for the session in which it last worked on this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_session: Option<String>,
 }
 
 impl TaskState {

@@ -12,7 +12,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::Core;
+pub use self::core::{Core, RunState};
 pub use digest::Digest;
 pub use entry::{
     CallState, CheckpointState, Compacted, FileState, LaneState, TaskState, TurnState,
@@ -28,7 +28,7 @@ use entry::UsageEntry;
 use table::TableRoot;
 
 /// The version of the fold. A snapshot of another version is rebuilt, never called damage.
-pub const FOLD_VERSION: u32 = 3;
+pub const FOLD_VERSION: u32 = 4;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;
@@ -286,6 +286,7 @@ impl SessionState {
                     tasks.extend(fact.depends.unwrap_or_default());
                 }
                 Ok(Fact::TaskStatus(fact)) => tasks.extend(self.task_neighbours(&fact.task)),
+                Ok(Fact::AgentObserved(_)) => tasks.extend(event.task.clone()),
                 _ => {}
             }
         }

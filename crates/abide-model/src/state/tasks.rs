@@ -1,7 +1,8 @@
 //! The fold of task facts. Readiness and progress are kept with each change.
 
+use super::apply::clip;
 use super::{SessionState, TaskState};
-use crate::fact::{TaskChange, TaskCreated, TaskStatus, TaskStatusChange};
+use crate::fact::{AgentObservation, TaskChange, TaskCreated, TaskStatus, TaskStatusChange};
 use crate::{Anomaly, Event, TaskId};
 
 /// The most characters of a title that a state holds.
@@ -25,6 +26,8 @@ impl SessionState {
             task.priority = fact.priority;
             task.created = event.seq;
             task.changed = event.seq;
+            task.details = fact.details.as_ref().map(|_| event.seq);
+            task.documents = (!fact.documents.is_empty()).then_some(event.seq);
         });
         if let Some(parent) = &parent {
             self.change_task(parent.as_str(), |task| task.children.0 += 1);
@@ -45,6 +48,12 @@ impl SessionState {
             }
             task.priority = fact.priority.unwrap_or(task.priority);
             task.changed = event.seq;
+            if fact.details.is_some() {
+                task.details = Some(event.seq);
+            }
+            if let Some(documents) = &fact.documents {
+                task.documents = (!documents.is_empty()).then_some(event.seq);
+            }
         });
         fact.depends.as_ref().and_then(|depends| self.set_dependencies(&fact.task, depends))
     }
@@ -60,11 +69,14 @@ impl SessionState {
         };
         let (was, now) = (before.status, fact.status);
         let begun = now.is_active() && !was.is_active();
+        let came_to_nothing = matches!(now, TaskStatus::Failed | TaskStatus::Retrying)
+            && !(now == TaskStatus::Retrying && was == TaskStatus::Failed);
         self.change_task(id, |task| {
             task.status = now;
             task.foreign.clone_from(&fact.foreign);
             task.changed = event.seq;
             task.attempts += u64::from(begun);
+            task.failures += u64::from(came_to_nothing && was != now);
             if fact.result.is_some() {
                 task.result = Some(event.seq);
             }
@@ -93,6 +105,15 @@ impl SessionState {
             }
         }
         (!now.may_follow(was)).then_some(Anomaly::IllegalTransition)
+    }
+
+    /// Which session of its own an agent works on a task in.
+    pub(super) fn agent_observed(&mut self, event: &Event, fact: AgentObservation) {
+        let Some(task) = &event.task else { return };
+        if self.tasks.get(task.as_str()).is_some_and(|task| task.known) {
+            let session = fact.session.map(clip);
+            self.change_task(task.as_str(), |task| task.agent_session = session);
+        }
     }
 
     /// The tasks that a fact about this one touches: itself, its parent, and what waits for it.
