@@ -1,0 +1,110 @@
+//! Long strings of JSON, shortened as they come.
+
+use std::fmt::Write as _;
+
+/// The most bytes of a string that are kept.
+const STRING: u64 = 64 << 10;
+
+/// Shortens every long string in a text of JSON and leaves the rest as it is, over cuts anywhere:
+/// so that an event with a huge output is still that event.
+#[derive(Debug, Default)]
+pub(super) struct Clip {
+    state: State,
+    /// How many bytes of the string have come.
+    length: u64,
+    /// How many of them were left out.
+    left_out: u64,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Outside,
+    /// In a string, between two characters.
+    String,
+    /// In an escape, with so many bytes to come; the first says how many it has.
+    Escape(Option<u8>),
+}
+
+impl Clip {
+    /// Takes what came, and gives what is left of it.
+    pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        for byte in bytes {
+            self.byte(*byte, out);
+        }
+    }
+
+    fn byte(&mut self, byte: u8, out: &mut Vec<u8>) {
+        let state = self.state;
+        match (state, byte) {
+            (State::Outside, b'"') => {
+                self.state = State::String;
+                (self.length, self.left_out) = (0, 0);
+                return out.push(byte);
+            }
+            (State::Outside, _) => return out.push(byte),
+            (State::String, b'"') => {
+                if self.left_out > 0 {
+                    let mut mark = String::new();
+                    // Writing to a string does not fail.
+                    let _ = write!(mark, "… [{} bytes left out]", self.left_out);
+                    out.extend_from_slice(mark.as_bytes());
+                }
+                self.state = State::Outside;
+                return out.push(byte);
+            }
+            (State::String, b'\\') => self.state = State::Escape(None),
+            (State::String, _) => {}
+            (State::Escape(None), b'u') => self.state = State::Escape(Some(4)),
+            (State::Escape(Some(left)), _) if left > 1 => {
+                self.state = State::Escape(Some(left - 1));
+            }
+            (State::Escape(_), _) => self.state = State::String,
+        }
+        self.length += 1;
+        // Cut where a character begins.
+        let begins = state == State::String && !matches!(byte, 0x80..=0xbf);
+        if self.left_out > 0 || (self.length > STRING && begins) {
+            self.left_out += 1;
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clipped(text: &str) -> String {
+        let mut out = Vec::new();
+        Clip::default().push(text.as_bytes(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn long_strings_are_cut_and_all_else_stays() {
+        let text = r#"{"a":["x\"\\",1.5e3,{}],"b":"é\u00e9"}"#;
+        assert_eq!(clipped(text), text);
+        let long = "x".repeat(100_000);
+        let out = clipped(&format!(r#"{{"a":"{long}","b":"{long}\"","c":1}}"#));
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let kept = 64 << 10;
+        let mark = |bytes: usize| format!("… [{} bytes left out]", bytes - kept);
+        assert_eq!(value["a"], format!("{}{}", &long[..kept], mark(100_000)));
+        assert_eq!(value["b"], format!("{}{}", &long[..kept], mark(100_002)));
+        assert_eq!(value["c"], 1);
+    }
+
+    #[test]
+    fn neither_characters_nor_escapes_are_cut_in_two() {
+        for unit in ["é", "😀", "\\u00e9", "\\\"", "\\\\"] {
+            for lead in ["", "x", "xx", "xxx", "xxxxx"] {
+                let text = format!("[\"{lead}{}\",7]", unit.repeat(70_000));
+                let value: serde_json::Value = serde_json::from_str(&clipped(&text)).unwrap();
+                assert_eq!(value[1], 7);
+                assert!(value[0].as_str().unwrap().ends_with("left out]"), "{unit}");
+            }
+        }
+    }
+}

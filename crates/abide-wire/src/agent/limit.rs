@@ -1,0 +1,370 @@
+//! Rate limits and quotas, in the words in which agents and APIs tell them.
+//!
+//! Agents also write code about rate limits and talk about it. So a line counts only when it states
+//! a limit the way an error does: to overlook one costs a failed attempt, to see one where there is
+//! none stops the work.
+
+use abide_model::Timestamp;
+
+use super::observed::Limited;
+use super::plain::Plain;
+use super::step::head;
+use super::when::resets;
+
+/// The most bytes that are looked at.
+const MOST: usize = 8 << 10;
+/// The most bytes of what was said that are kept.
+const KEPT: usize = 500;
+
+/// Words without which nothing is looked at further.
+const HINTS: &[&str] = &["limit", "quota", "429", "retry-after", "exhausted"];
+
+/// Ways to say that a limit was met, and what it is called.
+const STATEMENTS: &[(&str, &str)] = &[
+    ("usage limit reached", "usage"),
+    ("usage limit has been reached", "usage"),
+    ("reached your usage limit", "usage"),
+    ("reached your limit", "usage"),
+    ("hit your usage limit", "usage"),
+    ("hit your limit", "usage"),
+    ("hit your session limit", "usage"),
+    ("hit your weekly limit", "usage"),
+    ("hour limit reached", "usage"),
+    ("weekly limit reached", "usage"),
+    ("session limit reached", "usage"),
+    ("exceeded your current quota", "quota"),
+    ("exhausted your capacity", "quota"),
+    ("exhausted your daily quota", "quota"),
+    ("quota exceeded", "quota"),
+    ("quota will reset", "quota"),
+    ("resource_exhausted", "quota"),
+    ("resource has been exhausted", "quota"),
+    ("rate limit reached", "rate"),
+    ("rate limit exceeded", "rate"),
+    ("rate limit has been exceeded", "rate"),
+    ("exceeded your rate limit", "rate"),
+    ("exceed your organization's rate limit", "rate"),
+    ("exceed the rate limit", "rate"),
+    ("exceeded the rate limit", "rate"),
+    ("hit a rate limit", "rate"),
+    ("hit the rate limit", "rate"),
+    ("rate limited", "rate"),
+    ("rate-limited", "rate"),
+    ("rate_limit_error", "rate"),
+    ("rate_limit_exceeded", "rate"),
+    ("429 too many requests", "rate"),
+    ("too many requests", "rate"),
+    ("status 429", "rate"),
+    ("status: 429", "rate"),
+    ("status code 429", "rate"),
+    ("error code: 429", "rate"),
+    ("\"code\":429", "rate"),
+    ("\"code\": 429", "rate"),
+    ("rate limit", "rate"),
+    ("usage limit", "usage"),
+    ("quota", "quota"),
+];
+
+/// Those of them that state nothing without a time.
+const WEAK: &[&str] = &["rate limit", "usage limit", "quota", "rate limited", "rate-limited"];
+
+/// With these it is not met, or only talked about.
+const NOT_MET: &[&str] = &[
+    "approaching",
+    "close to",
+    "% of your",
+    "remaining",
+    " if ",
+    " when ",
+    "whenever",
+    "handle",
+    "handling",
+    "implement",
+    "should",
+    "would",
+    "could",
+    "avoid",
+    "prevent",
+    "in case",
+    "unless",
+    " test",
+    "for example",
+    "respect",
+    "support",
+    "feature",
+    " docs",
+    "let's",
+    "i'll",
+    "i will",
+    " we ",
+    "retries on",
+    "such as",
+    "e.g.",
+    "how to",
+    "configur",
+    "middleware",
+    "default",
+];
+
+/// What code looks like.
+const CODE: &[&str] = &[
+    "//", "/*", "`", "=>", "==", "!=", "();", "assert", "fn ", "def ", "function", "const ",
+    "let ", "return ", "import ", "#[", "&&", "||", "::", "};", "print(", "console.", "raise ",
+    "throw ", "expect(", "<?", "</",
+];
+
+/// How errors begin, after which a limit may be told without a time.
+const ERRORS: &[&str] = &[
+    "error",
+    "fatal",
+    "failed",
+    "failure",
+    "api error",
+    "warning",
+    "stream error",
+    "http/",
+    "exceeded retry limit",
+    "unexpected status",
+    "last status",
+    "you've",
+    "you have",
+    "your ",
+    "claude",
+    "{\"error\"",
+    "{\"type\":\"error\"",
+    "request failed",
+    "attempt ",
+    "resource",
+    "rate limit",
+    "429",
+    "too many requests",
+    "usage limit",
+    "quota exceeded",
+    "5-hour",
+    "weekly limit",
+    "session limit",
+    "we've hit",
+];
+
+/// A limit that this text states, as agents and APIs do; `None` where it is only spoken of.
+#[must_use]
+pub fn limit_in(text: &str, now: Timestamp) -> Option<Limited> {
+    let text = head(text, MOST);
+    if !might(text) {
+        return None;
+    }
+    let plain = Plain::of(text);
+    let (line, name) = plain.lines().find_map(|line| Some((line, states(line, now)?)))?;
+    let lower = plain.to_lowercase();
+    let at = resets(&line.to_lowercase(), now).or_else(|| resets(&lower, now));
+    let text = head(line.trim(), KEPT).to_owned();
+    Some(Limited { name: name.to_owned(), resets: at.and_then(|time| time.at), text })
+}
+
+/// Is there any hint of a limit? Most lines end here.
+fn might(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    HINTS.iter().any(|hint| memchr::memmem::find(lower.as_bytes(), hint.as_bytes()).is_some())
+        || lower.contains("too many requests")
+}
+
+/// Which limit a line states.
+fn states(line: &str, now: Timestamp) -> Option<&'static str> {
+    let lower = line.trim().to_lowercase().replace('’', "'");
+    let bare = lower.trim_start_matches(['<', ' ']);
+    if let Some(after) = bare.strip_prefix("retry-after:") {
+        return resets(&format!("retry-after:{after}"), now).and(Some("retry"));
+    }
+    let message = unframed(&lower);
+    // Addresses say anything.
+    let words = message.split_whitespace().filter(|word| !word.contains("://"));
+    let words = words.fold(" ".to_owned(), |all, word| all + word + " ");
+    // What a server answers is no talk, whatever words it uses.
+    let answered = message.contains("\"error\":") && message.contains('{');
+    let spoken = !answered && NOT_MET.iter().any(|word| words.contains(word));
+    if spoken || is_code(&lower) {
+        return None;
+    }
+    let &(statement, name) = STATEMENTS.iter().find(|(words, _)| message.contains(words))?;
+    if quoted(message, statement) && !message.contains("error") && !message.contains("message") {
+        return None;
+    }
+    let timed = resets(message, now).is_some();
+    let stated =
+        !WEAK.contains(&statement) && ERRORS.iter().any(|start| message.starts_with(start));
+    (timed || stated).then_some(name)
+}
+
+/// A line without what stands before a message: marks, brackets, a time, the name of a program.
+fn unframed(line: &str) -> &str {
+    let mut rest = line;
+    loop {
+        let before = rest;
+        rest = rest.trim_start_matches(|c: char| {
+            c.is_whitespace() || (!c.is_ascii() && !c.is_alphanumeric()) || c == '!' || c == ':'
+        });
+        if let Some((_, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            rest = behind;
+        }
+        // `2026-11-15T20:00:00Z`
+        if let Some((word, behind)) = rest.split_once(' ') {
+            let digits = word.bytes().filter(u8::is_ascii_digit).count();
+            let clock = word.contains(':') && word.bytes().all(|b| b"0123456789-:.tz".contains(&b));
+            if digits >= 6 && clock {
+                rest = behind;
+            }
+        }
+        if rest.len() == before.len() {
+            return rest;
+        }
+    }
+}
+
+fn is_code(line: &str) -> bool {
+    let first = line.chars().next();
+    if first.is_some_and(|c| matches!(c, '+' | '-' | '>' | '#' | '*' | '|' | '/' | '@')) {
+        return true;
+    }
+    if line.ends_with(';') || (line.ends_with('{') && line.len() > 1) {
+        return true;
+    }
+    // `src/x.rs:12:` as search tools print it.
+    let place = line.split_once(':').and_then(|(path, rest)| {
+        let number = rest.split(':').next()?;
+        Some(path.contains('.') && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    });
+    if place == Some(true) {
+        return true;
+    }
+    let without_addresses = line.replace("://", ":");
+    CODE.iter().any(|mark| without_addresses.contains(mark))
+}
+
+/// Does the statement stand in quotes of its own?
+fn quoted(message: &str, words: &str) -> bool {
+    let before = message.find(words).and_then(|at| message.get(..at));
+    before.is_some_and(|before| before.ends_with(['"', '\'', '“', '(']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2025-11-15T09:46:40Z
+    const NOW: i64 = 1_763_200_000_000;
+
+    fn found(text: &str) -> Option<Limited> {
+        limit_in(text, Timestamp::from_millis(NOW))
+    }
+
+    #[test]
+    fn limits_as_they_are_told() {
+        let at = |seconds: i64| Some(Timestamp::from_millis(NOW + seconds * 1000));
+        let clock = |text: &str| Some(text.parse::<Timestamp>().unwrap());
+        for (text, name, resets) in [
+            ("Claude AI usage limit reached|1763210000", "usage", at(10_000)),
+            (
+                "Claude usage limit reached. Your limit will reset at 3pm (UTC).",
+                "usage",
+                clock("2025-11-15T15:00:00Z"),
+            ),
+            ("You've hit your limit · resets 9:30am (UTC)", "usage", clock("2025-11-16T09:30:00Z")),
+            ("You’ve hit your limit · resets 3pm (America/New_York)", "usage", None),
+            ("5-hour limit reached ∙ resets 11am (UTC)", "usage", clock("2025-11-15T11:00:00Z")),
+            (
+                "Weekly limit reached ∙ resets Nov 20, 5pm (UTC)",
+                "usage",
+                clock("2025-11-20T17:00:00Z"),
+            ),
+            (
+                "You've hit your usage limit. Upgrade to Pro (https://example.com/pro) or try again in 3 days 4 hours 5 minutes.",
+                "usage",
+                at(3 * 86_400 + 4 * 3600 + 300),
+            ),
+            ("You've hit your usage limit. Try again at 3:05 PM.", "usage", None),
+            (
+                "ERROR: exceeded retry limit, last status: 429 Too Many Requests, request id: abc",
+                "rate",
+                None,
+            ),
+            (
+                "Rate limit reached for gpt-5 in organization org-x on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 1.5s. Visit https://example.com/limits to learn more.",
+                "rate",
+                Some(Timestamp::from_millis(NOW + 1500)),
+            ),
+            ("stream error: Rate limit reached, try again in 1m30s", "rate", at(90)),
+            ("[ERROR] rate limit: try again in 6h", "rate", at(6 * 3600)),
+            (
+                "2025-11-15T09:46:40Z ERROR rate limit exceeded, retry after 20 seconds",
+                "rate",
+                at(20),
+            ),
+            ("429 Too Many Requests", "rate", None),
+            (
+                "HTTP/1.1 429 Too Many Requests\r\ncontent-type: text/plain\r\nretry-after: 7",
+                "rate",
+                at(7),
+            ),
+            (
+                "API Error: 429 {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"This request would exceed your organization's rate limit\"}}",
+                "rate",
+                None,
+            ),
+            (
+                "Error code: 429 - {'error': {'message': 'Rate limit reached for x. Please try again in 20s.'}}",
+                "rate",
+                at(20),
+            ),
+            ("retry-after: 12", "retry", at(12)),
+            ("< Retry-After: 2025-11-15T10:00:00Z", "retry", clock("2025-11-15T10:00:00Z")),
+            (
+                "You have exhausted your capacity on this model. Your quota will reset after 12h34m56s.",
+                "quota",
+                at(12 * 3600 + 34 * 60 + 56),
+            ),
+            (
+                "{\"error\":{\"code\":429,\"message\":\"You exceeded your current quota\",\"details\":[{\"retryDelay\":\"13s\"}]}}",
+                "quota",
+                at(13),
+            ),
+            ("\u{1b}[31m⚠ Rate limit exceeded.\u{1b}[0m Retry in 5 min", "rate", at(300)),
+        ] {
+            let limited = found(text).unwrap_or_else(|| panic!("overlooked: {text}"));
+            assert_eq!((limited.name.as_str(), limited.resets), (name, resets), "{text}");
+            assert!(!limited.text.is_empty() && !limited.text.contains('\u{1b}'));
+        }
+    }
+
+    #[test]
+    fn talk_about_limits_is_none() {
+        for text in [
+            "",
+            "all is well",
+            "I will add a rate limit of 20 requests per second.",
+            "Approaching usage limit · resets at 7pm (UTC)",
+            "You've used 90% of your weekly limit · resets 3pm (UTC)",
+            "+        return Err(\"rate limit exceeded, try again in 20s\")",
+            "    throw new Error('Rate limit exceeded. Try again in 20s');",
+            "// 429 Too Many Requests: retry after 5s",
+            "# Rate limit exceeded",
+            "- Rate limit exceeded: try again in 5s",
+            "src/limit.rs:12: rate limit exceeded, try again in 20s",
+            "test limit::rate_limit_exceeded ... ok",
+            "The server returns 429 Too Many Requests when the quota is used up.",
+            "Handle rate limit errors: try again in 20s",
+            "assert_eq!(status, \"429 Too Many Requests\")",
+            "if rate limited, retry after 30 seconds",
+            "`retry-after: 12` is sent by the server",
+            "The rate limit is 100 requests per minute",
+            "fn limit_reached() {",
+            "let quota = 429;",
+            "quota: 5 GB",
+            "Implemented the rate limit middleware; it resets after 60s",
+            "retry-after: soon",
+            "line 429 too long",
+            "The message says \"rate limit reached\" to the user",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The reader of an agent's output.
+
+use abide_model::Timestamp;
+
+use super::claude::Claude;
+use super::codex::Codex;
+use super::gemini::Gemini;
+use super::kind::AgentKind;
+use super::limit::limit_in;
+use super::lines::{Line, Lines, Sort};
+use super::observed::{Observed, Seen, note, tell};
+use super::plain::Plain;
+use super::step;
+use super::text::TextReader;
+use crate::json::Fields;
+
+/// The most bytes of plain lines that are told.
+const PLAIN: u64 = 1 << 20;
+
+/// Reads what an agent prints, as it prints it.
+#[derive(Debug)]
+pub struct AgentReader {
+    /// When something last came.
+    now: Timestamp,
+    reading: Reading,
+}
+
+#[derive(Debug)]
+enum Reading {
+    Text(Box<TextReader>),
+    Events { lines: Lines, events: Box<EventReader> },
+}
+
+/// Lines that are events, with others between them.
+#[derive(Debug)]
+struct EventReader {
+    events: Box<dyn Events>,
+    /// How many bytes of plain lines were told.
+    plain: u64,
+    /// How many were not.
+    plain_left_out: u64,
+    passed_over: u64,
+}
+
+/// The events of one agent.
+pub(super) trait Events: std::fmt::Debug + Send + Sync {
+    /// Reads an event; `false` when it is of a sort that is not known.
+    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool;
+
+    /// Tells what waits for more.
+    fn flush(&mut self, see: &mut dyn FnMut(Seen));
+
+    /// The output ended.
+    fn finish(&mut self, see: &mut dyn FnMut(Seen));
+}
+
+impl AgentReader {
+    /// A reader of what such an agent prints.
+    #[must_use]
+    pub fn new(kind: AgentKind) -> Self {
+        let events: Box<dyn Events> = match kind {
+            AgentKind::Claude => Box::new(Claude::default()),
+            AgentKind::Codex => Box::new(Codex::default()),
+            AgentKind::Gemini => Box::new(Gemini::default()),
+            AgentKind::Text => {
+                let reading = Reading::Text(Box::default());
+                return Self { now: Timestamp::from_millis(0), reading };
+            }
+        };
+        let events = EventReader { events, plain: 0, plain_left_out: 0, passed_over: 0 };
+        let reading = Reading::Events { lines: Lines::default(), events: Box::new(events) };
+        Self { now: Timestamp::from_millis(0), reading }
+    }
+
+    /// Takes what came, cut anywhere, and tells what it says.
+    pub fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        self.now = now;
+        match &mut self.reading {
+            Reading::Text(text) => text.feed(bytes, now, see),
+            Reading::Events { lines, events } => {
+                lines.feed(bytes, &mut |line| events.line(line, now, see));
+            }
+        }
+    }
+
+    /// Makes a message now of what was said so far and waits for more.
+    pub fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+        match &mut self.reading {
+            Reading::Text(text) => text.flush(see),
+            Reading::Events { events, .. } => events.events.flush(see),
+        }
+    }
+
+    /// The output ended: tells the rest.
+    pub fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+        let now = self.now;
+        match &mut self.reading {
+            Reading::Text(text) => text.finish(now, see),
+            Reading::Events { lines, events } => {
+                lines.finish(&mut |line| events.line(line, now, see));
+                events.finish(see);
+            }
+        }
+    }
+
+    /// How many lines were JSON and of no sort that is known.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        match &self.reading {
+            Reading::Text(_) => 0,
+            Reading::Events { events, .. } => events.passed_over,
+        }
+    }
+}
+
+impl EventReader {
+    fn line(&mut self, line: Line<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let text = String::from_utf8_lossy(line.bytes);
+        if line.sort == Sort::TooLong {
+            let head = step::short(&text).unwrap_or_default();
+            let text = format!("a line of {} bytes was too long to be read: {head}", line.length);
+            return note(see, "warning", text);
+        }
+        let fields = (line.sort == Sort::Object).then(|| Fields::of(&text)).flatten();
+        match fields {
+            Some(fields) => {
+                if !self.events.event(&fields, now, see) {
+                    self.passed_over += 1;
+                }
+            }
+            None => self.plain(&text, line.length, now, see),
+        }
+    }
+
+    /// A line that is no event: a warning of the agent's runtime, say, or one that was torn.
+    fn plain(&mut self, text: &str, length: u64, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let plain = Plain::of(step::head(text, super::lines::PLAIN));
+        let plain = plain.trim();
+        if plain.is_empty() {
+            return;
+        }
+        if let Some(limited) = limit_in(plain, now) {
+            tell(see, Observed::Limited(limited));
+        }
+        let bytes = plain.len() as u64;
+        if self.plain.saturating_add(bytes) > PLAIN {
+            self.plain_left_out = self.plain_left_out.saturating_add(length);
+            return;
+        }
+        self.plain += bytes;
+        let cut = if length > super::lines::PLAIN as u64 {
+            format!("{plain}… [{length} bytes in all]")
+        } else {
+            plain.to_owned()
+        };
+        note(see, "info", cut);
+    }
+
+    fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+        self.events.finish(see);
+        if self.plain_left_out > 0 {
+            let text = format!("{} bytes of plain lines were left out", self.plain_left_out);
+            note(see, "warning", text);
+            self.plain_left_out = 0;
+        }
+    }
+}

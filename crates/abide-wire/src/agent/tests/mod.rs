@@ -1,0 +1,1 @@
+//! What agents print, seen as a whole.
