@@ -109,7 +109,8 @@ fn parse(stat: &str) -> Option<Process> {
     })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
