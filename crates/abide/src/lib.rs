@@ -68,7 +68,7 @@ pub use events::Events;
 pub use follow::Follow;
 pub use git::git_state;
 pub use position::{PositionError, Resolved};
-pub use processes::process_tree;
+pub use processes::{RUN_VARIABLE, descendants, end_processes, process_tree, processes_marked};
 pub use rewind::{HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};

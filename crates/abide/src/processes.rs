@@ -1,32 +1,83 @@
-//! What a process and all that it started use.
+//! Processes: what one and all that it started use, what it left behind, and how that is ended.
+//!
+//! Linux tells of processes in `/proc`. Elsewhere there are no answers: nothing is found, and nothing
+//! is ended.
 
-use std::collections::HashMap;
+mod ending;
+mod marked;
+
+use std::collections::{HashMap, HashSet};
 use std::fs;
 
 use abide_model::ResourceSample;
 
+pub use ending::end_processes;
+pub use marked::{RUN_VARIABLE, processes_marked};
+
+/// A path upwards is not followed further: a loop of parents cannot be, but is not trusted.
+const ANCESTORS: usize = 1024;
+
 /// The process of `/proc/PID/stat`, as far as it matters here.
 struct Process {
+    state: char,
     parent: u32,
     cpu_ticks: u64,
+    /// When it began: with its number, what tells it from all others.
+    started: u64,
     rss_pages: u64,
+}
+
+impl Process {
+    fn read(process: u32) -> Option<Self> {
+        parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+    }
+
+    /// What ended and was not fetched by its parent yet is gone.
+    const fn is_gone(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// Every process there is. None where the system does not tell.
+fn all() -> Option<HashMap<u32, Process>> {
+    let entries = fs::read_dir("/proc").ok()?.flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Some(numbers.filter_map(|id| Some((id, Process::read(id)?))).collect())
+}
+
+/// Is `root` the process `id`, or one above it?
+fn is_above(all: &HashMap<u32, Process>, root: u32, id: u32) -> bool {
+    let up = std::iter::successors(Some(id), |id| all.get(id).map(|process| process.parent));
+    up.take(ANCESTORS).any(|id| id == root)
+}
+
+/// This process and those above it.
+fn own_line() -> HashSet<u32> {
+    let parent = |id: &u32| Process::read(*id).map(|process| process.parent);
+    std::iter::successors(Some(std::process::id()), parent).take(ANCESTORS).collect()
 }
 
 /// What the process `root` and its descendants use now. `None` where it is gone, or where the
 /// system does not tell.
 #[must_use]
 pub fn process_tree(root: u32) -> Option<ResourceSample> {
-    let mut all = HashMap::new();
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let stat = fs::read_to_string(entry.path().join("stat"));
-        if let Some(process) = stat.ok().as_deref().and_then(parse) {
-            all.insert(id, process);
-        }
-    }
+    let all = all()?;
     all.contains_key(&root).then(|| sum(&all, root))
+}
+
+/// What the process `root` started and those started, without itself, as far as they still run. A
+/// process whose parent has ended belongs to another one and is not found: [`processes_marked`]
+/// finds those.
+#[must_use]
+pub fn descendants(root: u32) -> Vec<u32> {
+    let Some(all) = all() else { return Vec::new() };
+    let mut found: Vec<u32> = all
+        .iter()
+        .filter(|(id, process)| **id != root && !process.is_gone() && is_above(&all, root, **id))
+        .map(|(id, _)| *id)
+        .collect();
+    found.sort_unstable();
+    found
 }
 
 fn sum(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
@@ -34,19 +85,10 @@ fn sum(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
     let ticks = rustix::param::clock_ticks_per_second().max(1);
     let mut sample = ResourceSample::default();
     for (id, process) in all {
-        // Upwards from each; a loop of parents cannot be, but is not trusted.
-        let mut up = *id;
-        for _ in 0..1024 {
-            if up == root {
-                sample.processes += 1;
-                sample.rss_bytes += process.rss_pages * page;
-                sample.cpu_ms += process.cpu_ticks * 1000 / ticks;
-                break;
-            }
-            match all.get(&up) {
-                Some(parent) => up = parent.parent,
-                None => break,
-            }
+        if is_above(all, root, *id) {
+            sample.processes += 1;
+            sample.rss_bytes += process.rss_pages * page;
+            sample.cpu_ms += process.cpu_ticks * 1000 / ticks;
         }
     }
     sample
@@ -59,13 +101,16 @@ fn parse(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
     Some(Process {
+        state: fields.first()?.chars().next()?,
         parent: u32::try_from(number(1)?).ok()?,
         cpu_ticks: number(11)?.checked_add(number(12)?)?,
+        started: number(19)?,
         rss_pages: number(21)?,
     })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
@@ -88,5 +133,31 @@ mod tests {
         let stat = "7 (a) b) (c) S 3 7 7 0 -1 4194560 1 0 0 0 11 22 0 0 20 0 1 0 99 1000 55 0";
         let process = parse(stat).unwrap();
         assert_eq!((process.parent, process.cpu_ticks, process.rss_pages), (3, 33, 55));
+        assert_eq!((process.state, process.started), ('S', 99));
+    }
+
+    #[test]
+    fn descendants_are_those_below_that_still_run() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 30 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(child.stdout.take().unwrap()),
+            &mut line,
+        )
+        .unwrap();
+        let grandchild: u32 = line.trim().parse().unwrap();
+        assert_eq!(descendants(child.id()), [grandchild]);
+        let own = descendants(std::process::id());
+        assert!(own.contains(&child.id()) && own.contains(&grandchild), "{own:?}");
+        assert!(!own.contains(&std::process::id()));
+        assert_eq!(end_processes(&[child.id(), grandchild], std::time::Duration::from_secs(30)), 2);
+        // Not fetched yet, and gone all the same.
+        assert!(!descendants(std::process::id()).contains(&child.id()));
+        child.wait().unwrap();
+        assert_eq!(descendants(child.id()), [0_u32; 0]);
     }
 }

@@ -1,0 +1,119 @@
+//! Processes that a run has marked.
+//!
+//! Whatever an agent starts has its environment, unless it takes care not to: a process that has
+//! left its parents and its group behind is still known by it.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::{Process, own_line};
+
+/// The variable in the environment of an agent that names the run it was started for.
+pub const RUN_VARIABLE: &str = "ABIDE_RUN";
+
+/// More of an environment is not read.
+const ENVIRONMENT: u64 = 8 << 20;
+
+/// The processes of this user in whose environment [`RUN_VARIABLE`] begins with `mark`, without this
+/// process and those above it. An empty mark finds none. An environment is seen as it was when the
+/// program began.
+#[must_use]
+pub fn processes_marked(mark: &str) -> Vec<u32> {
+    if mark.is_empty() {
+        return Vec::new();
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let own: HashSet<u32> = own_line();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if !own.contains(&id)
+            && entry.metadata().is_ok_and(|metadata| metadata.uid() == user)
+            && environment(&entry.path()).is_some_and(|all| holds(&all, mark))
+            && Process::read(id).is_some_and(|process| !process.is_gone())
+        {
+            found.push(id);
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+fn environment(process: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(process.join("environ")).ok()?;
+    file.take(ENVIRONMENT).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Does the environment hold the variable with a value that begins with `mark`?
+fn holds(environment: &[u8], mark: &str) -> bool {
+    let value = |entry: &[u8]| -> bool {
+        let value = entry.strip_prefix(RUN_VARIABLE.as_bytes());
+        let value = value.and_then(|rest| rest.strip_prefix(b"="));
+        value.is_some_and(|value| value.starts_with(mark.as_bytes()))
+    };
+    environment.split(|byte| *byte == 0).any(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_variable_itself_counts_and_its_beginning() {
+        assert!(holds(b"A=1\0ABIDE_RUN=r1/lane\0B=2\0", "r1"));
+        assert!(holds(b"ABIDE_RUN=r1", "r1"));
+        for other in [
+            &b"XABIDE_RUN=r1\0"[..],
+            b"ABIDE_RUNS=r1\0",
+            b"ABIDE_RUN\0r1\0",
+            b"A=ABIDE_RUN=r1\0",
+            b"ABIDE_RUN=xr1\0",
+            b"ABIDE_RUN=r\0",
+            b"",
+        ] {
+            assert!(!holds(other, "r1"), "{:?}", String::from_utf8_lossy(other));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_is_found_by_its_mark_when_it_has_left_its_parent() {
+        use std::process::{Command, Stdio};
+        use std::time::Duration;
+
+        let mark = format!("marked-test-{}", std::process::id());
+        // A daemon: its own session, and its parent ends at once.
+        let daemon = Command::new("sh")
+            .args(["-c", "setsid sleep 30 >/dev/null 2>&1 & echo $!"])
+            .env(RUN_VARIABLE, format!("{mark}/one"))
+            .stderr(Stdio::null())
+            .output()
+            .unwrap();
+        let daemon: u32 = String::from_utf8(daemon.stdout).unwrap().trim().parse().unwrap();
+        let mut child = Command::new("sleep")
+            .arg("30")
+            .env(RUN_VARIABLE, format!("{mark}/two"))
+            .spawn()
+            .unwrap();
+        let mut unmarked = Command::new("sleep").arg("30").spawn().unwrap();
+        assert!(!super::super::descendants(std::process::id()).contains(&daemon));
+        let mut expected = vec![daemon, child.id()];
+        expected.sort_unstable();
+        assert_eq!(processes_marked(&mark), expected);
+        assert_eq!(processes_marked(&format!("{mark}/one")), [daemon]);
+        assert_eq!(processes_marked(&format!("{mark}/three")), [0_u32; 0]);
+        assert_eq!(processes_marked(""), [0_u32; 0]);
+        assert_eq!(super::super::end_processes(&expected, Duration::from_secs(30)), 2);
+        assert_eq!(processes_marked(&mark), [0_u32; 0]);
+        child.wait().unwrap();
+        unmarked.kill().unwrap();
+        unmarked.wait().unwrap();
+    }
+}
