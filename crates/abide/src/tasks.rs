@@ -72,6 +72,12 @@ impl Tasks {
         &self.session
     }
 
+    /// Lets the tasks go; what is pending is forgotten.
+    #[must_use]
+    pub fn into_session(self) -> Arc<Session> {
+        self.session
+    }
+
     /// The tasks, with what is pending.
     #[must_use]
     pub const fn tree(&self) -> &TaskTree {
@@ -125,6 +131,11 @@ impl Tasks {
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Those events, in the order in which they will be recorded.
+    pub fn pending_events(&self) -> impl Iterator<Item = &NewEvent> {
+        self.pending.iter().map(|waiting| &waiting.event)
     }
 
     /// Records all that is pending, in one durable write. Where that fails everything that is not
