@@ -74,6 +74,21 @@ impl TaskTree {
         Ok(self.follow(next))
     }
 
+    /// Takes in what follows from parts for the tasks that they are parts of and was never
+    /// recorded, as after a write that was cut off: looks at every task.
+    pub fn settle(&mut self) -> Vec<(TaskId, TaskStatus)> {
+        let mut follows = Vec::new();
+        for at in 0..self.slots.len() {
+            let open = self.slot(at).is_some_and(|slot| {
+                slot.node.status == TaskStatus::Complete
+                    && slot.parts.as_ref().is_some_and(|parts| parts.open() > 0)
+            });
+            let next = if open { self.reopened(at) } else { self.finished(at) };
+            follows.extend(self.follow(next));
+        }
+        follows
+    }
+
     /// What it depends on is now this. Refused where something in it does not exist, or where tasks
     /// would wait for each other.
     pub fn set_depends(&mut self, id: &str, depends: Vec<TaskId>) -> Result<(), TaskError> {
@@ -349,9 +364,9 @@ impl TaskTree {
         parts.count(Some(was), Some(now));
         let parent = parent?;
         match (was.is_done(), now.is_done()) {
-            (false, true) => self.finished(parent),
+            (_, true) => self.finished(parent),
             (true, false) => self.reopened(parent),
-            _ => None,
+            (false, false) => None,
         }
     }
 
