@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::thread;
 
-use abide_testkit::stub_model::{Conversation, Failure, Script, StubAnswer, StubModel};
+use abide_testkit::stub_model::{Conversation, Failure, Script, StubAnswer, StubModel, Tasks};
 use serde_json::json;
 
 const USAGE: &str = "stub-model PORT SCRIPT [LOG]
@@ -17,6 +17,8 @@ SCRIPT is one of
   echo        says what the user said last
   tools:N     asks N times for the tool `bash`, one after the other, then says `Done.`
   file:PATH   a conversation: {\"steps\":[[{\"name\":…,\"arguments\":{…}},…],…],\"last\":…}
+  tasks:PATH  tasks: {\"tasks\":[{\"when\":…,\"steps\":[…],\"last\":…,\"wait\":{\"step\":N,\"until\":PATH}},…]}
+              does the one of which the user spoke last, by its words `when`
   status:N    refuses with the status N
   too-many    refuses every other request with 429 and `retry-after: 0`, else as echo
   hang, flood, close, malformed   what they say";
@@ -79,6 +81,12 @@ fn script(name: &str) -> Result<Script, String> {
             let conversation: Conversation =
                 serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
             Ok(Box::new(move |request| conversation.answer(request)))
+        }
+        Some(("tasks", path)) => {
+            let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+            let tasks: Tasks =
+                serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+            Ok(Box::new(move |request| tasks.answer(request)))
         }
         Some(("status", code)) => {
             let code = code.parse::<u16>().map_err(|error| format!("{name}: {error}"))?;

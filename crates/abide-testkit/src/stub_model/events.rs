@@ -12,6 +12,7 @@ pub(super) fn events(request: &StubRequest, answer: &StubAnswer) -> Vec<String> 
         Api::Chat => chat(request, answer),
         Api::Responses => responses(request, answer),
         Api::Messages => messages(request, answer),
+        Api::Gemini => gemini(answer),
     }
 }
 
@@ -24,6 +25,7 @@ pub(super) fn endless(request: &StubRequest) -> String {
             "content_index": 0, "item_id": "msg_flood", "delta": text, "sequence_number": 0})),
         Api::Messages => named(&json!({"type": "content_block_delta", "index": 0,
             "delta": {"type": "text_delta", "text": text}})),
+        Api::Gemini => unnamed(&whole::gemini(&[json!({"text": text})], None)),
     }
 }
 
@@ -119,6 +121,16 @@ fn responses(request: &StubRequest, answer: &StubAnswer) -> Vec<String> {
         named(&event)
     });
     numbered.collect()
+}
+
+/// Pieces of an answer; what was used comes with the last.
+fn gemini(answer: &StubAnswer) -> Vec<String> {
+    let mut all: Vec<Vec<Value>> = Vec::new();
+    all.extend(answer.pieces(&answer.text).into_iter().map(|text| vec![json!({"text": text})]));
+    all.push(whole::gemini_calls(answer));
+    let last = all.len() - 1;
+    let usage = |at: usize| (at == last).then_some(answer.usage);
+    all.iter().enumerate().map(|(at, parts)| unnamed(&whole::gemini(parts, usage(at)))).collect()
 }
 
 fn messages(request: &StubRequest, answer: &StubAnswer) -> Vec<String> {

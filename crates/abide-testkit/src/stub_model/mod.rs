@@ -2,8 +2,9 @@
 //!
 //! It speaks as much of HTTP/1.1 as the clients of models need: one request a connection, answers
 //! whole or as server-sent events, in the forms of OpenAI's Chat Completions (`…/chat/completions`)
-//! and Responses (`…/responses`) and of Anthropic's Messages (`…/messages`). It can also do what
-//! servers do on bad days: refuse, hang, flood, break off, talk nonsense.
+//! and Responses (`…/responses`), of Anthropic's Messages (`…/messages`) and of Gemini's
+//! `generateContent`. It can also do what servers do on bad days: refuse, hang, flood, break off,
+//! talk nonsense.
 //!
 //! Dropping it ends every connection and every thread of it.
 
@@ -12,11 +13,13 @@ mod connection;
 mod conversation;
 mod events;
 mod request;
+mod tasks;
 mod whole;
 
 pub use answer::{Failure, StubAnswer, StubCall, StubLimits, StubUsage};
 pub use conversation::{Conversation, Step};
 pub use request::{Api, StubRequest};
+pub use tasks::{StubTask, Tasks, Wait};
 
 use std::collections::HashMap;
 use std::io;

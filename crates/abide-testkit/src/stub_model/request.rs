@@ -19,6 +19,8 @@ pub enum Api {
     Responses,
     /// Anthropic's Messages.
     Messages,
+    /// Gemini's `generateContent` and `streamGenerateContent`.
+    Gemini,
 }
 
 /// A request as it came.
@@ -49,12 +51,19 @@ impl StubRequest {
     /// Whether the answer is to be streamed.
     #[must_use]
     pub fn is_streamed(&self) -> bool {
+        if self.api == Api::Gemini {
+            return self.path.contains(":streamGenerateContent");
+        }
         self.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// The model that is asked.
     #[must_use]
     pub fn model(&self) -> &str {
+        if self.api == Api::Gemini {
+            let name = self.path.rsplit('/').next().and_then(|name| name.split(':').next());
+            return name.unwrap_or("stub");
+        }
         self.body.get("model").and_then(Value::as_str).unwrap_or("stub")
     }
 
@@ -79,6 +88,11 @@ impl StubRequest {
                             found.extend(text(block, "id"));
                         }
                     }
+                }
+                Api::Gemini => {
+                    let parts = list(message, "parts").iter();
+                    let calls = parts.filter_map(|part| part.get("functionCall"));
+                    found.extend(calls.filter_map(|call| text(call, "id")));
                 }
             }
         }
@@ -105,6 +119,11 @@ impl StubRequest {
                         }
                     }
                 }
+                Api::Gemini => {
+                    let parts = list(message, "parts").iter();
+                    let results = parts.filter_map(|part| part.get("functionResponse"));
+                    found.extend(results.filter_map(|result| text(result, "id")));
+                }
             }
         }
         found
@@ -113,14 +132,20 @@ impl StubRequest {
     /// What the user said last; results of tools are not meant.
     #[must_use]
     pub fn last_said(&self) -> Option<String> {
+        self.said().pop()
+    }
+
+    /// What the user said, in order; results of tools are not meant.
+    #[must_use]
+    pub fn said(&self) -> Vec<String> {
         if let Some(text) = self.body.get("input").and_then(Value::as_str) {
-            return Some(text.to_owned());
+            return vec![text.to_owned()];
         }
         let said = |message: &Value| {
             if !is(message, "role", "user") {
                 return None;
             }
-            match message.get("content") {
+            match message.get("content").or(message.get("parts")) {
                 Some(Value::String(text)) => Some(text.clone()),
                 Some(Value::Array(blocks)) => {
                     let texts: Vec<String> =
@@ -130,13 +155,17 @@ impl StubRequest {
                 _ => None,
             }
         };
-        self.messages().iter().rev().find_map(said)
+        self.messages().iter().filter_map(said).collect()
     }
 
     /// Its messages, or items.
     #[must_use]
     pub fn messages(&self) -> &[Value] {
-        let name = if self.api == Api::Responses { "input" } else { "messages" };
+        let name = match self.api {
+            Api::Responses => "input",
+            Api::Gemini => "contents",
+            Api::Chat | Api::Messages => "messages",
+        };
         list(&self.body, name)
     }
 
@@ -176,6 +205,8 @@ impl StubRequest {
             Api::Responses
         } else if bare.ends_with("/messages") {
             Api::Messages
+        } else if bare.ends_with(":generateContent") || bare.ends_with(":streamGenerateContent") {
+            Api::Gemini
         } else {
             return Ok(Err((404, "there is nothing here")));
         };

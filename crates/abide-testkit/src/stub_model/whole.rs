@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{StubAnswer, StubLimits, StubUsage};
+use super::answer::{StubAnswer, StubCall, StubLimits, StubUsage};
 use super::request::{Api, StubRequest};
 
 /// The answer as one JSON.
@@ -35,7 +35,34 @@ pub(super) fn body(request: &StubRequest, answer: &StubAnswer) -> Value {
                 "usage": messages_usage(answer.usage, answer.usage.output),
             })
         }
+        Api::Gemini => gemini(&gemini_parts(answer), Some(answer.usage)),
     }
+}
+
+/// One answer of Gemini, or a piece of one; the last tells what was used.
+pub(super) fn gemini(parts: &[Value], usage: Option<StubUsage>) -> Value {
+    let content = json!({"role": "model", "parts": parts});
+    let Some(usage) = usage else {
+        return json!({"candidates": [{"index": 0, "content": content}]});
+    };
+    json!({
+        "candidates": [{"index": 0, "content": content, "finishReason": "STOP"}],
+        "usageMetadata": {
+            "promptTokenCount": usage.input, "cachedContentTokenCount": usage.cached,
+            "candidatesTokenCount": usage.output,
+            "totalTokenCount": usage.input + usage.output,
+        },
+    })
+}
+
+fn gemini_parts(answer: &StubAnswer) -> Vec<Value> {
+    let said = (!answer.text.is_empty()).then(|| json!({"text": answer.text}));
+    said.into_iter().chain(gemini_calls(answer)).collect()
+}
+
+pub(super) fn gemini_calls(answer: &StubAnswer) -> Vec<Value> {
+    let call = |call: &StubCall| json!({"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}});
+    answer.calls.iter().map(call).collect()
 }
 
 /// An error, in the form of the API.
@@ -49,6 +76,10 @@ pub(super) fn error(api: Api, code: u16, message: &str) -> Value {
     match api {
         Api::Messages => {
             json!({"type": "error", "error": {"type": kind, "message": message}})
+        }
+        Api::Gemini => {
+            let status = if code == 429 { "RESOURCE_EXHAUSTED" } else { "INTERNAL" };
+            json!({"error": {"code": code, "message": message, "status": status}})
         }
         Api::Chat | Api::Responses => {
             json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
@@ -66,7 +97,7 @@ pub(super) fn limit_headers(api: Api, limits: StubLimits) -> Vec<(String, String
     for (what, most, left) in counted {
         let named = |word: &str| match api {
             Api::Messages => format!("anthropic-ratelimit-{what}-{word}"),
-            Api::Chat | Api::Responses => format!("x-ratelimit-{word}-{what}"),
+            Api::Chat | Api::Responses | Api::Gemini => format!("x-ratelimit-{word}-{what}"),
         };
         let reset = if api == Api::Messages { "2030-01-01T00:00:00Z" } else { "1m30s" };
         headers.push((named("limit"), most.to_string()));
