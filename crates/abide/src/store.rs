@@ -80,7 +80,9 @@ impl Store {
         self.workspace.project.clone()
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    /// The time now, by this machine's clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
         (Environment::default().now)()
     }
 

@@ -108,9 +108,10 @@ impl SessionState {
     /// Which session of its own an agent works on a task in.
     pub(super) fn agent_observed(&mut self, event: &Event, fact: AgentObservation) {
         let Some(task) = &event.task else { return };
-        if self.tasks.get(task.as_str()).is_some_and(|task| task.known) {
-            let session = fact.session.map(clip);
-            self.change_task(task.as_str(), |task| task.agent_session = session);
+        if self.tasks.get(task.as_str()).is_some_and(|task| task.known)
+            && let Some(session) = fact.session.map(clip)
+        {
+            self.change_task(task.as_str(), |task| task.agent_session = Some(session));
         }
     }
 

@@ -1,0 +1,85 @@
+//! What the journal knows of a task: what is to be done, and what was done of it so far.
+
+use abide::{
+    Context, Entry, Event, EventRange, Extractive, Fact, Kind, Seq, Session, Summarizer,
+    SummaryRequest, TaskId, TaskNode,
+};
+
+use crate::RunError;
+use crate::prompt::Told;
+
+/// The most events that an account is made of.
+const EVENTS: usize = 2000;
+/// The most tokens of it.
+const TOKENS: u64 = 2500;
+/// So far back it is looked for a task's last attempt.
+const LOOK: usize = 20_000;
+
+/// What is to be done, at length, and the documents that belong to it.
+pub(crate) fn told(session: &Session, node: &TaskNode) -> Result<Told, RunError> {
+    let mut told = Told::default();
+    if let Some(seq) = node.details {
+        told.details = match event(session, seq)?.and_then(|event| event.fact().ok()) {
+            Some(Fact::TaskCreated(fact)) => fact.details,
+            Some(Fact::TaskChanged(fact)) => fact.details,
+            _ => None,
+        };
+    }
+    if let Some(seq) = node.documents {
+        told.documents = match event(session, seq)?.and_then(|event| event.fact().ok()) {
+            Some(Fact::TaskCreated(fact)) => fact.documents,
+            Some(Fact::TaskChanged(fact)) => fact.documents.unwrap_or_default(),
+            _ => Vec::new(),
+        };
+    }
+    Ok(told)
+}
+
+fn event(session: &Session, seq: Seq) -> Result<Option<Event>, RunError> {
+    let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
+    Ok(session.view().page(range)?.events.pop())
+}
+
+/// What was done of a task so far, in short; none where nothing was said.
+pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>, RunError> {
+    let mut entries = Vec::new();
+    let mut files = Vec::new();
+    let backward = EventRange::ALL.backward();
+    for event in session.view().events(backward).take(LOOK) {
+        let event = event?;
+        if event.task.as_ref() != Some(task) {
+            continue;
+        }
+        if event.kind == Kind::FILE_TOUCHED {
+            if let Ok(Fact::FileTouched(fact)) = event.fact() {
+                files.push(fact.path);
+            }
+        } else if event.kind == Kind::MESSAGE_ADDED
+            && let Some(data) = event.data
+        {
+            // The task itself is told anyway.
+            if !data.field("role").is_some_and(|role| role == "\"user\"" && is_text(&data)) {
+                entries.push(Entry::Message { seq: event.seq, data });
+            }
+        } else if event.kind == Kind::TASK_CREATED {
+            break;
+        }
+        if entries.len() >= EVENTS {
+            break;
+        }
+    }
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    entries.reverse();
+    files.dedup();
+    let context = Context { lane: None, entries };
+    let request =
+        SummaryRequest { context: &context, most_tokens: TOKENS, tasks: &[], files: &files };
+    Ok(Extractive.summarize(&request).ok().filter(|account| !account.trim().is_empty()))
+}
+
+/// Is its content plain text, as the prompts are?
+fn is_text(data: &abide::Payload) -> bool {
+    data.field("content").is_some_and(|content| content.starts_with('"'))
+}

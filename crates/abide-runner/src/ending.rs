@@ -1,0 +1,106 @@
+//! How an agent's work on a task ended, by all that is known of it.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use abide::Timestamp;
+use abide_wire::agent::{AgentKind, Limited, limit_in};
+use rustix::process::Signal;
+
+use crate::job::Job;
+use crate::options::Way;
+
+/// The most characters of a result.
+const RESULT: usize = 4000;
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Ending {
+    /// The task is done.
+    Done,
+    /// It came to nothing.
+    Failed(String),
+    /// It was interrupted, and says nothing about the task.
+    Interrupted(String),
+    /// The agent's own session could not be gone on with.
+    NotResumed(String),
+    /// A rate limit was met.
+    Limited(Limited),
+}
+
+impl Ending {
+    /// Of a job whose agent is gone.
+    pub(crate) fn of(job: &Job, kind: AgentKind, now: Timestamp) -> Self {
+        let status = job.exit.as_ref().and_then(|exit| exit.as_ref().ok());
+        let exited_well = status.is_some_and(ExitStatus::success);
+        let said = job.outcome.as_ref().map(|(ok, _)| *ok);
+        // An agent that was asked to end may end without a word, and as if all were well.
+        if job.asked.is_some() && said != Some(true) {
+            return Self::Interrupted("it was stopped".to_owned());
+        }
+        if exited_well && said != Some(false) {
+            return Self::Done;
+        }
+        if let Some(signal) = status.and_then(ExitStatusExt::signal)
+            && is_kill(signal)
+        {
+            return Self::Interrupted(format!("the agent was killed by signal {signal}"));
+        }
+        let printed = || {
+            let text = format!("{}\n{}", job.out_tail.text(), job.err_tail.text());
+            limit_in(&text, now)
+        };
+        let limited = job.limited.clone();
+        let limited =
+            limited.or_else(|| (kind == AgentKind::Text || said.is_none()).then(printed)?);
+        if let Some(limited) = limited {
+            return Self::Limited(limited);
+        }
+        let reason = reason(job, status);
+        if job.way == Some(Way::Inside) && job.said == 0 {
+            return Self::NotResumed(reason);
+        }
+        Self::Failed(reason)
+    }
+}
+
+/// A signal by which others end a process, not one by which it ends itself.
+fn is_kill(signal: i32) -> bool {
+    [Signal::KILL, Signal::TERM, Signal::HUP, Signal::INT]
+        .iter()
+        .any(|kill| kill.as_raw() == signal)
+}
+
+fn reason(job: &Job, status: Option<&ExitStatus>) -> String {
+    let how = match (status.and_then(ExitStatus::code), status.and_then(ExitStatusExt::signal)) {
+        (Some(0), _) => "the agent says that it failed".to_owned(),
+        (Some(code), _) => format!("exit code {code}"),
+        (_, Some(signal)) => format!("signal {signal}"),
+        _ => "nobody knows how it ended".to_owned(),
+    };
+    let told = job.outcome.as_ref().and_then(|(_, text)| text.clone());
+    let told = told.or_else(|| job.err_tail.last_line()).or_else(|| job.out_tail.last_line());
+    match told {
+        Some(told) => format!("{how}: {}", told.chars().take(500).collect::<String>()),
+        None => how,
+    }
+}
+
+/// What came of a task that is done, as JSON.
+pub(crate) fn result(job: &Job) -> Option<Box<serde_json::value::RawValue>> {
+    #[derive(serde::Serialize)]
+    struct Outcome {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        attempt: u64,
+        duration_ms: u64,
+    }
+    let text = job.outcome.as_ref().and_then(|(_, text)| text.clone());
+    let text = text.or_else(|| job.out_tail.last_line());
+    let outcome = Outcome {
+        text: text.map(|text| text.chars().take(RESULT).collect()),
+        attempt: job.attempt,
+        duration_ms: u64::try_from(job.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    };
+    serde_json::value::to_raw_value(&outcome).ok()
+}

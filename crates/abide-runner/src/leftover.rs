@@ -1,0 +1,122 @@
+//! What an earlier run left in the middle.
+
+use abide::{
+    CallId, LaneId, NewEvent, OUTCOME_UNKNOWN, SessionState, TaskId, TaskStatus, TaskTree,
+    ToolResult, TurnEnd, TurnNumber,
+};
+
+use crate::RunError;
+
+/// A call of which nobody knows how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownCall {
+    /// Its id.
+    pub call: CallId,
+    /// Which tool.
+    pub name: String,
+    /// In which lane.
+    pub lane: Option<LaneId>,
+}
+
+/// A task that was interrupted: somebody was at it, and is no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Which.
+    pub task: TaskId,
+    /// Its title.
+    pub title: String,
+    /// The calls that were under way.
+    pub unknown: Vec<UnknownCall>,
+    /// The agent's own name for the session in which it worked on it.
+    pub agent_session: Option<String>,
+}
+
+/// All that an earlier run left in the middle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Leftover {
+    /// Tasks, in order.
+    pub tasks: Vec<Interrupted>,
+    /// Turns that were not finished, and their lanes.
+    pub turns: Vec<(Option<LaneId>, TurnNumber)>,
+    /// Calls that belong to none of the tasks.
+    pub unknown: Vec<UnknownCall>,
+}
+
+impl Leftover {
+    /// What this session's last run left. Asks for the whole state.
+    #[must_use]
+    pub fn of(state: &SessionState) -> Self {
+        let tree = TaskTree::of(&state.tasks);
+        let mut left = Self::default();
+        for (node, _) in tree.walk(None) {
+            if node.status.is_active() {
+                left.tasks.push(Interrupted {
+                    task: node.id.clone(),
+                    title: node.title.clone(),
+                    unknown: Vec::new(),
+                    agent_session: node.agent_session.clone(),
+                });
+            }
+        }
+        for (id, call) in state.calls.iter().filter(|(_, call)| !call.request) {
+            let unknown = UnknownCall {
+                call: CallId(id.to_owned()),
+                name: call.name.clone(),
+                lane: call.lane.clone(),
+            };
+            let task = left.tasks.iter_mut().find(|left| Some(&left.task) == call.task.as_ref());
+            match task {
+                Some(task) => task.unknown.push(unknown),
+                None => left.unknown.push(unknown),
+            }
+        }
+        let lanes = state.lanes.iter().map(|(name, lane)| (Some(LaneId(name.to_owned())), lane));
+        let lanes = lanes.chain([(None, &state.core.main)]);
+        left.turns = lanes.filter_map(|(name, lane)| Some((name, lane.turn?))).collect();
+        left.turns.sort();
+        left
+    }
+
+    /// Is there nothing?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.turns.is_empty() && self.unknown.is_empty()
+    }
+
+    /// The events by which the turns are ended.
+    pub(crate) fn end_turns(&self) -> Result<Vec<NewEvent>, RunError> {
+        let ended = self.turns.iter().map(|(lane, turn)| {
+            let end = TurnEnd {
+                turn: Some(*turn),
+                status: "interrupted".to_owned(),
+                ..TurnEnd::default()
+            };
+            let event = NewEvent::try_from(end)?;
+            Ok(NewEvent { lane: lane.clone(), turn: Some(*turn), ..event })
+        });
+        ended.collect()
+    }
+}
+
+/// The events by which calls that were only watched are ended: it was decided what becomes of their
+/// task, knowing that.
+pub(crate) fn end_calls(
+    calls: &[UnknownCall],
+    task: Option<&TaskId>,
+) -> Result<Vec<NewEvent>, RunError> {
+    let ended = calls.iter().map(|unknown| {
+        let result = serde_json::value::to_raw_value(OUTCOME_UNKNOWN).ok();
+        let fact = ToolResult { call: unknown.call.clone(), ok: false, result };
+        let event = NewEvent::try_from(fact)?;
+        Ok(NewEvent { lane: unknown.lane.clone(), task: task.cloned(), ..event })
+    });
+    ended.collect()
+}
+
+/// What an interrupted task is when it is taken up again, or left aside.
+pub(crate) const fn status_of(decision: crate::Decision) -> TaskStatus {
+    match decision {
+        crate::Decision::Retry => TaskStatus::Planned,
+        crate::Decision::Skip => TaskStatus::Blocked,
+    }
+}

@@ -1,0 +1,51 @@
+//! Takes an agent through its tasks: starts it, records all that happens, makes checkpoints, stops
+//! it, and goes on later where it was, after its own death and the agent's too.
+//!
+//! [`run`] does all of it for a session whose tasks are there. It blocks; what happens is told by
+//! [`RunEvent`]s, and a [`Stop`] ends it from anywhere. It knows nothing of terminals and signals.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use abide::{NewSession, Store};
+//! use abide_runner::{Decision, RunEvent, RunOptions, Stop, run};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let project = dir.path();
+//! let store = Store::open_or_init(project)?;
+//! let session = Arc::new(store.create(NewSession::titled("say hello"))?);
+//! let command = ["echo", "hello"].map(str::to_owned).into();
+//! let options = RunOptions::new(command, project.to_owned());
+//! let mut ended = Vec::new();
+//! let summary = run(&session, &options, &Stop::default(), &mut |_| Decision::Retry, &mut |event| {
+//!     if let RunEvent::TaskEnded { task, .. } = event {
+//!         ended.push(task.to_string());
+//!     }
+//! })?;
+//! assert!(summary.is_complete());
+//! assert_eq!(ended, ["T1"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod account;
+mod child;
+mod ending;
+mod error;
+mod event;
+mod job;
+mod leftover;
+mod options;
+mod prompt;
+mod run;
+mod stop;
+mod summary;
+mod supervisor;
+
+pub use error::RunError;
+pub use event::{RunEvent, Stream};
+pub use leftover::{Interrupted, Leftover, UnknownCall};
+pub use options::{Decision, RecordedOptions, RunOptions, Way};
+pub use run::run;
+pub use stop::{Stop, Urgency};
+pub use summary::{CheckpointTotals, Difference, Finish, RunSummary};
+
+pub use abide_wire::agent::AgentKind;

@@ -1,0 +1,110 @@
+//! What an agent is told: its task, and what was done of it before.
+
+use abide::TaskTree;
+
+/// The most characters of a reason or an earlier account.
+const MOST: usize = 12_000;
+
+/// What is known of a task beyond the tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) details: Option<String>,
+    pub(crate) documents: Vec<String>,
+}
+
+/// The task as the agent is told it.
+pub(crate) fn task(tree: &TaskTree, id: &str, told: &Told) -> String {
+    let path = tree.title_path(id);
+    let title = path.last().copied().unwrap_or(id);
+    let mut text = format!("Task {id}: {title}\n");
+    if path.len() > 1 {
+        let above: Vec<&str> = path.iter().take(path.len() - 1).copied().collect();
+        text.push_str(&format!("\nPart of: {}\n", above.join(" > ")));
+    }
+    if let Some(details) = &told.details {
+        text.push_str(&format!("\n{}\n", details.trim_end()));
+    }
+    if !told.documents.is_empty() {
+        text.push_str("\nDocuments:\n");
+        for document in &told.documents {
+            text.push_str(&format!("- {document}\n"));
+        }
+    }
+    text
+}
+
+/// For an agent that goes on inside its own session, where it knows its task.
+pub(crate) fn inside(task: &str) -> String {
+    format!(
+        "You were interrupted while you worked on the task below. Look at what is done already, \
+         then go on and finish it.\n\n{task}"
+    )
+}
+
+/// For an agent that knows nothing of what was done before.
+pub(crate) fn outside(task: &str, account: &str) -> String {
+    format!(
+        "{task}\nAn earlier attempt at this task was interrupted. What it did so far, as recorded \
+         (look at the files before you trust it, and do not do again what is done):\n\n{}\n",
+        clip(account)
+    )
+}
+
+/// For an agent whose last attempt failed.
+pub(crate) fn again(task: &str, reason: &str) -> String {
+    format!("{task}\nThe last attempt at this task failed: {}\n", clip(reason))
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(MOST).collect()
+}
+
+/// The command with the task in its place; and whether an argument holds the task itself, so that
+/// it is not told on stdin.
+pub(crate) fn fill(command: &[String], id: &str, title: &str, task: &str) -> (Vec<String>, bool) {
+    let mut held = false;
+    let filled = command.iter().map(|argument| {
+        held |= argument.contains("{task}");
+        substitute(argument, &[("{task}", task), ("{id}", id), ("{title}", title)])
+    });
+    (filled.collect(), held)
+}
+
+/// Each name gives way to its text once; what came in that way is not looked at again.
+fn substitute(argument: &str, names: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(argument.len());
+    let mut rest = argument;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        match names.iter().find(|(name, _)| from.starts_with(name)) {
+            Some((name, text)) => {
+                out.push_str(text);
+                rest = from.get(name.len()..).unwrap_or_default();
+            }
+            None => {
+                out.push('{');
+                rest = from.get(1..).unwrap_or_default();
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_takes_its_place_once() {
+        let command: Vec<String> =
+            ["agent", "-p", "do {task} of {id}", "{x}", "{"].map(str::to_owned).into();
+        let (filled, held) = fill(&command, "T1", "Title {task}", "the {id} task");
+        assert!(held);
+        assert_eq!(filled, ["agent", "-p", "do the {id} task of T1", "{x}", "{"]);
+        let (filled, held) = fill(&["agent".to_owned(), "{title}".to_owned()], "T1", "x", "y");
+        assert!(!held);
+        assert_eq!(filled, ["agent", "x"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! A run from its beginning to its end.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use abide::{
+    NewEvent, RunEnd, RunStart, Session, SessionFields, SessionStatus, StatusChange, TaskCreated,
+};
+
+use crate::RunError;
+use crate::event::RunEvent;
+use crate::leftover::Interrupted;
+use crate::options::{Decision, RecordedOptions, RunOptions};
+use crate::stop::{Stop, Urgency};
+use crate::summary::{Finish, RunSummary};
+use crate::supervisor::{Supervisor, program_name};
+
+/// The task that a command without a plan is.
+const ONLY: &str = "T1";
+
+/// Takes the agent through the tasks of a session, until everything is done, a task fails, or it is
+/// to stop; then closes the run: agents ended, everything recorded, a last checkpoint, the status.
+///
+/// `decide` says what becomes of tasks that an earlier run left in the middle. `tell` is told what
+/// happens. A failure while the run is closed is a warning in the summary and never hides what went
+/// wrong before.
+///
+/// # Errors
+///
+/// What ended the run before its time; it was closed all the same.
+pub fn run(
+    session: &Arc<Session>,
+    options: &RunOptions,
+    stop: &Stop,
+    decide: &mut dyn FnMut(&Interrupted) -> Decision,
+    tell: &mut dyn FnMut(&RunEvent),
+) -> Result<RunSummary, RunError> {
+    let stale = Arc::new(AtomicBool::new(false));
+    let mut supervisor = Supervisor::new(session.clone(), options, stop, tell, stale)?;
+    begin(&mut supervisor, options)?;
+    let worked = supervisor.settle(decide).and_then(|()| {
+        supervisor.start_checkpoints()?;
+        supervisor.work()
+    });
+    // Ending them asks to stop, which is not why it ended.
+    let (finish, reason) = finish(&supervisor, options, stop, worked.as_ref().err());
+    supervisor.end_all();
+    let closing = supervisor.close(finish.status(), reason.clone());
+    let summary = RunSummary {
+        session: session.id(),
+        finish,
+        reason: reason.clone(),
+        tasks: supervisor.tasks.tree().progress(options.scope.as_ref()),
+        started: supervisor.started,
+        duration: supervisor.elapsed(),
+        usage: supervisor.usage.clone(),
+        checkpoints: closing.checkpoints,
+        difference: closing.difference,
+        peak_rss_bytes: supervisor.peak_rss,
+        warnings: supervisor.warnings.clone(),
+    };
+    let recorded = serde_json::value::to_raw_value(&summary).ok();
+    let end = RunEnd { status: finish.status(), reason, summary: recorded };
+    if let Err(error) = session.append(end).and_then(|ticket| Ok(ticket.wait()?)) {
+        supervisor.warn(format!("the end of the run was not recorded: {error}"));
+    }
+    supervisor.tell(&RunEvent::Stopped(Box::new(summary.clone())));
+    worked.map(|()| summary)
+}
+
+/// Records that it begins, and makes the one task of a command without a plan.
+fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), RunError> {
+    let session = supervisor.session.clone();
+    let recorded = RecordedOptions::of(options);
+    let start = RunStart {
+        command: options.command.clone(),
+        directory: Some(options.directory.to_string_lossy().into_owned()),
+        adapter: supervisor.adapter().to_string(),
+        planned: options.planned,
+        options: serde_json::value::to_raw_value(&recorded).ok(),
+    };
+    let running = StatusChange { status: SessionStatus::Running, reason: None, summary: None };
+    let mut events: Vec<NewEvent> = vec![start.try_into()?, running.try_into()?];
+    let (core, _) = session.core()?;
+    if core.fields.agent.is_none() {
+        let agent = options.command.first().map(|program| program_name(program));
+        events.push(SessionFields { agent, ..SessionFields::default() }.try_into()?);
+    }
+    for event in events {
+        supervisor.tasks.also(event);
+    }
+    if !options.planned && supervisor.tasks.tree().get(ONLY).is_none() {
+        let title = options.command.join(" ");
+        supervisor.tasks.create(TaskCreated {
+            task: ONLY.into(),
+            title,
+            ..TaskCreated::default()
+        })?;
+    }
+    supervisor.tasks.flush()?;
+    let interval = options.interval();
+    supervisor.tell(&RunEvent::Started { session: session.id(), interval });
+    Ok(())
+}
+
+/// How a run ended, and why.
+fn finish(
+    supervisor: &Supervisor<'_>,
+    options: &RunOptions,
+    stop: &Stop,
+    error: Option<&RunError>,
+) -> (Finish, Option<String>) {
+    if let Some(error) = error {
+        return (Finish::Broken, Some(error.to_string()));
+    }
+    let tree = supervisor.tasks.tree();
+    let progress = tree.progress(options.scope.as_ref());
+    let open = progress.all - progress.complete - progress.obsolete;
+    if open == 0 {
+        // A scope that is done says nothing of the rest.
+        let all = tree.progress(None);
+        return match &options.scope {
+            Some(scope) if all.complete + all.obsolete < all.all => {
+                (Finish::ScopeDone, Some(format!("{scope} is done")))
+            }
+            _ => (Finish::Done, None),
+        };
+    }
+    if supervisor.time_up {
+        return (Finish::TimeUp, Some("its time is up".to_owned()));
+    }
+    if supervisor.failed {
+        return (Finish::Failed, Some(format!("{} tasks failed", progress.failed)));
+    }
+    if stop.urgency() > Urgency::None {
+        return (Finish::Stopped, Some("it was asked to stop".to_owned()));
+    }
+    if options.max_tasks.is_some_and(|most| supervisor.started >= most) {
+        let reason = "as many tasks as were asked for were begun";
+        return (Finish::EnoughTasks, Some(reason.to_owned()));
+    }
+    if progress.failed > 0 {
+        return (Finish::Failed, Some(format!("{} tasks failed", progress.failed)));
+    }
+    (Finish::Stuck, Some(format!("{open} tasks cannot be begun")))
+}

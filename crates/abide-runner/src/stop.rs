@@ -1,0 +1,68 @@
+//! The wish that a run stops, told by anybody at any time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How urgently a run is to stop. Each time it is asked again, more so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Urgency {
+    /// It is not.
+    #[default]
+    None,
+    /// No further task is begun; what is under way ends by itself.
+    AfterStep,
+    /// The agents are asked to end, and killed when they do not.
+    Now,
+    /// The agents are killed.
+    Kill,
+}
+
+impl Urgency {
+    const fn of(level: u8) -> Self {
+        match level {
+            0 => Self::None,
+            1 => Self::AfterStep,
+            2 => Self::Now,
+            _ => Self::Kill,
+        }
+    }
+}
+
+/// Asks a run to stop. Cheap to clone; safe to use from a signal's thread.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// Asks once more.
+    pub fn ask(&self) -> Urgency {
+        let more = |level: u8| Some(level.saturating_add(1).min(3));
+        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        Urgency::of(before.unwrap_or(3).saturating_add(1))
+    }
+
+    /// Asks at least so urgently.
+    pub fn at_least(&self, urgency: Urgency) {
+        self.0.fetch_max(urgency as u8, Ordering::Relaxed);
+    }
+
+    /// How urgent it is.
+    #[must_use]
+    pub fn urgency(&self) -> Urgency {
+        Urgency::of(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_it_is_more_urgent() {
+        let stop = Stop::default();
+        assert_eq!(stop.urgency(), Urgency::None);
+        let asked: Vec<Urgency> = (0..4).map(|_| stop.ask()).collect();
+        assert_eq!(asked, [Urgency::AfterStep, Urgency::Now, Urgency::Kill, Urgency::Kill]);
+        stop.at_least(Urgency::Now);
+        assert_eq!(stop.urgency(), Urgency::Kill, "never less");
+    }
+}
