@@ -8,7 +8,10 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::{BundleError, CompactionError, ExportError, ImportError, StoreError, Uncompactable};
+use abide::{
+    BundleError, CompactionError, ExportError, ImportError, StoreError, TaskError, TaskStatus,
+    Uncompactable,
+};
 
 use abide_transcript::escape;
 
@@ -252,9 +255,33 @@ fn hint(error: &abide::Error) -> Option<String> {
             ),
             _ => None,
         },
+        abide::Error::Task(error) => Some(task_hint(error).to_owned()),
         abide::Error::Stream(_) | abide::Error::CutOff(_) => None,
         // It says itself what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
+    }
+}
+
+const fn task_hint(error: &TaskError) -> &'static str {
+    match error {
+        TaskError::Unknown { .. }
+        | TaskError::UnknownParent { .. }
+        | TaskError::UnknownDependency { .. } => "`abide tasks` shows which there are",
+        TaskError::Exists { .. } => {
+            "leave `--id` out for the next free one; `abide tasks set` changes what is there"
+        }
+        TaskError::BadId { .. } => "leave `--id` out for the next free one",
+        TaskError::IllegalTransition { from: TaskStatus::Complete, .. } => {
+            "what is complete stays so, unless it becomes obsolete; `abide tasks add` makes a new task"
+        }
+        TaskError::IllegalTransition { from: TaskStatus::Obsolete, .. } => {
+            "plan it anew first: `abide tasks set ID planned`"
+        }
+        TaskError::IllegalTransition { .. } => "begin it anew first: `abide tasks set ID retrying`",
+        TaskError::OpenParts { .. } => {
+            "it becomes complete by itself when its parts are complete or obsolete"
+        }
+        TaskError::Cycle { .. } => "`abide tasks depend ID --off ID` takes a dependency out",
     }
 }
 

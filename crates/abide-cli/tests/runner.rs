@@ -33,6 +33,7 @@ mod show;
 mod site;
 mod storage_faults;
 mod syscalls;
+mod tasks;
 mod terminal;
 mod tour;
 mod usage;

@@ -151,6 +151,12 @@ macro_rules! name {
             }
         }
 
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
                 Self(text.to_owned())

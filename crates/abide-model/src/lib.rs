@@ -35,6 +35,7 @@ mod retention;
 mod session_ref;
 mod state;
 mod store;
+mod tasks;
 mod ticket;
 mod timestamp;
 mod validation;
@@ -82,6 +83,7 @@ pub use store::{
     Direction, Durability, EventPage, EventRange, NewSession, OddEvents, Pending, ReadNote,
     SessionReader, SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
+pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
 pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket};
 pub use timestamp::Timestamp;
 pub use validation::{Rule, Seen, Validation, standard_rules};

@@ -1,7 +1,7 @@
 //! What can go wrong, in one type.
 
 use abide_local::{BundleError, ExportError, ImportError};
-use abide_model::{AppendError, InputError, ObjectHash, StoreError};
+use abide_model::{AppendError, InputError, ObjectHash, StoreError, TaskError};
 use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
@@ -25,6 +25,9 @@ pub enum Error {
     /// An event was not one.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// Tasks were not changed.
+    #[error(transparent)]
+    Task(#[from] TaskError),
     /// There is no such place in the session.
     #[error(transparent)]
     Position(#[from] PositionError),

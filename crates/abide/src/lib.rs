@@ -51,6 +51,7 @@ mod rewind;
 mod session;
 mod store;
 mod summary;
+mod tasks;
 mod tokens;
 
 pub use answer::{Answer, AnswerRequest, Answered};
@@ -78,6 +79,7 @@ pub use summary::{
     Extractive, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
     SummaryLine, SummaryRequest,
 };
+pub use tasks::{Flushed, Tasks};
 pub use tokens::{TokenCount, Tokenizer};
 
 pub use abide_local::{
@@ -104,10 +106,10 @@ pub use abide_model::{
     Overview, Parent, ParentReason, Payload, PendingCall, Pin, ProcessSeen, ReadNote, Recovery,
     ResourceSample, Rewind, RunEnd, RunStart, RunState, Search, SearchError, Seq, SessionFields,
     SessionId, SessionRef, SessionState, SessionStatus, SessionSummary, Source, StatusChange,
-    StoreError, TaskChange, TaskCreated, TaskId, TaskState, TaskStatus, TaskStatusChange, Thinning,
-    Ticket, Timestamp, Tokens, ToolCall, ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber,
-    TurnRole, TurnStart, TurnState, Uncompactable, Usage, UsageRecord, WorkspaceCounts,
-    WriterHolder,
+    StoreError, TaskChange, TaskCreated, TaskError, TaskId, TaskNode, TaskProgress, TaskState,
+    TaskStatus, TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens, ToolCall,
+    ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
+    Uncompactable, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_model::{Conversation, MessageForm, Shown};

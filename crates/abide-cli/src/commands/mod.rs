@@ -20,6 +20,7 @@ mod rewind;
 mod show;
 mod status;
 mod tail;
+mod tasks;
 
 pub(crate) use rewind::tell_left;
 
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Context(context::Context),
     Compact(compact::Compact),
     Tail(tail::Tail),
+    Tasks(tasks::Tasks),
     Checkpoint(checkpoint::Checkpoint),
     Rewind(rewind::Rewind),
     Undo(rewind::Undo),
@@ -64,6 +66,7 @@ impl Command {
             Self::Context(context) => context.run(surroundings),
             Self::Compact(compact) => compact.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
+            Self::Tasks(tasks) => tasks.run(surroundings),
             Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
             Self::Rewind(rewind) => rewind.run(surroundings),
             Self::Undo(undo) => undo.run(surroundings),

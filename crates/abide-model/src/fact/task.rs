@@ -81,6 +81,34 @@ impl TaskStatus {
             _ => true,
         }
     }
+
+    /// May it come after `before` for a task that has so many parts, so many of them done? What
+    /// follows from the parts is always legal: complete when all of them are done, planned again
+    /// when one is not.
+    #[must_use]
+    pub const fn may_follow_with_parts(self, before: Self, (all, done): (u64, u64)) -> bool {
+        let follows = match self {
+            Self::Complete => done >= all,
+            Self::Planned => done < all,
+            _ => false,
+        };
+        self.may_follow(before) || all > 0 && follows
+    }
+
+    /// Does somebody begin with it, when it comes after `before`?
+    pub(crate) const fn begins_after(self, before: Self) -> bool {
+        self.is_active() && !before.is_active()
+    }
+
+    /// Did it come to nothing, when this comes after `before`: it failed, or is done again because
+    /// it did? That it is tried again after it was given up was counted when it was.
+    pub(crate) const fn fails_after(self, before: Self) -> bool {
+        match self {
+            Self::Failed => !matches!(before, Self::Failed),
+            Self::Retrying => !matches!(before, Self::Retrying | Self::Failed),
+            _ => false,
+        }
+    }
 }
 
 /// `plan.recorded`: a plan was taken in. Its tasks follow.

@@ -18,6 +18,7 @@ pub use entry::{
     CallState, CheckpointState, Compacted, FileState, LaneState, TaskState, TurnState,
 };
 pub use table::{PageRef, Table};
+pub(crate) use tasks::TASK_TITLE;
 
 use serde::{Deserialize, Serialize};
 

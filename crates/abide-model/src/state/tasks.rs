@@ -6,7 +6,7 @@ use crate::fact::{AgentObservation, TaskChange, TaskCreated, TaskStatus, TaskSta
 use crate::{Anomaly, Event, TaskId};
 
 /// The most characters of a title that a state holds.
-const TITLE: usize = 200;
+pub(crate) const TASK_TITLE: usize = 200;
 
 impl SessionState {
     pub(super) fn task_created(&mut self, event: &Event, fact: &TaskCreated) -> Option<Anomaly> {
@@ -20,7 +20,7 @@ impl SessionState {
         let parent = fact.parent.clone().filter(|parent| *parent != fact.task);
         self.change_task(id, |task| {
             task.known = true;
-            task.title = fact.title.chars().take(TITLE).collect();
+            task.title = fact.title.chars().take(TASK_TITLE).collect();
             task.parent.clone_from(&parent);
             task.order = order;
             task.priority = fact.priority;
@@ -44,7 +44,7 @@ impl SessionState {
         }
         self.change_task(id, |task| {
             if let Some(title) = &fact.title {
-                task.title = title.chars().take(TITLE).collect();
+                task.title = title.chars().take(TASK_TITLE).collect();
             }
             task.priority = fact.priority.unwrap_or(task.priority);
             task.changed = event.seq;
@@ -68,15 +68,13 @@ impl SessionState {
             return Some(Anomaly::UnknownTask);
         };
         let (was, now) = (before.status, fact.status);
-        let begun = now.is_active() && !was.is_active();
-        let came_to_nothing = matches!(now, TaskStatus::Failed | TaskStatus::Retrying)
-            && !(now == TaskStatus::Retrying && was == TaskStatus::Failed);
+        let begun = now.begins_after(was);
         self.change_task(id, |task| {
             task.status = now;
             task.foreign.clone_from(&fact.foreign);
             task.changed = event.seq;
             task.attempts += u64::from(begun);
-            task.failures += u64::from(came_to_nothing && was != now);
+            task.failures += u64::from(now.fails_after(was));
             if fact.result.is_some() {
                 task.result = Some(event.seq);
             }
@@ -104,7 +102,7 @@ impl SessionState {
                 self.change_task(dependent.as_str(), |task| task.waits = unstep(task.waits));
             }
         }
-        (!now.may_follow(was)).then_some(Anomaly::IllegalTransition)
+        (!now.may_follow_with_parts(was, before.children)).then_some(Anomaly::IllegalTransition)
     }
 
     /// Which session of its own an agent works on a task in.

@@ -1,0 +1,89 @@
+//! `abide tasks add`: a new task.
+
+use abide::{TaskCreated, TaskId, TaskTree};
+
+use super::written;
+use crate::error::CommandError;
+use crate::store::{SessionOption, Surroundings};
+
+/// Add a task
+///
+/// Without --id it gets the next free one: P1, P2 … for what is a part of nothing, then
+/// P1.M1, P1.M1.T1, P1.M1.T1.S1 by depth.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Add {
+    /// What is to be done, in a line
+    #[arg(value_name = "TITLE")]
+    title: String,
+    #[command(flatten)]
+    session: SessionOption,
+    /// Its id
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// The task it is a part of
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
+    /// What must be done before; can be given several times
+    #[arg(long, value_name = "ID")]
+    depends: Vec<String>,
+    /// Greater goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    priority: i64,
+    /// What is to be done, at length
+    #[arg(long, value_name = "TEXT")]
+    details: Option<String>,
+    /// A document that belongs to it, a path or an address; can be given several times
+    #[arg(long, value_name = "PATH")]
+    document: Vec<String>,
+    /// Print {"items":…,"writes_saved":…,"tasks":[…]}
+    #[arg(long)]
+    json: bool,
+}
+
+impl Add {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        if self.title.trim().is_empty() {
+            return Err(CommandError::Usage("a task has a title".to_owned()));
+        }
+        let mut tasks = written::open(&self.session, surroundings)?;
+        let parent = self.parent.map(TaskId);
+        let id = match self.id {
+            Some(id) => TaskId(id),
+            None => next_id(tasks.tree(), parent.as_ref()),
+        };
+        tasks.create(TaskCreated {
+            task: id,
+            title: self.title,
+            parent,
+            depends: self.depends.into_iter().map(TaskId).collect(),
+            priority: self.priority,
+            details: self.details,
+            documents: self.document,
+            foreign: None,
+        })?;
+        written::write(tasks, self.json)
+    }
+}
+
+/// Phase, milestone, task, subtask; below that all are subtasks.
+const LETTERS: [char; 4] = ['P', 'M', 'T', 'S'];
+
+/// The next free id among the parts of a task.
+fn next_id(tree: &TaskTree, parent: Option<&TaskId>) -> TaskId {
+    let depth = parent.map_or(0, |parent| tree.title_path(parent.as_str()).len());
+    let letter = LETTERS.get(depth).or(LETTERS.last()).copied().unwrap_or('S');
+    let stem = match parent {
+        Some(parent) => format!("{parent}.{letter}"),
+        None => letter.to_string(),
+    };
+    let number = |id: &TaskId| id.as_str().strip_prefix(&stem)?.parse::<u64>().ok();
+    let last = match parent {
+        Some(parent) => tree.children(parent.as_str()).filter_map(|task| number(&task.id)).max(),
+        None => tree.roots().filter_map(|task| number(&task.id)).max(),
+    };
+    let mut next = last.unwrap_or(0).saturating_add(1);
+    while tree.get(&format!("{stem}{next}")).is_some() {
+        next = next.wrapping_add(1);
+    }
+    TaskId(format!("{stem}{next}"))
+}

@@ -1,0 +1,54 @@
+//! `abide tasks`: what is to be done in a session, and how far it is.
+
+mod add;
+mod depend;
+mod list;
+mod set;
+mod shown;
+mod written;
+
+use crate::error::CommandError;
+use crate::store::Surroundings;
+
+/// See and change the tasks of a session
+///
+/// Without a command it shows them as a tree, in the order in which they are to be done: by
+/// priority, then as they were created. `[ ]` is planned, `[~]` somebody is at it, `[x]` complete,
+/// `[!]` failed, `[#]` blocked, `[-]` obsolete.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  abide tasks                            the tree
+  abide tasks --ready                    what can be begun now
+  abide tasks --scope P1.M2 --status failed
+  abide tasks add \"Write the parser\" --parent P1.M1 --depends P1.M1.T1
+  abide tasks set P1.M1.T2 complete --result '{\"commit\":\"1a2b3c\"}'
+  abide tasks set P1.T1=complete P1.T2=obsolete
+  abide tasks depend P1.T3 --on P1.T2"
+)]
+pub(crate) struct Tasks {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: list::List,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Add(add::Add),
+    Set(set::Set),
+    Depend(depend::Depend),
+}
+
+impl Tasks {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        match self.command {
+            None => self.list.run(surroundings),
+            Some(Command::Add(add)) => add.run(surroundings),
+            Some(Command::Set(set)) => set.run(surroundings),
+            Some(Command::Depend(depend)) => depend.run(surroundings),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `abide tasks set`: where tasks stand, and what they are called.
+
+use abide::{TaskChange, TaskId, TaskStatus, TaskStatusChange};
+use serde_json::value::RawValue;
+
+use super::written;
+use crate::error::CommandError;
+use crate::store::{SessionOption, Surroundings};
+
+/// Set the status of tasks, or what they are called
+///
+/// A status is one of planned, researching, implementing, retrying, complete, failed, blocked,
+/// obsolete. All that is given is recorded in one durable write, or nothing where something in it
+/// is not possible. A task with parts is complete when all of them are done.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "abide tasks set [OPTIONS] ID [STATUS]\n       \
+                            abide tasks set [OPTIONS] ID=STATUS...")]
+pub(crate) struct Set {
+    /// A task and its status, or several as ID=STATUS
+    #[arg(value_name = "ID", required = true)]
+    what: Vec<String>,
+    #[command(flatten)]
+    session: SessionOption,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// What came of it: JSON, or text
+    #[arg(long, value_name = "JSON|TEXT")]
+    result: Option<String>,
+    /// What is to be done, in a line
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Greater goes first
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<i64>,
+    /// What is to be done, at length
+    #[arg(long, value_name = "TEXT")]
+    details: Option<String>,
+    /// A document that belongs to it; all that are given replace all there were
+    #[arg(long, value_name = "PATH")]
+    document: Vec<String>,
+    /// Print {"items":…,"writes_saved":…,"tasks":[…]}
+    #[arg(long)]
+    json: bool,
+}
+
+/// A status by its name.
+pub(super) fn status(text: &str) -> Result<TaskStatus, String> {
+    let found = TaskStatus::ALL.into_iter().find(|status| status.as_str() == text);
+    found.ok_or_else(|| {
+        let names: Vec<_> = TaskStatus::ALL.iter().map(|status| status.as_str()).collect();
+        format!("{text:?} is not a status: one of {}", names.join(", "))
+    })
+}
+
+/// The tasks that are meant, with their statuses.
+fn pairs(what: &[String]) -> Result<Vec<(TaskId, Option<TaskStatus>)>, CommandError> {
+    let status = |text: &str| status(text).map_err(CommandError::Usage);
+    match what {
+        [id, to] if !to.contains('=') => Ok(vec![(id.as_str().into(), Some(status(to)?))]),
+        [id] if !id.contains('=') => Ok(vec![(id.as_str().into(), None)]),
+        many => many
+            .iter()
+            .map(|one| {
+                let (id, to) = one
+                    .rsplit_once('=')
+                    .ok_or_else(|| CommandError::Usage(format!("{one:?} is not ID=STATUS")))?;
+                Ok((id.into(), Some(status(to)?)))
+            })
+            .collect(),
+    }
+}
+
+impl Set {
+    fn changes_more(&self) -> bool {
+        self.title.is_some()
+            || self.priority.is_some()
+            || self.details.is_some()
+            || !self.document.is_empty()
+    }
+
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let pairs = pairs(&self.what)?;
+        if !self.changes_more() && pairs.iter().any(|(_, to)| to.is_none()) {
+            return Err(CommandError::Usage(
+                "say what is otherwise: a status, --title, --priority, --details or --document"
+                    .to_owned(),
+            ));
+        }
+        let result = self.result.as_deref().map(as_json);
+        let mut tasks = written::open(&self.session, surroundings)?;
+        for (task, to) in pairs {
+            if self.changes_more() {
+                tasks.change(TaskChange {
+                    task: task.clone(),
+                    title: self.title.clone(),
+                    depends: None,
+                    priority: self.priority,
+                    details: self.details.clone(),
+                    documents: Some(self.document.clone()).filter(|all| !all.is_empty()),
+                })?;
+            }
+            if let Some(to) = to {
+                tasks.set(TaskStatusChange {
+                    task,
+                    status: to,
+                    foreign: None,
+                    reason: self.reason.clone(),
+                    result: result.clone(),
+                })?;
+            }
+        }
+        written::write(tasks, self.json)
+    }
+}
+
+/// JSON as it is, any other text as a JSON string.
+fn as_json(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned())
+        .or_else(|_| RawValue::from_string(serde_json::Value::from(text).to_string()))
+        .unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

@@ -1,0 +1,148 @@
+//! A task as people see it, and as programs do.
+
+use abide::{Seq, TaskId, TaskNode, TaskProgress, TaskStatus, TaskTree};
+use abide_transcript::escape;
+use serde::Serialize;
+
+use crate::table::Colour;
+
+/// The most dependencies that are named on a line.
+const NAMED: usize = 3;
+
+/// What a status looks like where there are no colours.
+pub(super) const fn mark(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Planned => "[ ]",
+        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => "[~]",
+        TaskStatus::Complete => "[x]",
+        TaskStatus::Failed => "[!]",
+        TaskStatus::Blocked => "[#]",
+        TaskStatus::Obsolete => "[-]",
+    }
+}
+
+pub(super) const fn colour(status: TaskStatus) -> Colour {
+    match status {
+        TaskStatus::Planned => Colour::Plain,
+        TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => Colour::Cyan,
+        TaskStatus::Complete => Colour::Green,
+        TaskStatus::Failed => Colour::Red,
+        TaskStatus::Blocked => Colour::Yellow,
+        TaskStatus::Obsolete => Colour::Dim,
+    }
+}
+
+/// What there is to say of a task beside its title, escaped.
+pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {
+    let mut notes = Vec::new();
+    if !tree.is_leaf(task.id.as_str()) {
+        let progress = tree.progress(Some(&task.id));
+        notes.push(format!("{}/{}", progress.done(), progress.all));
+    }
+    match task.status {
+        TaskStatus::Planned if ready => notes.push("ready".to_owned()),
+        TaskStatus::Planned | TaskStatus::Complete | TaskStatus::Obsolete => {}
+        status => notes.push(status.as_str().to_owned()),
+    }
+    if let Some(foreign) = &task.foreign {
+        notes.push(format!("{foreign:?}"));
+    }
+    if task.attempts > 1 {
+        notes.push(format!("attempt {}", task.attempts));
+    }
+    if task.priority != 0 {
+        notes.push(format!("priority {}", task.priority));
+    }
+    if !task.is_done() {
+        let mut open = tree.waits_for(task.id.as_str());
+        open.retain(|need| task.depends.contains(&need.id));
+        let more = format!("{} more", open.len().saturating_sub(NAMED));
+        let names = open.iter().take(NAMED).map(|need| need.id.as_str());
+        let names: Vec<&str> = names.chain((open.len() > NAMED).then_some(more.as_str())).collect();
+        if !names.is_empty() {
+            notes.push(format!("after {}", names.join(", ")));
+        }
+    }
+    escape::text(&notes.join(", ")).into_owned()
+}
+
+/// How far it is, in a line.
+pub(super) fn progress(progress: &TaskProgress) -> String {
+    let mut text = format!("{} of {} done", progress.done(), progress.all);
+    let rest = [
+        (progress.obsolete, "obsolete"),
+        (progress.failed, "failed"),
+        (progress.blocked, "blocked"),
+        (progress.active, "active"),
+        (progress.ready, "ready"),
+    ];
+    for (count, what) in rest.into_iter().filter(|(count, _)| *count > 0) {
+        let among = if what == "obsolete" { " of them" } else { "" };
+        text.push_str(&format!(", {count}{among} {what}"));
+    }
+    text
+}
+
+/// A task as a line of JSON.
+#[derive(Serialize)]
+pub(super) struct Listed<'a> {
+    task: &'a TaskId,
+    title: &'a str,
+    status: TaskStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    foreign: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<&'a TaskId>,
+    depth: usize,
+    leaf: bool,
+    ready: bool,
+    depends: &'a [TaskId],
+    waits_for: Vec<&'a TaskId>,
+    priority: i64,
+    attempts: u64,
+    failures: u64,
+    created: Seq,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Seq>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Seq>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<Seq>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_session: Option<&'a str>,
+    progress: TaskProgress,
+}
+
+impl<'a> Listed<'a> {
+    pub(super) fn json(
+        tree: &'a TaskTree,
+        task: &'a TaskNode,
+        depth: usize,
+        ready: bool,
+    ) -> String {
+        let id = task.id.as_str();
+        let waits_for = if task.is_done() { Vec::new() } else { tree.waits_for(id) };
+        let listed = Self {
+            task: &task.id,
+            title: &task.title,
+            status: task.status,
+            foreign: task.foreign.as_deref(),
+            parent: task.parent.as_ref(),
+            depth,
+            leaf: tree.is_leaf(id),
+            ready,
+            depends: &task.depends,
+            waits_for: waits_for.into_iter().map(|task| &task.id).collect(),
+            priority: task.priority,
+            attempts: task.attempts,
+            failures: task.failures,
+            created: task.created,
+            result: task.result,
+            details: task.details,
+            documents: task.documents,
+            agent_session: task.agent_session.as_deref(),
+            progress: tree.progress(Some(&task.id)),
+        };
+        serde_json::to_string(&listed).unwrap_or_default()
+    }
+}

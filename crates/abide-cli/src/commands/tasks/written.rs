@@ -1,0 +1,91 @@
+//! Opening a session's tasks to change them, and what was written.
+
+use std::sync::Arc;
+
+use abide::{Fact, NewEvent, SessionRef, TaskId, TaskStatus, Tasks};
+use abide_transcript::escape;
+use serde::Serialize;
+
+use crate::error::CommandError;
+use crate::output::{Output, status};
+use crate::store::{SessionOption, Surroundings};
+
+/// The tasks of the session that is meant.
+pub(super) fn open(
+    session: &SessionOption,
+    surroundings: &Surroundings,
+) -> Result<Tasks, CommandError> {
+    let opened = surroundings.open()?;
+    let id = session.find(&opened, surroundings)?;
+    let session = opened.store.open_session(&SessionRef::Id(id))?;
+    Ok(Tasks::open(Arc::new(session))?)
+}
+
+/// What a command wrote about one task.
+#[derive(Debug, Serialize)]
+struct Line {
+    task: TaskId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<TaskStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip)]
+    what: &'static str,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    items: u64,
+    writes_saved: u64,
+    tasks: &'a [Line],
+}
+
+fn line(event: &NewEvent) -> Option<Line> {
+    match Fact::decode(&event.kind, &event.data).ok()? {
+        Fact::TaskCreated(fact) => Some(Line {
+            task: fact.task,
+            status: Some(TaskStatus::Planned),
+            reason: None,
+            what: "created",
+        }),
+        Fact::TaskChanged(fact) => {
+            Some(Line { task: fact.task, status: None, reason: None, what: "changed" })
+        }
+        Fact::TaskStatus(fact) => Some(Line {
+            task: fact.task,
+            status: Some(fact.status),
+            reason: fact.reason,
+            what: fact.status.as_str(),
+        }),
+        _ => None,
+    }
+}
+
+/// Writes what is pending, and says what that was.
+pub(super) fn write(mut tasks: Tasks, json: bool) -> Result<(), CommandError> {
+    let lines: Vec<Line> = tasks.pending_events().filter_map(line).collect();
+    let flushed = tasks.flush()?;
+    if let Some(session) = Arc::into_inner(tasks.into_session()) {
+        session.close()?;
+    }
+    let mut out = Output::stdout();
+    if json {
+        let (items, writes_saved) = (flushed.items, flushed.writes_saved);
+        let written = Written { items, writes_saved, tasks: &lines };
+        out.json(&serde_json::to_string(&written).unwrap_or_default())?;
+    } else {
+        for line in &lines {
+            let reason = line.reason.as_ref().map(|reason| format!(": {reason}"));
+            let text = format!("{} {}{}", line.task, line.what, reason.unwrap_or_default());
+            out.line(escape::text(&text))?;
+        }
+    }
+    out.flush()?;
+    status(format_args!(
+        "{} {} recorded; writes saved: {}",
+        flushed.items,
+        if flushed.items == 1 { "event" } else { "events" },
+        flushed.writes_saved
+    ));
+    Ok(())
+}

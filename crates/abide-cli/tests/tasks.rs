@@ -1,0 +1,175 @@
+//! Tasks, as a user has them: seen, added, set, joined, and wrong things typed.
+
+use std::process::Command;
+
+use crate::environment::{ABIDE, Done, TestEnvironment, run};
+
+struct Lab {
+    env: TestEnvironment,
+    session: String,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let env = TestEnvironment::new();
+        let session = env.run(&["new", "--title", "work"]).success().stdout().trim().to_owned();
+        Self { env, session }
+    }
+
+    /// Two phases, the second after the first.
+    fn planned() -> Self {
+        let lab = Self::new();
+        for args in [
+            &["First phase"][..],
+            &["Lexer", "--parent", "P1", "--details", "Read tokens.", "--document", "lexer.md"],
+            &["Grammar", "--parent", "P1", "--depends", "P1.M1"],
+            &["Second phase", "--depends", "P1"],
+            &["Docs", "--parent", "P2", "--id", "P2.docs"],
+            &["Release", "--parent", "P2", "--priority", "5"],
+        ] {
+            lab.run(&[&["tasks", "add"], args].concat()).success();
+        }
+        lab
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.env.command(args);
+        command.env("ABIDE_SESSION", &self.session);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        run(self.command(args), b"")
+    }
+
+    fn tasks(&self, args: &[&str]) -> Done {
+        self.run(&[&["tasks"], args].concat())
+    }
+
+    fn tree(&self) -> String {
+        self.tasks(&[]).success().stdout().to_owned()
+    }
+}
+
+#[test]
+fn tasks_are_added_done_and_seen() {
+    let lab = Lab::planned();
+    insta::assert_snapshot!(lab.tree(), @"");
+    let done = lab.tasks(&["set", "P1.M1", "implementing"]).success();
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
+    lab.tasks(&["set", "P1.M1", "retrying", "--reason", "it failed"]).success();
+    lab.tasks(&["set", "P1.M1", "complete", "--result", "all good"]).success();
+    let done = lab.tasks(&["set", "P1.M2", "complete", "--result", r#"{"n":1}"#]).success();
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
+    insta::assert_snapshot!(lab.tree(), @"");
+    let done = lab.tasks(&["set", "P2.docs=failed", "P2.M1=obsolete"]).success();
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
+    insta::assert_snapshot!(lab.tree(), @"");
+    insta::assert_snapshot!(lab.tasks(&["--scope", "P2"]).success().stdout(), @"");
+    insta::assert_snapshot!(lab.tasks(&["--status", "failed", "--tree"]).success().stdout(), @"");
+    // What is done again when it gets another part.
+    let done = lab.tasks(&["add", "Printer", "--parent", "P1", "--json"]).success();
+    insta::assert_snapshot!(done.stdout(), @"");
+    assert_eq!(lab.tasks(&["--ready", "--table"]).success().stdout(), "P1.M3\tplanned\tready\t0\t0\tPrinter\n");
+    lab.tasks(&["set", "P1.M3", "--title", "Pretty printer", "--priority", "-2"]).success();
+    insta::assert_snapshot!(lab.tasks(&["--scope", "P1"]).success().stdout(), @"");
+    // The journal has what was said, and nothing in it is odd.
+    let events = lab.run(&["show", "--json"]).success().stdout().to_owned();
+    assert!(events.contains(r#""result":"all good""#) && events.contains(r#""result":{"n":1}"#));
+    assert!(events.contains("Read tokens.") && events.contains("lexer.md"));
+    let doctor = lab.run(&["doctor"]);
+    assert!(!doctor.stdout().contains("illegal_transition"), "{doctor:?}");
+}
+
+#[test]
+fn tasks_are_told_to_programs() {
+    let lab = Lab::planned();
+    let lines = lab.tasks(&["--json"]).success().json_lines();
+    assert_eq!(lines.len(), 6);
+    let task = |id: &str| lines.iter().find(|line| line["task"] == id).unwrap().clone();
+    let lexer = task("P1.M1");
+    assert_eq!(lexer["ready"], true);
+    assert_eq!((&lexer["leaf"], &lexer["depth"]), (&true.into(), &1.into()));
+    assert_eq!(lexer["details"], lexer["created"]);
+    assert_eq!(lexer["documents"], lexer["created"]);
+    assert_eq!(task("P2.M1")["waits_for"], serde_json::json!(["P1"]));
+    assert_eq!(task("P1")["progress"]["all"], 2);
+    let ready = lab.tasks(&["--json", "--ready"]).success().json_lines();
+    assert_eq!(ready.len(), 1);
+    let table = lab.tasks(&["--table"]).success();
+    insta::assert_snapshot!(table.stdout().replace('\t', " | "), @"");
+    let none = Lab::new();
+    let empty = none.tasks(&[]).success();
+    assert_eq!(empty.stdout(), "");
+    insta::assert_snapshot!(empty.stderr, @"");
+    assert_eq!(none.tasks(&["--json"]).success().stdout(), "");
+}
+
+#[test]
+fn dependencies_come_and_go() {
+    let lab = Lab::planned();
+    let done = lab.tasks(&["depend", "P2.docs", "--on", "P2.M1", "--on", "P1.M1"]).success();
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
+    lab.tasks(&["depend", "P2.docs", "--off", "P1.M1"]).success();
+    let lines = lab.tasks(&["--json"]).success().json_lines();
+    let docs = lines.iter().find(|line| line["task"] == "P2.docs").unwrap();
+    assert_eq!(docs["depends"], serde_json::json!(["P2.M1"]));
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_nothing_is_written() {
+    let lab = Lab::planned();
+    lab.tasks(&["set", "P1.M1", "complete"]).success();
+    let before = lab.run(&["show", "--json"]).success().stdout().lines().count();
+    let failed = |args: &[&str]| lab.tasks(args).failure(1).stderr;
+    insta::assert_snapshot!(failed(&["set", "P9", "complete"]), @"");
+    insta::assert_snapshot!(failed(&["set", "P1.M1", "planned"]), @"");
+    insta::assert_snapshot!(failed(&["set", "P2", "complete"]), @"");
+    insta::assert_snapshot!(failed(&["set", "P1.M2=complete", "P2=complete"]), @"");
+    insta::assert_snapshot!(failed(&["depend", "P1.M2", "--on", "P2.docs"]), @"");
+    insta::assert_snapshot!(failed(&["depend", "P1", "--on", "P1.M1"]), @"");
+    insta::assert_snapshot!(failed(&["depend", "P1", "--on", "nothing"]), @"");
+    insta::assert_snapshot!(failed(&["depend", "P1", "--off", "P2"]), @"");
+    insta::assert_snapshot!(failed(&["depend", "nothing", "--on", "P2"]), @"");
+    insta::assert_snapshot!(failed(&["add", "Twice", "--id", "P1"]), @"");
+    insta::assert_snapshot!(failed(&["add", "Lost", "--parent", "P7"]), @"");
+    insta::assert_snapshot!(failed(&["add", "Unnamed", "--id", ""]), @"");
+    insta::assert_snapshot!(failed(&["--scope", "P7"]), @"");
+    let usage = |args: &[&str]| lab.tasks(args).failure(2).stderr;
+    insta::assert_snapshot!(usage(&["set", "P1.M2", "done"]), @"");
+    insta::assert_snapshot!(usage(&["set", "P1.M2"]), @"");
+    insta::assert_snapshot!(usage(&["set", "P1.M2=complete", "P2.docs"]), @"");
+    insta::assert_snapshot!(usage(&["--status", "done"]), @"");
+    usage(&["set"]);
+    usage(&["add", " "]);
+    usage(&["depend", "P1"]);
+    usage(&["--tree", "--json"]);
+    // The writer's own coming and going is all there is.
+    let after = lab.run(&["show", "--json"]).success().stdout().to_owned();
+    let added = after.lines().skip(before).filter(|line| line.contains("\"task."));
+    assert_eq!(added.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn recorded_text_is_harmless_and_fits_the_terminal() {
+    let lab = Lab::new();
+    let long = "A title that is much longer than the terminal is wide, and goes on and on and on";
+    lab.tasks(&["add", "evil \x1b[2J title", "--id", "a\x1b]0;x\x07b"]).success();
+    lab.tasks(&["add", long]).success();
+    lab.tasks(&["set", "P1", "implementing"]).success();
+    for form in [&[][..], &["--table"], &["--json"]] {
+        let out = lab.tasks(form).success();
+        assert!(!out.stdout().contains('\x1b') && !out.stdout().contains('\x07'), "{out:?}");
+    }
+    for form in ["", "--table"] {
+        let line = format!("stty cols 60; {ABIDE} tasks {form}");
+        let mut command = lab.env.isolate(Command::new("script"));
+        command.args(["-qec", &line, "/dev/null"]);
+        command.env("ABIDE_SESSION", &lab.session).env("NO_COLOR", "1");
+        let shown = run(command, b"").success();
+        let wide = shown.stdout().lines().map(|line| line.trim_end().chars().count()).max();
+        assert!(wide.is_some_and(|wide| (50..=60).contains(&wide)), "{wide:?}: {shown:?}");
+        assert!(shown.stdout().contains('…'));
+        assert!(!shown.stdout().contains('\x1b'), "{shown:?}");
+    }
+}

@@ -1,0 +1,391 @@
+//! Changes taken in, one at a time.
+
+use super::cycle::Wish;
+use super::error::TaskError;
+use super::node::TaskNode;
+use super::progress::Tally;
+use super::slot::{At, Parts, Slot};
+use super::tree::TaskTree;
+use crate::state::TASK_TITLE;
+use crate::{Limits, Seq, TaskCreated, TaskId, TaskStatus};
+
+impl TaskTree {
+    /// Takes a status in, whether it is legal or not, and gives what follows for the tasks that it
+    /// is a part of, in the order in which that is to be recorded: one all of whose parts are done
+    /// is complete, or obsolete where no part is complete; one that is done and gets a part that is
+    /// not is planned again. What follows is taken in too.
+    pub fn set_status(&mut self, id: &str, status: TaskStatus) -> Vec<(TaskId, TaskStatus)> {
+        let Some(at) = self.find(id) else { return Vec::new() };
+        let next = self.take_status(at, status);
+        self.follow(next)
+    }
+
+    /// Takes a new task in, and gives what follows for the tasks that it is a part of.
+    pub fn insert(
+        &mut self,
+        created: &TaskCreated,
+    ) -> Result<Vec<(TaskId, TaskStatus)>, TaskError> {
+        let task = &created.task;
+        let (bytes, limit) = (task.as_str().len(), Limits::default().name_bytes);
+        if bytes == 0 || bytes > limit {
+            return Err(TaskError::BadId { bytes, limit });
+        }
+        if self.find(task.as_str()).is_some() {
+            return Err(TaskError::Exists { task: task.clone() });
+        }
+        let parent = created.parent.as_ref().map(|parent| {
+            if parent == task {
+                return Err(TaskError::Cycle { path: vec![task.clone(), task.clone()] });
+            }
+            let unknown =
+                || TaskError::UnknownParent { task: task.clone(), parent: parent.clone() };
+            self.find(parent.as_str()).ok_or_else(unknown)
+        });
+        let parent = parent.transpose()?;
+        let (depends, needs) = self.needs(task, &created.depends)?;
+        let at = self.place_of(task);
+        self.check_new(at, parent, &needs)?;
+        let order = self.next_order;
+        self.next_order = order.saturating_add(1);
+        self.known += 1;
+        let node = TaskNode {
+            id: task.clone(),
+            known: true,
+            title: clipped(&created.title),
+            parent: created.parent.clone(),
+            priority: created.priority,
+            order,
+            details: created.details.as_ref().map(|_| Seq::ZERO),
+            documents: (!created.documents.is_empty()).then_some(Seq::ZERO),
+            ..TaskNode::default()
+        };
+        let mut orphans = Vec::new();
+        if let Some(slot) = self.slot_mut(at) {
+            slot.node = node;
+            orphans = std::mem::take(&mut slot.orphans);
+        }
+        self.link_to(at, depends, needs);
+        self.attach(at, parent);
+        for orphan in orphans {
+            self.detach(orphan);
+            self.attach(orphan, Some(at));
+        }
+        let next = parent.and_then(|parent| self.reopened(parent));
+        Ok(self.follow(next))
+    }
+
+    /// Takes in what follows from parts for the tasks that they are parts of and was never
+    /// recorded, as after a write that was cut off: looks at every task.
+    pub fn settle(&mut self) -> Vec<(TaskId, TaskStatus)> {
+        let mut follows = Vec::new();
+        for at in 0..self.slots.len() {
+            let open = self.slot(at).is_some_and(|slot| {
+                slot.node.status == TaskStatus::Complete
+                    && slot.parts.as_ref().is_some_and(|parts| parts.open() > 0)
+            });
+            let next = if open { self.reopened(at) } else { self.finished(at) };
+            follows.extend(self.follow(next));
+        }
+        follows
+    }
+
+    /// What it depends on is now this. Refused where something in it does not exist, or where tasks
+    /// would wait for each other.
+    pub fn set_depends(&mut self, id: &str, depends: Vec<TaskId>) -> Result<(), TaskError> {
+        let at = self.known_place(id)?;
+        let (depends, needs) = self.needs(&id.into(), &depends)?;
+        let before = self.slot(at).map(|slot| slot.needs.as_slice()).unwrap_or_default();
+        let new: Vec<At> = needs.iter().copied().filter(|need| !before.contains(need)).collect();
+        if !new.is_empty()
+            && let Some(path) = self.circle(at, &new)
+        {
+            return Err(TaskError::Cycle { path });
+        }
+        self.link_to(at, depends, needs);
+        self.offer(at);
+        Ok(())
+    }
+
+    /// Its priority is now this.
+    pub fn set_priority(&mut self, id: &str, priority: i64) -> Result<(), TaskError> {
+        let at = self.known_place(id)?;
+        let Some(slot) = self.slot_mut(at) else { return Ok(()) };
+        let before = slot.rank(at);
+        slot.node.priority = priority;
+        let (now, parent, offered) = (slot.rank(at), slot.parent, slot.offered);
+        if let Some(parts) = self.parts_mut(parent) {
+            parts.all.remove(&before);
+            parts.all.insert(now);
+            parts.ready.remove(&before);
+            if offered > 0 {
+                parts.ready.insert(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Its title is now this.
+    pub fn set_title(&mut self, id: &str, title: &str) -> Result<(), TaskError> {
+        self.change(id, |node| node.title = clipped(title))
+    }
+
+    /// Another system has this word for its status; until the next status.
+    pub fn set_foreign(&mut self, id: &str, foreign: Option<String>) -> Result<(), TaskError> {
+        self.change(id, |node| node.foreign = foreign)
+    }
+
+    /// An agent works on it in this session of its own.
+    pub fn set_agent_session(
+        &mut self,
+        id: &str,
+        session: Option<String>,
+    ) -> Result<(), TaskError> {
+        self.change(id, |node| node.agent_session = session)
+    }
+
+    /// What was taken in is recorded here.
+    pub fn set_created(&mut self, id: &str, at: Seq) -> Result<(), TaskError> {
+        self.change(id, |node| node.created = at)
+    }
+
+    /// Where its result is.
+    pub fn set_result(&mut self, id: &str, at: Seq) -> Result<(), TaskError> {
+        self.change(id, |node| node.result = Some(at))
+    }
+
+    /// Where it is told at length what is to be done.
+    pub fn set_details(&mut self, id: &str, at: Seq) -> Result<(), TaskError> {
+        self.change(id, |node| node.details = Some(at))
+    }
+
+    /// Where its documents are named; none where it has none any more.
+    pub fn set_documents(&mut self, id: &str, at: Option<Seq>) -> Result<(), TaskError> {
+        self.change(id, |node| node.documents = at)
+    }
+
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut TaskNode)) -> Result<(), TaskError> {
+        let at = self.known_place(id)?;
+        if let Some(slot) = self.slot_mut(at) {
+            change(&mut slot.node);
+        }
+        Ok(())
+    }
+
+    fn known_place(&self, id: &str) -> Result<At, TaskError> {
+        self.find(id).ok_or_else(|| TaskError::Unknown { task: id.into() })
+    }
+
+    /// Every task that is changed is asked for here.
+    pub(super) fn slot_mut(&mut self, at: At) -> Option<&mut Slot> {
+        #[cfg(test)]
+        {
+            self.touched += 1;
+        }
+        self.slots.get_mut(at)
+    }
+
+    /// The parts of a task that has some; without a task, what is a part of nothing.
+    fn parts_mut(&mut self, of: Option<At>) -> Option<&mut Parts> {
+        match of {
+            None => Some(&mut self.top),
+            Some(at) => self.slot_mut(at)?.parts.as_deref_mut(),
+        }
+    }
+
+    /// Dependencies as they are kept: each once, by id, with their places.
+    fn needs(
+        &self,
+        task: &TaskId,
+        depends: &[TaskId],
+    ) -> Result<(Vec<TaskId>, Vec<At>), TaskError> {
+        let mut depends = depends.to_vec();
+        depends.sort();
+        depends.dedup();
+        if depends.contains(task) {
+            return Err(TaskError::Cycle { path: vec![task.clone(), task.clone()] });
+        }
+        let place = |dependency: &TaskId| {
+            self.find(dependency.as_str()).ok_or_else(|| TaskError::UnknownDependency {
+                task: task.clone(),
+                dependency: dependency.clone(),
+            })
+        };
+        let needs = depends.iter().map(place).collect::<Result<_, _>>()?;
+        Ok((depends, needs))
+    }
+
+    /// Would a new task wait for itself? One that was named before it exists may have tasks that
+    /// depend on it, and parts, already.
+    fn check_new(&self, at: At, parent: Option<At>, needs: &[At]) -> Result<(), TaskError> {
+        let named = self
+            .slot(at)
+            .is_some_and(|slot| !slot.needed_by.is_empty() || !slot.orphans.is_empty());
+        if needs.is_empty() && !named {
+            return Ok(());
+        }
+        let wish = parent.map(|parent| Wish { part: at, parent });
+        let under = parent.filter(|_| named);
+        self.circle_with(at, needs, under, wish)
+            .map_or(Ok(()), |path| Err(TaskError::Cycle { path }))
+    }
+
+    fn link_to(&mut self, at: At, depends: Vec<TaskId>, needs: Vec<At>) {
+        let before =
+            self.slot_mut(at).map(|slot| std::mem::take(&mut slot.needs)).unwrap_or_default();
+        for gone in before.iter().filter(|need| !needs.contains(need)) {
+            if let Some(slot) = self.slot_mut(*gone) {
+                slot.needed_by.retain(|by| *by != at);
+            }
+        }
+        let mut waits = 0;
+        for need in &needs {
+            if let Some(slot) = self.slot_mut(*need) {
+                waits += usize::from(!slot.node.is_done());
+                if !before.contains(need) {
+                    slot.needed_by.push(at);
+                }
+            }
+        }
+        if let Some(slot) = self.slot_mut(at) {
+            slot.node.depends = depends;
+            slot.needs = needs;
+            slot.waits = waits;
+        }
+    }
+
+    /// Hangs a task that hangs nowhere.
+    fn attach(&mut self, at: At, parent: Option<At>) {
+        if let Some(parent) = parent {
+            self.make_inner(parent);
+        }
+        let Some(slot) = self.slot_mut(at) else { return };
+        slot.parent = parent;
+        slot.offered = 0;
+        let (rank, status, tally) = (slot.rank(at), slot.node.status, slot.tally());
+        if let Some(parts) = self.parts_mut(parent) {
+            parts.all.insert(rank);
+            parts.count(None, Some(status));
+        }
+        self.lift(parent, &tally, &Tally::default());
+        self.offer(at);
+        if let Some(parent) = parent {
+            self.offer(parent);
+        }
+    }
+
+    /// Takes a task that is a part of nothing from where it hangs.
+    fn detach(&mut self, at: At) {
+        let Some(slot) = self.slot_mut(at) else { return };
+        let (rank, status, tally) = (slot.rank(at), slot.node.status, slot.tally());
+        let offered = std::mem::take(&mut slot.offered);
+        self.top.all.remove(&rank);
+        self.top.count(Some(status), None);
+        self.top.offer(rank, offered, 0);
+        self.top.tally.change(&Tally::default(), &tally);
+    }
+
+    /// A task that gets its first part is no leaf any more.
+    fn make_inner(&mut self, at: At) {
+        let Some(slot) = self.slot_mut(at).filter(|slot| slot.parts.is_none()) else { return };
+        let (tally, parent) = (slot.tally(), slot.parent);
+        slot.parts = Some(Box::default());
+        self.lift(parent, &Tally::default(), &tally);
+        self.offer(at);
+    }
+
+    /// Leaves come and go below `from`, and so below all that it is a part of.
+    fn lift(&mut self, from: Option<At>, come: &Tally, go: &Tally) {
+        let mut at = from;
+        while let Some(here) = at {
+            let Some(slot) = self.slot_mut(here) else { break };
+            if let Some(parts) = &mut slot.parts {
+                parts.tally.change(come, go);
+            }
+            at = slot.parent;
+        }
+        self.top.tally.change(come, go);
+    }
+
+    /// Tells those above what can be begun here, as far as that is otherwise now.
+    fn offer(&mut self, at: At) {
+        let mut here = Some(at);
+        while let Some(at) = here {
+            let Some(slot) = self.slot_mut(at) else { return };
+            let (was, now) = (slot.offered, slot.offers());
+            if was == now {
+                return;
+            }
+            slot.offered = now;
+            let rank = slot.rank(at);
+            here = slot.parent;
+            if let Some(parts) = self.parts_mut(here) {
+                parts.offer(rank, was, now);
+            }
+        }
+    }
+
+    /// Takes in what follows, and what follows from that.
+    fn follow(&mut self, next: Option<(At, TaskStatus)>) -> Vec<(TaskId, TaskStatus)> {
+        let mut next = next;
+        let mut follows = Vec::new();
+        while let Some((at, status)) = next {
+            if let Some(slot) = self.slot(at) {
+                follows.push((slot.node.id.clone(), status));
+            }
+            next = self.take_status(at, status);
+        }
+        follows
+    }
+
+    /// Takes one status in and says what follows for the task above.
+    fn take_status(&mut self, at: At, now: TaskStatus) -> Option<(At, TaskStatus)> {
+        let slot = self.slot_mut(at)?;
+        let was = slot.node.status;
+        slot.node.attempts += u64::from(now.begins_after(was));
+        slot.node.failures += u64::from(now.fails_after(was));
+        slot.node.status = now;
+        slot.node.foreign = None;
+        let (parent, is_leaf) = (slot.parent, slot.parts.is_none());
+        if is_leaf && was != now {
+            self.lift(parent, &Tally::one(now), &Tally::one(was));
+        }
+        if was.is_done() != now.is_done() {
+            let waiting = self.slot(at).map(|slot| slot.needed_by.clone()).unwrap_or_default();
+            for by in waiting {
+                if let Some(slot) = self.slot_mut(by) {
+                    slot.waits =
+                        if now.is_done() { slot.waits.saturating_sub(1) } else { slot.waits + 1 };
+                }
+                self.offer(by);
+            }
+        }
+        self.offer(at);
+        let parts = self.parts_mut(parent)?;
+        parts.count(Some(was), Some(now));
+        let parent = parent?;
+        match (was.is_done(), now.is_done()) {
+            (_, true) => self.finished(parent),
+            (true, false) => self.reopened(parent),
+            (false, false) => None,
+        }
+    }
+
+    /// A part of it is done now.
+    fn finished(&self, at: At) -> Option<(At, TaskStatus)> {
+        let slot = self.slot(at)?;
+        let parts = slot.parts.as_ref()?;
+        let over = parts.open() == 0 && !slot.node.status.is_done();
+        let complete = parts.complete > 0;
+        over.then_some((at, if complete { TaskStatus::Complete } else { TaskStatus::Obsolete }))
+    }
+
+    /// A part of it is to be done now.
+    fn reopened(&self, at: At) -> Option<(At, TaskStatus)> {
+        let slot = self.slot(at)?;
+        slot.node.status.is_done().then_some((at, TaskStatus::Planned))
+    }
+}
+
+fn clipped(title: &str) -> String {
+    title.chars().take(TASK_TITLE).collect()
+}

@@ -1,0 +1,167 @@
+//! Would tasks wait for each other?
+//!
+//! Every task has a beginning and an end. The beginning waits for the beginning of what it is a
+//! part of and for the end of what it depends on; the end of a leaf waits for its beginning, the
+//! end of any other task for the ends of its parts. Tasks wait for each other when that goes in a
+//! circle; so a task can depend on nothing that it is a part of, and on none of its own parts.
+//!
+//! The search goes from both ends at once and is over when one of them has seen all there is, so
+//! that a new task, on which nothing depends yet, costs what it is a part of.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use super::slot::At;
+use super::tree::TaskTree;
+use crate::TaskId;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Moment {
+    Begin(At),
+    End(At),
+}
+
+impl Moment {
+    const fn at(self) -> At {
+        match self {
+            Self::Begin(at) | Self::End(at) => at,
+        }
+    }
+}
+
+/// A task that would be a part of another.
+#[derive(Clone, Copy)]
+pub(super) struct Wish {
+    pub(super) part: At,
+    pub(super) parent: At,
+}
+
+/// One side of the search: what it saw, from where, and what it has yet to look at.
+#[derive(Default)]
+struct Side {
+    from: HashMap<Moment, Option<Moment>>,
+    open: VecDeque<Moment>,
+}
+
+impl Side {
+    fn see(&mut self, moment: Moment, from: Option<Moment>) {
+        if let Entry::Vacant(vacant) = self.from.entry(moment) {
+            vacant.insert(from);
+            self.open.push_back(moment);
+        }
+    }
+
+    /// From here back to where this side began.
+    fn way(&self, from: Moment) -> impl Iterator<Item = Moment> {
+        std::iter::successors(Some(from), |moment| self.from.get(moment).copied().flatten())
+    }
+}
+
+impl TaskTree {
+    /// The way from `task` by way of one of `needs` back to itself, where there is one.
+    pub(super) fn circle(&self, task: At, needs: &[At]) -> Option<Vec<TaskId>> {
+        self.circle_with(task, needs, None, None)
+    }
+
+    /// The same, or by way of the beginning of what it would be a part of; `wish` is as if it were
+    /// so already.
+    pub(super) fn circle_with(
+        &self,
+        task: At,
+        needs: &[At],
+        under: Option<At>,
+        wish: Option<Wish>,
+    ) -> Option<Vec<TaskId>> {
+        let (mut ahead, mut back) = (Side::default(), Side::default());
+        let ends = needs.iter().map(|need| Moment::End(*need));
+        for moment in ends.chain(under.map(Moment::Begin)) {
+            ahead.see(moment, None);
+        }
+        back.see(Moment::Begin(task), None);
+        loop {
+            let moment = ahead.open.pop_front()?;
+            for next in self.waits_on(moment, wish) {
+                ahead.see(next, Some(moment));
+                if back.from.contains_key(&next) {
+                    return Some(self.told(task, &ahead, &back, next));
+                }
+            }
+            let moment = back.open.pop_front()?;
+            if ahead.from.contains_key(&moment) {
+                return Some(self.told(task, &ahead, &back, moment));
+            }
+            for next in self.waited_on_by(moment, wish) {
+                back.see(next, Some(moment));
+                if ahead.from.contains_key(&next) {
+                    return Some(self.told(task, &ahead, &back, next));
+                }
+            }
+        }
+    }
+
+    fn told(&self, task: At, ahead: &Side, back: &Side, meet: Moment) -> Vec<TaskId> {
+        let mut way: Vec<At> = ahead.way(meet).map(Moment::at).collect();
+        way.push(task);
+        way.reverse();
+        way.extend(back.way(meet).map(Moment::at));
+        way.dedup();
+        if way.len() == 1 {
+            way.push(task);
+        }
+        way.iter().filter_map(|at| self.slot(*at)).map(|slot| slot.node.id.clone()).collect()
+    }
+
+    fn parts_of(&self, at: At, wish: Option<Wish>) -> Vec<At> {
+        let Some(slot) = self.slot(at) else { return Vec::new() };
+        let parts = slot.parts.iter().flat_map(|parts| &parts.all).map(|(_, _, part)| *part);
+        let wished = wish.filter(|wish| wish.parent == at).map(|wish| wish.part);
+        parts.chain(slot.orphans.iter().copied()).chain(wished).collect()
+    }
+
+    fn parent_of(&self, at: At, wish: Option<Wish>) -> Option<At> {
+        let wished = wish.filter(|wish| wish.part == at).map(|wish| wish.parent);
+        let slot = self.slot(at)?;
+        // One that was recorded as a part of what does not exist yet.
+        let named = || {
+            let parent = *self.places.get(slot.node.parent.as_ref()?.as_str())?;
+            self.slot(parent).filter(|slot| !slot.node.known).map(|_| parent)
+        };
+        wished.or(slot.parent).or_else(named)
+    }
+
+    /// What must have come before.
+    fn waits_on(&self, moment: Moment, wish: Option<Wish>) -> Vec<Moment> {
+        match moment {
+            Moment::Begin(at) => {
+                let needs = self.slot(at).map(|slot| slot.needs.as_slice()).unwrap_or_default();
+                let parent = self.parent_of(at, wish).map(Moment::Begin);
+                needs.iter().map(|need| Moment::End(*need)).chain(parent).collect()
+            }
+            Moment::End(at) => {
+                let parts = self.parts_of(at, wish);
+                if parts.is_empty() {
+                    return vec![Moment::Begin(at)];
+                }
+                parts.into_iter().map(Moment::End).collect()
+            }
+        }
+    }
+
+    /// What can come only after.
+    fn waited_on_by(&self, moment: Moment, wish: Option<Wish>) -> Vec<Moment> {
+        match moment {
+            Moment::Begin(at) => {
+                let parts = self.parts_of(at, wish);
+                if parts.is_empty() {
+                    return vec![Moment::End(at)];
+                }
+                parts.into_iter().map(Moment::Begin).collect()
+            }
+            Moment::End(at) => {
+                let waiting = self.slot(at).map(|slot| slot.needed_by.as_slice());
+                let waiting = waiting.unwrap_or_default().iter().map(|by| Moment::Begin(*by));
+                waiting.chain(self.parent_of(at, wish).map(Moment::End)).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A task in its place: what the tree keeps of it to find its way.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::node::TaskNode;
+use super::progress::Tally;
+use crate::TaskStatus;
+
+/// Where a task is in the tree's list.
+pub(super) type At = usize;
+
+/// The order among the parts of a task: priority first, then creation.
+pub(super) type Rank = (Reverse<i64>, u64, At);
+
+/// A task and its neighbours.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slot {
+    pub(super) node: TaskNode,
+    /// The task it hangs under. None where the one that was recorded does not exist, or is a part
+    /// of this one.
+    pub(super) parent: Option<At>,
+    /// What it depends on.
+    pub(super) needs: Vec<At>,
+    /// What depends on it.
+    pub(super) needed_by: Vec<At>,
+    /// How many of `needs` are not done.
+    pub(super) waits: usize,
+    /// How many leaves its parent may count as ready: itself, or those of its parts.
+    pub(super) offered: u64,
+    /// None for a leaf.
+    pub(super) parts: Option<Box<Parts>>,
+    /// Tasks that were recorded as its parts, as long as it does not exist.
+    pub(super) orphans: Vec<At>,
+}
+
+/// The parts of a task, in order, and what is counted over them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parts {
+    pub(super) all: BTreeSet<Rank>,
+    /// Those that offer something that can be begun.
+    pub(super) ready: BTreeSet<Rank>,
+    /// How much they offer together.
+    pub(super) offered: u64,
+    /// How many of them are done.
+    pub(super) done: u64,
+    /// How many of those are complete.
+    pub(super) complete: u64,
+    /// The leaves below.
+    pub(super) tally: Tally,
+}
+
+impl Slot {
+    pub(super) const fn rank(&self, at: At) -> Rank {
+        (Reverse(self.node.priority), self.node.order, at)
+    }
+
+    /// May its parts be begun, as far as it is concerned?
+    pub(super) const fn lets_begin(&self) -> bool {
+        let held = matches!(
+            self.node.status,
+            TaskStatus::Failed | TaskStatus::Blocked | TaskStatus::Obsolete
+        );
+        self.waits == 0 && !held
+    }
+
+    /// How many ready leaves it offers to its parent, by what is known here.
+    pub(super) fn offers(&self) -> u64 {
+        match &self.parts {
+            Some(parts) if self.lets_begin() => parts.offered,
+            Some(_) => 0,
+            None => u64::from(
+                self.node.known && self.waits == 0 && self.node.status == TaskStatus::Planned,
+            ),
+        }
+    }
+
+    /// The leaves it is or has.
+    pub(super) fn tally(&self) -> Tally {
+        self.parts.as_ref().map_or_else(|| Tally::one(self.node.status), |parts| parts.tally)
+    }
+}
+
+impl Parts {
+    /// How many are not done.
+    pub(super) fn open(&self) -> u64 {
+        (self.all.len() as u64).saturating_sub(self.done)
+    }
+
+    /// One of them had this status and has that; none is one that was not there or is not any more.
+    pub(super) fn count(&mut self, was: Option<TaskStatus>, now: Option<TaskStatus>) {
+        let done = |status: Option<TaskStatus>| u64::from(status.is_some_and(TaskStatus::is_done));
+        let complete = |status| u64::from(status == Some(TaskStatus::Complete));
+        self.done = (self.done + done(now)).saturating_sub(done(was));
+        self.complete = (self.complete + complete(now)).saturating_sub(complete(was));
+    }
+
+    /// One of them offered so much and offers so much now.
+    pub(super) fn offer(&mut self, rank: Rank, was: u64, now: u64) {
+        self.offered = (self.offered + now).saturating_sub(was);
+        if now == 0 {
+            self.ready.remove(&rank);
+        } else if was == 0 {
+            self.ready.insert(rank);
+        }
+    }
+}

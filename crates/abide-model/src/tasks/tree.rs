@@ -1,0 +1,240 @@
+//! The tree, for reading.
+
+use std::collections::{HashMap, HashSet, btree_set};
+
+use super::error::TaskError;
+use super::node::TaskNode;
+use super::progress::TaskProgress;
+use super::slot::{At, Parts, Rank, Slot};
+use crate::{TaskId, TaskStatus};
+
+/// The tasks of a session: who is a part of whom, who waits for whom, what can be begun.
+#[derive(Debug, Clone, Default)]
+pub struct TaskTree {
+    pub(super) slots: Vec<Slot>,
+    pub(super) places: HashMap<TaskId, At>,
+    /// What is a part of nothing.
+    pub(super) top: Parts,
+    /// How many tasks exist; those that are only named are not counted.
+    pub(super) known: usize,
+    /// The place in the order of creation of the next task.
+    pub(super) next_order: u64,
+    /// How many tasks were changed, for a test of what a change costs.
+    #[cfg(test)]
+    pub(super) touched: u64,
+}
+
+impl TaskTree {
+    /// How many tasks.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.known
+    }
+
+    /// Are there none?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.known == 0
+    }
+
+    /// The task of this id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&TaskNode> {
+        self.find(id).and_then(|at| self.node(at))
+    }
+
+    /// The tasks that are a part of nothing, in order: by priority, then by creation.
+    pub fn roots(&self) -> impl Iterator<Item = &TaskNode> {
+        self.nodes(self.top.all.iter())
+    }
+
+    /// The parts of a task, in order.
+    pub fn children(&self, id: &str) -> impl Iterator<Item = &TaskNode> {
+        let parts = self.find(id).and_then(|at| self.slot(at)?.parts.as_ref());
+        self.nodes(parts.map(|parts| parts.all.iter()).unwrap_or_default())
+    }
+
+    /// Every task of the scope with its depth in it, depth first, in order. The scope itself comes
+    /// first, at depth 0.
+    pub fn walk(&self, scope: Option<&TaskId>) -> impl Iterator<Item = (&TaskNode, usize)> {
+        let start = scope.and_then(|scope| self.slot(self.find(scope.as_str())?));
+        let below = match (scope, start) {
+            (None, _) => Some(&self.top),
+            (Some(_), start) => start.and_then(|slot| slot.parts.as_deref()),
+        };
+        let below = Descent::new(self, below.map(|parts| parts.all.iter()), |parts| &parts.all);
+        let deeper = usize::from(scope.is_some());
+        let first = start.map(|slot| (&slot.node, 0));
+        first.into_iter().chain(below.map(move |(slot, depth)| (&slot.node, depth + deeper)))
+    }
+
+    /// The tasks of the scope that can be begun now, in order: leaves that are planned, where
+    /// neither they nor what they are a part of wait for anything, and nothing that they are a
+    /// part of is failed, blocked or obsolete. The first one costs the depth of the tree.
+    pub fn ready(&self, scope: Option<&TaskId>) -> impl Iterator<Item = &TaskNode> {
+        let start = scope.and_then(|scope| self.find(scope.as_str()));
+        let start = start.filter(|at| self.may_begin_under(*at)).and_then(|at| self.slot(at));
+        let offers = start.filter(|slot| slot.offers() > 0);
+        let below = match scope {
+            None => Some(&self.top),
+            Some(_) => offers.and_then(|slot| slot.parts.as_deref()),
+        };
+        let leaf = offers.filter(|slot| slot.parts.is_none()).map(|slot| &slot.node);
+        let below = Descent::new(self, below.map(|parts| parts.ready.iter()), |parts| &parts.ready);
+        let below = below.filter(|(slot, _)| slot.parts.is_none()).map(|(slot, _)| &slot.node);
+        leaf.into_iter().chain(below)
+    }
+
+    /// Has it no parts?
+    #[must_use]
+    pub fn is_leaf(&self, id: &str) -> bool {
+        self.find(id).and_then(|at| self.slot(at)).is_some_and(|slot| slot.parts.is_none())
+    }
+
+    /// The titles from the root down to the task itself.
+    #[must_use]
+    pub fn title_path(&self, id: &str) -> Vec<&str> {
+        let mut path: Vec<_> =
+            self.upward(self.find(id)).map(|(_, slot)| slot.node.title.as_str()).collect();
+        path.reverse();
+        path
+    }
+
+    /// Is it the scope, or a part of it at any depth?
+    #[must_use]
+    pub fn contains(&self, scope: &TaskId, id: &str) -> bool {
+        let scope = self.find(scope.as_str());
+        scope.is_some() && self.upward(self.find(id)).any(|(at, _)| Some(at) == scope)
+    }
+
+    /// How far the tasks of the scope are.
+    #[must_use]
+    pub fn progress(&self, scope: Option<&TaskId>) -> TaskProgress {
+        let Some(scope) = scope else {
+            return self.top.tally.progress(self.top.offered);
+        };
+        let Some((at, slot)) =
+            self.find(scope.as_str()).and_then(|at| self.slot(at).map(|slot| (at, slot)))
+        else {
+            return TaskProgress::default();
+        };
+        let ready = if self.may_begin_under(at) { slot.offers() } else { 0 };
+        slot.tally().progress(ready)
+    }
+
+    /// Why it is not ready: what it and the tasks that it is a part of depend on and is not done.
+    /// Those that were never created are among them.
+    #[must_use]
+    pub fn waits_for(&self, id: &str) -> Vec<&TaskNode> {
+        let mut seen = HashSet::new();
+        let mut open = Vec::new();
+        for (_, slot) in self.upward(self.find(id)).filter(|(_, slot)| slot.waits > 0) {
+            for at in &slot.needs {
+                if let Some(need) = self.slot(*at)
+                    && !need.node.is_done()
+                    && seen.insert(*at)
+                {
+                    open.push(&need.node);
+                }
+            }
+        }
+        open
+    }
+
+    /// What waits for it: the tasks that depend on it themselves.
+    pub fn dependents(&self, id: &str) -> impl Iterator<Item = &TaskNode> {
+        let slot = self.find(id).and_then(|at| self.slot(at));
+        slot.into_iter().flat_map(|slot| &slot.needed_by).filter_map(|at| self.node(*at))
+    }
+
+    /// May it become so? What follows for the tasks it is a part of is always legal.
+    pub fn check_status(&self, id: &str, status: TaskStatus) -> Result<(), TaskError> {
+        let slot = self.find(id).and_then(|at| self.slot(at));
+        let slot = slot.ok_or_else(|| TaskError::Unknown { task: id.into() })?;
+        let (task, from) = (slot.node.id.clone(), slot.node.status);
+        let parts = slot.parts.as_ref();
+        let counts = parts.map_or((0, 0), |parts| (parts.all.len() as u64, parts.done));
+        if let Some(parts) = parts.filter(|parts| parts.open() > 0)
+            && status == TaskStatus::Complete
+            && from != TaskStatus::Complete
+        {
+            let first = self.nodes(parts.all.iter()).find(|part| !part.is_done());
+            let first = first.map(|part| part.id.clone()).unwrap_or_default();
+            return Err(TaskError::OpenParts { task, open: parts.open(), first });
+        }
+        if !status.may_follow_with_parts(from, counts) {
+            return Err(TaskError::IllegalTransition { task, from, to: status });
+        }
+        Ok(())
+    }
+
+    /// A task that exists.
+    pub(super) fn find(&self, id: &str) -> Option<At> {
+        let at = *self.places.get(id)?;
+        self.slot(at).filter(|slot| slot.node.known).map(|_| at)
+    }
+
+    pub(super) fn slot(&self, at: At) -> Option<&Slot> {
+        self.slots.get(at)
+    }
+
+    fn node(&self, at: At) -> Option<&TaskNode> {
+        self.slot(at).map(|slot| &slot.node)
+    }
+
+    fn nodes<'a>(
+        &'a self,
+        ranks: btree_set::Iter<'a, Rank>,
+    ) -> impl Iterator<Item = &'a TaskNode> + use<'a> {
+        ranks.filter_map(|(_, _, at)| self.node(*at))
+    }
+
+    /// A task and those that it is a part of, upward.
+    pub(super) fn upward(&self, at: Option<At>) -> impl Iterator<Item = (At, &Slot)> {
+        let with_slot = |at: At| self.slot(at).map(|slot| (at, slot));
+        std::iter::successors(at.and_then(with_slot), move |(_, slot)| {
+            slot.parent.and_then(with_slot)
+        })
+    }
+
+    /// Does nothing that it is a part of keep it from being begun?
+    fn may_begin_under(&self, at: At) -> bool {
+        self.upward(Some(at)).skip(1).all(|(_, slot)| slot.lets_begin())
+    }
+}
+
+/// Walks down from parts to their parts.
+struct Descent<'a> {
+    tree: &'a TaskTree,
+    way: Vec<btree_set::Iter<'a, Rank>>,
+    below: fn(&Parts) -> &std::collections::BTreeSet<Rank>,
+}
+
+impl<'a> Descent<'a> {
+    fn new(
+        tree: &'a TaskTree,
+        start: Option<btree_set::Iter<'a, Rank>>,
+        below: fn(&Parts) -> &std::collections::BTreeSet<Rank>,
+    ) -> Self {
+        Self { tree, way: start.into_iter().collect(), below }
+    }
+}
+
+impl<'a> Iterator for Descent<'a> {
+    type Item = (&'a Slot, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some((_, _, at)) = self.way.last_mut()?.next() else {
+                self.way.pop();
+                continue;
+            };
+            let depth = self.way.len() - 1;
+            let slot = self.tree.slot(*at)?;
+            if let Some(parts) = &slot.parts {
+                self.way.push((self.below)(parts).iter());
+            }
+            return Some((slot, depth));
+        }
+    }
+}
