@@ -86,6 +86,9 @@ fn said(fact: &Fact) -> Option<String> {
         }
         Fact::WriterOpened(writer) => writer.by.clone(),
         Fact::WriterClosed => String::new(),
+        Fact::PlanRecorded(plan) => {
+            format!("{} {}", plan.form, plan.title.as_deref().unwrap_or_default())
+        }
         Fact::TaskCreated(task) => format!("{} {}", task.task, task.title),
         Fact::TaskStatus(change) => {
             let status = serde_json::to_string(&change.status).unwrap_or_default();

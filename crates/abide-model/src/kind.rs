@@ -47,6 +47,7 @@ vocabulary! {
     API_FINISHED = "api.finished",
     TOOL_CALLED = "tool.called",
     TOOL_FINISHED = "tool.finished",
+    PLAN_RECORDED = "plan.recorded",
     TASK_CREATED = "task.created",
     TASK_CHANGED = "task.changed",
     TASK_STATUS = "task.status",

@@ -101,6 +101,10 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
             };
             return (format!("Log {}", log.level).trim_end().to_owned(), log.text, weight);
         }
+        Some(Fact::PlanRecorded(plan)) => {
+            let title = plan.title.map(|title| format!(": {title}")).unwrap_or_default();
+            ("Plan", format!("{}{title}", plan.form), Weight::Normal)
+        }
         Some(Fact::Recovery(recovery)) => {
             let lost = recovery
                 .lost

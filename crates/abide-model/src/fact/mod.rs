@@ -27,7 +27,7 @@ pub use session::{
     Created as SessionCreated, Parent, ParentReason, SessionFields, SessionStatus, Source,
     StatusChange, WriterOpened,
 };
-pub use task::{Created as TaskCreated, TaskChange, TaskStatus, TaskStatusChange};
+pub use task::{Created as TaskCreated, PlanRecord, TaskChange, TaskStatus, TaskStatusChange};
 pub use tool::{ApiCall, ApiResult, ToolCall, ToolResult};
 pub use turn::{ArbiterDecision, TurnEnd, TurnRole, TurnStart};
 pub use usage::{LimitObservation, ModelConfiguration, Usage, UsageRecord};
@@ -113,6 +113,8 @@ facts! {
     ApiCall(ApiCall) = API_CALLED,
     /// The model's answer came.
     ApiResult(ApiResult) = API_FINISHED,
+    /// A plan was taken in: its tasks follow.
+    PlanRecorded(PlanRecord) = PLAN_RECORDED,
     /// A task exists.
     TaskCreated(task::Created) = TASK_CREATED,
     /// Something about a task is now otherwise.
@@ -182,6 +184,7 @@ new_events! {
     TurnEnd => TURN_FINISHED,
     ApiCall => API_CALLED,
     ApiResult => API_FINISHED,
+    PlanRecord => PLAN_RECORDED,
     TaskCreated => TASK_CREATED,
     TaskChange => TASK_CHANGED,
     TaskStatusChange => TASK_STATUS,

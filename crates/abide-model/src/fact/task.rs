@@ -111,6 +111,19 @@ impl TaskStatus {
     }
 }
 
+/// `plan.recorded`: a plan was taken in. Its tasks follow.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// The form of its document: `prp`, `markdown`, `toml` or `json`.
+    pub form: String,
+    /// What its document calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What else the document says, verbatim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Box<RawValue>>,
+}
+
 /// `task.created`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Created {

@@ -1,0 +1,287 @@
+//! From drafts to tasks: ids where there are none, names looked up, and what no plan may be.
+
+use std::collections::{HashMap, HashSet};
+
+use abide_model::TaskId;
+
+use crate::draft::{Draft, fault, path};
+use crate::{PlanError, PlanFault, PlanTask};
+
+/// The most tasks of a plan.
+pub const MAX_TASKS: usize = 200_000;
+/// The deepest nesting of tasks.
+pub const MAX_DEPTH: usize = 64;
+/// The most bytes of a document.
+pub const MAX_BYTES: usize = 64 << 20;
+/// The most bytes of an id.
+const MAX_ID: usize = 200;
+
+/// By what tasks may be named in a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    Ids,
+    IdsAndTitles,
+}
+
+/// The id that a place gives: `P1.M2.T1.S3`, by depth and number.
+pub(crate) fn placed(parent: Option<&str>, depth: usize, number: usize) -> String {
+    let letter = match depth {
+        0 => 'P',
+        1 => 'M',
+        2 => 'T',
+        _ => 'S',
+    };
+    match parent {
+        Some(parent) => format!("{parent}.{letter}{number}"),
+        None => format!("{letter}{number}"),
+    }
+}
+
+/// The tasks of drafts, parents first.
+pub(crate) fn arrange(
+    mut drafts: Vec<Draft>,
+    names: Names,
+    depends_field: &str,
+) -> Result<Vec<PlanTask>, PlanError> {
+    if drafts.len() > MAX_TASKS {
+        return Err(fault(&drafts, MAX_TASKS, "", PlanFault::TooMany { limit: MAX_TASKS }));
+    }
+    let mut by_id = given_ids(&drafts)?;
+    find_parents(&mut drafts, &by_id)?;
+    let order = preorder(&drafts)?;
+    let ids = place_ids(&drafts, &order, &mut by_id)?;
+    let depends = look_up(&drafts, names, &by_id, depends_field)?;
+    refuse_cycles(&drafts, &ids, &depends, depends_field)?;
+    let id_of = |at: usize| TaskId(ids.get(at).cloned().unwrap_or_default());
+    let mut drafts: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
+    let mut tasks = Vec::with_capacity(order.len());
+    for (at, _) in order {
+        let Some(draft) = drafts.get_mut(at).and_then(Option::take) else { continue };
+        tasks.push(PlanTask {
+            id: id_of(at),
+            title: draft.title,
+            parent: draft.parent.map(id_of),
+            depends: depends.get(at).into_iter().flatten().map(|at| id_of(*at)).collect(),
+            priority: draft.priority,
+            details: draft.details,
+            documents: draft.documents,
+            status: draft.status,
+            foreign_status: draft.foreign_status,
+            reason: None,
+            result: draft.result,
+            foreign: draft.foreign,
+        });
+    }
+    Ok(tasks)
+}
+
+/// The ids that the document gives.
+fn given_ids(drafts: &[Draft]) -> Result<HashMap<String, usize>, PlanError> {
+    let mut by_id: HashMap<String, usize> = HashMap::with_capacity(drafts.len());
+    for (at, draft) in drafts.iter().enumerate() {
+        let Some(id) = &draft.id else { continue };
+        if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
+            let wanted = "an id of 1 to 200 bytes on one line";
+            return Err(fault(drafts, at, "id", PlanFault::Not { wanted }));
+        }
+        if let Some(other) = by_id.insert(id.clone(), at) {
+            let other = path(drafts, other);
+            return Err(fault(drafts, at, "id", PlanFault::TakenId { id: id.clone(), other }));
+        }
+    }
+    Ok(by_id)
+}
+
+fn find_parents(drafts: &mut [Draft], by_id: &HashMap<String, usize>) -> Result<(), PlanError> {
+    for at in 0..drafts.len() {
+        let Some(parent) = drafts.get(at).and_then(|draft| draft.parent_id.clone()) else {
+            continue;
+        };
+        let Some(found) = by_id.get(&parent) else {
+            return Err(fault(drafts, at, "parent", PlanFault::NoTask { name: parent }));
+        };
+        if let Some(draft) = drafts.get_mut(at) {
+            draft.parent = Some(*found);
+        }
+    }
+    Ok(())
+}
+
+/// The children of each, in order.
+fn children(drafts: &[Draft]) -> Vec<Vec<usize>> {
+    let mut children = vec![Vec::new(); drafts.len()];
+    for (at, draft) in drafts.iter().enumerate() {
+        if let Some(children) = draft.parent.and_then(|parent| children.get_mut(parent)) {
+            children.push(at);
+        }
+    }
+    children
+}
+
+/// Which draft, its depth, and its number among its siblings.
+type Placed = (usize, (usize, usize));
+
+/// Each before its parts.
+fn preorder(drafts: &[Draft]) -> Result<Vec<Placed>, PlanError> {
+    let children = children(drafts);
+    let roots = (0..drafts.len()).filter(|at| drafts.get(*at).is_some_and(|d| d.parent.is_none()));
+    let mut order = Vec::with_capacity(drafts.len());
+    let number = |depth: usize, list: Vec<usize>| {
+        let numbered = list.into_iter().enumerate().map(move |(n, at)| (at, (depth, n + 1)));
+        numbered.rev().collect::<Vec<_>>()
+    };
+    let mut stack = number(0, roots.collect());
+    while let Some((at, (depth, place))) = stack.pop() {
+        if depth >= MAX_DEPTH {
+            return Err(fault(drafts, at, "", PlanFault::TooDeep { limit: MAX_DEPTH }));
+        }
+        order.push((at, (depth, place)));
+        stack.extend(number(depth + 1, children.get(at).cloned().unwrap_or_default()));
+    }
+    if order.len() < drafts.len() {
+        let reached: HashSet<usize> = order.iter().map(|(at, _)| *at).collect();
+        let lost = (0..drafts.len()).find(|at| !reached.contains(at)).unwrap_or_default();
+        return Err(fault(drafts, lost, "parent", PlanFault::ParentCycle));
+    }
+    Ok(order)
+}
+
+/// The id of each: its own, else that of its place.
+fn place_ids(
+    drafts: &[Draft],
+    order: &[Placed],
+    by_id: &mut HashMap<String, usize>,
+) -> Result<Vec<String>, PlanError> {
+    let mut ids = vec![String::new(); drafts.len()];
+    let mut moved: HashMap<Option<usize>, usize> = HashMap::new();
+    for &(at, (depth, number)) in order {
+        let Some(draft) = drafts.get(at) else { continue };
+        let id = match &draft.id {
+            Some(id) => id.clone(),
+            None => {
+                let parent = draft.parent.and_then(|parent| ids.get(parent)).cloned();
+                let mut number = number;
+                number = number.max(moved.get(&draft.parent).copied().unwrap_or_default());
+                let mut id = placed(parent.as_deref(), depth, number);
+                // Another task was given the id of this place.
+                while by_id.contains_key(&id) {
+                    number += 1;
+                    id = placed(parent.as_deref(), depth, number);
+                    moved.insert(draft.parent, number);
+                }
+                if id.len() > 2 * MAX_ID {
+                    return Err(fault(drafts, at, "", PlanFault::TooDeep { limit: MAX_DEPTH }));
+                }
+                by_id.insert(id.clone(), at);
+                id
+            }
+        };
+        if let Some(place) = ids.get_mut(at) {
+            *place = id;
+        }
+    }
+    Ok(ids)
+}
+
+/// What each depends on.
+fn look_up(
+    drafts: &[Draft],
+    names: Names,
+    by_id: &HashMap<String, usize>,
+    field: &str,
+) -> Result<Vec<Vec<usize>>, PlanError> {
+    let mut by_title: HashMap<&str, Option<usize>> = HashMap::new();
+    if names == Names::IdsAndTitles {
+        for (at, draft) in drafts.iter().enumerate() {
+            by_title.entry(&draft.title).and_modify(|one| *one = None).or_insert(Some(at));
+        }
+    }
+    let find = |name: &str| match by_id.get(name) {
+        Some(at) => Ok(*at),
+        None => match by_title.get(name) {
+            Some(Some(at)) => Ok(*at),
+            Some(None) => Err(PlanFault::Ambiguous { name: name.to_owned() }),
+            None => Err(PlanFault::NoTask { name: name.to_owned() }),
+        },
+    };
+    let mut all = Vec::with_capacity(drafts.len());
+    for (at, draft) in drafts.iter().enumerate() {
+        let mut found = Vec::new();
+        for (number, name) in draft.depends.iter().enumerate() {
+            let wrong = |wrong| fault(drafts, at, &format!("{field}[{number}]"), wrong);
+            match find(name) {
+                Ok(task) => found.push(task),
+                // A line of Markdown may name several.
+                Err(PlanFault::NoTask { .. }) if names == Names::IdsAndTitles => {
+                    for part in name.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+                        found.push(find(part).map_err(wrong)?);
+                    }
+                }
+                Err(error) => return Err(wrong(error)),
+            }
+        }
+        all.push(found);
+    }
+    Ok(all)
+}
+
+/// Refuses tasks that could never be done: a task waits for what it depends on and for its parts.
+fn refuse_cycles(
+    drafts: &[Draft],
+    ids: &[String],
+    depends: &[Vec<usize>],
+    field: &str,
+) -> Result<(), PlanError> {
+    let children = children(drafts);
+    let waits_for = |at: usize| {
+        let depends = depends.get(at).into_iter().flatten();
+        depends.chain(children.get(at).into_iter().flatten()).copied()
+    };
+    let mut open: Vec<usize> = (0..drafts.len()).map(|at| waits_for(at).count()).collect();
+    let mut waiting = vec![Vec::new(); drafts.len()];
+    for at in 0..drafts.len() {
+        for other in waits_for(at) {
+            if let Some(waiting) = waiting.get_mut(other) {
+                waiting.push(at);
+            }
+        }
+    }
+    let is_free = |open: &[usize], at: usize| open.get(at).is_some_and(|count| *count == 0);
+    let mut free: Vec<usize> = (0..drafts.len()).filter(|at| is_free(&open, *at)).collect();
+    while let Some(at) = free.pop() {
+        for other in waiting.get(at).into_iter().flatten() {
+            if let Some(count) = open.get_mut(*other) {
+                *count -= 1;
+            }
+            if is_free(&open, *other) {
+                free.push(*other);
+            }
+        }
+    }
+    let Some(start) = (0..drafts.len()).find(|at| !is_free(&open, *at)) else { return Ok(()) };
+    // Whoever is left waits for another one that is left: follow until one comes again.
+    let mut way = vec![start];
+    let mut seen = HashMap::from([(start, 0)]);
+    let first = loop {
+        let at = way.last().copied().unwrap_or(start);
+        let Some(next) = waits_for(at).find(|other| !is_free(&open, *other)) else { break at };
+        if let Some(first) = seen.insert(next, way.len()) {
+            way.drain(..first);
+            way.push(next);
+            break next;
+        }
+        way.push(next);
+    };
+    // Named where somebody says that it depends on something.
+    let says = |at: &usize| depends.get(*at).is_some_and(|depends| !depends.is_empty());
+    let at = way.iter().copied().find(says).unwrap_or(first);
+    let name = |at: usize| ids.get(at).cloned().unwrap_or_default();
+    let tasks = if way.len() > 12 {
+        let mut tasks: Vec<String> = way.iter().take(10).map(|at| name(*at)).collect();
+        tasks.extend(["…".to_owned(), name(first)]);
+        tasks
+    } else {
+        way.iter().map(|at| name(*at)).collect()
+    };
+    Err(fault(drafts, at, field, PlanFault::Cycle { tasks }))
+}

@@ -1,0 +1,68 @@
+//! A task as a reader found it: its id may be missing, what it names is not looked up yet.
+
+use abide_model::TaskStatus;
+use serde_json::value::RawValue;
+
+use crate::{PlanError, PlanFault};
+
+/// A task on its way into a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) id: Option<String>,
+    pub(crate) title: String,
+    /// The draft that it is a part of.
+    pub(crate) parent: Option<usize>,
+    /// The task that it is a part of, by its id.
+    pub(crate) parent_id: Option<String>,
+    /// What must be done before, as the document names it.
+    pub(crate) depends: Vec<String>,
+    pub(crate) priority: i64,
+    pub(crate) details: Option<String>,
+    pub(crate) documents: Vec<String>,
+    pub(crate) status: TaskStatus,
+    pub(crate) foreign_status: Option<String>,
+    pub(crate) result: Option<Box<RawValue>>,
+    pub(crate) foreign: Option<Box<RawValue>>,
+    pub(crate) place: Place,
+}
+
+/// Where in the document a draft is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// In this list of its parent, at this index.
+    Json(&'static str, usize),
+    /// In this line, counted from 1.
+    Line(usize),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Line(1)
+    }
+}
+
+/// The way to a draft, for errors.
+pub(crate) fn path(drafts: &[Draft], at: usize) -> String {
+    let mut steps = Vec::new();
+    let mut next = Some(at);
+    while let Some(draft) = next.and_then(|at| drafts.get(at)) {
+        match draft.place {
+            Place::Line(line) => return format!("line {line}"),
+            Place::Json(list, index) => steps.push(format!(".{list}[{index}]")),
+        }
+        // A parent that is found by its id is no step of the way.
+        next = draft.parent.filter(|_| draft.parent_id.is_none());
+    }
+    steps.reverse();
+    format!("${}", steps.concat())
+}
+
+/// An error about a field of a draft.
+pub(crate) fn fault(drafts: &[Draft], at: usize, field: &str, fault: PlanFault) -> PlanError {
+    let mut place = path(drafts, at);
+    if !field.is_empty() && place.starts_with('$') {
+        place.push('.');
+        place.push_str(field);
+    }
+    PlanError::at(place, fault)
+}

@@ -1,0 +1,291 @@
+//! Reads a plan in JSON.
+
+use abide_model::TaskStatus;
+use serde_json::value::RawValue;
+
+use super::dialect::{Dialect, Field};
+use super::{MARKER, compact, depth, fields, text};
+use crate::arrange::{MAX_DEPTH, MAX_TASKS, Names, arrange};
+use crate::draft::{Draft, Place, fault};
+use crate::plan::as_foreign;
+use crate::{Plan, PlanError, PlanFault, status};
+
+/// Reads a document.
+pub(crate) fn read(dialect: &Dialect, json: &str) -> Result<Plan, PlanError> {
+    // First as a whole, so that what is wrong with it is told with its line.
+    if let Err(error) = serde_json::from_str::<&RawValue>(json) {
+        return Err(PlanError::Syntax { form: "JSON", reason: error.to_string() });
+    }
+    let object = PlanFault::Not { wanted: "an object" };
+    let top = fields(json).ok_or_else(|| PlanError::at("$", object))?;
+    let mut reader = Reader { dialect, drafts: Vec::new() };
+    let mut kept = Vec::new();
+    let (mut title, mut found) = (None, false);
+    for (name, raw) in top {
+        let wrong = |fault| PlanError::at(format!("$.{name}"), fault);
+        if name == dialect.root {
+            if std::mem::replace(&mut found, true) {
+                return Err(wrong(PlanFault::Twice));
+            }
+            reader.list(raw, None, dialect.root, 0)?;
+            kept.push((name, MARKER.to_owned()));
+        } else if Some(name.as_str()) == dialect.title && title.is_none() {
+            let said: String = serde_json::from_str(raw.get())
+                .map_err(|_| wrong(PlanFault::Not { wanted: "text" }))?;
+            kept.push((name, spelled(raw, &text(&said))));
+            title = Some(said);
+        } else {
+            if depth(raw.get()) > MAX_DEPTH {
+                return Err(wrong(PlanFault::TooDeep { limit: MAX_DEPTH }));
+            }
+            kept.push((name, compact(raw.get())));
+        }
+    }
+    if !found {
+        return Err(PlanError::at(format!("$.{}", dialect.root), PlanFault::Missing));
+    }
+    let foreign =
+        format!("{{\"fields\":{},\"newline\":{}}}", object_of(&kept), json.ends_with('\n'));
+    let tasks = arrange(reader.drafts, Names::Ids, dialect.depends)?;
+    let foreign = as_foreign(dialect.form, &foreign);
+    Ok(Plan { form: dialect.form, title, tasks, foreign })
+}
+
+/// A kept field: the marker, where it is as we would write it; else its own spelling.
+fn spelled(raw: &RawValue, ours: &str) -> String {
+    let raw = compact(raw.get());
+    if raw == ours { MARKER.to_owned() } else { raw }
+}
+
+fn object_of(fields: &[(String, String)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{}:{value}", text(name))).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+struct Reader<'a> {
+    dialect: &'a Dialect,
+    drafts: Vec<Draft>,
+}
+
+impl Reader<'_> {
+    fn list(
+        &mut self,
+        raw: &RawValue,
+        parent: Option<usize>,
+        name: &'static str,
+        level: usize,
+    ) -> Result<(), PlanError> {
+        let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
+            let wrong = PlanFault::Not { wanted: "a list" };
+            return Err(match parent {
+                Some(parent) => fault(&self.drafts, parent, name, wrong),
+                None => PlanError::at(format!("$.{name}"), wrong),
+            });
+        };
+        for (index, item) in items.into_iter().enumerate() {
+            self.item(item, parent, Place::Json(name, index), level)?;
+        }
+        Ok(())
+    }
+
+    fn item(
+        &mut self,
+        raw: &RawValue,
+        parent: Option<usize>,
+        place: Place,
+        level: usize,
+    ) -> Result<(), PlanError> {
+        let at = self.drafts.len();
+        self.drafts.push(Draft { parent, place, ..Draft::default() });
+        if at >= MAX_TASKS {
+            return Err(self.wrong(at, "", PlanFault::TooMany { limit: MAX_TASKS }));
+        }
+        if level >= MAX_DEPTH {
+            return Err(self.wrong(at, "", PlanFault::TooDeep { limit: MAX_DEPTH }));
+        }
+        let Some(fields) = fields(raw.get()) else {
+            return Err(self.wrong(at, "", PlanFault::Not { wanted: "an object" }));
+        };
+        let mut draft = Draft { parent, place, ..Draft::default() };
+        let mut seen = Vec::new();
+        let mut kept = Vec::with_capacity(fields.len());
+        let mut children = None;
+        for (name, raw) in fields {
+            let field = self.dialect.field(&name, level);
+            if let Some(field) = field {
+                if seen.contains(&field) {
+                    return Err(self.wrong(at, &name, PlanFault::Twice));
+                }
+                seen.push(field);
+            }
+            let value = match field {
+                Some(Field::Children) => {
+                    children = Some(raw);
+                    Ok(MARKER.to_owned())
+                }
+                Some(field) => self.field(&mut draft, field, raw, level),
+                None if depth(raw.get()) > MAX_DEPTH => {
+                    Err(PlanFault::TooDeep { limit: MAX_DEPTH })
+                }
+                None => Ok(compact(raw.get())),
+            };
+            let value = value.map_err(|wrong| self.wrong(at, &name, wrong))?;
+            kept.push((name, value));
+        }
+        let required: &[(Field, &str)] = if self.dialect.exact {
+            &[(Field::Id, "id"), (Field::Title, "title"), (Field::Status, "status")]
+        } else {
+            &[(Field::Title, "title")]
+        };
+        for (field, name) in required {
+            if !seen.contains(field) {
+                return Err(self.wrong(at, name, PlanFault::Missing));
+            }
+        }
+        draft.foreign = as_foreign(self.dialect.form, &object_of(&kept));
+        if let Some(place) = self.drafts.get_mut(at) {
+            *place = draft;
+        }
+        match (children, self.dialect.children(level)) {
+            (Some(children), Some(name)) => self.list(children, Some(at), name, level + 1),
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong(&self, at: usize, field: &str, wrong: PlanFault) -> PlanError {
+        fault(&self.drafts, at, field, wrong)
+    }
+
+    /// Takes a field in; gives what is kept of it.
+    fn field(
+        &self,
+        draft: &mut Draft,
+        field: Field,
+        raw: &RawValue,
+        level: usize,
+    ) -> Result<String, PlanFault> {
+        let no_text = PlanFault::Not { wanted: "text" };
+        let said = || serde_json::from_str::<String>(raw.get()).map_err(|_| no_text.clone());
+        let list = || serde_json::from_str::<Vec<String>>(raw.get()).ok();
+        let foreign = self.dialect.exact;
+        Ok(match field {
+            Field::Type => {
+                if Some(said()?.as_str()) != self.dialect.sort(level) {
+                    let wanted = match self.dialect.sort(level) {
+                        Some("Phase") => "\"Phase\"",
+                        Some("Milestone") => "\"Milestone\"",
+                        Some("Task") => "\"Task\"",
+                        _ => "\"Subtask\"",
+                    };
+                    return Err(PlanFault::Not { wanted });
+                }
+                compact(raw.get())
+            }
+            Field::Id => {
+                let id = said()?;
+                let kept = spelled(raw, &text(&id));
+                draft.id = Some(id);
+                kept
+            }
+            Field::Title => {
+                draft.title = said()?;
+                if draft.title.trim().is_empty() {
+                    return Err(PlanFault::Not { wanted: "text that is not empty" });
+                }
+                spelled(raw, &text(&draft.title))
+            }
+            Field::Status => {
+                let word = said()?;
+                let (status, foreign) = status::read(&word, self.dialect.word())
+                    .ok_or_else(|| PlanFault::Status { word: word.clone() })?;
+                (draft.status, draft.foreign_status) = (status, foreign);
+                spelled(raw, &text(&word))
+            }
+            Field::Depends => {
+                draft.depends = list().ok_or(PlanFault::Not { wanted: "a list of task ids" })?;
+                spelled(raw, &texts(&draft.depends))
+            }
+            // What is no text is theirs alone.
+            Field::Details if foreign && !raw.get().starts_with('"') => own(raw)?,
+            Field::Details => {
+                let details = said()?;
+                let kept = spelled(raw, &text(&details));
+                draft.details = Some(details).filter(|details| !details.is_empty());
+                if draft.details.is_none() { compact(raw.get()) } else { kept }
+            }
+            Field::Priority => match serde_json::from_str(raw.get()) {
+                Ok(priority) => {
+                    draft.priority = priority;
+                    spelled(raw, &draft.priority.to_string())
+                }
+                Err(_) if foreign => own(raw)?,
+                Err(_) => return Err(PlanFault::Not { wanted: "a whole number" }),
+            },
+            Field::Documents => match list() {
+                Some(documents) => {
+                    draft.documents = documents;
+                    spelled(raw, &texts(&draft.documents))
+                }
+                None if foreign => own(raw)?,
+                None => return Err(PlanFault::Not { wanted: "a list of texts" }),
+            },
+            Field::Result => {
+                if depth(raw.get()) > MAX_DEPTH {
+                    return Err(PlanFault::TooDeep { limit: MAX_DEPTH });
+                }
+                draft.result = RawValue::from_string(compact(raw.get())).ok();
+                MARKER.to_owned()
+            }
+            Field::Children => MARKER.to_owned(),
+        })
+    }
+}
+
+/// A value that only the other system understands.
+fn own(raw: &RawValue) -> Result<String, PlanFault> {
+    let value = compact(raw.get());
+    if value == MARKER {
+        return Err(PlanFault::Not { wanted: "something other than true" });
+    }
+    if depth(&value) > MAX_DEPTH {
+        return Err(PlanFault::TooDeep { limit: MAX_DEPTH });
+    }
+    Ok(value)
+}
+
+/// Texts as JSON.
+pub(super) fn texts(texts: &[String]) -> String {
+    compact(&serde_json::to_string(texts).unwrap_or_default())
+}
+
+/// Does a kept field still say what the task says?
+pub(super) fn says(
+    raw: &RawValue,
+    field: Field,
+    task: &crate::PlanTask,
+    dialect: &Dialect,
+) -> bool {
+    let said = || serde_json::from_str::<String>(raw.get()).ok();
+    let list = || serde_json::from_str::<Vec<String>>(raw.get()).ok();
+    match field {
+        Field::Id => said().as_deref() == Some(task.id.as_str()),
+        Field::Title => said().as_ref() == Some(&task.title),
+        Field::Status => said().and_then(|word| status::read(&word, dialect.word())).is_some_and(
+            |(status, foreign)| status == task.status && foreign == task.foreign_status,
+        ),
+        Field::Depends => {
+            list().is_some_and(|list| list.iter().eq(task.depends.iter().map(|id| &id.0)))
+        }
+        Field::Details => said().filter(|details| !details.is_empty()) == task.details,
+        Field::Priority => serde_json::from_str(raw.get()).unwrap_or(0) == task.priority,
+        Field::Documents => list().unwrap_or_default() == task.documents,
+        Field::Type => true,
+        Field::Result | Field::Children => false,
+    }
+}
+
+/// Is it only planned, which need not be said?
+pub(super) fn is_plain(task: &crate::PlanTask) -> bool {
+    task.status == TaskStatus::Planned && task.foreign_status.is_none()
+}

@@ -1,0 +1,207 @@
+//! Writes a plan in JSON.
+
+use std::collections::HashMap;
+
+use abide_model::TaskId;
+
+use super::dialect::{Dialect, Field};
+use super::read::{is_plain, says, texts};
+use super::{MARKER, compact, fields, pretty, text};
+use crate::arrange::MAX_DEPTH;
+use crate::plan::foreign_of;
+use crate::{Plan, PlanError, PlanTask, status};
+
+/// The parts of each task, in order; those of none are the roots.
+pub(crate) type Parts<'a> = HashMap<Option<&'a TaskId>, Vec<&'a PlanTask>>;
+
+/// The parts of each task.
+pub(crate) fn parts(plan: &Plan) -> Parts<'_> {
+    let mut parts = Parts::new();
+    for task in &plan.tasks {
+        parts.entry(task.parent.as_ref()).or_default().push(task);
+    }
+    parts
+}
+
+/// Writes a document.
+pub(crate) fn write(dialect: &Dialect, plan: &Plan) -> Result<String, PlanError> {
+    let writer = Writer { dialect, parts: parts(plan) };
+    let mut tasks = String::new();
+    writer.list(None, 0, &mut tasks)?;
+    let kept = foreign_of(plan.foreign.as_deref(), dialect.form);
+    let kept = kept.as_deref().and_then(|kept| fields(kept.get())).unwrap_or_default();
+    let part = |name: &str| kept.iter().find(|(field, _)| field == name).map(|(_, raw)| *raw);
+    let newline = part("newline").is_none_or(|raw| raw.get() == "true");
+    let mut out = Vec::new();
+    let (mut titled, mut listed) = (false, false);
+    for (name, raw) in part("fields").and_then(|raw| fields(raw.get())).unwrap_or_default() {
+        let value = if name == dialect.root && !listed {
+            listed = true;
+            tasks.clone()
+        } else if Some(name.as_str()) == dialect.title && !titled {
+            titled = true;
+            let Some(title) = &plan.title else { continue };
+            let same = serde_json::from_str::<String>(raw.get()).is_ok_and(|said| said == *title);
+            if same { compact(raw.get()) } else { text(title) }
+        } else {
+            compact(raw.get())
+        };
+        out.push((name, value));
+    }
+    if let (Some(name), Some(title), false) = (dialect.title, &plan.title, titled) {
+        out.insert(0, (name.to_owned(), text(title)));
+    }
+    if !listed {
+        out.push((dialect.root.to_owned(), tasks));
+    }
+    let fields: Vec<String> =
+        out.into_iter().map(|(name, value)| format!("{}:{value}", text(&name))).collect();
+    let mut out = pretty(&format!("{{{}}}", fields.join(",")));
+    if newline {
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+struct Writer<'a> {
+    dialect: &'a Dialect,
+    parts: Parts<'a>,
+}
+
+impl Writer<'_> {
+    fn list(
+        &self,
+        parent: Option<&TaskId>,
+        level: usize,
+        out: &mut String,
+    ) -> Result<(), PlanError> {
+        out.push('[');
+        for (index, task) in self.parts.get(&parent).into_iter().flatten().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            self.task(task, level, out)?;
+        }
+        out.push(']');
+        Ok(())
+    }
+
+    fn task(&self, task: &PlanTask, level: usize, out: &mut String) -> Result<(), PlanError> {
+        let unwritable = |reason| PlanError::Unwritable {
+            task: task.id.to_string(),
+            form: self.dialect.form,
+            reason,
+        };
+        if self.dialect.exact && level > 3 {
+            return Err(unwritable("a backlog has four levels"));
+        }
+        if level >= MAX_DEPTH {
+            return Err(unwritable("it is nested too deep"));
+        }
+        out.push('{');
+        let start = out.len();
+        let mut put = |name: &str, value: &str| {
+            if out.len() > start {
+                out.push(',');
+            }
+            out.push_str(&text(name));
+            out.push(':');
+            out.push_str(value);
+        };
+        let mut written = Vec::new();
+        let kept = foreign_of(task.foreign.as_deref(), self.dialect.form);
+        match kept.as_deref().and_then(|kept| fields(kept.get())) {
+            Some(kept) => {
+                for (name, raw) in kept {
+                    let field = self.dialect.field(&name, level);
+                    written.extend(field);
+                    match field {
+                        None => put(&name, raw.get()),
+                        Some(field)
+                            if raw.get() != MARKER && says(raw, field, task, self.dialect) =>
+                        {
+                            put(&name, raw.get());
+                        }
+                        Some(field) => {
+                            if let Some(value) = self.value(field, task, level)? {
+                                put(&name, &value);
+                            }
+                        }
+                    }
+                }
+            }
+            None => {
+                for (name, fixed) in self.dialect.usual(level) {
+                    let field = self.dialect.field(name, level);
+                    written.extend(field);
+                    let value = match (fixed, field) {
+                        (Some(fixed), _) => Some(fixed),
+                        (None, Some(field)) => self.value(field, task, level)?,
+                        (None, None) => None,
+                    };
+                    if let Some(value) = value {
+                        put(name, &value);
+                    }
+                }
+            }
+        }
+        let parts = self.parts.get(&Some(&task.id)).is_some_and(|parts| !parts.is_empty());
+        let details = self.dialect.details(level);
+        let children = self.dialect.children(level);
+        if parts && children.is_none() {
+            return Err(unwritable("a subtask has no parts"));
+        }
+        let rest = [
+            (Field::Id, "id", true),
+            (Field::Title, "title", true),
+            (Field::Status, "status", !is_plain(task)),
+            (Field::Depends, self.dialect.depends, !task.depends.is_empty()),
+            (Field::Priority, "priority", task.priority != 0),
+            (Field::Details, details, task.details.is_some()),
+            (Field::Documents, "documents", !task.documents.is_empty()),
+            (Field::Result, "result", task.result.is_some()),
+            (Field::Children, children.unwrap_or_default(), parts),
+        ];
+        for (field, name, wanted) in rest {
+            if wanted
+                && !written.contains(&field)
+                && let Some(value) = self.value(field, task, level)?
+            {
+                put(name, &value);
+            }
+        }
+        out.push('}');
+        Ok(())
+    }
+
+    /// A field as we write it; none where there is nothing to say.
+    fn value(
+        &self,
+        field: Field,
+        task: &PlanTask,
+        level: usize,
+    ) -> Result<Option<String>, PlanError> {
+        Ok(match field {
+            Field::Type => self.dialect.sort(level).map(text),
+            Field::Id => Some(text(task.id.as_str())),
+            Field::Title => Some(text(&task.title)),
+            Field::Status => {
+                let own = self.dialect.word();
+                Some(text(status::word(task).unwrap_or_else(|| own(task.status))))
+            }
+            Field::Depends => {
+                let ids: Vec<String> = task.depends.iter().map(|id| id.0.clone()).collect();
+                Some(texts(&ids))
+            }
+            Field::Details => Some(text(task.details.as_deref().unwrap_or_default())),
+            Field::Priority => Some(task.priority.to_string()),
+            Field::Documents => Some(texts(&task.documents)),
+            Field::Result => task.result.as_ref().map(|result| compact(result.get())),
+            Field::Children => {
+                let mut list = String::new();
+                self.list(Some(&task.id), level + 1, &mut list)?;
+                Some(list)
+            }
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! Plan documents: the tasks of a session as people and other systems write them down.
+//!
+//! A [`Plan`] is read from a document (the PRP form of `tasks.json`, a Markdown task list, TOML,
+//! plain JSON), written in any of these forms, told as events, and compared with the plan of an
+//! older session, so that finished work is not done again. Everything here is pure: bytes in,
+//! values out. What another system says of a task and abide does not know is kept.
+//!
+//! ```
+//! use abide_plan::{Plan, PlanForm, delta};
+//! use abide_model::TaskStatus;
+//!
+//! let old = Plan::read(PlanForm::Markdown, b"## Parser\n- [x] Lines\n- [ ] Ends\n")?;
+//! let new = Plan::read(PlanForm::Markdown, b"## Parser\n- [ ] Lines\n- [ ] Tabs\n- [ ] Ends\n")?;
+//! let delta = delta(&old, new);
+//! assert_eq!(delta.added.len(), 1);
+//! let lines = delta.plan.tasks.iter().find(|task| task.title == "Lines").unwrap();
+//! assert_eq!(lines.status, TaskStatus::Complete);
+//! # Ok::<(), abide_plan::PlanError>(())
+//! ```
+
+mod arrange;
+mod delta;
+mod draft;
+mod error;
+mod form;
+mod json;
+mod markdown;
+mod plan;
+mod session;
+mod status;
+#[cfg(test)]
+mod tests;
+mod toml;
+
+pub use arrange::{MAX_BYTES, MAX_DEPTH, MAX_TASKS};
+pub use delta::{PlanDelta, REMOVED, delta};
+pub use error::{PlanError, PlanFault};
+pub use form::PlanForm;
+pub use plan::{Plan, PlanTask};
+pub use session::PlanSources;
+
+/// The SHA-256 of a document, in lower-case hexadecimal digits.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,42 @@
+//! What the lines right below a title may say of a task: `depends: …` and the like.
+
+use abide_model::TaskStatus;
+use serde_json::value::RawValue;
+
+use crate::arrange::MAX_DEPTH;
+use crate::json::{compact, depth};
+use crate::status::{self, Standing};
+
+/// One of them.
+#[derive(Debug)]
+pub(super) enum Field {
+    Depends(String),
+    Priority(i64),
+    Document(String),
+    Status(Standing),
+    Result(Box<RawValue>),
+}
+
+impl Field {
+    /// Reads a line; what does not fit is text.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (key, value) = line.strip_prefix("- ").unwrap_or(line).split_once(':')?;
+        let value = value.trim();
+        if value.is_empty() {
+            return None;
+        }
+        match key.to_ascii_lowercase().as_str() {
+            "depends" | "depends on" => Some(Self::Depends(value.to_owned())),
+            "priority" => value.parse().ok().map(Self::Priority),
+            "document" => Some(Self::Document(value.to_owned())),
+            "status" => status::read(value, TaskStatus::as_str).map(Self::Status),
+            "result" => {
+                serde_json::from_str::<&RawValue>(value).ok()?;
+                let shallow = depth(value) <= MAX_DEPTH;
+                shallow.then(|| RawValue::from_string(compact(value)).ok())?.map(Self::Result)
+            }
+            _ => None,
+        }
+    }
+}

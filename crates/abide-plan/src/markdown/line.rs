@@ -1,0 +1,133 @@
+//! What a line of Markdown is.
+
+use abide_model::TaskStatus;
+
+/// A line, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Heading { level: usize, text: &'a str },
+    Checkbox { indent: usize, content: usize, status: TaskStatus, text: &'a str },
+    Fence { mark: char, length: usize, bare: bool },
+    Text,
+}
+
+/// The columns of white space before a line's text; a tab goes to the next multiple of four.
+pub(super) fn indent(line: &str) -> usize {
+    let mut column = 0;
+    for letter in line.chars() {
+        match letter {
+            ' ' => column += 1,
+            '\t' => column += 4 - column % 4,
+            _ => break,
+        }
+    }
+    column
+}
+
+/// Takes a line apart.
+pub(super) fn look(line: &str) -> Line<'_> {
+    let column = indent(line);
+    let text = line.trim_matches([' ', '\t']);
+    if let Some((mark, length)) = fence(text) {
+        let bare = text.chars().all(|letter| letter == mark);
+        return Line::Fence { mark, length, bare };
+    }
+    heading(column, text).or_else(|| checkbox(column, text)).unwrap_or(Line::Text)
+}
+
+fn fence(text: &str) -> Option<(char, usize)> {
+    let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let length = text.chars().take_while(|letter| *letter == mark).count();
+    let rest = text.get(length..)?;
+    (length >= 3 && !(mark == '`' && rest.contains('`'))).then_some((mark, length))
+}
+
+fn heading(column: usize, text: &str) -> Option<Line<'_>> {
+    let rest = text.trim_start_matches('#');
+    let level = text.len() - rest.len();
+    if column > 3 || !(1..=6).contains(&level) || !rest.starts_with([' ', '\t']) {
+        return None;
+    }
+    let mut text = rest.trim_matches([' ', '\t']);
+    let closed = text.trim_end_matches('#');
+    if closed.is_empty() || closed.ends_with([' ', '\t']) {
+        text = closed.trim_end_matches([' ', '\t']);
+    }
+    (!text.is_empty()).then_some(Line::Heading { level, text })
+}
+
+fn checkbox(column: usize, text: &str) -> Option<Line<'_>> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let marker = match digits {
+        0 => text.strip_prefix(['-', '*', '+'])?,
+        1..=9 => text.get(digits..)?.strip_prefix(['.', ')'])?,
+        _ => return None,
+    };
+    let rest = marker.strip_prefix([' ', '\t'])?.trim_start_matches([' ', '\t']);
+    let content = column + (text.len() - rest.len());
+    let (mark, rest) = rest.strip_prefix('[')?.split_once(']')?;
+    let status = match mark {
+        " " | "" => TaskStatus::Planned,
+        "x" | "X" => TaskStatus::Complete,
+        "-" => TaskStatus::Obsolete,
+        _ => return None,
+    };
+    let text = rest.strip_prefix([' ', '\t'])?.trim_matches([' ', '\t']);
+    (!text.is_empty()).then_some(Line::Checkbox { indent: column, content, status, text })
+}
+
+/// A text between fences, or not: whether each line is code.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Fences(Option<(char, usize)>);
+
+impl Fences {
+    /// Is this line part of code? Call with every line in turn.
+    pub(super) fn hold(&mut self, line: &str) -> bool {
+        match (self.0, look(line)) {
+            (None, Line::Fence { mark, length, .. }) => {
+                self.0 = Some((mark, length));
+                true
+            }
+            (None, _) => false,
+            (Some(open), Line::Fence { mark, length, bare: true })
+                if mark == open.0 && length >= open.1 =>
+            {
+                self.0 = None;
+                true
+            }
+            (Some(_), _) => true,
+        }
+    }
+
+    /// Is code open behind the last line?
+    pub(super) const fn is_open(self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Would it be taken for more than text, backslashes before it left aside?
+fn is_special(line: &str) -> bool {
+    look(line.trim_start_matches([' ', '\t']).trim_start_matches('\\')) != Line::Text
+}
+
+/// A line of text, so that it is read as text.
+pub(super) fn escape(line: &str) -> String {
+    if !is_special(line) {
+        return line.to_owned();
+    }
+    let text = line.trim_start_matches([' ', '\t']);
+    let space = line.get(..line.len() - text.len()).unwrap_or_default();
+    format!("{space}\\{text}")
+}
+
+/// The line that was escaped.
+pub(super) fn unescape(line: &str) -> String {
+    let text = line.trim_start_matches([' ', '\t']);
+    match text.strip_prefix('\\') {
+        Some(rest) if is_special(line) => {
+            let space = line.get(..line.len() - text.len()).unwrap_or_default();
+            format!("{space}{rest}")
+        }
+        _ => line.to_owned(),
+    }
+}

@@ -1,0 +1,14 @@
+//! Plans in Markdown: headings are phases, checkboxes are tasks, indentation is depth.
+//!
+//! Read line by line. Code between fences is text, whatever it looks like. A line of text that
+//! would be taken for something else is written with a backslash before it, which goes again when
+//! it is read.
+
+mod field;
+mod line;
+mod name;
+mod read;
+mod write;
+
+pub(crate) use read::read;
+pub(crate) use write::write;

@@ -1,0 +1,322 @@
+//! Reads a plan in Markdown.
+
+use abide_model::TaskStatus;
+
+use super::field::Field;
+use super::line::{Fences, Line, indent, look, unescape};
+use super::name;
+use crate::arrange::{MAX_TASKS, Names, arrange};
+use crate::draft::{Draft, Place};
+use crate::json::text;
+use crate::plan::as_foreign;
+use crate::{Plan, PlanError, PlanFault, PlanForm};
+
+/// Something that text can belong to.
+#[derive(Debug, Default)]
+struct Node {
+    draft: Draft,
+    /// The heading's level; none of a checkbox.
+    level: Option<usize>,
+    indent: usize,
+    content: usize,
+    /// A heading's words as they stand.
+    words: String,
+    /// What is said in the lines right below the title, each with its line.
+    fields: Vec<(Field, String)>,
+    lines: Vec<String>,
+    /// Said with words, not by a checkbox.
+    stated: bool,
+    /// A task, or a heading with a task somewhere below.
+    task: bool,
+}
+
+impl Node {
+    /// Takes its fields in; those of what is no task are text.
+    fn settle(&mut self) {
+        let fields = std::mem::take(&mut self.fields);
+        if !self.task {
+            self.lines.splice(..0, fields.into_iter().map(|(_, line)| line));
+            return;
+        }
+        for (field, _) in fields {
+            let draft = &mut self.draft;
+            match field {
+                Field::Depends(name) => draft.depends.push(name),
+                Field::Priority(priority) => draft.priority = priority,
+                Field::Document(document) => draft.documents.push(document),
+                Field::Status(standing) => {
+                    (draft.status, draft.foreign_status) = standing;
+                    self.stated = true;
+                }
+                Field::Result(result) => draft.result = Some(result),
+            }
+        }
+    }
+}
+
+/// Reads a document.
+pub(crate) fn read(document: &str) -> Result<Plan, PlanError> {
+    let mut reader = Reader::default();
+    for (number, line) in document.lines().enumerate() {
+        reader.line(number + 1, line)?;
+    }
+    reader.finish()
+}
+
+#[derive(Default)]
+struct Reader {
+    nodes: Vec<Node>,
+    /// The headings that are open, outermost first.
+    headings: Vec<usize>,
+    /// The checkboxes that are open below the last heading.
+    boxes: Vec<usize>,
+    /// What stands before everything.
+    front: Vec<String>,
+    fences: Fences,
+    /// Whose text a fenced block is, and how far it is indented.
+    fenced: (Option<usize>, usize),
+    /// The last line was blank.
+    blank: bool,
+    /// The last line was the title of this node, or a field of it.
+    fields_of: Option<usize>,
+}
+
+impl Reader {
+    fn line(&mut self, number: usize, line: &str) -> Result<(), PlanError> {
+        let was_open = self.fences.is_open();
+        if self.fences.hold(line) {
+            if !was_open {
+                self.fenced = self.owner(indent(line));
+            }
+            self.text(self.fenced.0, self.fenced.1, line);
+            (self.blank, self.fields_of) = (false, None);
+            return Ok(());
+        }
+        match look(line) {
+            Line::Heading { level, text } => {
+                self.pop_headings(level);
+                self.boxes.clear();
+                let parent = self.headings.last().copied();
+                let at = self.push(number, text, parent)?;
+                self.headings.push(at);
+                if let Some(node) = self.nodes.get_mut(at) {
+                    node.level = Some(level);
+                }
+            }
+            Line::Checkbox { indent, content, status, text } => {
+                while self.box_indent().is_some_and(|open| open >= indent) {
+                    self.boxes.pop();
+                }
+                let parent = self.boxes.last().or(self.headings.last()).copied();
+                let at = self.push(number, text, parent)?;
+                self.boxes.push(at);
+                if let Some(node) = self.nodes.get_mut(at) {
+                    (node.indent, node.content) = (indent, content);
+                    node.draft.status = status;
+                    node.task = true;
+                }
+                self.headings.iter().for_each(|at| {
+                    if let Some(node) = self.nodes.get_mut(*at) {
+                        node.task = true;
+                    }
+                });
+            }
+            Line::Fence { .. } | Line::Text => {
+                if line.trim().is_empty() {
+                    (self.blank, self.fields_of) = (true, None);
+                    let last = self.boxes.last().or(self.headings.last()).copied();
+                    self.text(last, 0, "");
+                    return Ok(());
+                }
+                if let Some(node) = self.fields_of.and_then(|at| self.nodes.get_mut(at))
+                    && let Some(field) = Field::read(line)
+                {
+                    node.fields.push((field, line.trim().to_owned()));
+                    return Ok(());
+                }
+                let (owner, content) = self.owner(indent(line));
+                self.text(owner, content, &unescape(line));
+                (self.blank, self.fields_of) = (false, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        number: usize,
+        text: &str,
+        parent: Option<usize>,
+    ) -> Result<usize, PlanError> {
+        let place = Place::Line(number);
+        let name = name::read(text);
+        let draft = Draft {
+            id: name.id.map(str::to_owned),
+            title: name.title.to_owned(),
+            parent,
+            depends: name.after.map(str::to_owned).into_iter().collect(),
+            place,
+            ..Draft::default()
+        };
+        let at = self.nodes.len();
+        if at >= 2 * MAX_TASKS {
+            let fault = PlanFault::TooMany { limit: MAX_TASKS };
+            return Err(PlanError::at(format!("line {number}"), fault));
+        }
+        self.nodes.push(Node { draft, words: text.to_owned(), ..Node::default() });
+        (self.blank, self.fields_of) = (false, Some(at));
+        Ok(at)
+    }
+
+    fn pop_headings(&mut self, level: usize) {
+        let open = |at: &usize| self.nodes.get(*at).and_then(|node| node.level);
+        while self.headings.last().and_then(open).is_some_and(|open| open >= level) {
+            self.headings.pop();
+        }
+    }
+
+    fn box_indent(&self) -> Option<usize> {
+        self.boxes.last().and_then(|at| self.nodes.get(*at)).map(|node| node.indent)
+    }
+
+    /// Whose text stands at this column, and from which column on it is its own. Without a blank
+    /// line before it, it goes on with what was last.
+    fn owner(&mut self, column: usize) -> (Option<usize>, usize) {
+        let of = |at: usize| self.nodes.get(at).map_or(0, |node| node.content);
+        let inside = |at: &&usize| self.nodes.get(**at).is_some_and(|node| node.indent < column);
+        let found = match self.boxes.last() {
+            Some(last) if !self.blank => Some(last),
+            _ => self.boxes.iter().rev().find(inside),
+        };
+        match found.copied() {
+            Some(at) => (Some(at), of(at)),
+            None => (self.headings.last().copied(), 0),
+        }
+    }
+
+    /// Adds a line of text, without the columns that are its owner's.
+    fn text(&mut self, owner: Option<usize>, content: usize, line: &str) {
+        let mut rest = line;
+        let mut column = 0;
+        while column < content {
+            match rest.chars().next() {
+                Some(' ') => column += 1,
+                Some('\t') => column += 4 - column % 4,
+                _ => break,
+            }
+            rest = rest.get(1..).unwrap_or_default();
+        }
+        let lines = match owner.and_then(|at| self.nodes.get_mut(at)) {
+            Some(node) => &mut node.lines,
+            None => &mut self.front,
+        };
+        lines.push(rest.trim_end().to_owned());
+    }
+
+    fn finish(mut self) -> Result<Plan, PlanError> {
+        let title = self.take_title();
+        self.nodes.iter_mut().for_each(Node::settle);
+        self.fold_headings();
+        self.derive_headings();
+        // Only tasks stay; their parents are found under their new numbers.
+        let mut numbers = vec![None; self.nodes.len()];
+        let mut drafts = Vec::with_capacity(self.nodes.len());
+        for (at, node) in self.nodes.into_iter().enumerate() {
+            if !node.task {
+                continue;
+            }
+            if let Some(number) = numbers.get_mut(at) {
+                *number = Some(drafts.len());
+            }
+            let mut draft = node.draft;
+            draft.parent = draft.parent.and_then(|at| numbers.get(at).copied().flatten());
+            draft.details = joined(node.lines);
+            draft.foreign = node.level.and_then(|level| {
+                as_foreign(PlanForm::Markdown, &format!("{{\"level\":{level}}}"))
+            });
+            drafts.push(draft);
+        }
+        let tasks = arrange(drafts, Names::IdsAndTitles, "")?;
+        let foreign = joined(self.front).and_then(|front| {
+            as_foreign(PlanForm::Markdown, &format!("{{\"text\":{}}}", text(&front)))
+        });
+        Ok(Plan { form: PlanForm::Markdown, title, tasks, foreign })
+    }
+
+    /// The first heading, where it is the only one of the first level: it is the document's title.
+    fn take_title(&mut self) -> Option<String> {
+        let top = self.nodes.iter().filter(|node| node.level == Some(1)).count();
+        let first = self.nodes.first_mut().filter(|node| top == 1 && node.level == Some(1))?;
+        first.task = false;
+        first.settle();
+        self.front.push(String::new());
+        self.front.append(&mut first.lines);
+        first.draft = Draft { place: first.draft.place, ..Draft::default() };
+        let title = std::mem::take(&mut first.words);
+        // What is below is no longer below it.
+        for node in self.nodes.iter_mut().skip(1) {
+            node.draft.parent = node.draft.parent.filter(|parent| *parent != 0);
+        }
+        Some(title)
+    }
+
+    /// The text of a heading without tasks is that of the heading above it.
+    fn fold_headings(&mut self) {
+        for at in 0..self.nodes.len() {
+            let Some(node) = self.nodes.get_mut(at) else { continue };
+            if node.task || node.level.is_none() || node.words.is_empty() {
+                continue;
+            }
+            let mut lines = vec![String::new(), format!("**{}**", node.words), String::new()];
+            lines.append(&mut node.lines);
+            let mut above = node.draft.parent;
+            while let Some(parent) = above.and_then(|at| self.nodes.get(at)) {
+                if parent.task {
+                    break;
+                }
+                above = parent.draft.parent;
+            }
+            match above.and_then(|at| self.nodes.get_mut(at)) {
+                Some(parent) => parent.lines.append(&mut lines),
+                None => self.front.append(&mut lines),
+            }
+        }
+    }
+
+    /// A heading stands where its tasks stand: done when they all are.
+    fn derive_headings(&mut self) {
+        let mut parts: Vec<(u64, u64, u64)> = vec![(0, 0, 0); self.nodes.len()];
+        for at in (0..self.nodes.len()).rev() {
+            let Some(node) = self.nodes.get_mut(at).filter(|node| node.task) else { continue };
+            let counts = parts.get(at).copied().unwrap_or_default();
+            if node.level.is_some() && !node.stated {
+                node.draft.status = derived(counts);
+            }
+            let status = node.draft.status;
+            let above = node.draft.parent.and_then(|parent| parts.get_mut(parent));
+            if let Some((all, complete, obsolete)) = above {
+                *all += 1;
+                *complete += u64::from(status == TaskStatus::Complete);
+                *obsolete += u64::from(status == TaskStatus::Obsolete);
+            }
+        }
+    }
+}
+
+/// Where a heading stands, by its parts: how many, how many complete, how many obsolete.
+pub(super) const fn derived((all, complete, obsolete): (u64, u64, u64)) -> TaskStatus {
+    if complete + obsolete < all || all == 0 {
+        TaskStatus::Planned
+    } else if complete > 0 {
+        TaskStatus::Complete
+    } else {
+        TaskStatus::Obsolete
+    }
+}
+
+/// Lines as one text, without blank lines at its ends.
+fn joined(lines: Vec<String>) -> Option<String> {
+    let first = lines.iter().position(|line| !line.is_empty())?;
+    let last = lines.iter().rposition(|line| !line.is_empty())?;
+    Some(lines.get(first..=last)?.join("\n"))
+}

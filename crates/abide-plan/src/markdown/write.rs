@@ -1,0 +1,238 @@
+//! Writes a plan in Markdown.
+
+use std::collections::HashMap;
+
+use abide_model::{TaskId, TaskStatus};
+
+use super::field::Field;
+use super::line::{Fences, escape};
+use super::name;
+use super::read::derived;
+use crate::arrange::{MAX_DEPTH, placed};
+use crate::json::{compact, fields, parts};
+use crate::plan::foreign_of;
+use crate::{Plan, PlanError, PlanForm, PlanTask, status};
+
+/// The deepest heading.
+const DEEPEST: usize = 6;
+/// How deep tasks of other forms become headings.
+const PHASES: usize = 3;
+
+/// Writes a document.
+pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
+    let mut writer = Writer { parts: parts(plan), form: plan.form, out: String::new() };
+    if let Some(title) = plan.title.as_deref().map(one_line).filter(|title| !title.is_empty()) {
+        writer.out.push_str(&format!("# {}\n", closed(&title)));
+    }
+    let kept = foreign_of(plan.foreign.as_deref(), PlanForm::Markdown);
+    let front = kept.as_deref().and_then(|kept| {
+        let front = fields(kept.get())?.into_iter().find(|(name, _)| name == "text")?;
+        serde_json::from_str::<String>(front.1.get()).ok()
+    });
+    if let Some(front) = front {
+        writer.blank();
+        writer.text(&front, 0);
+    }
+    writer.list(None, &Above { depth: 0, level: 1, indent: None })?;
+    Ok(writer.out)
+}
+
+/// What a list of tasks stands below.
+struct Above {
+    depth: usize,
+    /// Of the heading above.
+    level: usize,
+    /// How far the checkboxes are indented; none below a heading.
+    indent: Option<usize>,
+}
+
+struct Writer<'a> {
+    parts: HashMap<Option<&'a TaskId>, Vec<&'a PlanTask>>,
+    form: PlanForm,
+    out: String,
+}
+
+impl Writer<'_> {
+    fn list(&mut self, parent: Option<&TaskId>, above: &Above) -> Result<(), PlanError> {
+        let tasks = self.parts.get(&parent).cloned().unwrap_or_default();
+        // What follows a heading is below it, so that headings come last.
+        let headings = match above.indent {
+            None => tasks.iter().rev().take_while(|task| self.is_heading(task, above)).count(),
+            Some(_) => 0,
+        };
+        let boxes = tasks.len() - headings;
+        if boxes > 0 && above.indent.is_none() {
+            self.blank();
+        }
+        for (number, task) in tasks.iter().enumerate() {
+            let place = placed(parent.map(TaskId::as_str), above.depth, number + 1);
+            let words = words(task, &place)?;
+            if above.depth >= MAX_DEPTH {
+                return Err(unwritable(task, "it is nested too deep"));
+            }
+            let below = if number < boxes {
+                let indent = above.indent.unwrap_or(0);
+                let mark = match task.status {
+                    TaskStatus::Complete => 'x',
+                    TaskStatus::Obsolete => '-',
+                    _ => ' ',
+                };
+                self.out.extend(std::iter::repeat_n(' ', indent));
+                self.out.push_str(&format!("- [{mark}] {words}\n"));
+                Above { depth: above.depth + 1, level: above.level, indent: Some(indent + 2) }
+            } else {
+                let level = self.level(task).unwrap_or(0).clamp(above.level + 1, DEEPEST);
+                self.blank();
+                self.out.extend(std::iter::repeat_n('#', level));
+                self.out.push_str(&format!(" {}\n", closed(&words)));
+                Above { depth: above.depth + 1, level, indent: None }
+            };
+            self.about(task, &below)?;
+            self.list(Some(&task.id), &below)?;
+        }
+        Ok(())
+    }
+
+    /// The level of the heading that a task was in its document.
+    fn level(&self, task: &PlanTask) -> Option<usize> {
+        let kept = foreign_of(task.foreign.as_deref(), PlanForm::Markdown)?;
+        let fields = fields(kept.get())?;
+        let (_, level) = fields.into_iter().find(|(name, _)| name == "level")?;
+        level.get().parse().ok()
+    }
+
+    fn is_heading(&self, task: &PlanTask, above: &Above) -> bool {
+        let wanted = match self.form {
+            PlanForm::Markdown => self.level(task).is_some(),
+            _ => above.depth < PHASES,
+        };
+        wanted && above.level < DEEPEST && self.parts.contains_key(&Some(&task.id))
+    }
+
+    /// The lines below a task's title: what its title does not say, and its details.
+    fn about(&mut self, task: &PlanTask, below: &Above) -> Result<(), PlanError> {
+        let indent = below.indent.unwrap_or(0);
+        let mut lines = Vec::new();
+        let word = status::word(task);
+        let shown = match (task.status, below.indent) {
+            (status, None) => status == self.derived(&task.id),
+            (status, Some(_)) => {
+                matches!(status, TaskStatus::Planned | TaskStatus::Complete | TaskStatus::Obsolete)
+            }
+        };
+        if !shown || word.is_some() {
+            lines.push(format!("status: {}", word.unwrap_or_else(|| task.status.as_str())));
+        }
+        lines.extend(task.depends.iter().map(|id| format!("depends: {id}")));
+        if task.priority != 0 {
+            lines.push(format!("priority: {}", task.priority));
+        }
+        for document in task.documents.iter().filter(|document| !document.is_empty()) {
+            if document.trim() != document || document.contains(char::is_control) {
+                return Err(unwritable(task, "the name of a document is not a line"));
+            }
+            lines.push(format!("document: {document}"));
+        }
+        lines.extend(task.result.iter().map(|result| format!("result: {}", compact(result.get()))));
+        for line in lines {
+            self.out.extend(std::iter::repeat_n(' ', indent));
+            self.out.push_str(&line);
+            self.out.push('\n');
+        }
+        if let Some(details) = &task.details {
+            let first = details.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            if below.indent.is_none() || Field::read(first).is_some() {
+                self.blank();
+            }
+            self.text(details, indent);
+        }
+        Ok(())
+    }
+
+    /// Where a heading stands by what is below it.
+    fn derived(&self, task: &TaskId) -> TaskStatus {
+        let parts = self.parts.get(&Some(task));
+        let count = |wanted: Option<TaskStatus>| {
+            let fits = |task: &&&PlanTask| wanted.is_none_or(|wanted| task.status == wanted);
+            parts.into_iter().flatten().filter(fits).count() as u64
+        };
+        let (complete, obsolete) = (Some(TaskStatus::Complete), Some(TaskStatus::Obsolete));
+        derived((count(None), count(complete), count(obsolete)))
+    }
+
+    /// A blank line, where something stands before it.
+    fn blank(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with("\n\n") {
+            self.out.push('\n');
+        }
+    }
+
+    /// A text, line by line, so that each is read as text.
+    fn text(&mut self, text: &str, indent: usize) {
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let first = lines.iter().position(|line| !line.is_empty()).unwrap_or(lines.len());
+        let last = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+        let lines = lines.get(first..last).unwrap_or_default();
+        let mut until = 0;
+        for (at, line) in lines.iter().enumerate() {
+            if at >= until {
+                until = code_end(lines, at);
+            }
+            let line = if at < until { (*line).to_owned() } else { escape(line) };
+            if !line.is_empty() {
+                self.out.extend(std::iter::repeat_n(' ', indent));
+                self.out.push_str(&line);
+            }
+            self.out.push('\n');
+        }
+    }
+}
+
+/// The line behind the code that begins here; this one, where none does that ends.
+fn code_end(lines: &[&str], at: usize) -> usize {
+    let mut fences = Fences::default();
+    for (count, line) in lines.iter().skip(at).enumerate() {
+        if !fences.hold(line) {
+            return at;
+        }
+        if !fences.is_open() {
+            return at + count + 1;
+        }
+    }
+    at
+}
+
+/// The words of a task's heading or checkbox.
+fn words(task: &PlanTask, place: &str) -> Result<String, PlanError> {
+    let title = one_line(&task.title);
+    if title.is_empty() {
+        return Err(unwritable(task, "it has no title"));
+    }
+    let id = task.id.as_str();
+    let plain = name::read(&title) == name::Name { id: None, title: &title, after: None };
+    if plain && id == place {
+        return Ok(title);
+    }
+    if plain && name::is_id(id) {
+        return Ok(format!("`{id}` {title}"));
+    }
+    if id.is_empty()
+        || id.contains(|c: char| c.is_whitespace() || c.is_control() || "{}".contains(c))
+    {
+        return Err(unwritable(task, "its id has spaces or braces in it"));
+    }
+    Ok(format!("{title} {{#{id}}}"))
+}
+
+fn one_line(title: &str) -> String {
+    title.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The words of a heading, whose number signs at the end would be taken for its close.
+fn closed(words: &str) -> String {
+    if words.ends_with('#') { format!("{words} #") } else { words.to_owned() }
+}
+
+fn unwritable(task: &PlanTask, reason: &'static str) -> PlanError {
+    PlanError::Unwritable { task: task.id.to_string(), form: PlanForm::Markdown, reason }
+}

@@ -1,0 +1,107 @@
+//! The plan that a session's tasks make.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use abide_model::{Event, Fact, PlanRecord, Seq, SessionState, TaskCreated, TaskState, TaskStatus};
+
+use crate::delta::order;
+use crate::{Plan, PlanForm, PlanTask};
+
+/// The events that tell what a state does not hold of its tasks.
+pub type PlanSources = BTreeMap<Seq, Event>;
+
+impl Plan {
+    /// The events that [`Plan::of_session`] needs.
+    #[must_use]
+    pub fn sources(state: &SessionState) -> BTreeSet<Seq> {
+        let mut seqs = BTreeSet::new();
+        seqs.extend(record(state));
+        for (_, task) in state.tasks.iter().filter(|(_, task)| task.known) {
+            seqs.insert(task.created);
+            seqs.extend([task.result, task.details, task.documents].into_iter().flatten());
+            if task.status == TaskStatus::Obsolete {
+                seqs.insert(task.changed);
+            }
+        }
+        seqs
+    }
+
+    /// The tasks of a session as a plan: its state, and the events of [`Plan::sources`]. What was
+    /// erased is left out. A session that no plan was recorded in gives a plan in plain JSON.
+    #[must_use]
+    pub fn of_session(state: &SessionState, sources: &PlanSources) -> Self {
+        let mut known: Vec<(&str, &TaskState)> =
+            state.tasks.iter().filter(|(_, task)| task.known).collect();
+        known.sort_by_key(|(_, task)| task.order);
+        let mut facts: HashMap<Seq, Option<Fact>> = HashMap::new();
+        let mut tasks: Vec<PlanTask> = Vec::with_capacity(known.len());
+        let there =
+            |id: &&abide_model::TaskId| state.tasks.get(id.as_str()).is_some_and(|task| task.known);
+        for (id, task) in known {
+            let mut fact = |seq: Option<Seq>| {
+                let seq = seq?;
+                let read = || sources.get(&seq).and_then(|event| event.fact().ok());
+                facts.entry(seq).or_insert_with(read).clone()
+            };
+            let created = match fact(Some(task.created)) {
+                Some(Fact::TaskCreated(created)) => created,
+                _ => TaskCreated::default(),
+            };
+            let details = match fact(task.details) {
+                Some(Fact::TaskCreated(fact)) => fact.details,
+                Some(Fact::TaskChanged(fact)) => fact.details,
+                _ => None,
+            };
+            let documents = match fact(task.documents) {
+                Some(Fact::TaskCreated(fact)) => fact.documents,
+                Some(Fact::TaskChanged(fact)) => fact.documents.unwrap_or_default(),
+                _ => Vec::new(),
+            };
+            let result = match fact(task.result) {
+                Some(Fact::TaskStatus(fact)) => fact.result,
+                _ => None,
+            };
+            let reason = match fact(Some(task.changed)) {
+                Some(Fact::TaskStatus(fact)) => fact.reason,
+                _ => None,
+            };
+            // A state holds the beginning of a title, and dependencies in their own order.
+            let whole = created.title.starts_with(&task.title);
+            let mut depends: Vec<_> = task.depends.iter().filter(there).cloned().collect();
+            let mut first = created.depends;
+            first.retain(|id| depends.contains(id));
+            if depends.iter().all(|id| first.contains(id)) {
+                depends = first;
+            }
+            tasks.push(PlanTask {
+                id: id.into(),
+                title: if whole { created.title } else { task.title.clone() },
+                parent: task.parent.as_ref().filter(there).cloned(),
+                depends,
+                priority: task.priority,
+                details: details.filter(|details| !details.is_empty()),
+                documents,
+                status: task.status,
+                foreign_status: task.foreign.clone(),
+                reason,
+                result,
+                foreign: created.foreign,
+            });
+        }
+        order(&mut tasks);
+        let record = record(state).and_then(|seq| sources.get(&seq)?.fact().ok());
+        let session = || state.core.fields.title.clone();
+        match record {
+            Some(Fact::PlanRecorded(PlanRecord { form, title, foreign })) => {
+                Self { form: form.parse().unwrap_or(PlanForm::Json), title, tasks, foreign }
+            }
+            _ => Self { form: PlanForm::Json, title: session(), tasks, foreign: None },
+        }
+    }
+}
+
+/// Where the plan of the first task is: right before it.
+fn record(state: &SessionState) -> Option<Seq> {
+    let known = state.tasks.iter().filter(|(_, task)| task.known);
+    known.map(|(_, task)| task.created).min().map(|first| first.back(1))
+}

@@ -1,0 +1,49 @@
+//! The words for where a task stands, ours and those of others.
+
+use abide_model::TaskStatus;
+
+use crate::PlanTask;
+
+/// What a word stands for, and the word itself where it is not the one that we would write.
+pub(crate) fn read(word: &str, own: impl Fn(TaskStatus) -> &'static str) -> Option<Standing> {
+    let plain: String = word
+        .chars()
+        .filter(|letter| !matches!(letter, ' ' | '_' | '-'))
+        .flat_map(char::to_lowercase)
+        .collect();
+    let status = match plain.as_str() {
+        "planned" | "ready" | "pending" | "todo" | "notstarted" => TaskStatus::Planned,
+        "researching" => TaskStatus::Researching,
+        "implementing" | "inprogress" | "active" => TaskStatus::Implementing,
+        "retrying" => TaskStatus::Retrying,
+        "complete" | "completed" | "done" => TaskStatus::Complete,
+        "failed" => TaskStatus::Failed,
+        "blocked" => TaskStatus::Blocked,
+        "obsolete" | "cancelled" | "canceled" | "skipped" => TaskStatus::Obsolete,
+        _ => return None,
+    };
+    Some((status, (own(status) != word).then(|| word.to_owned())))
+}
+
+/// A status, and another system's word for it.
+pub(crate) type Standing = (TaskStatus, Option<String>);
+
+/// The word in a `tasks.json`.
+pub(crate) const fn prp(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Planned => "Planned",
+        TaskStatus::Researching => "Researching",
+        TaskStatus::Implementing => "Implementing",
+        TaskStatus::Retrying => "Retrying",
+        TaskStatus::Complete => "Complete",
+        TaskStatus::Failed => "Failed",
+        TaskStatus::Blocked => "Blocked",
+        TaskStatus::Obsolete => "Obsolete",
+    }
+}
+
+/// The other system's word for where a task stands, where it would be understood again.
+pub(crate) fn word(task: &PlanTask) -> Option<&str> {
+    let word = task.foreign_status.as_deref()?;
+    read(word, TaskStatus::as_str).filter(|(status, _)| *status == task.status).map(|_| word)
+}

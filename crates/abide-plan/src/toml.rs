@@ -1,0 +1,180 @@
+//! Plans in TOML: a `[[task]]` table for each task, which names its parent.
+
+use abide_model::TaskStatus;
+use serde_json::value::RawValue;
+use toml::{Table, Value};
+
+use crate::arrange::{MAX_DEPTH, MAX_TASKS, Names, arrange};
+use crate::draft::{Draft, Place};
+use crate::json;
+use crate::plan::{as_foreign, foreign_of};
+use crate::{Plan, PlanError, PlanFault, PlanForm, PlanTask, status};
+
+/// Reads a document.
+pub(crate) fn read(document: &str) -> Result<Plan, PlanError> {
+    let mut top: Table = toml::from_str(document).map_err(|error| PlanError::Syntax {
+        form: "TOML",
+        reason: error.to_string().trim_end().to_owned(),
+    })?;
+    let title = match top.remove("title") {
+        Some(Value::String(title)) => Some(title),
+        None => None,
+        Some(_) => return Err(PlanError::at("$.title", PlanFault::Not { wanted: "text" })),
+    };
+    let tables = match top.remove("task") {
+        Some(Value::Array(tables)) => tables,
+        None => Vec::new(),
+        Some(_) => {
+            return Err(PlanError::at("$.task", PlanFault::Not { wanted: "[[task]] tables" }));
+        }
+    };
+    let mut drafts = Vec::with_capacity(tables.len());
+    for (index, table) in tables.into_iter().enumerate() {
+        let place = format!("$.task[{index}]");
+        if index >= MAX_TASKS {
+            return Err(PlanError::at(place, PlanFault::TooMany { limit: MAX_TASKS }));
+        }
+        let Value::Table(table) = table else {
+            return Err(PlanError::at(place, PlanFault::Not { wanted: "a table" }));
+        };
+        drafts.push(draft(table, index, &place)?);
+    }
+    let tasks = arrange(drafts, Names::Ids, "depends")?;
+    let foreign = kept(top, "$")?;
+    Ok(Plan { form: PlanForm::Toml, title, tasks, foreign })
+}
+
+fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError> {
+    let wrong = |field: &str, fault| PlanError::at(format!("{place}.{field}"), fault);
+    let not = |field: &str, wanted| wrong(field, PlanFault::Not { wanted });
+    let mut text = |field: &str| match table.remove(field) {
+        Some(Value::String(text)) => Ok(Some(text)),
+        None => Ok(None),
+        Some(_) => Err(not(field, "text")),
+    };
+    let (id, title, parent_id) = (text("id")?, text("title")?, text("parent")?);
+    let (details, word, result) = (text("details")?, text("status")?, text("result")?);
+    let title = title.ok_or_else(|| wrong("title", PlanFault::Missing))?;
+    if title.trim().is_empty() {
+        return Err(not("title", "text that is not empty"));
+    }
+    let mut list = |field: &str| -> Result<Vec<String>, PlanError> {
+        let Some(value) = table.remove(field) else { return Ok(Vec::new()) };
+        value.try_into().map_err(|_| not(field, "a list of texts"))
+    };
+    let (depends, documents) = (list("depends")?, list("documents")?);
+    let priority = match table.remove("priority") {
+        Some(Value::Integer(priority)) => priority,
+        None => 0,
+        Some(_) => return Err(not("priority", "a whole number")),
+    };
+    let (status, foreign_status) = match word {
+        Some(word) => status::read(&word, TaskStatus::as_str)
+            .ok_or_else(|| wrong("status", PlanFault::Status { word }))?,
+        None => (TaskStatus::Planned, None),
+    };
+    let result = match result {
+        Some(json) => {
+            let result = serde_json::from_str::<&RawValue>(&json).ok();
+            let result = result.filter(|raw| json::depth(raw.get()) <= MAX_DEPTH);
+            let result = result.ok_or_else(|| not("result", "JSON in a text"))?;
+            RawValue::from_string(json::compact(result.get())).ok()
+        }
+        None => None,
+    };
+    Ok(Draft {
+        id,
+        title,
+        parent_id,
+        depends,
+        priority,
+        details: details.filter(|details| !details.is_empty()),
+        documents,
+        status,
+        foreign_status,
+        result,
+        foreign: kept(table, place)?,
+        place: Place::Json("task", index),
+        ..Draft::default()
+    })
+}
+
+/// What is kept of fields that abide does not know: as TOML, which says times and the like.
+fn kept(table: Table, place: &str) -> Result<Option<Box<RawValue>>, PlanError> {
+    if table.is_empty() {
+        return Ok(None);
+    }
+    let written = toml::to_string(&table).map_err(|_| {
+        PlanError::at(place, PlanFault::Not { wanted: "something that can be written again" })
+    })?;
+    Ok(as_foreign(PlanForm::Toml, &json::text(&written)))
+}
+
+fn unkept(foreign: Option<&RawValue>) -> Table {
+    let kept = foreign_of(foreign, PlanForm::Toml);
+    let written = kept.and_then(|kept| serde_json::from_str::<String>(kept.get()).ok());
+    written.and_then(|written| toml::from_str(&written).ok()).unwrap_or_default()
+}
+
+/// Writes a document.
+pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
+    let mut out = String::new();
+    if let Some(title) = &plan.title {
+        put(&mut out, "title", &Value::String(title.clone()));
+    }
+    let rest = toml::to_string(&unkept(plan.foreign.as_deref())).unwrap_or_default();
+    // Tables end the fields of the document, so that they go to its end.
+    let tables = rest.find("\n[").map(|at| at + 1);
+    let tables = if rest.starts_with('[') { Some(0) } else { tables };
+    let (plain, tables) = rest.split_at(tables.unwrap_or(rest.len()));
+    out.push_str(plain);
+    for task in &plan.tasks {
+        write_task(&mut out, task);
+    }
+    if !tables.is_empty() {
+        out.push('\n');
+        out.push_str(tables);
+    }
+    Ok(out)
+}
+
+fn put(out: &mut String, key: &str, value: &Value) {
+    let table = Table::from_iter([(key.to_owned(), value.clone())]);
+    out.push_str(&toml::to_string_pretty(&table).unwrap_or_default());
+}
+
+fn write_task(out: &mut String, task: &PlanTask) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str("[[task]]\n");
+    let text = |text: &str| Some(Value::String(text.to_owned()));
+    let list = |list: Vec<Value>| (!list.is_empty()).then_some(Value::Array(list));
+    let depends = task.depends.iter().filter_map(|id| text(id.as_str())).collect();
+    let word =
+        status::word(task).or((task.status != TaskStatus::Planned).then(|| task.status.as_str()));
+    let fields = [
+        ("id", text(task.id.as_str())),
+        ("title", text(&task.title)),
+        ("parent", task.parent.as_ref().and_then(|parent| text(parent.as_str()))),
+        ("depends", list(depends)),
+        ("priority", (task.priority != 0).then_some(Value::Integer(task.priority))),
+        ("status", word.and_then(text)),
+        ("details", task.details.as_deref().and_then(text)),
+        ("documents", list(task.documents.iter().filter_map(|name| text(name)).collect())),
+        ("result", task.result.as_ref().and_then(|result| text(&json::compact(result.get())))),
+    ];
+    for (key, value) in fields {
+        if let Some(value) = value {
+            put(out, key, &value);
+        }
+    }
+    for (key, value) in unkept(task.foreign.as_deref()) {
+        // On one line, so that no table ends the task's fields.
+        out.push_str(&format!("{} = {}\n", toml_key(&key), value));
+    }
+}
+
+fn toml_key(key: &str) -> String {
+    Value::String(key.to_owned()).to_string()
+}
