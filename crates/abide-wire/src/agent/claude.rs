@@ -9,6 +9,7 @@ use super::limit::limit_in;
 use super::message;
 use super::observed::{Limited, Observed, Seen, note, tell};
 use super::reader::Events;
+use super::spent::since;
 use super::step;
 use crate::json::{Fields, Text, list};
 
@@ -233,12 +234,15 @@ impl Claude {
             let cost_micros = micros(fields.get("total_cost_usd"));
             let usage = Usage { cost_micros, ..used(&usage) };
             self.messages.clear();
-            return tell(see, Observed::Usage { model: self.model.clone(), usage });
+            if usage != Usage::default() {
+                tell(see, Observed::Usage { model: self.model.clone(), usage });
+            }
+            return;
         }
         self.messages.clear();
         for (name, usage) in all {
             let before = self.told.get(&name).cloned().unwrap_or_default();
-            let since = less(&usage, &before);
+            let since = since(&usage, &before);
             if self.told.len() < MOST || self.told.contains_key(&name) {
                 self.told.insert(name.clone(), usage);
             }
@@ -359,16 +363,4 @@ fn micros(dollars: Option<&RawValue>) -> u64 {
     let dollars = dollars.and_then(|raw| raw.get().parse::<f64>().ok()).unwrap_or(0.0);
     // The conversion stops at zero and at the greatest number there is.
     (dollars * 1e6).round() as u64
-}
-
-/// How much more one is than the other.
-fn less(all: &Usage, before: &Usage) -> Usage {
-    Usage {
-        input_tokens: all.input_tokens.saturating_sub(before.input_tokens),
-        output_tokens: all.output_tokens.saturating_sub(before.output_tokens),
-        cache_read_tokens: all.cache_read_tokens.saturating_sub(before.cache_read_tokens),
-        cache_write_tokens: all.cache_write_tokens.saturating_sub(before.cache_write_tokens),
-        reasoning_tokens: all.reasoning_tokens.saturating_sub(before.reasoning_tokens),
-        cost_micros: all.cost_micros.saturating_sub(before.cost_micros),
-    }
 }

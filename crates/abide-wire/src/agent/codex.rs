@@ -9,6 +9,7 @@ use super::limit::limit_in;
 use super::message;
 use super::observed::{Limited, Observed, Seen, note, tell};
 use super::reader::Events;
+use super::spent::{includes, since};
 use super::step;
 use crate::json::{Fields, list, write_string};
 
@@ -26,6 +27,8 @@ pub(super) struct Codex {
     last: Option<String>,
     /// Its list of things to do, as last told.
     todo: String,
+    /// What the thread used, as last told.
+    told: Usage,
     /// The limit that was last told.
     limited: Option<Limited>,
 }
@@ -49,7 +52,7 @@ impl Events for Codex {
             "turn.started" => self.last = None,
             "turn.completed" => {
                 if let Some(usage) = fields.get("usage") {
-                    tell(see, Observed::Usage { model: None, usage: used(usage) });
+                    self.usage(used(usage), see);
                 }
                 tell(see, Observed::Outcome { ok: true, text: self.last.take() });
             }
@@ -82,6 +85,21 @@ impl Events for Codex {
 }
 
 impl Codex {
+    /// Goes on in a thread of which this much was told.
+    pub(super) fn resuming(told: Usage) -> Self {
+        Self { told, ..Self::default() }
+    }
+
+    /// Codex counts from the beginning of the thread, over every process that worked in it.
+    fn usage(&mut self, all: Usage, see: &mut dyn FnMut(Seen)) {
+        // One that counts by turns tells less than before at some time.
+        let usage = if includes(&all, &self.told) { since(&all, &self.told) } else { all.clone() };
+        self.told = all;
+        if usage != Usage::default() {
+            tell(see, Observed::Usage { model: None, usage });
+        }
+    }
+
     fn limit(&mut self, text: Option<&str>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
         let Some(limited) = text.and_then(|text| limit_in(text, now)) else { return };
         if self.limited.as_ref() != Some(&limited) {
@@ -109,7 +127,8 @@ impl Codex {
                     if let Some(data) = message::thought(&text) {
                         tell(see, Observed::Message { data });
                     }
-                    if let Some(text) = step::short(text.trim_matches('*')) {
+                    if let Some(text) = step::short(&text) {
+                        let text = text.trim_matches('*').to_owned();
                         tell(see, Observed::Step { text });
                     }
                 }
@@ -172,7 +191,7 @@ impl Codex {
         let Call { id, name, arguments } = call;
         // One that is told at its end alone was begun all the same.
         if !self.begun.contains(&id) {
-            let text = step::call(&name, arguments.as_deref());
+            let text = step::call(&name, arguments.as_deref()).replacen("/bin/bash -lc ", "", 1);
             tell(see, Observed::Called { call: id.clone(), name, arguments });
             tell(see, Observed::Step { text });
             if stage != Stage::Completed && self.begun.len() < BEGUN {

@@ -14,6 +14,8 @@ use crate::json::Fields;
 
 /// The most calls that are remembered.
 const CALLS: usize = 4096;
+/// The most bytes of one message that are kept, so that the mark of a cut has room.
+const SAYING: usize = MOST - 64;
 /// The most bytes of its last word that are kept.
 const LAST: usize = 64 << 10;
 
@@ -99,7 +101,7 @@ impl Gemini {
         let role = fields.decoded("role").unwrap_or_else(|| "assistant".into());
         let text = fields.decoded("content").unwrap_or_default();
         if role == "assistant" && fields.flag("delta") == Some(true) {
-            let room = MOST.saturating_sub(self.saying.len());
+            let room = SAYING.saturating_sub(self.saying.len());
             // Once something had no room, what follows has no place either.
             let kept = if self.left_out > 0 { "" } else { step::head(&text, room) };
             self.saying.push_str(kept);

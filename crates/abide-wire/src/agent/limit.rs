@@ -54,6 +54,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("rate_limit_exceeded", "rate"),
     ("429 too many requests", "rate"),
     ("too many requests", "rate"),
+    ("rejected (429)", "rate"),
     ("status 429", "rate"),
     ("status: 429", "rate"),
     ("status code 429", "rate"),
@@ -315,6 +316,7 @@ mod tests {
                 "rate",
                 at(20),
             ),
+            ("API Error: Request rejected (429) · refused", "rate", None),
             ("retry-after: 12", "retry", at(12)),
             ("< Retry-After: 2025-11-15T10:00:00Z", "retry", clock("2025-11-15T10:00:00Z")),
             (

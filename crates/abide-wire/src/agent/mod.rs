@@ -37,6 +37,7 @@ mod message;
 mod observed;
 mod plain;
 mod reader;
+mod spent;
 mod step;
 mod text;
 mod when;

@@ -1,6 +1,6 @@
 //! The reader of an agent's output.
 
-use abide_model::Timestamp;
+use abide_model::{Timestamp, Usage};
 
 use super::claude::Claude;
 use super::codex::Codex;
@@ -58,9 +58,17 @@ impl AgentReader {
     /// A reader of what such an agent prints.
     #[must_use]
     pub fn new(kind: AgentKind) -> Self {
+        Self::resuming(kind, Usage::default())
+    }
+
+    /// A reader of what an agent prints that goes on in a session of its own, of which this much
+    /// usage was told before. Codex tells again what its session used since it began; what was told
+    /// is not told twice.
+    #[must_use]
+    pub fn resuming(kind: AgentKind, used: Usage) -> Self {
         let events: Box<dyn Events> = match kind {
             AgentKind::Claude => Box::new(Claude::default()),
-            AgentKind::Codex => Box::new(Codex::default()),
+            AgentKind::Codex => Box::new(Codex::resuming(used)),
             AgentKind::Gemini => Box::new(Gemini::default()),
             AgentKind::Text => {
                 let reading = Reading::Text(Box::default());

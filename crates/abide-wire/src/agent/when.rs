@@ -198,6 +198,8 @@ fn time_of_day(text: &str) -> Option<(i64, &str)> {
         _ => return None,
     };
     let minute = minute.unwrap_or(0);
-    ((0..24).contains(&hour) && (0..60).contains(&minute))
-        .then_some(((hour * 60 + minute) * 60_000, rest))
+    if !((0..24).contains(&hour) && (0..60).contains(&minute)) {
+        return None;
+    }
+    Some(((hour * 60 + minute) * 60_000, rest))
 }

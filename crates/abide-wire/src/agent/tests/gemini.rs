@@ -1,0 +1,88 @@
+//! What Gemini CLI prints. The sample was printed by version 0.61.
+
+use super::*;
+
+const WHOLE: &str = include_str!("samples/gemini.jsonl");
+
+#[test]
+fn a_run_of_it() {
+    let whole = told_however_cut(AgentKind::Gemini, WHOLE);
+    assert_eq!(
+        whole,
+        [
+            "session 08804005-dbb1-47b8-9d8f-cbb1a5f46498",
+            "model gemini-2.5-flash",
+            r#"message {"role":"user","content":"Do the first thing\n"}"#,
+            r#"message {"role":"assistant","content":"I will append a line."}"#,
+            "step I will append a line.",
+            r#"called run_shell_command__run_shell_command_1794777501097_0 run_shell_command {"command":"echo one >> out.txt; echo hello"}"#,
+            "step run_shell_command: echo one >> out.txt; echo hello",
+            r#"finished run_shell_command__run_shell_command_1794777501097_0 ok "hello""#,
+            r#"called write_file__write_file_1794777501171_0 write_file {"file_path":"new.txt","content":"hi"}"#,
+            "step write_file: new.txt",
+            "finished write_file__write_file_1794777501171_0 ok -",
+            "touched new.txt write",
+            r#"called read_file__read_file_1794777501186_0 read_file {"file_path":"missing.txt"}"#,
+            "step read_file: missing.txt",
+            r#"finished read_file__read_file_1794777501186_0 not ok {"type":"file_not_found","message":"File not found: /work/project/missing.txt"}"#,
+            r#"message {"role":"assistant","content":"Done."}"#,
+            "step Done.",
+            "usage gemini-2.5-flash 480/38/20/0/5/0",
+            "outcome ok Done.",
+        ]
+    );
+}
+
+#[test]
+fn errors_and_what_was_not_finished() {
+    let output = r#"
+{"type":"message","role":"assistant","content":"Half a ","delta":true}
+{"type":"message","role":"assistant","content":"sentence","delta":true}
+{"type":"error","severity":"warning","message":"Loop detected, stopping execution"}
+{"type":"tool_use","tool_name":"replace","tool_id":"t1","parameters":{"file_path":"a"}}
+{"type":"message","role":"assistant","content":"whole"}
+{"type":"error","severity":"error","message":"You have exhausted your capacity on this model. Your quota will reset after 1h."}
+{"type":"result","status":"error","error":{"type":"X","message":"You have exhausted your capacity on this model. Your quota will reset after 1h."},"stats":{"total_tokens":9,"input_tokens":4,"output_tokens":5,"models":{}}}
+"#;
+    assert_eq!(
+        told_however_cut(AgentKind::Gemini, output),
+        [
+            r#"message {"role":"assistant","content":"Half a sentence"}"#,
+            "step Half a sentence",
+            "warning Loop detected, stopping execution",
+            r#"called t1 replace {"file_path":"a"}"#,
+            "step replace: a",
+            r#"message {"role":"assistant","content":"whole"}"#,
+            "limited quota 2025-11-15T10:46:40.000Z You have exhausted your capacity on this model. Your quota will reset after 1h.",
+            "error You have exhausted your capacity on this model. Your quota will reset after 1h.",
+            "usage - 4/5/0/0/0/0",
+            "outcome not ok You have exhausted your capacity on this model. Your quota will reset after 1h.",
+            "touched a write",
+        ]
+    );
+}
+
+#[test]
+fn what_is_being_said_can_be_had_at_once() {
+    let mut reader = AgentReader::new(AgentKind::Gemini);
+    let mut told = Vec::new();
+    let piece = |text: &str| {
+        format!(
+            "{{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"{text}\",\"delta\":true}}\n"
+        )
+    };
+    let now = Timestamp::from_millis(NOW);
+    reader.feed(piece("one").as_bytes(), now, &mut |seen| told.push(line(&seen)));
+    reader.flush(&mut |seen| told.push(line(&seen)));
+    reader.flush(&mut |seen| told.push(line(&seen)));
+    reader.feed(piece("two").as_bytes(), now, &mut |seen| told.push(line(&seen)));
+    reader.finish(&mut |seen| told.push(line(&seen)));
+    told.retain(|line| line.starts_with("message"));
+    assert_eq!(
+        told,
+        [
+            r#"message {"role":"assistant","content":"one"}"#,
+            r#"message {"role":"assistant","content":"two"}"#,
+        ]
+    );
+}

@@ -1,0 +1,87 @@
+//! Whatever is printed, wherever it is cut.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Pieces of which outputs are made: events, plain lines, escapes, nonsense.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        include_str!("samples/codex.jsonl"),
+        include_str!("samples/claude-limited.jsonl"),
+        include_str!("samples/gemini.jsonl"),
+        "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"a\",\"delta\":true}\n",
+        "{\"type\":\"item.completed\",\"item\":{\"id\":\"1\",\"type\":\"command_execution\"}}\n",
+        "rate limit reached, try again in 5s\n",
+        "\u{1b}[31mred\u{1b}[0m\r\n",
+        "\r",
+        "\u{1b}]",
+        "{\"type\":",
+        "\n",
+    ]);
+    prop_oneof![
+        3 => known.prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+        1 => "\\PC{0,40}".prop_map(String::into_bytes),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_cut_makes_no_difference(
+        pieces in prop::collection::vec(piece(), 0..8),
+        lengths in prop::collection::vec(1_usize..200, 1..8),
+    ) {
+        let output = pieces.concat();
+        for kind in AgentKind::ALL {
+            let whole = read(AgentReader::new(kind), &[&output]);
+            let (mut cut, mut rest) = (Vec::new(), output.as_slice());
+            for length in lengths.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (chunk, behind) = rest.split_at((*length).min(rest.len()));
+                cut.push(chunk);
+                rest = behind;
+            }
+            let but_steps = |told: Vec<String>| -> Vec<String> {
+                told.into_iter().filter(|line| !line.starts_with("step ")).collect()
+            };
+            prop_assert_eq!(but_steps(read(AgentReader::new(kind), &cut)), but_steps(whole));
+        }
+    }
+
+    #[test]
+    fn any_text_is_looked_at_for_limits(text in "\\PC{0,200}", number in any::<u64>()) {
+        let now = Timestamp::from_millis(NOW);
+        for line in [
+            text.clone(),
+            format!("Error: rate limit exceeded, try again in {number}{text}"),
+            format!("usage limit reached|{number}"),
+            format!("You've hit your limit · resets {number}:{number}pm ({text})"),
+            format!("You've hit your limit · resets nov {number} 3pm (utc)"),
+        ] {
+            if let Some(limited) = limit_in(&line, now) {
+                prop_assert!(limited.text.len() <= 500);
+                let wait = limited.resets.map_or(0, |at| at.as_millis() - NOW);
+                prop_assert!((0..=40 * 86_400_000).contains(&wait));
+            }
+        }
+    }
+
+    #[test]
+    fn a_resumed_command_holds_every_word(words in prop::collection::vec("[a-z{}=-]{1,8}", 0..8)) {
+        let command: Vec<String> =
+            ["codex", "exec", "--json"].into_iter().map(str::to_owned).chain(words.clone()).collect();
+        if let Some(again) = AgentKind::Codex.resume(&command, "ID") {
+            prop_assert_eq!(&again[..2], &command[..2]);
+            let at = again.iter().position(|word| word == "ID").unwrap();
+            prop_assert_eq!(&again[at - 1], "resume");
+            for word in command.iter().filter(|word| !matches!(word.as_str(), "--" | "resume")) {
+                prop_assert!(again.contains(word) || command.iter().any(|one| one == "resume"));
+            }
+        }
+    }
+}
