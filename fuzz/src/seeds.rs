@@ -17,6 +17,12 @@ use abide_model::{Event, NewObject, ObjectBatch, ObjectHash};
 use abide_transcript::TranscriptWriter;
 use abide_workspace::{Chunks, Entry, EntryKind, Snapshot, Tree};
 
+macro_rules! sample {
+    ($name:literal) => {
+        include_str!(concat!("../../crates/abide-wire/src/agent/tests/samples/", $name, ".jsonl"))
+    };
+}
+
 const RECORDS: &[&str] = &[
     r#"{"kind":"turn.started","data":{"turn":1,"agent":"coder"}}"#,
     r#"{"kind":"message.added","data":{"role":"user","content":"Größe: 1e400, \ud83d\ude00\nnext"},"turn":1,"occurred":"2025-11-15T01:20:00+01:00"}"#,
@@ -31,6 +37,22 @@ const RECORDS: &[&str] = &[
     r#"{"kind":"checkpoint.created","data":{"number":1}}"#,
     r#"{"kind":"session.status","data":{"status":"completed","summary":"a\nb"}}"#,
     "{\"kind\":\"x.own\",\"data\":{ \"spaced\" : null ,\r\n\"twice\":1,\"twice\":{\"a\":[\"\\u0000\",[]]}}}",
+];
+
+/// What agents printed; the number says which agent.
+const OUTPUTS: &[(u8, &str, &str)] = &[
+    (0, "claude", sample!("claude")),
+    (0, "claude-limited", sample!("claude-limited")),
+    (1, "codex", sample!("codex")),
+    (1, "codex-limited", sample!("codex-limited")),
+    (2, "gemini", sample!("gemini")),
+    (
+        3,
+        "text",
+        "\u{1b}[1mBuilding\u{1b}[0m\r\n 10%\r 50%\nError: rate limit, try again in 1m30s\n",
+    ),
+    (3, "limit", "You've hit your limit · resets Nov 20, 3:05pm (UTC)\n"),
+    (1, "command", "npx -y @openai/codex exec -m x --json -i a b -- {task}"),
 ];
 
 libfuzzer_sys::fuzz_target!(
@@ -136,6 +158,9 @@ fn streams() {
             }
             seed("stream", &name, &input);
         }
+    }
+    for (wish, name, output) in OUTPUTS {
+        seed("agent", name, &[&[*wish, 0, 6, 40, 255], output.as_bytes()].concat());
     }
 }
 

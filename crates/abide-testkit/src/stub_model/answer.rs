@@ -1,5 +1,6 @@
 //! What a stubbed model answers, and how it fails.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,6 +21,8 @@ pub struct StubAnswer {
     pub torn: Option<usize>,
     /// How long to wait before each write of the body.
     pub delay: Duration,
+    /// Nothing is answered before there is such a file.
+    pub until: Option<PathBuf>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
     /// What its rate-limit headers say, in the names of the API that was asked.
@@ -96,6 +99,7 @@ impl Default for StubAnswer {
             piece: 8,
             torn: None,
             delay: Duration::ZERO,
+            until: None,
             headers: Vec::new(),
             limits: None,
             failure: None,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use super::Shared;
 use super::answer::{Failure, StubAnswer};
@@ -41,6 +42,11 @@ struct Reply<'a> {
 
 impl Reply<'_> {
     fn write(&mut self) -> io::Result<()> {
+        while self.answer.until.as_ref().is_some_and(|path| !path.exists()) {
+            if self.shared.pause(Some(Duration::from_millis(10))) {
+                return Ok(());
+            }
+        }
         let mut headers = self.answer.headers.clone();
         if let Some(limits) = self.answer.limits {
             headers.extend(whole::limit_headers(self.request.api, limits));

@@ -1,8 +1,6 @@
 //! Tasks, each with a conversation of its own.
 
 use std::path::PathBuf;
-use std::thread;
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -65,19 +63,16 @@ impl Tasks {
             behind.split('_').next()?.parse().ok()
         };
         let next = results.iter().filter_map(step_of).max().map_or(0, |step: usize| step + 1);
-        if let Some(wait) = task.wait.as_ref().filter(|wait| wait.step == next) {
-            while !wait.until.exists() {
-                thread::sleep(Duration::from_millis(10));
-            }
-        }
+        let wait = task.wait.as_ref().filter(|wait| wait.step == next);
+        let until = wait.map(|wait| wait.until.clone());
         let Some(step) = task.steps.get(next) else {
-            return StubAnswer::text(task.last.clone());
+            return StubAnswer { until, ..StubAnswer::text(task.last.clone()) };
         };
         let calls = step.iter().enumerate().map(|(at, call)| {
             let id = format!("{of_this}{next}_{at}");
             StubCall::new(id, call.name.clone(), call.arguments.clone())
         });
-        StubAnswer { text: format!("Step {next}."), ..StubAnswer::calls(calls.collect()) }
+        StubAnswer { text: format!("Step {next}."), until, ..StubAnswer::calls(calls.collect()) }
     }
 
     /// The task of which the user spoke last; in one breath, the one named first.

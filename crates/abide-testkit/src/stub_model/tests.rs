@@ -328,3 +328,105 @@ fn a_call_without_a_result_is_refused() {
     assert!(got.head.starts_with("HTTP/1.1 400 "), "{}", got.head);
     assert_eq!(got.json()["error"]["message"], "No tool output found for call call_0_0");
 }
+
+const GEMINI: [&str; 2] =
+    ["/v1beta/models/g-1:generateContent", "/v1beta/models/g-1:streamGenerateContent?alt=sse"];
+
+#[test]
+fn gemini_is_answered_in_its_form_whole_and_in_pieces() {
+    let server = StubModel::in_turn(vec![both()]).unwrap();
+    let body = json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]});
+    let whole = ask(&server, GEMINI[0], &body).json();
+    let parts = whole.pointer("/candidates/0/content/parts").unwrap();
+    assert_eq!(parts[0]["text"], both().text);
+    assert_eq!(
+        parts[2]["functionCall"],
+        json!({"id": "c2", "name": "bash", "args": {"command": "ls"}})
+    );
+    assert_eq!(whole["usageMetadata"]["promptTokenCount"], 12);
+
+    let pieces = ask(&server, GEMINI[1], &body).events();
+    let said: String = pieces
+        .iter()
+        .filter_map(|piece| piece.pointer("/candidates/0/content/parts/0/text")?.as_str())
+        .collect();
+    assert_eq!(said, both().text);
+    let (last, before) = pieces.split_last().unwrap();
+    assert_eq!(last.pointer("/candidates/0/content/parts").unwrap()[0]["functionCall"]["id"], "c1");
+    assert_eq!(last["usageMetadata"]["candidatesTokenCount"], 7);
+    assert!(before.iter().all(|piece| piece.get("usageMetadata").is_none()));
+    let asked = &server.requests()[1];
+    assert_eq!((asked.api, asked.model()), (Api::Gemini, "g-1"));
+    assert_eq!(asked.last_said().as_deref(), Some("hi"));
+
+    let server = StubModel::in_turn(vec![StubAnswer::too_many("7")]).unwrap();
+    let refused = ask(&server, GEMINI[1], &body);
+    assert!(refused.head.starts_with("HTTP/1.1 429 "), "{}", refused.head);
+    assert_eq!(refused.json()["error"]["status"], "RESOURCE_EXHAUSTED");
+}
+
+fn tasks(until: &std::path::Path) -> Tasks {
+    let step = |name: &str| vec![Step { name: name.to_owned(), arguments: json!({}) }];
+    let task = |when: &str, wait| StubTask {
+        when: when.to_owned(),
+        steps: vec![step("a"), step("b")],
+        last: format!("{when} is done."),
+        wait,
+    };
+    let wait = Wait { step: 1, until: until.to_owned() };
+    Tasks { tasks: vec![task("one", None), task("two", Some(wait))] }
+}
+
+#[test]
+fn the_task_that_was_last_spoken_of_is_done() {
+    let tasks = tasks(std::path::Path::new("/nonexistent"));
+    let server = StubModel::answering(move |request| tasks.answer(request)).unwrap();
+    let said = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+    let call =
+        |id: &str| json!({"role": "model", "parts": [{"functionCall": {"id": id, "name": "a"}}]});
+    let result = |id: &str| json!({"role": "user", "parts": [{"functionResponse": {"id": id, "name": "a"}}]});
+    let next = |contents: Vec<Value>| {
+        let got = ask(&server, GEMINI[0], &json!({"contents": contents}));
+        let parts = got.json().pointer("/candidates/0/content/parts").cloned();
+        let parts = parts.unwrap_or_else(|| panic!("{}", got.head));
+        let call = parts.pointer("/1/functionCall/id").and_then(Value::as_str);
+        call.map_or_else(|| parts[0]["text"].as_str().unwrap().to_owned(), str::to_owned)
+    };
+    assert_eq!(next(vec![said("hello")]), "There is no task in this.");
+    assert_eq!(next(vec![said("do one")]), "call_0_0_0");
+    assert_eq!(next(vec![said("do two, after one")]), "call_1_0_0");
+    let begun = vec![said("do one"), call("call_0_0_0"), result("call_0_0_0")];
+    assert_eq!(next(begun.clone()), "call_0_1_0");
+    assert_eq!(next([begun.clone(), vec![said("go on")]].concat()), "call_0_1_0");
+    assert_eq!(next([begun.clone(), vec![said("do two")]].concat()), "call_1_0_0");
+    let ended = vec![call("call_0_1_0"), result("call_0_1_0")];
+    assert_eq!(next([begun.clone(), ended].concat()), "one is done.");
+    let open = json!({"contents": [begun[0], begun[1]]});
+    assert!(ask(&server, GEMINI[0], &open).head.starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn an_answer_waits_for_its_file_and_not_for_the_end_of_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let gate = dir.path().join("go");
+    let held = StubAnswer { until: Some(gate.clone()), ..StubAnswer::text("late") };
+    let server = StubModel::in_turn(vec![held]).unwrap();
+    let mut stream = open(&server, PATHS[0], &messages(PATHS[0], "hi"));
+    while server.count() == 0 {
+        thread::yield_now();
+    }
+    std::fs::write(&gate, "").unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert_eq!(split(&all).json()["choices"][0]["message"]["content"], "late");
+
+    std::fs::remove_file(&gate).unwrap();
+    let mut stream = open(&server, PATHS[0], &messages(PATHS[0], "hi"));
+    while server.count() == 1 {
+        thread::yield_now();
+    }
+    drop(server);
+    all.clear();
+    let _ = stream.read_to_end(&mut all);
+    assert!(all.is_empty(), "nothing was answered");
+}

@@ -21,6 +21,8 @@ const LAST: usize = 64 << 10;
 /// The events of Codex.
 #[derive(Debug, Default)]
 pub(super) struct Codex {
+    /// What stands before the id of a call.
+    prefix: String,
     /// Calls that were told to be begun and are not over.
     begun: HashSet<String>,
     /// What it said last.
@@ -86,8 +88,8 @@ impl Events for Codex {
 
 impl Codex {
     /// Goes on in a thread of which this much was told.
-    pub(super) fn resuming(told: Usage) -> Self {
-        Self { told, ..Self::default() }
+    pub(super) fn resuming(told: Usage, prefix: String) -> Self {
+        Self { told, prefix, ..Self::default() }
     }
 
     /// Codex counts from the beginning of the thread, over every process that worked in it.
@@ -113,7 +115,7 @@ impl Codex {
             return false;
         };
         let sort = item.decoded("type").or_else(|| item.decoded("item_type"));
-        let id = item.decoded("id").unwrap_or_default().into_owned();
+        let id = format!("{}{}", self.prefix, item.decoded("id").unwrap_or_default());
         let failed = matches!(item.decoded("status").as_deref(), Some("failed" | "declined"));
         match sort.as_deref() {
             Some("agent_message" | "assistant_message") => {

@@ -45,7 +45,7 @@ mod when;
 pub use kind::{AgentKind, UnknownAgent};
 pub use limit::limit_in;
 pub use observed::{Limited, Observed, Seen};
-pub use reader::AgentReader;
+pub use reader::{AgentReader, Before};
 
 #[cfg(test)]
 mod tests;

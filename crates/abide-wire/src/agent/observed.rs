@@ -32,8 +32,8 @@ pub enum Observed {
     },
     /// A tool is used.
     Called {
-        /// The agent's id of it: unique in what one reader reads, and not beyond. Codex counts
-        /// `item_0`, `item_1` anew in every process.
+        /// The agent's id of it. Codex counts `item_0`, `item_1` anew in every process: see
+        /// [`Before::calls`](super::Before::calls).
         call: String,
         /// Which tool.
         name: String,

@@ -25,6 +25,17 @@ pub struct AgentReader {
     reading: Reading,
 }
 
+/// What was before an output, where an agent's own account depends on it.
+#[derive(Debug, Clone, Default)]
+pub struct Before {
+    /// What was told of the usage of the agent's own session, when it goes on in one: Codex tells
+    /// all that its session used, over every process that worked in it.
+    pub used: Usage,
+    /// What is put before the ids of calls that are unique in one process alone, as those of Codex:
+    /// something that no other process of the session has.
+    pub calls: String,
+}
+
 #[derive(Debug)]
 enum Reading {
     Text(Box<TextReader>),
@@ -58,17 +69,15 @@ impl AgentReader {
     /// A reader of what such an agent prints.
     #[must_use]
     pub fn new(kind: AgentKind) -> Self {
-        Self::resuming(kind, Usage::default())
+        Self::with(kind, Before::default())
     }
 
-    /// A reader of what an agent prints that goes on in a session of its own, of which this much
-    /// usage was told before. Codex tells again what its session used since it began; what was told
-    /// is not told twice.
+    /// A reader that knows what was before.
     #[must_use]
-    pub fn resuming(kind: AgentKind, used: Usage) -> Self {
+    pub fn with(kind: AgentKind, before: Before) -> Self {
         let events: Box<dyn Events> = match kind {
             AgentKind::Claude => Box::new(Claude::default()),
-            AgentKind::Codex => Box::new(Codex::resuming(used)),
+            AgentKind::Codex => Box::new(Codex::resuming(before.used, before.calls)),
             AgentKind::Gemini => Box::new(Gemini::default()),
             AgentKind::Text => {
                 let reading = Reading::Text(Box::default());

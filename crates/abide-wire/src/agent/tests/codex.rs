@@ -41,7 +41,8 @@ fn a_run_of_it() {
 fn usage_of_a_thread_that_goes_on_is_told_once() {
     let before =
         Usage { input_tokens: 36, output_tokens: 21, cache_read_tokens: 12, ..Usage::default() };
-    let resumed = AgentReader::resuming(AgentKind::Codex, before);
+    let before = Before { used: before, ..Before::default() };
+    let resumed = AgentReader::with(AgentKind::Codex, before);
     let told = read(resumed, &[RESUMED.as_bytes()]);
     assert_eq!(told[4], "usage - 12/7/4/0/0/0");
     // Two turns of one process.
@@ -51,6 +52,14 @@ fn usage_of_a_thread_that_goes_on_is_told_once() {
     let told = super::told(AgentKind::Codex, &(turn(5) + &turn(9) + &turn(9) + &turn(2)));
     let usage: Vec<_> = told.iter().filter(|line| line.starts_with("usage")).collect();
     assert_eq!(usage, ["usage - 5/0/0/0/0/0", "usage - 4/0/0/0/0/0", "usage - 2/0/0/0/0/0"]);
+}
+
+#[test]
+fn its_calls_are_told_apart_from_those_of_other_processes() {
+    let before = Before { calls: "7.".to_owned(), ..Before::default() };
+    let told = read(AgentReader::with(AgentKind::Codex, before), &[WHOLE.as_bytes()]);
+    assert!(told[4].starts_with("called 7.item_2 shell"), "{}", told[4]);
+    assert!(told[6].starts_with("finished 7.item_2 not ok"), "{}", told[6]);
 }
 
 #[test]
