@@ -63,13 +63,15 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
     let surroundings = Surroundings {
         current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
         store: arguments.store.or_else(|| set("ABIDE_STORE").map(PathBuf::from)),
-        session: set("ABIDE_SESSION").map(|session| session.to_string_lossy().into_owned()),
+        session: text("ABIDE_SESSION"),
+        task: text("ABIDE_TASK"),
+        lane: text("ABIDE_LANE"),
         user_stores: set("XDG_DATA_HOME")
             .map(PathBuf::from)
             .filter(|dir| dir.is_absolute())
             .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share")))
             .map(|data| data.join("abide")),
-        pager: set("PAGER").map(|pager| pager.to_string_lossy().into_owned()),
+        pager: text("PAGER"),
         colours: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
     };
     arguments.command.run(&surroundings)

@@ -23,6 +23,10 @@ pub(crate) struct Surroundings {
     pub(crate) store: Option<PathBuf>,
     /// `ABIDE_SESSION`.
     pub(crate) session: Option<String>,
+    /// `ABIDE_TASK`.
+    pub(crate) task: Option<String>,
+    /// `ABIDE_LANE`.
+    pub(crate) lane: Option<String>,
     /// Where the user's own stores go.
     pub(crate) user_stores: Option<PathBuf>,
     /// `PAGER`.
@@ -168,6 +172,13 @@ impl Opened {
 }
 
 impl Surroundings {
+    /// How stores are opened: the session that this process was started for is written through
+    /// whoever holds it.
+    fn options(&self) -> Options {
+        let child_of = self.session.as_ref().and_then(|session| session.parse().ok());
+        Options { progress: progress::indexing(), child_of, ..Options::default() }
+    }
+
     /// The store that is there.
     pub(crate) fn open(&self) -> Result<Opened, CommandError> {
         let from = self.store.as_ref().unwrap_or(&self.current_dir);
@@ -191,15 +202,14 @@ impl Surroundings {
             Some(named) => self.named(named),
             None => find_store(&self.current_dir).map(|place| place.store),
         };
-        let options = Options { progress: progress::indexing(), ..Options::default() };
-        let opened = found.map(|root| LocalStore::open(&root, options).map(Opened::over));
+        let opened = found.map(|root| LocalStore::open(&root, self.options()).map(Opened::over));
         Ok(opened.transpose()?)
     }
 
     /// The store that is there, or a new one.
     pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
         let root = self.place_for_recording(&self.current_dir).store;
-        Ok(Opened::over(LocalStore::init(&root, Options::default())?))
+        Ok(Opened::over(LocalStore::init(&root, self.options())?))
     }
 
     /// Where the store is, or would be made for what is recorded in `dir`.

@@ -160,6 +160,11 @@ impl SessionLayout {
     pub(crate) fn lock(&self) -> PathBuf {
         self.dir.join("lock")
     }
+
+    /// Where a holder writes for its children.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.join("socket")
+    }
 }
 
 /// The name of a session's directory: when it was made, and so many characters of its short id.

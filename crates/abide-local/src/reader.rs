@@ -360,7 +360,7 @@ impl LocalReader {
     }
 
     /// The small part of the state, and one lane of it.
-    fn lane_now(
+    pub(crate) fn lane_now(
         &self,
         lane: Option<&LaneId>,
         at: Option<Seq>,

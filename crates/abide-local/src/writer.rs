@@ -426,6 +426,11 @@ impl LocalWriter {
         }
     }
 
+    /// Makes everything durable that was taken in.
+    pub(crate) fn flush(&self) -> Result<(), AppendError> {
+        self.shared.queue.flush()
+    }
+
     /// Makes everything durable and lets the session go.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         if self.closed.swap(true, Ordering::Relaxed) {
@@ -584,18 +589,7 @@ impl SessionWriter for LocalWriter {
         durability: Durability,
         odd: OddEvents,
     ) -> Result<Ticket, AppendError> {
-        let alone = events.len() == 1;
-        for (index, event) in events.iter().enumerate() {
-            let kind = || event.kind.to_string();
-            let checked = if event.kind.is_reserved() {
-                Err(InputError::Reserved { kind: kind() })
-            } else if event.kind == Kind::SESSION_REWOUND && !alone {
-                Err(InputError::NotAlone { kind: kind() })
-            } else {
-                event.check(&self.limits)
-            };
-            checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
-        }
+        check_batch(&events, &self.limits)?;
         let stopped = |error: JournalError| AppendError::Stopped {
             safe: self.shared.queue.synced(),
             source: Arc::new(error),
@@ -664,6 +658,23 @@ impl Drop for LocalWriter {
         // Those who want to know call `close`.
         let _ = self.finish();
     }
+}
+
+/// Is this what a caller may have recorded together?
+pub(crate) fn check_batch(events: &[NewEvent], limits: &Limits) -> Result<(), AppendError> {
+    let alone = events.len() == 1;
+    for (index, event) in events.iter().enumerate() {
+        let kind = || event.kind.to_string();
+        let checked = if event.kind.is_reserved() {
+            Err(InputError::Reserved { kind: kind() })
+        } else if event.kind == Kind::SESSION_REWOUND && !alone {
+            Err(InputError::NotAlone { kind: kind() })
+        } else {
+            event.check(limits)
+        };
+        checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
+    }
+    Ok(())
 }
 
 /// Does a rewind go back to an event that is taken in and not durable yet? The state there is read

@@ -169,6 +169,20 @@ impl NewEvent {
         })
     }
 
+    /// The event as [`NewEvent::parse`] reads it, on one line.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let event = self.clone().into_event(Seq::ZERO, Timestamp::default());
+        let mut out = String::with_capacity(96 + self.data.as_str().len());
+        event.write_head_fields(&mut out);
+        // Each field comes after a comma, the first one too.
+        out.replace_range(..1, "{");
+        out.push_str(",\"data\":");
+        out.push_str(self.data.as_str());
+        out.push('}');
+        out
+    }
+
     /// With an idempotency key.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
@@ -244,6 +258,19 @@ mod tests {
             event.to_json(),
             r#"{"seq":7,"at":"1970-01-01T00:00:00.000Z","kind":"x.y","lane":"a\"b","key":"k","occurred":"2026-01-02T02:04:05.000Z","data":{"n":123456789012345678901234567890,"n":1}}"#
         );
+    }
+
+    #[test]
+    fn a_new_event_is_written_as_it_is_read() {
+        for text in [
+            r#"{"kind":"x.y","data":{}}"#,
+            r#"{"kind":"x.y","turn":3,"task":"a\"\b","lane":"\u0001\u2028","key":"k","occurred":"2026-01-02T03:04:05.678Z","data":{"n":1e400, "n": [ ]}}"#,
+        ] {
+            let event = NewEvent::parse(text).unwrap();
+            let written = event.to_json();
+            assert!(!written.contains('\n'));
+            assert_eq!(NewEvent::parse(&written).unwrap(), event, "{written}");
+        }
     }
 
     #[test]

@@ -70,6 +70,12 @@ pub enum InputError {
         /// Which kind.
         kind: String,
     },
+    /// A batch with more events than allowed.
+    #[error("a batch has at most {limit} events here")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
     /// A kind that only the store itself writes.
     #[error("`{kind}` is written by the store alone")]
     Reserved {
@@ -92,6 +98,7 @@ impl InputError {
             Self::BadName { .. } => "bad_name",
             Self::BadTime(_) => "bad_time",
             Self::NotAlone { .. } => "not_alone",
+            Self::TooMany { .. } => "too_many",
             Self::Reserved { .. } => "reserved",
         }
     }

@@ -1,8 +1,9 @@
 //! The ticket of an append: it can be waited on or awaited.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
 use crate::{Anomaly, Durability, InputError, Seq};
 
@@ -64,18 +65,28 @@ pub trait Acknowledger: Send + Sync {
     ) -> Poll<Result<(), AppendError>>;
 }
 
+/// What became of a batch.
+type Outcome = Result<Vec<Acknowledged>, AppendError>;
+
 /// Events that were taken in and are not acknowledged yet. Wait on it, or await it.
 #[must_use = "an event is acknowledged only when its ticket was waited on"]
-pub struct Ticket {
-    events: Vec<Acknowledged>,
-    last: Seq,
-    durability: Durability,
-    by: Arc<dyn Acknowledger>,
+pub struct Ticket(Waits);
+
+/// What a ticket waits for.
+enum Waits {
+    /// Events that have their places, until they are safe.
+    Safe { events: Vec<Acknowledged>, last: Seq, durability: Durability, by: Arc<dyn Acknowledger> },
+    /// The answer of whoever gives them their places.
+    Answer(Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>),
 }
 
 impl std::fmt::Debug for Ticket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("events", &self.events).finish_non_exhaustive()
+        let mut ticket = f.debug_struct("Ticket");
+        if let Waits::Safe { events, .. } = &self.0 {
+            ticket.field("events", events);
+        }
+        ticket.finish_non_exhaustive()
     }
 }
 
@@ -87,19 +98,36 @@ impl Ticket {
         durability: Durability,
         by: Arc<dyn Acknowledger>,
     ) -> Self {
-        Self { events, last, durability, by }
+        Self(Waits::Safe { events, last, durability, by })
     }
 
-    /// The seq of the last event of the batch.
+    /// A ticket for events that were sent to whoever writes them.
+    pub fn answered_by(
+        answer: impl Future<Output = Result<Vec<Acknowledged>, AppendError>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Waits::Answer(Box::pin(answer)))
+    }
+
+    /// The seq of the last event of the batch. None where it is known only with the answer.
     #[must_use]
-    pub fn seq(&self) -> Seq {
-        self.events.last().map_or(self.last, |event| event.seq)
+    pub fn seq(&self) -> Option<Seq> {
+        match &self.0 {
+            Waits::Safe { events, last, .. } => {
+                Some(events.last().map_or(*last, |event| event.seq))
+            }
+            Waits::Answer(_) => None,
+        }
     }
 
     /// Blocks until the events are acknowledged.
     pub fn wait(self) -> Result<Vec<Acknowledged>, AppendError> {
-        self.by.wait(self.last, self.durability)?;
-        Ok(self.events)
+        match self.0 {
+            Waits::Safe { events, last, durability, by } => {
+                by.wait(last, durability)?;
+                Ok(events)
+            }
+            Waits::Answer(answer) => block_on(answer),
+        }
     }
 }
 
@@ -107,10 +135,75 @@ impl Future for Ticket {
     type Output = Result<Vec<Acknowledged>, AppendError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.by.poll(self.last, self.durability, context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(std::mem::take(&mut self.events))),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        match &mut self.0 {
+            Waits::Safe { events, last, durability, by } => {
+                by.poll(*last, *durability, context).map_ok(|()| std::mem::take(events))
+            }
+            Waits::Answer(answer) => answer.as_mut().poll(context),
         }
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// An answer that another thread gives.
+    #[derive(Default)]
+    struct Later(Mutex<(Option<Outcome>, Option<Waker>)>);
+
+    struct Waiting(Arc<Later>);
+
+    impl Future for Waiting {
+        type Output = Outcome;
+
+        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+            let mut later = self.0.0.lock().unwrap();
+            later.1 = Some(context.waker().clone());
+            later.0.take().map_or(Poll::Pending, Poll::Ready)
+        }
+    }
+
+    #[test]
+    fn a_ticket_waits_for_the_answer_of_another_thread() {
+        let later = Arc::new(Later::default());
+        let ticket = Ticket::answered_by(Waiting(later.clone()));
+        assert_eq!(ticket.seq(), None);
+        let answering = std::thread::spawn(move || {
+            // Once it is asked for, so that it is waited on.
+            let waker = loop {
+                if let Some(waker) = later.0.lock().unwrap().1.take() {
+                    break waker;
+                }
+                std::thread::yield_now();
+            };
+            let event = Acknowledged { seq: Seq(7), anomaly: None, repeated: false };
+            later.0.lock().unwrap().0 = Some(Ok(vec![event]));
+            waker.wake();
+        });
+        assert_eq!(ticket.wait().unwrap()[0].seq, Seq(7));
+        answering.join().unwrap();
     }
 }

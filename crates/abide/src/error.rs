@@ -1,7 +1,7 @@
 //! What can go wrong, in one type.
 
 use abide_local::{BundleError, ExportError, ImportError};
-use abide_model::{AppendError, InputError, ObjectHash, StoreError, TaskError};
+use abide_model::{AppendError, InputError, ObjectHash, SessionId, StoreError, TaskError};
 use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
@@ -98,6 +98,12 @@ pub enum Error {
         first: String,
         /// The checkpoint of what was before.
         safety: u64,
+    },
+    /// Children of this process cannot write to the session through it.
+    #[error("session {session} is not in a store on local files, where its children could reach it")]
+    NoSocket {
+        /// Which session.
+        session: SessionId,
     },
     /// Nothing was compacted.
     #[error(transparent)]

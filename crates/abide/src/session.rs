@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use abide_local::ChildSocket;
 use abide_model::{
     Core, Digest, Durability, Epoch, Event, EventPage, EventRange, NewEvent, OddEvents, ReadNote,
     Seq, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
@@ -112,6 +113,19 @@ impl Session {
     #[must_use]
     pub fn notes(&self) -> Vec<ReadNote> {
         self.writer.notes()
+    }
+
+    /// Lets the processes that this one starts write to the session while it is held here: the
+    /// commands of `abide`, and every store that is opened with the session as
+    /// [`Options::child_of`](crate::Options::child_of). `seen` is told of each batch that was
+    /// recorded for one of them, before that one is answered; it must not wait for anything. They
+    /// are cut off when the socket is dropped.
+    pub fn serve_children(
+        &self,
+        seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
+    ) -> Result<ChildSocket, Error> {
+        let local = self.store.as_local().ok_or(Error::NoSocket { session: self.id() })?;
+        Ok(local.serve_children(self.id(), seen)?)
     }
 
     /// Makes everything durable and lets the session go.

@@ -21,6 +21,8 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<dyn StoreTrait>,
+    /// The same, where it is on local files.
+    local: Option<Arc<LocalStore>>,
     wait: Duration,
     workspace: Arc<WorkspaceSettings>,
 }
@@ -52,7 +54,8 @@ impl Store {
             cache: Some(store.cache_dir()),
             project: store.root().parent().map(Path::to_owned),
         };
-        Self { inner: store, wait: DEFAULT_WAIT, workspace: Arc::new(workspace) }
+        let (inner, local) = (store.clone(), Some(store));
+        Self { inner, local, wait: DEFAULT_WAIT, workspace: Arc::new(workspace) }
     }
 
     /// The store of a directory, made where there is none: at the root of the git checkout, else
@@ -65,11 +68,16 @@ impl Store {
     /// A store of any kind.
     #[must_use]
     pub fn over(inner: Arc<dyn StoreTrait>) -> Self {
-        Self { inner, wait: DEFAULT_WAIT, workspace: Arc::default() }
+        Self { inner, local: None, wait: DEFAULT_WAIT, workspace: Arc::default() }
     }
 
     pub(crate) fn inner(&self) -> &Arc<dyn StoreTrait> {
         &self.inner
+    }
+
+    /// The store on local files that it is.
+    pub(crate) const fn as_local(&self) -> Option<&Arc<LocalStore>> {
+        self.local.as_ref()
     }
 
     pub(crate) fn policy(&self) -> &Policy {

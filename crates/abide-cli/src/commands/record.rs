@@ -35,7 +35,9 @@ const BATCH_BYTES: usize = 1 << 20;
 /// `message.added`; one that has a field "kind" is an event all the same.
 ///
 /// The session is the one of -s, --key or $ABIDE_SESSION, else a new one. The store is made where
-/// there is none.
+/// there is none. Where the process that set $ABIDE_SESSION to a full id holds that session, events
+/// are recorded through it. An event of that session that has no "task" or no "lane" gets the one
+/// of $ABIDE_TASK and of $ABIDE_LANE.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

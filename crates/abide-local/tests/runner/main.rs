@@ -23,6 +23,7 @@ mod golden;
 mod index;
 mod liveness;
 mod power;
+mod relay;
 mod repair;
 mod retention;
 mod review;

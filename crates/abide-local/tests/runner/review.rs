@@ -170,7 +170,7 @@ fn a_rewind_to_an_event_that_was_just_taken_in_is_folded_right() {
     assert!(writer.append(together, Durability::Synced, OddEvents::Keep).is_err());
     // Not waited for before the rewind comes.
     let first = writer.append(vec![message()], Durability::Buffered, OddEvents::Keep).unwrap();
-    let seq = first.seq();
+    let seq = first.seq().unwrap();
     let second = writer.append(vec![rewind(seq.0)], Durability::Synced, OddEvents::Keep).unwrap();
     first.wait().unwrap();
     second.wait().unwrap();

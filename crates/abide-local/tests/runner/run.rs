@@ -76,6 +76,7 @@ pub fn options(disk: &SimDisk, seed: u64) -> Options {
         upkeep: Upkeep::ByHand,
         snapshot_every: 5,
         progress: Progress::default(),
+        child_of: None,
     }
 }
 

@@ -1,0 +1,148 @@
+//! What a child has sent and is not answered yet, in order.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use abide_model::{Acknowledged, AppendError, Durability, Seq};
+
+/// So many may be under way; who wants to send more waits.
+const UNDER_WAY: usize = 1024;
+
+type Outcome = Result<Vec<Acknowledged>, AppendError>;
+
+/// Why no more answers come.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum Ended {
+    /// The other side is gone.
+    #[error("the process that held the session has ended, or has cut the connection")]
+    Gone,
+    /// The connection failed.
+    #[error("the connection to the process that holds the session failed")]
+    Failed(#[source] Arc<std::io::Error>),
+    /// An answer is none.
+    #[error("the process that holds the session gave an answer that makes no sense")]
+    Senseless,
+    /// The writer was closed.
+    #[error("the session was let go")]
+    Closed,
+}
+
+/// The place of one answer.
+#[derive(Default)]
+struct Place {
+    answer: Option<Outcome>,
+    waker: Option<Waker>,
+}
+
+/// An answer that will come.
+pub(super) struct Expected(Arc<Mutex<Place>>);
+
+impl Future for Expected {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = place.answer.take() {
+            return Poll::Ready(answer);
+        }
+        place.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// The answers that are waited for.
+#[derive(Default)]
+pub(super) struct Answers {
+    state: Mutex<State>,
+    /// One was given, or none will be.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<(Arc<Mutex<Place>>, Durability)>,
+    ended: Option<Ended>,
+    /// The last event that is known to be durable.
+    safe: Seq,
+}
+
+impl State {
+    fn stopped(&self, ended: &Ended) -> AppendError {
+        AppendError::Stopped { safe: self.safe, source: Arc::new(ended.clone()) }
+    }
+}
+
+impl Answers {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for the answer to what is sent next. Called in the order of sending.
+    pub(super) fn expect(&self, durability: Durability) -> Result<Expected, AppendError> {
+        let mut state = self.state();
+        loop {
+            if let Some(ended) = &state.ended {
+                return Err(state.stopped(ended));
+            }
+            if state.waiting.len() < UNDER_WAY {
+                break;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let place = Arc::<Mutex<Place>>::default();
+        state.waiting.push_back((place.clone(), durability));
+        Ok(Expected(place))
+    }
+
+    /// The next answer has come. Was one waited for?
+    pub(super) fn give(&self, answer: Outcome) -> bool {
+        let mut state = self.state();
+        let Some((place, durability)) = state.waiting.pop_front() else { return false };
+        let safe = match &answer {
+            Ok(events) if durability == Durability::Synced => {
+                events.iter().map(|one| one.seq).max()
+            }
+            Err(AppendError::Stopped { safe, .. }) => Some(*safe),
+            _ => None,
+        };
+        state.safe = state.safe.max(safe.unwrap_or_default());
+        drop(state);
+        fill(&place, answer);
+        self.changed.notify_all();
+        true
+    }
+
+    /// No more answers come: all that wait are told. The first reason stands.
+    pub(super) fn end(&self, ended: Ended) {
+        let mut state = self.state();
+        state.ended.get_or_insert(ended);
+        let waiting = std::mem::take(&mut state.waiting);
+        let stopped = state.ended.as_ref().map(|ended| state.stopped(ended));
+        drop(state);
+        if let Some(stopped) = stopped {
+            for (place, _) in waiting {
+                fill(&place, Err(stopped.clone()));
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until nothing is under way any more.
+    pub(super) fn settle(&self) {
+        let mut state = self.state();
+        while !state.waiting.is_empty() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn fill(place: &Mutex<Place>, answer: Outcome) {
+    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    place.answer = Some(answer);
+    if let Some(waker) = place.waker.take() {
+        drop(place);
+        waker.wake();
+    }
+}

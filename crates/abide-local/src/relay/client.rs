@@ -1,0 +1,226 @@
+//! The writer of a child: sends its events to the process that holds the session.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use abide_model::{
+    AppendError, Core, Digest, Durability, Epoch, InputError, LaneId, LaneState, Limits, NewEvent,
+    OddEvents, Pending, ReadNote, SessionId, SessionState, SessionWriter, StoreError, Ticket,
+};
+
+use super::answers::{Answers, Ended};
+use super::node::{self, NotConnected};
+use super::protocol::{
+    Answer, BUSY, Batch, CLOSED, EVENTS, Hello, LINE, VERSION, Welcome, line_of,
+};
+use crate::error::{storage_error, store_error};
+use crate::layout::SessionLayout;
+use crate::past::Gone;
+use crate::reader::LocalReader;
+use crate::writer::check_batch;
+
+/// The most bytes of an answer: a batch has so many events at most.
+const ANSWER: u64 = 64 << 20;
+
+/// Connects to the holder of a session, which must be of the same user.
+pub(crate) fn connect(
+    layout: &SessionLayout,
+    session: SessionId,
+    reader: LocalReader,
+    wait: Duration,
+) -> Result<RelayedWriter, NotConnected> {
+    let path = layout.socket();
+    let stream = node::connect(layout, wait)?;
+    let failed = || NotConnected::by(&path);
+    let mut input = BufReader::new(stream.try_clone().map_err(failed())?);
+    let welcome = greet(&stream, &mut input, session, wait).map_err(failed())?;
+    // It may have ended while we came.
+    let welcome = welcome.ok_or(NotConnected::Nobody)?;
+    let (epoch, version) = match welcome {
+        Welcome { error: Some(refusal), .. } => {
+            return Err(match refusal.code.as_str() {
+                BUSY => NotConnected::Engaged,
+                CLOSED => NotConnected::Nobody,
+                _ => {
+                    let refused = io::Error::new(ErrorKind::PermissionDenied, refusal.message);
+                    NotConnected::Failed(storage_error("connect to", &path)(refused))
+                }
+            });
+        }
+        Welcome { epoch, abide, .. } => (epoch.unwrap_or_default(), abide),
+    };
+    if version != Some(VERSION) {
+        let strange = io::Error::new(ErrorKind::InvalidData, "its answer makes no sense");
+        return Err(failed()(strange));
+    }
+    let answers = Arc::new(Answers::default());
+    let listening = answers.clone();
+    std::thread::Builder::new()
+        .name("abide answers".to_owned())
+        .spawn(move || listen(&mut input, &listening))
+        .map_err(failed())?;
+    Ok(RelayedWriter {
+        out: Mutex::new(stream),
+        answers,
+        reader,
+        epoch,
+        limits: Limits::default(),
+        buffered: AtomicBool::new(false),
+        closed: AtomicBool::new(false),
+    })
+}
+
+/// Says which session is meant; `None` where the other side has gone.
+fn greet(
+    stream: &UnixStream,
+    input: &mut BufReader<UnixStream>,
+    session: SessionId,
+    wait: Duration,
+) -> io::Result<Option<Welcome>> {
+    stream.set_read_timeout(Some(wait))?;
+    let mut out = stream;
+    // One that was turned away at the door can still read why.
+    let greeted = out.write_all(line_of(&Hello { abide: VERSION, session }).as_bytes());
+    let line = match next_line(input) {
+        Ok(Some(line)) => line,
+        Ok(None) => return greeted.map(|()| None),
+        Err(error) => return Err(error),
+    };
+    stream.set_read_timeout(None)?;
+    serde_json::from_slice(&line).map(Some).map_err(io::Error::from)
+}
+
+/// A whole line; `None` at the end. What is cut short is none.
+fn next_line(input: &mut BufReader<UnixStream>) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    input.take(ANSWER).read_until(b'\n', &mut line)?;
+    Ok(line.ends_with(b"\n").then_some(line))
+}
+
+/// Gives the answers to those who wait, until there are no more.
+fn listen(input: &mut BufReader<UnixStream>, answers: &Answers) {
+    let ended = loop {
+        let line = match next_line(input) {
+            Ok(Some(line)) => line,
+            Ok(None) => break Ended::Gone,
+            Err(error) => break Ended::Failed(Arc::new(error)),
+        };
+        let Ok(answer) = serde_json::from_slice::<Answer>(&line) else { break Ended::Senseless };
+        if !answers.give(answer.into_result()) {
+            break Ended::Senseless;
+        }
+    };
+    answers.end(ended);
+}
+
+/// The writer of a child of the process that holds the session.
+pub(crate) struct RelayedWriter {
+    out: Mutex<UnixStream>,
+    answers: Arc<Answers>,
+    reader: LocalReader,
+    epoch: Epoch,
+    limits: Limits,
+    /// Something was sent that is not on stable storage when it is answered.
+    buffered: AtomicBool,
+    closed: AtomicBool,
+}
+
+impl RelayedWriter {
+    fn send(
+        &self,
+        events: &[NewEvent],
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError> {
+        let refused = |index, source| Err(AppendError::Input { index, source: Arc::new(source) });
+        if events.len() > EVENTS {
+            return refused(EVENTS, InputError::TooMany { limit: EVENTS });
+        }
+        let line = Batch::encode(events, durability, odd);
+        if line.len() > LINE {
+            let last = events.len().saturating_sub(1);
+            return refused(last, InputError::TooLarge { limit: LINE });
+        }
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = self.answers.expect(durability)?;
+        if let Err(error) = out.write_all(line.as_bytes()) {
+            self.answers.end(Ended::Failed(Arc::new(error)));
+            let _ = out.shutdown(Shutdown::Both);
+        }
+        Ok(Ticket::answered_by(expected))
+    }
+
+    /// Waits for every answer, has made durable what was only buffered, and hangs up.
+    fn finish(&self) -> Result<(), StoreError> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let flushed = if self.buffered.load(Ordering::Relaxed) {
+            self.send(&[], Durability::Synced, OddEvents::Keep).and_then(Ticket::wait).map(|_| ())
+        } else {
+            Ok(())
+        };
+        self.answers.settle();
+        self.answers.end(Ended::Closed);
+        let out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = out.shutdown(Shutdown::Both);
+        Ok(flushed?)
+    }
+}
+
+impl SessionWriter for RelayedWriter {
+    fn append(
+        &self,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError> {
+        check_batch(&events, &self.limits)?;
+        if durability == Durability::Buffered {
+            self.buffered.store(true, Ordering::Relaxed);
+        }
+        self.send(&events, durability, odd)
+    }
+
+    /// The state as of the last event that can be read, which is behind every one that was sent.
+    fn state(&self) -> Result<SessionState, StoreError> {
+        self.answers.settle();
+        self.reader.state_now().map_err(store_error)
+    }
+
+    fn core(&self) -> Result<(Core, Digest), StoreError> {
+        self.answers.settle();
+        let look = self.reader.look(Gone::PassOver).map_err(store_error)?;
+        let digest = look.state.digest();
+        Ok((look.state.core, digest))
+    }
+
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+        self.answers.settle();
+        self.reader.lane_now(lane, None).map_err(store_error)
+    }
+
+    /// The holder's: it is the one that writes.
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn notes(&self) -> Vec<ReadNote> {
+        Vec::new()
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(async move { self.finish() })
+    }
+}
+
+impl Drop for RelayedWriter {
+    fn drop(&mut self) {
+        // Those who want to know call `close`.
+        let _ = self.finish();
+    }
+}

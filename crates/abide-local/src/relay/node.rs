@@ -1,0 +1,176 @@
+//! The socket as a file: where it is, who may use it, and whose it is.
+//!
+//! It is reached through the opened directory, since the name of a socket can have no more than
+//! about a hundred bytes and a path can. Links are not followed.
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide_model::StoreError;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::error::storage_error;
+use crate::layout::{SessionLayout, refused_link, shown};
+
+/// Its name while it is made.
+const NEW: &str = "socket.new";
+
+/// A socket that this process listens at.
+#[derive(Debug)]
+pub(super) struct Node {
+    dir: OwnedFd,
+    name: PathBuf,
+    /// Device and inode.
+    inode: (u64, u64),
+}
+
+fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(dir, flags, Mode::empty())?)
+}
+
+/// A path to what stands in an opened directory, short where the system has such.
+fn through(dir: &OwnedFd, path: &Path, name: &str) -> PathBuf {
+    let opened = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    if cfg!(target_os = "linux") && opened.exists() {
+        return opened.join(name);
+    }
+    path.with_file_name(name)
+}
+
+/// These are of several widths on several systems.
+#[allow(clippy::useless_conversion, clippy::cast_lossless, clippy::unnecessary_cast)]
+const fn inode_of(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// A link, or a file that somebody has put there, is not used and not replaced.
+fn refuse_other(stat: &Stat, path: &Path) -> Result<(), StoreError> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Socket => Ok(()),
+        FileType::Symlink => Err(refused_link(path)),
+        _ => {
+            Err(StoreError::Damaged { place: shown(path), reason: "it is not a socket".to_owned() })
+        }
+    }
+}
+
+impl Node {
+    /// Listens in a session's directory, which must be held: what stands there from before is of a
+    /// holder that is gone. The socket has its mode before it has its name.
+    pub(super) fn bind(layout: &SessionLayout) -> Result<(Self, UnixListener), StoreError> {
+        let path = layout.socket();
+        let dir = open_dir(&layout.dir).map_err(storage_error("open", &layout.dir))?;
+        let name: &OsStr = path.file_name().unwrap_or_default();
+        match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) => refuse_other(&there, &path)?,
+            Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(storage_error("look at", &path)(error.into())),
+        }
+        let made = || -> io::Result<(UnixListener, Stat)> {
+            match rustix::fs::unlinkat(&dir, NEW, AtFlags::empty()) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let listener = UnixListener::bind(through(&dir, &path, NEW))?;
+            rustix::fs::chmodat(&dir, NEW, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+            let stat = rustix::fs::statat(&dir, NEW, AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::renameat(&dir, NEW, &dir, name)?;
+            Ok((listener, stat))
+        };
+        let (listener, stat) = made().map_err(storage_error("listen at", &path))?;
+        let (name, inode) = (PathBuf::from(name), inode_of(&stat));
+        Ok((Self { dir, name, inode }, listener))
+    }
+}
+
+impl Drop for Node {
+    /// Only what is its own goes: another holder may have come meanwhile.
+    fn drop(&mut self) {
+        let there = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        if there.is_ok_and(|there| inode_of(&there) == self.inode) {
+            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Why a child is not connected.
+pub(crate) enum NotConnected {
+    /// There is nobody to write through.
+    Nobody,
+    /// There is somebody, who does not answer or has no room.
+    Engaged,
+    /// It cannot be.
+    Failed(StoreError),
+}
+
+impl NotConnected {
+    /// By what the system said.
+    pub(super) fn by(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let failed = storage_error("connect to", path);
+        move |error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::Engaged,
+            ErrorKind::NotFound
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe => Self::Nobody,
+            _ => Self::Failed(failed(error)),
+        }
+    }
+}
+
+/// Connects to whoever listens in a session's directory. Waits no longer than this for one that is
+/// not accepting.
+pub(super) fn connect(layout: &SessionLayout, wait: Duration) -> Result<UnixStream, NotConnected> {
+    let path = layout.socket();
+    let failed = || NotConnected::by(&path);
+    let dir = open_dir(&layout.dir).map_err(failed())?;
+    let name: &OsStr = path.file_name().unwrap_or_default();
+    let there = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    let there = there.map_err(|error| failed()(error.into()))?;
+    refuse_other(&there, &path).map_err(NotConnected::Failed)?;
+    let stream = connect_to(&through(&dir, &path, &name.to_string_lossy()), wait);
+    let stream = stream.map_err(failed())?;
+    if is_own(&stream, own_user()).map_err(failed())? {
+        return Ok(stream);
+    }
+    let other = "a process of another user listens there";
+    Err(failed()(io::Error::new(ErrorKind::PermissionDenied, other)))
+}
+
+fn connect_to(path: &Path, wait: Duration) -> io::Result<UnixStream> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
+    let address = SocketAddrUnix::new(path)?;
+    rustix::net::connect(&socket, &address)?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(UnixStream::from(socket))
+}
+
+/// The user that this process acts as.
+pub(super) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Is the process on the other side of this user? Where the system does not tell, the modes of the
+/// socket and its directory have decided already.
+pub(super) fn is_own(stream: &impl AsFd, user: u32) -> io::Result<bool> {
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw() == user);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (stream, user);
+        Ok(true)
+    }
+}

@@ -1,0 +1,218 @@
+//! Where the children of a session's holder are let in.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use abide_model::{NewEvent, SessionId, SessionWriter, StoreError};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::error::storage_error;
+use crate::layout::SessionLayout;
+use crate::relay::connection;
+use crate::relay::lines::LongLines;
+use crate::relay::node::{Node, is_own, own_user};
+use crate::relay::protocol::{BUSY, Refusal, Welcome, line_of};
+use crate::writer::LocalWriter;
+
+/// The most children at a time.
+pub(super) const CHILDREN: usize = 64;
+/// The pause after the system has refused to let one in.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Is told of each batch that was recorded for a child.
+pub(super) type Seen = dyn Fn(&[NewEvent]) + Send + Sync;
+
+/// The socket at which a holder of a session writes for its children. When it is dropped they are
+/// cut off, and it is removed.
+pub struct ChildSocket {
+    shared: Arc<Shared>,
+    /// Closed to wake the thread that accepts.
+    wake: Option<UnixStream>,
+    accepting: Option<JoinHandle<()>>,
+    /// Removed last.
+    _node: Node,
+}
+
+impl std::fmt::Debug for ChildSocket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChildSocket").field("session", &self.shared.session).finish_non_exhaustive()
+    }
+}
+
+/// What the threads have in common.
+pub(super) struct Shared {
+    pub(super) session: SessionId,
+    /// Not held: whoever has the session decides how long.
+    pub(super) writer: Weak<LocalWriter>,
+    pub(super) seen: Box<Seen>,
+    pub(super) long_lines: LongLines,
+    children: Mutex<Children>,
+    /// Who is let in.
+    user: u32,
+}
+
+#[derive(Default)]
+struct Children {
+    connected: HashMap<u64, (Arc<UnixStream>, JoinHandle<()>)>,
+    next: u64,
+    stopped: bool,
+}
+
+impl ChildSocket {
+    /// Serves the children of the one that has this writer.
+    pub(crate) fn new(
+        layout: &SessionLayout,
+        session: SessionId,
+        writer: &Arc<LocalWriter>,
+        seen: Box<Seen>,
+    ) -> Result<Self, StoreError> {
+        Self::for_user(layout, session, writer, seen, own_user())
+    }
+
+    fn for_user(
+        layout: &SessionLayout,
+        session: SessionId,
+        writer: &Arc<LocalWriter>,
+        seen: Box<Seen>,
+        user: u32,
+    ) -> Result<Self, StoreError> {
+        let path = layout.socket();
+        let (node, listener) = Node::bind(layout)?;
+        let (wake, woken) = UnixStream::pair().map_err(storage_error("listen at", &path))?;
+        listener.set_nonblocking(true).map_err(storage_error("listen at", &path))?;
+        let shared = Arc::new(Shared {
+            session,
+            writer: Arc::downgrade(writer),
+            seen,
+            long_lines: LongLines::default(),
+            children: Mutex::default(),
+            user,
+        });
+        let accepting = shared.clone();
+        let accepting = std::thread::Builder::new()
+            .name("abide children".to_owned())
+            .spawn(move || accepting.accept(&listener, &woken))
+            .map_err(storage_error("listen at", &path))?;
+        Ok(Self { shared, wake: Some(wake), accepting: Some(accepting), _node: node })
+    }
+
+    /// How many children are connected.
+    #[must_use]
+    pub fn children(&self) -> usize {
+        self.shared.children().connected.len()
+    }
+}
+
+impl Drop for ChildSocket {
+    /// When it is done, nothing is recorded for a child any more.
+    fn drop(&mut self) {
+        self.wake.take();
+        let accepting = self.accepting.take();
+        self.shared.long_lines.stop();
+        let connected = {
+            let mut children = self.shared.children();
+            children.stopped = true;
+            std::mem::take(&mut children.connected)
+        };
+        for (stream, _) in connected.values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let own = std::thread::current().id();
+        let threads = accepting.into_iter().chain(connected.into_values().map(|(_, one)| one));
+        // One of them may be the last that has it, by what is told of batches.
+        for thread in threads.filter(|thread| thread.thread().id() != own) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn children(&self) -> MutexGuard<'_, Children> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(self: &Arc<Self>, listener: &UnixListener, woken: &UnixStream) {
+        loop {
+            let mut wanted =
+                [PollFd::new(listener, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+            let waited = poll(&mut wanted, None);
+            let [_, stop] = wanted;
+            if !stop.revents().is_empty() {
+                return;
+            }
+            match waited.map_err(std::io::Error::from).and_then(|_| listener.accept()) {
+                Ok((stream, _)) => self.let_in(stream),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                // Out of something: those who wait are let in when there is some again.
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn let_in(self: &Arc<Self>, stream: UnixStream) {
+        let refusal = match is_own(&stream, self.user) {
+            Ok(true) if self.children().connected.len() >= CHILDREN => {
+                Refusal::new(BUSY, format!("{CHILDREN} processes are connected already"))
+            }
+            Ok(true) => return self.start(stream),
+            Ok(false) => Refusal::new("other_user", "only processes of the same user are let in"),
+            Err(_) => return,
+        };
+        // Never waited for: there is room for one line, or it goes without a word.
+        let _ = stream.set_nonblocking(true);
+        let welcome = Welcome { error: Some(refusal), ..Welcome::default() };
+        let _ = (&stream).write_all(line_of(&welcome).as_bytes());
+    }
+
+    fn start(self: &Arc<Self>, stream: UnixStream) {
+        // What was accepted from a socket that does not wait may not wait either, on some systems.
+        if stream.set_nonblocking(false).is_err() {
+            return;
+        }
+        let stream = Arc::new(stream);
+        // Locked until it is in the list, which it leaves by itself.
+        let mut children = self.children();
+        if children.stopped {
+            return;
+        }
+        let number = children.next;
+        children.next += 1;
+        let (shared, its) = (self.clone(), stream.clone());
+        let started = std::thread::Builder::new().name("abide child".to_owned()).spawn(move || {
+            let _leave = Leave { shared: &shared, number };
+            // However it ends, it concerns nobody but the child, who sees that it has ended.
+            let _ = connection::serve(&shared, &its);
+            let _ = its.shutdown(Shutdown::Both);
+        });
+        if let Ok(thread) = started {
+            children.connected.insert(number, (stream, thread));
+        }
+    }
+
+    pub(super) fn writer(&self) -> Option<Arc<LocalWriter>> {
+        self.writer.upgrade()
+    }
+
+    pub(super) fn welcome(&self) -> Option<Welcome> {
+        let writer = self.writer()?;
+        let version = super::protocol::VERSION;
+        Some(Welcome { abide: Some(version), epoch: Some(writer.epoch()), error: None })
+    }
+}
+
+/// A child is gone, even where its thread has panicked.
+struct Leave<'a> {
+    shared: &'a Shared,
+    number: u64,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.shared.children().connected.remove(&self.number);
+    }
+}
