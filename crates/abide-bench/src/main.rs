@@ -21,6 +21,7 @@ mod peers;
 mod record;
 mod size;
 mod stream;
+mod tasks;
 mod text;
 mod verify;
 mod workspace;
@@ -92,7 +93,7 @@ enum Command {
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 14] = [
+const GROUPS: [(&str, Measure); 15] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -107,6 +108,7 @@ const GROUPS: [(&str, Measure); 14] = [
     ("context.compact", context::compact),
     ("history.search", history::search),
     ("history.start", history::start),
+    ("tasks", tasks::measure),
 ];
 
 fn main() -> Outcome {

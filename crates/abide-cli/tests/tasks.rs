@@ -54,31 +54,83 @@ impl Lab {
 #[test]
 fn tasks_are_added_done_and_seen() {
     let lab = Lab::planned();
-    insta::assert_snapshot!(lab.tree(), @"");
+    insta::assert_snapshot!(lab.tree(), @"
+    [ ] P1 First phase (0/2)
+      [ ] P1.M1 Lexer (ready)
+      [ ] P1.M2 Grammar (after P1.M1)
+    [ ] P2 Second phase (0/2, after P1)
+      [ ] P2.M1 Release (priority 5)
+      [ ] P2.docs Docs
+    0 of 4 done, 1 ready
+    ");
     let done = lab.tasks(&["set", "P1.M1", "implementing"]).success();
-    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"
+    P1.M1 implementing
+    1 event recorded; writes saved: 0
+    ");
     lab.tasks(&["set", "P1.M1", "retrying", "--reason", "it failed"]).success();
     lab.tasks(&["set", "P1.M1", "complete", "--result", "all good"]).success();
     let done = lab.tasks(&["set", "P1.M2", "complete", "--result", r#"{"n":1}"#]).success();
-    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
-    insta::assert_snapshot!(lab.tree(), @"");
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"
+    P1.M2 complete
+    P1 complete: all of its parts are done
+    2 events recorded; writes saved: 1
+    ");
+    insta::assert_snapshot!(lab.tree(), @"
+    [x] P1 First phase (2/2)
+      [x] P1.M1 Lexer
+      [x] P1.M2 Grammar
+    [ ] P2 Second phase (0/2)
+      [ ] P2.M1 Release (ready, priority 5)
+      [ ] P2.docs Docs (ready)
+    2 of 4 done, 2 ready
+    ");
     let done = lab.tasks(&["set", "P2.docs=failed", "P2.M1=obsolete"]).success();
-    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
-    insta::assert_snapshot!(lab.tree(), @"");
-    insta::assert_snapshot!(lab.tasks(&["--scope", "P2"]).success().stdout(), @"");
-    insta::assert_snapshot!(lab.tasks(&["--status", "failed", "--tree"]).success().stdout(), @"");
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"
+    P2.docs failed
+    P2.M1 obsolete
+    2 events recorded; writes saved: 1
+    ");
+    insta::assert_snapshot!(lab.tree(), @"
+    [x] P1 First phase (2/2)
+      [x] P1.M1 Lexer
+      [x] P1.M2 Grammar
+    [ ] P2 Second phase (1/2)
+      [-] P2.M1 Release (priority 5)
+      [!] P2.docs Docs (failed)
+    3 of 4 done, 1 of them obsolete, 1 failed
+    ");
+    insta::assert_snapshot!(lab.tasks(&["--scope", "P2"]).success().stdout(), @"
+    [ ] P2 Second phase (1/2)
+      [-] P2.M1 Release (priority 5)
+      [!] P2.docs Docs (failed)
+    1 of 2 done, 1 of them obsolete, 1 failed
+    ");
+    insta::assert_snapshot!(lab.tasks(&["--status", "failed", "--tree"]).success().stdout(), @"
+    [ ] P2 Second phase (1/2)
+      [!] P2.docs Docs (failed)
+    3 of 4 done, 1 of them obsolete, 1 failed
+    ");
     // What is done again when it gets another part.
     let done = lab.tasks(&["add", "Printer", "--parent", "P1", "--json"]).success();
-    insta::assert_snapshot!(done.stdout(), @"");
-    assert_eq!(lab.tasks(&["--ready", "--table"]).success().stdout(), "P1.M3\tplanned\tready\t0\t0\tPrinter\n");
+    insta::assert_snapshot!(done.stdout(), @r#"{"items":2,"writes_saved":1,"tasks":[{"task":"P1.M3","status":"planned"},{"task":"P1","status":"planned","reason":"a part of it is to be done"}]}"#);
+    assert_eq!(
+        lab.tasks(&["--ready", "--table"]).success().stdout(),
+        "P1.M3\tplanned\tready\t0\t0\tPrinter\n"
+    );
     lab.tasks(&["set", "P1.M3", "--title", "Pretty printer", "--priority", "-2"]).success();
-    insta::assert_snapshot!(lab.tasks(&["--scope", "P1"]).success().stdout(), @"");
+    insta::assert_snapshot!(lab.tasks(&["--scope", "P1"]).success().stdout(), @"
+    [ ] P1 First phase (2/3)
+      [x] P1.M1 Lexer
+      [x] P1.M2 Grammar
+      [ ] P1.M3 Pretty printer (ready, priority -2)
+    2 of 3 done, 1 ready
+    ");
     // The journal has what was said, and nothing in it is odd.
     let events = lab.run(&["show", "--json"]).success().stdout().to_owned();
     assert!(events.contains(r#""result":"all good""#) && events.contains(r#""result":{"n":1}"#));
     assert!(events.contains("Read tokens.") && events.contains("lexer.md"));
-    let doctor = lab.run(&["doctor"]);
-    assert!(!doctor.stdout().contains("illegal_transition"), "{doctor:?}");
+    lab.run(&["doctor"]).success();
 }
 
 #[test]
@@ -97,11 +149,18 @@ fn tasks_are_told_to_programs() {
     let ready = lab.tasks(&["--json", "--ready"]).success().json_lines();
     assert_eq!(ready.len(), 1);
     let table = lab.tasks(&["--table"]).success();
-    insta::assert_snapshot!(table.stdout().replace('\t', " | "), @"");
+    insta::assert_snapshot!(table.stdout().replace('\t', " | "), @"
+    P1 | planned |  | 0 | 0 | First phase
+    P1.M1 | planned | ready | 0 | 0 | Lexer
+    P1.M2 | planned | waiting | 0 | 0 | Grammar
+    P2 | planned | waiting | 0 | 0 | Second phase
+    P2.M1 | planned | waiting | 5 | 0 | Release
+    P2.docs | planned | waiting | 0 | 0 | Docs
+    ");
     let none = Lab::new();
     let empty = none.tasks(&[]).success();
     assert_eq!(empty.stdout(), "");
-    insta::assert_snapshot!(empty.stderr, @"");
+    insta::assert_snapshot!(empty.stderr, @"There are no tasks yet; `abide tasks add TITLE` makes one");
     assert_eq!(none.tasks(&["--json"]).success().stdout(), "");
 }
 
@@ -109,7 +168,10 @@ fn tasks_are_told_to_programs() {
 fn dependencies_come_and_go() {
     let lab = Lab::planned();
     let done = lab.tasks(&["depend", "P2.docs", "--on", "P2.M1", "--on", "P1.M1"]).success();
-    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"");
+    insta::assert_snapshot!(format!("{}{}", done.stdout(), done.stderr), @"
+    P2.docs changed
+    1 event recorded; writes saved: 0
+    ");
     lab.tasks(&["depend", "P2.docs", "--off", "P1.M1"]).success();
     let lines = lab.tasks(&["--json"]).success().json_lines();
     let docs = lines.iter().find(|line| line["task"] == "P2.docs").unwrap();
@@ -122,24 +184,70 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     lab.tasks(&["set", "P1.M1", "complete"]).success();
     let before = lab.run(&["show", "--json"]).success().stdout().lines().count();
     let failed = |args: &[&str]| lab.tasks(args).failure(1).stderr;
-    insta::assert_snapshot!(failed(&["set", "P9", "complete"]), @"");
-    insta::assert_snapshot!(failed(&["set", "P1.M1", "planned"]), @"");
-    insta::assert_snapshot!(failed(&["set", "P2", "complete"]), @"");
-    insta::assert_snapshot!(failed(&["set", "P1.M2=complete", "P2=complete"]), @"");
-    insta::assert_snapshot!(failed(&["depend", "P1.M2", "--on", "P2.docs"]), @"");
-    insta::assert_snapshot!(failed(&["depend", "P1", "--on", "P1.M1"]), @"");
-    insta::assert_snapshot!(failed(&["depend", "P1", "--on", "nothing"]), @"");
-    insta::assert_snapshot!(failed(&["depend", "P1", "--off", "P2"]), @"");
-    insta::assert_snapshot!(failed(&["depend", "nothing", "--on", "P2"]), @"");
-    insta::assert_snapshot!(failed(&["add", "Twice", "--id", "P1"]), @"");
-    insta::assert_snapshot!(failed(&["add", "Lost", "--parent", "P7"]), @"");
-    insta::assert_snapshot!(failed(&["add", "Unnamed", "--id", ""]), @"");
-    insta::assert_snapshot!(failed(&["--scope", "P7"]), @"");
+    insta::assert_snapshot!(failed(&["set", "P9", "complete"]), @"
+    Error: there is no task P9
+    Hint: `abide tasks` shows which there are
+    ");
+    insta::assert_snapshot!(failed(&["set", "P1.M1", "planned"]), @"
+    Error: task P1.M1 is complete, and cannot become planned
+    Hint: what is complete stays so, unless it becomes obsolete; `abide tasks add` makes a new task
+    ");
+    insta::assert_snapshot!(failed(&["set", "P2", "complete"]), @"
+    Error: task P2 cannot be complete: 2 of its parts are not done, P2.M1 among them
+    Hint: it becomes complete by itself when its parts are complete or obsolete
+    ");
+    insta::assert_snapshot!(failed(&["set", "P1.M2=complete", "P2=complete"]), @"
+    Error: task P2 cannot be complete: 2 of its parts are not done, P2.M1 among them
+    Hint: it becomes complete by itself when its parts are complete or obsolete
+    ");
+    insta::assert_snapshot!(failed(&["depend", "P1.M2", "--on", "P2.docs"]), @"
+    Error: tasks would wait for each other: P1.M2 → P2.docs → P2 → P1 → P1.M2
+    Hint: `abide tasks depend ID --off ID` takes a dependency out
+    ");
+    insta::assert_snapshot!(failed(&["depend", "P1", "--on", "P1.M1"]), @"
+    Error: tasks would wait for each other: P1 → P1.M1 → P1
+    Hint: `abide tasks depend ID --off ID` takes a dependency out
+    ");
+    insta::assert_snapshot!(failed(&["depend", "P1", "--on", "nothing"]), @"
+    Error: task P1 cannot depend on nothing, which does not exist
+    Hint: `abide tasks` shows which there are
+    ");
+    insta::assert_snapshot!(failed(&["depend", "P1", "--off", "P2"]), @"Error: task P1 does not depend on P2");
+    insta::assert_snapshot!(failed(&["depend", "nothing", "--on", "P2"]), @"
+    Error: there is no task nothing
+    Hint: `abide tasks` shows which there are
+    ");
+    insta::assert_snapshot!(failed(&["add", "Twice", "--id", "P1"]), @"
+    Error: there is a task P1 already
+    Hint: leave `--id` out for the next free one; `abide tasks set` changes what is there
+    ");
+    insta::assert_snapshot!(failed(&["add", "Lost", "--parent", "P7"]), @"
+    Error: there is no task P7
+    Hint: `abide tasks` shows which there are
+    ");
+    insta::assert_snapshot!(failed(&["add", "Unnamed", "--id", ""]), @"Error: `task` must have 1 to 512 bytes");
+    insta::assert_snapshot!(failed(&["--scope", "P7"]), @"
+    Error: there is no task P7
+    Hint: `abide tasks` shows which there are
+    ");
     let usage = |args: &[&str]| lab.tasks(args).failure(2).stderr;
-    insta::assert_snapshot!(usage(&["set", "P1.M2", "done"]), @"");
-    insta::assert_snapshot!(usage(&["set", "P1.M2"]), @"");
-    insta::assert_snapshot!(usage(&["set", "P1.M2=complete", "P2.docs"]), @"");
-    insta::assert_snapshot!(usage(&["--status", "done"]), @"");
+    insta::assert_snapshot!(usage(&["set", "P1.M2", "done"]), @r#"
+    Error: "done" is not a status: one of planned, researching, implementing, retrying, complete, failed, blocked, obsolete
+    Hint: see `abide --help`
+    "#);
+    insta::assert_snapshot!(usage(&["set", "P1.M2"]), @"
+    Error: say what is otherwise: a status, --title, --priority, --details or --document
+    Hint: see `abide --help`
+    ");
+    insta::assert_snapshot!(usage(&["set", "P1.M2=complete", "P2.docs"]), @r#"
+    Error: "P2.docs" is not ID=STATUS
+    Hint: see `abide --help`
+    "#);
+    insta::assert_snapshot!(usage(&["--status", "done"]), @r#"
+    error: invalid value 'done' for '--status <STATUS>': "done" is not a status: one of planned, researching, implementing, retrying, complete, failed, blocked, obsolete
+
+    For more information, try '--help'.
+    "#);
     usage(&["set"]);
     usage(&["add", " "]);
     usage(&["depend", "P1"]);

@@ -79,7 +79,7 @@ pub use summary::{
     Extractive, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
     SummaryLine, SummaryRequest,
 };
-pub use tasks::{Flushed, Tasks};
+pub use tasks::{Flushed, PendingTasks, Tasks};
 pub use tokens::{TokenCount, Tokenizer};
 
 pub use abide_local::{

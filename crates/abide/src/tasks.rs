@@ -36,6 +36,10 @@ struct Waiting {
     wish: Wish,
 }
 
+/// What was not recorded when the session was let go.
+#[derive(Debug, Clone)]
+pub struct PendingTasks(Vec<Waiting>);
+
 /// What a flush wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Flushed {
@@ -76,6 +80,13 @@ impl Tasks {
     #[must_use]
     pub fn into_session(self) -> Arc<Session> {
         self.session
+    }
+
+    /// Lets the session go, so that it can be opened anew, and keeps what is pending; see
+    /// [`Tasks::resume`].
+    #[must_use]
+    pub fn into_pending(self) -> PendingTasks {
+        PendingTasks(self.pending)
     }
 
     /// The tasks, with what is pending.
@@ -140,7 +151,7 @@ impl Tasks {
 
     /// Records all that is pending, in one durable write. Where that fails everything that is not
     /// known to be durable is kept, and the next flush tries again; a session whose writer has
-    /// stopped must be opened anew first, see [`Tasks::reopen`]. Only an event that can never be
+    /// stopped must be opened anew first, see [`Tasks::into_pending`]. Only an event that can never be
     /// recorded is let go; the error names it.
     pub fn flush(&mut self) -> Result<Flushed, Error> {
         let mut flushed = Flushed::default();
@@ -193,14 +204,18 @@ impl Tasks {
         Ok(refused)
     }
 
-    /// Goes on in the same session, opened anew after its writer had stopped. What is pending is
-    /// kept; see [`Tasks::refresh`]. What of it was recorded all the same, the failure
-    /// notwithstanding, is known again.
-    pub fn reopen(&mut self, session: Arc<Session>) -> Result<Vec<TaskError>, Error> {
-        self.session = session;
-        let refused = self.refresh()?;
-        self.settle()?;
-        Ok(refused)
+    /// Goes on in the same session, opened anew after its writer had stopped, with what was pending
+    /// then; gives why for what is not legal any more. What of it was recorded all the same, the
+    /// failure notwithstanding, is known again.
+    pub fn resume(
+        session: Arc<Session>,
+        pending: &PendingTasks,
+    ) -> Result<(Self, Vec<TaskError>), Error> {
+        let mut tasks = Self::open(session)?;
+        tasks.pending.clone_from(&pending.0);
+        let refused = tasks.refresh()?;
+        tasks.settle()?;
+        Ok((tasks, refused))
     }
 
     /// Takes in what follows for tasks from their parts and was never recorded, because a write was

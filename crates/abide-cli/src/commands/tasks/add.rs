@@ -1,6 +1,6 @@
 //! `abide tasks add`: a new task.
 
-use abide::{TaskCreated, TaskId, TaskTree};
+use abide::{TaskCreated, TaskError, TaskId, TaskTree};
 
 use super::written;
 use crate::error::CommandError;
@@ -47,6 +47,10 @@ impl Add {
         }
         let mut tasks = written::open(&self.session, surroundings)?;
         let parent = self.parent.map(TaskId);
+        let unknown = |parent: &&TaskId| tasks.tree().get(parent.as_str()).is_none();
+        if let Some(task) = parent.as_ref().filter(unknown) {
+            return Err(abide::Error::from(TaskError::Unknown { task: task.clone() }).into());
+        }
         let id = match self.id {
             Some(id) => TaskId(id),
             None => next_id(tasks.tree(), parent.as_ref()),

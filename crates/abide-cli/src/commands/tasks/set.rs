@@ -57,7 +57,9 @@ pub(super) fn status(text: &str) -> Result<TaskStatus, String> {
 fn pairs(what: &[String]) -> Result<Vec<(TaskId, Option<TaskStatus>)>, CommandError> {
     let status = |text: &str| status(text).map_err(CommandError::Usage);
     match what {
-        [id, to] if !to.contains('=') => Ok(vec![(id.as_str().into(), Some(status(to)?))]),
+        [id, to] if !id.contains('=') && !to.contains('=') => {
+            Ok(vec![(id.as_str().into(), Some(status(to)?))])
+        }
         [id] if !id.contains('=') => Ok(vec![(id.as_str().into(), None)]),
         many => many
             .iter()
