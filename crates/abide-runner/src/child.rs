@@ -1,7 +1,8 @@
 //! The agent's process: started in a group of its own, its output read as it comes.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -10,6 +11,7 @@ use std::sync::mpsc::SyncSender;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::event::Stream;
+use crate::terminal;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -37,6 +39,8 @@ pub(crate) enum Input {
     Nothing,
     Inherited,
     Text(String),
+    /// A pseudo-terminal, joined with the terminal of this process.
+    Terminal,
 }
 
 /// A child that was started.
@@ -57,37 +61,36 @@ impl Child {
         let (program, arguments) = plan.command.split_first().ok_or_else(|| {
             std::io::Error::new(std::io::ErrorKind::InvalidInput, "there is no command")
         })?;
+        if matches!(plan.stdin, Input::Terminal) {
+            let (child, terminal) = terminal::start(program, arguments, &plan)?;
+            let id = child.id();
+            read(terminal, job, Stream::Out, tell.clone());
+            let _ = tell.send(Happening::Closed { job, stream: Stream::Err });
+            wait(child, job, tell.clone());
+            return Ok(Self { id, alive: true });
+        }
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&plan.directory).envs(&plan.environment);
         // Ctrl-C in the terminal is for us; we tell the agent.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let text = match plan.stdin {
+        match plan.stdin {
             Input::Nothing => {
                 command.stdin(Stdio::null());
-                None
             }
-            Input::Inherited => None,
+            Input::Inherited | Input::Terminal => {}
             Input::Text(text) => {
-                command.stdin(Stdio::piped());
-                Some(text)
+                command.stdin(whole(&text)?);
             }
-        };
+        }
         let mut child = command.spawn()?;
         let id = child.id();
-        if let (Some(mut stdin), Some(text)) = (child.stdin.take(), text) {
-            // One that does not read it holds nobody up.
-            std::thread::spawn(move || stdin.write_all(text.as_bytes()));
-        }
         if let Some(stdout) = child.stdout.take() {
             read(stdout, job, Stream::Out, tell.clone());
         }
         if let Some(stderr) = child.stderr.take() {
             read(stderr, job, Stream::Err, tell.clone());
         }
-        let tell = tell.clone();
-        std::thread::spawn(move || {
-            let _ = tell.send(Happening::Exited { job, status: child.wait() });
-        });
+        wait(child, job, tell.clone());
         Ok(Self { id, alive: true })
     }
 
@@ -104,6 +107,21 @@ impl Child {
             let _ = kill_process_group(group, signal);
         }
     }
+}
+
+/// A text to be read from a file that has no name: it is there whole, whatever becomes of us. An
+/// agent at the end of a pipe that breaks off would take a part of its task for the whole.
+fn whole(text: &str) -> std::io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn wait(mut child: std::process::Child, job: u64, tell: SyncSender<Happening>) {
+    std::thread::spawn(move || {
+        let _ = tell.send(Happening::Exited { job, status: child.wait() });
+    });
 }
 
 fn read(

@@ -39,6 +39,7 @@ mod run;
 mod stop;
 mod summary;
 mod supervisor;
+mod terminal;
 
 pub use error::RunError;
 pub use event::{RunEvent, Stream};

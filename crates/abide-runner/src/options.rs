@@ -82,6 +82,9 @@ pub struct RunOptions {
     pub grace: Duration,
     /// The agent's stdin is that of this process, where it is told nothing there.
     pub inherit_stdin: bool,
+    /// The agent talks with the person at the terminal of this process: it gets a terminal of its
+    /// own, joined with that one, which whoever calls has made raw.
+    pub interactive: bool,
 }
 
 impl RunOptions {
@@ -105,6 +108,7 @@ impl RunOptions {
             retry_failed: false,
             grace: Duration::from_secs(10),
             inherit_stdin: false,
+            interactive: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A run from its beginning to its end.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
     NewEvent, RunEnd, RunStart, Session, SessionFields, SessionStatus, StatusChange, TaskCreated,
@@ -13,7 +13,7 @@ use crate::leftover::Interrupted;
 use crate::options::{Decision, RecordedOptions, RunOptions};
 use crate::stop::{Stop, Urgency};
 use crate::summary::{Finish, RunSummary};
-use crate::supervisor::{Supervisor, program_name};
+use crate::supervisor::{Supervisor, changes_tasks, program_name};
 
 /// The task that a command without a plan is.
 const ONLY: &str = "T1";
@@ -36,7 +36,20 @@ pub fn run(
     tell: &mut dyn FnMut(&RunEvent),
 ) -> Result<RunSummary, RunError> {
     let stale = Arc::new(AtomicBool::new(false));
+    let mark = stale.clone();
+    let socket = session.serve_children(move |events| {
+        if events.iter().any(changes_tasks) {
+            mark.store(true, Ordering::Relaxed);
+        }
+    });
     let mut supervisor = Supervisor::new(session.clone(), options, stop, tell, stale)?;
+    let _socket = match socket {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            supervisor.warn(format!("what the agent starts cannot record: {error}"));
+            None
+        }
+    };
     begin(&mut supervisor, options)?;
     let worked = supervisor.settle(decide).and_then(|()| {
         supervisor.start_checkpoints()?;
@@ -130,7 +143,7 @@ fn finish(
         return (Finish::TimeUp, Some("its time is up".to_owned()));
     }
     if supervisor.failed {
-        return (Finish::Failed, Some(format!("{} tasks failed", progress.failed)));
+        return (Finish::Failed, Some(tasks(progress.failed, "failed")));
     }
     if stop.urgency() > Urgency::None {
         return (Finish::Stopped, Some("it was asked to stop".to_owned()));
@@ -140,7 +153,12 @@ fn finish(
         return (Finish::EnoughTasks, Some(reason.to_owned()));
     }
     if progress.failed > 0 {
-        return (Finish::Failed, Some(format!("{} tasks failed", progress.failed)));
+        return (Finish::Failed, Some(tasks(progress.failed, "failed")));
     }
-    (Finish::Stuck, Some(format!("{open} tasks cannot be begun")))
+    (Finish::Stuck, Some(tasks(open, "cannot be begun")))
+}
+
+/// So many tasks, in words.
+fn tasks(count: u64, how: &str) -> String {
+    if count == 1 { format!("1 task {how}") } else { format!("{count} tasks {how}") }
 }

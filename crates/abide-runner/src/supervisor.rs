@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use abide::{
-    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, LaneId, Message,
+    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, Kind, LaneId, Message,
     NewEvent, Session, SessionStatus, Snapshot, StatusChange, TaskId, TaskStatus, TaskStatusChange,
     Tasks, Timestamp, Trigger, TurnEnd, TurnStart, Usage, end_processes, process_tree,
     processes_marked,
@@ -439,10 +439,14 @@ impl<'a> Supervisor<'a> {
         } else {
             (command.to_vec(), true)
         };
-        let stdin = match (held, self.options.inherit_stdin) {
-            (false, _) => Input::Text(text.to_owned()),
-            (true, true) => Input::Inherited,
-            (true, false) => Input::Nothing,
+        let stdin = if self.options.interactive {
+            Input::Terminal
+        } else if !held {
+            Input::Text(text.to_owned())
+        } else if self.options.inherit_stdin {
+            Input::Inherited
+        } else {
+            Input::Nothing
         };
         let session = self.session.id();
         let mut environment = self.options.environment.clone();
@@ -740,4 +744,9 @@ pub(crate) fn program_name(program: &str) -> String {
     std::path::Path::new(program)
         .file_name()
         .map_or_else(|| program.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Does a child's event change tasks?
+pub(crate) fn changes_tasks(event: &NewEvent) -> bool {
+    [Kind::TASK_CREATED, Kind::TASK_CHANGED, Kind::TASK_STATUS].contains(&event.kind)
 }

@@ -73,6 +73,16 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
             ("Limit", format!("{}{left}", limit.name), Weight::Minor)
         }
         Some(Fact::Model(model)) => ("Model", model.model, Weight::Normal),
+        Some(Fact::RunStarted(run)) => ("Run started", run.command.join(" "), Weight::Normal),
+        Some(Fact::RunFinished(run)) => {
+            let reason = run.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            ("Run ended", format!("{}{reason}", run.status.as_str()), Weight::Normal)
+        }
+        Some(Fact::AgentObserved(seen)) => {
+            let session = seen.session.map(|session| format!("session {session}"));
+            let words = [seen.agent, seen.model, session];
+            ("Agent", words.into_iter().flatten().collect::<Vec<_>>().join(", "), Weight::Minor)
+        }
         Some(Fact::Git(git)) => {
             let words = [git.branch, git.head, git.error];
             ("Git", words.into_iter().flatten().collect::<Vec<_>>().join(" "), Weight::Minor)

@@ -1,0 +1,64 @@
+//! An agent that talks with a person: it has a pseudo-terminal, joined with the terminal of this
+//! process, so that all that passes can be recorded.
+
+use std::fs::File;
+use std::io::{Error, Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::time::Duration;
+
+use pty_process::blocking::{Command, open};
+use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
+
+use crate::child::ChildPlan;
+
+/// How often it is looked whether the window has another size.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Starts a program on a pseudo-terminal of its own, in a session of its own; gives what it prints.
+pub(crate) fn start(
+    program: &str,
+    arguments: &[String],
+    plan: &ChildPlan,
+) -> std::io::Result<(Child, File)> {
+    let (terminal, its_end) = open().map_err(Error::other)?;
+    let terminal = File::from(OwnedFd::from(terminal));
+    let mut size = tcgetwinsize(std::io::stdin()).ok();
+    if let Some(size) = size {
+        tcsetwinsize(&terminal, size)?;
+    }
+    let command = Command::new(program).args(arguments).envs(&plan.environment);
+    let command = command.current_dir(&plan.directory);
+    let child = command.spawn(its_end).map_err(|error| match error {
+        pty_process::Error::Io(error) => error,
+        error => Error::other(error),
+    })?;
+    let mut typed = terminal.try_clone()?;
+    std::thread::spawn(move || {
+        let mut chunk = [0; 1024];
+        let mut stdin = std::io::stdin().lock();
+        while let Ok(count) = stdin.read(&mut chunk) {
+            if count == 0 || typed.write_all(chunk.get(..count).unwrap_or_default()).is_err() {
+                return;
+            }
+        }
+    });
+    let sized = terminal.try_clone()?;
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(LOOK);
+            let now = tcgetwinsize(std::io::stdin()).ok();
+            if let Some(now) = now.filter(|now| !same(size.as_ref(), now)) {
+                size = Some(now);
+                if tcsetwinsize(&sized, now).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    Ok((child, terminal))
+}
+
+fn same(one: Option<&Winsize>, other: &Winsize) -> bool {
+    one.is_some_and(|one| (one.ws_row, one.ws_col) == (other.ws_row, other.ws_col))
+}
