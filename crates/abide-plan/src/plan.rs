@@ -114,6 +114,7 @@ impl PlanTask {
             documents: self.documents.clone(),
             foreign: self.foreign.clone(),
         })
+        .map(|event| event.for_task(self.id.as_str()))
     }
 
     /// The event that says where it stands; none where it is only planned.
@@ -131,7 +132,7 @@ impl PlanTask {
             reason: self.reason.clone(),
             result: self.result.clone(),
         })
-        .map(Some)
+        .map(|event| Some(event.for_task(self.id.as_str())))
     }
 }
 

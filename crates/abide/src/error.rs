@@ -2,6 +2,7 @@
 
 use abide_local::{BundleError, ExportError, ImportError};
 use abide_model::{AppendError, InputError, ObjectHash, SessionId, StoreError, TaskError};
+use abide_plan::PlanError;
 use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
@@ -25,6 +26,9 @@ pub enum Error {
     /// An event was not one.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// A document is no plan, or a plan cannot be written as one.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// Tasks were not changed.
     #[error(transparent)]
     Task(#[from] TaskError),

@@ -45,6 +45,7 @@ mod error;
 mod events;
 mod follow;
 mod git;
+mod plan;
 mod position;
 mod processes;
 mod rewind;
@@ -68,6 +69,7 @@ pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
 pub use git::git_state;
+pub use plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
 pub use position::{PositionError, Resolved};
 pub use processes::{RUN_VARIABLE, descendants, end_processes, process_tree, processes_marked};
 pub use rewind::{HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
@@ -103,18 +105,21 @@ pub use abide_model::{
     Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits, Lineage, Liveness,
     LivenessEvidence, LivenessReason, LockSeen, LogRecord, Manifest, Match, Message,
     ModelConfiguration, NewEvent, NewSession, OUTCOME_UNKNOWN, ObjectHash, Objects, OddEvents,
-    Overview, Parent, ParentReason, Payload, PendingCall, Pin, ProcessSeen, ReadNote, Recovery,
-    ResourceSample, Rewind, RunEnd, RunStart, RunState, Search, SearchError, Seq, SessionFields,
-    SessionId, SessionRef, SessionState, SessionStatus, SessionSummary, Source, StatusChange,
-    StoreError, TaskChange, TaskCreated, TaskError, TaskId, TaskNode, TaskProgress, TaskState,
-    TaskStatus, TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens, ToolCall,
-    ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
+    Overview, Parent, ParentReason, Payload, PendingCall, Pin, PlanRecord, ProcessSeen, ReadNote,
+    Recovery, ResourceSample, Rewind, RunEnd, RunStart, RunState, Search, SearchError, Seq,
+    SessionFields, SessionId, SessionRef, SessionState, SessionStatus, SessionSummary, Source,
+    StatusChange, StoreError, TaskChange, TaskCreated, TaskError, TaskId, TaskNode, TaskProgress,
+    TaskState, TaskStatus, TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens,
+    ToolCall, ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
     Uncompactable, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_model::{Conversation, MessageForm, Shown};
 pub use abide_model::{
     Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
+};
+pub use abide_plan::{
+    Plan, PlanDelta, PlanError, PlanFault, PlanForm, PlanTask, delta as plan_delta, sha256,
 };
 pub use abide_wire::stream;
 pub use abide_wire::{

@@ -249,8 +249,7 @@ impl Reader {
         let first = self.nodes.first_mut().filter(|node| top == 1 && node.level == Some(1))?;
         first.task = false;
         first.settle();
-        self.front.push(String::new());
-        self.front.append(&mut first.lines);
+        join(&mut self.front, &mut first.lines);
         first.draft = Draft { place: first.draft.place, ..Draft::default() };
         let title = std::mem::take(&mut first.words);
         // What is below is no longer below it.
@@ -267,8 +266,8 @@ impl Reader {
             if node.task || node.level.is_none() || node.words.is_empty() {
                 continue;
             }
-            let mut lines = vec![String::new(), format!("**{}**", node.words), String::new()];
-            lines.append(&mut node.lines);
+            let mut lines = vec![format!("**{}**", node.words)];
+            join(&mut lines, &mut node.lines);
             let mut above = node.draft.parent;
             while let Some(parent) = above.and_then(|at| self.nodes.get(at)) {
                 if parent.task {
@@ -277,8 +276,8 @@ impl Reader {
                 above = parent.draft.parent;
             }
             match above.and_then(|at| self.nodes.get_mut(at)) {
-                Some(parent) => parent.lines.append(&mut lines),
-                None => self.front.append(&mut lines),
+                Some(parent) => join(&mut parent.lines, &mut lines),
+                None => join(&mut self.front, &mut lines),
             }
         }
     }
@@ -312,6 +311,17 @@ pub(super) const fn derived((all, complete, obsolete): (u64, u64, u64)) -> TaskS
     } else {
         TaskStatus::Obsolete
     }
+}
+
+/// Puts a text behind another one, with one blank line between.
+fn join(lines: &mut Vec<String>, more: &mut Vec<String>) {
+    let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+    lines.truncate(end);
+    if end > 0 {
+        lines.push(String::new());
+    }
+    let start = more.iter().position(|line| !line.is_empty()).unwrap_or(more.len());
+    lines.extend(more.drain(..).skip(start));
 }
 
 /// Lines as one text, without blank lines at its ends.

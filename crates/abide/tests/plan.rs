@@ -1,0 +1,263 @@
+//! Plans and their sessions: found again, gone on from, mended.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::sync::Barrier;
+
+use abide::{
+    Error, NewSession, PLAN_LABEL, PLAN_TASKS_LABEL, ParentReason, Plan, PlanDocument, PlanForm,
+    PlanMatch, SessionFields, SessionId, SessionRef, Source, Store, StoreError, TaskStatus,
+    TaskStatusChange,
+};
+
+const PLAN: &str =
+    "# Parser\n\n## Reading\n- [ ] Lines\n  Every line.\n- [ ] Ends\n  depends: Lines\n";
+
+fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open_or_init(dir.path()).unwrap();
+    (dir, store)
+}
+
+fn document(text: &str) -> PlanDocument {
+    PlanDocument::of("/project/plan.md", None, text.as_bytes()).unwrap()
+}
+
+fn start(store: &Store, document: &PlanDocument) -> SessionId {
+    let matched = store.match_plan(document).unwrap();
+    store.start_plan(document, matched, NewSession::default()).unwrap()
+}
+
+fn plan(store: &Store, session: SessionId) -> Plan {
+    store.view(&SessionRef::Id(session)).unwrap().plan().unwrap()
+}
+
+/// Title and status of each task.
+fn standing(plan: &Plan) -> Vec<(&str, TaskStatus)> {
+    plan.tasks.iter().map(|task| (task.title.as_str(), task.status)).collect()
+}
+
+fn set(store: &Store, session: SessionId, task: &str, status: TaskStatus, result: Option<&str>) {
+    let session = store.open_session(&SessionRef::Id(session)).unwrap();
+    let result = result.map(|json| serde_json::value::RawValue::from_string(json.into()).unwrap());
+    let change =
+        TaskStatusChange { task: task.into(), status, result, ..TaskStatusChange::default() };
+    session.append(change).unwrap().wait().unwrap();
+    session.close().unwrap();
+}
+
+#[test]
+fn a_document_finds_its_session() {
+    let (_dir, store) = store();
+    let first = document(PLAN);
+    assert!(matches!(store.match_plan(&first).unwrap(), PlanMatch::New));
+    let id = start(&store, &first);
+    let events = store.view(&SessionRef::Id(id)).unwrap().acknowledged().unwrap();
+    assert_eq!(start(&store, &first), id);
+    let view = store.view(&SessionRef::Id(id)).unwrap();
+    assert_eq!(view.acknowledged().unwrap(), events, "nothing more was recorded");
+    let fields = view.state().unwrap().core.fields;
+    assert_eq!(fields.title.as_deref(), Some("Parser"));
+    assert_eq!(fields.labels[PLAN_LABEL], "/project/plan.md");
+    assert_eq!(fields.labels[PLAN_TASKS_LABEL], "3");
+    assert_eq!(fields.source.unwrap().sha256, abide::sha256(PLAN.as_bytes()));
+    assert_eq!(view.state().unwrap().core.health.anomalies, 0);
+    // The same bytes elsewhere are the same plan; other bytes elsewhere are another one.
+    let moved = PlanDocument { path: "/elsewhere/plan.md".into(), ..first.clone() };
+    assert!(matches!(store.match_plan(&moved).unwrap(), PlanMatch::Same(same) if same == id));
+    let other = PlanDocument { sha256: "0".repeat(64), ..moved };
+    assert!(matches!(store.match_plan(&other).unwrap(), PlanMatch::New));
+    assert_eq!(plan(&store, id).write(PlanForm::Markdown).unwrap().replace("\n\n-", "\n-"), PLAN);
+}
+
+#[test]
+fn an_edited_document_goes_on_from_the_newest_session_of_its_path() {
+    let (_dir, store) = store();
+    let first = start(&store, &document(PLAN));
+    set(&store, first, "P1.M1", TaskStatus::Complete, Some(r#"{"commit":"abc"}"#));
+    set(&store, first, "P1.M2", TaskStatus::Failed, None);
+    let edited = document(&PLAN.replace("- [ ] Ends", "- [ ] Tabs\n- [ ] Ends"));
+    let PlanMatch::Edited { parent, delta } = store.match_plan(&edited).unwrap() else {
+        panic!("it is edited")
+    };
+    assert_eq!((parent, delta.added.len(), delta.kept.len()), (first, 1, 3));
+    let second = start(&store, &edited);
+    let state = store.view(&SessionRef::Id(second)).unwrap().state().unwrap();
+    let link = state.core.fields.parent.unwrap();
+    assert_eq!((link.session, link.reason), (first, ParentReason::Delta));
+    assert_eq!(link.seq, store.view(&SessionRef::Id(first)).unwrap().acknowledged().unwrap());
+    let now = plan(&store, second);
+    let (planned, complete) = (TaskStatus::Planned, TaskStatus::Complete);
+    assert_eq!(
+        standing(&now),
+        [("Reading", planned), ("Lines", complete), ("Tabs", planned), ("Ends", planned)]
+    );
+    assert_eq!(now.tasks[1].result.as_ref().unwrap().get(), r#"{"commit":"abc"}"#);
+    assert_eq!(now.tasks[1].details.as_deref(), Some("Every line."));
+    // A third one goes on from the second, not the first.
+    set(&store, second, now.tasks[2].id.as_str(), complete, None);
+    let third =
+        start(&store, &document(&PLAN.replace("- [ ] Ends\n  depends: Lines\n", "- [ ] Tabs\n")));
+    let last = plan(&store, third);
+    assert_eq!(
+        standing(&last),
+        [
+            ("Reading", planned),
+            ("Lines", complete),
+            ("Tabs", complete),
+            ("Ends", TaskStatus::Obsolete)
+        ]
+    );
+    // What it was at first still finds its own session.
+    assert_eq!(start(&store, &document(PLAN)), first);
+}
+
+/// The session as a process leaves it that is killed when `count` events of its plan are recorded.
+fn cut_off(store: &Store, document: &PlanDocument, plan: &Plan, count: usize) -> SessionId {
+    let parent = match store.match_plan(document).unwrap() {
+        PlanMatch::Edited { parent, .. } => {
+            Some(abide::Parent { session: parent, seq: abide::Seq(1), reason: ParentReason::Delta })
+        }
+        _ => None,
+    };
+    let fields = SessionFields {
+        key: Some(format!("plan:{}:{}", document.sha256, document.path)),
+        labels: [(PLAN_LABEL.to_owned(), document.path.clone())].into(),
+        source: Some(Source { path: document.path.clone(), sha256: document.sha256.clone() }),
+        parent,
+        ..SessionFields::default()
+    };
+    let session = store.create(NewSession { fields }).unwrap();
+    let events = plan.events().unwrap();
+    if count > 0 {
+        session.append_all(events[..count].to_vec()).unwrap().wait().unwrap();
+    }
+    let id = session.id();
+    session.close().unwrap();
+    id
+}
+
+#[test]
+fn a_beginning_that_was_cut_off_anywhere_is_mended() {
+    let first = document(&PLAN.replace("[ ] Ends", "[x] Ends"));
+    let edited = document(&PLAN.replace("Every line.", "Every line, and the last."));
+    for count in 0..=6 {
+        let (_dir, store) = store();
+        let id =
+            cut_off(&store, &first, &first.plan, count.min(first.plan.events().unwrap().len()));
+        if count < 3 {
+            // It knows nothing of what was done, so that nothing goes on from it.
+            assert!(matches!(store.match_plan(&edited).unwrap(), PlanMatch::New));
+        }
+        assert_eq!(start(&store, &first), id);
+        let whole = plan(&store, id);
+        assert_eq!(
+            standing(&whole),
+            [
+                ("Reading", TaskStatus::Planned),
+                ("Lines", TaskStatus::Planned),
+                ("Ends", TaskStatus::Complete)
+            ]
+        );
+        let state = store.view(&SessionRef::Id(id)).unwrap().state().unwrap();
+        assert_eq!((state.core.health.anomalies, state.core.tasks.total), (0, 3), "at {count}");
+        // The same for a session that goes on from this one.
+        let PlanMatch::Edited { delta, .. } = store.match_plan(&edited).unwrap() else {
+            panic!("it is edited")
+        };
+        let next =
+            cut_off(&store, &edited, &delta.plan, count.min(delta.plan.events().unwrap().len()));
+        // A later edit does not take the half one for what was done.
+        let later = document(&PLAN.replace("## Reading", "## Reading\n- [ ] Begin"));
+        let PlanMatch::Edited { parent, .. } = store.match_plan(&later).unwrap() else {
+            panic!("it is edited")
+        };
+        assert_eq!(parent, id);
+        assert_eq!(start(&store, &edited), next);
+        assert_eq!(standing(&plan(&store, next))[2], ("Ends", TaskStatus::Complete));
+        let PlanMatch::Edited { parent, .. } = store.match_plan(&later).unwrap() else {
+            panic!("it is edited")
+        };
+        assert_eq!(parent, next);
+    }
+}
+
+#[test]
+fn what_was_done_since_is_not_undone_by_starting_again() {
+    let (_dir, store) = store();
+    let first = document("- [-] a\n- [x] b\n");
+    let id = start(&store, &first);
+    set(&store, id, "P1", TaskStatus::Planned, None);
+    assert_eq!(start(&store, &first), id);
+    assert_eq!(
+        standing(&plan(&store, id)),
+        [("a", TaskStatus::Planned), ("b", TaskStatus::Complete)]
+    );
+}
+
+#[test]
+fn two_that_start_at_once_have_one_session() {
+    let (dir, _) = store();
+    let both = Barrier::new(4);
+    let document = document(PLAN);
+    let ids: Vec<SessionId> = std::thread::scope(|scope| {
+        let starters: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let store = Store::open(dir.path()).unwrap();
+                    let store = store.waiting(std::time::Duration::from_secs(60));
+                    both.wait();
+                    start(&store, &document)
+                })
+            })
+            .collect();
+        starters.into_iter().map(|starter| starter.join().unwrap()).collect()
+    });
+    let store = Store::open(dir.path()).unwrap();
+    assert!(ids.iter().all(|id| *id == ids[0]));
+    assert_eq!(store.sessions().unwrap().len(), 1);
+    let state = store.view(&SessionRef::Id(ids[0])).unwrap().state().unwrap();
+    assert_eq!((state.core.tasks.total, state.core.health.anomalies), (3, 0));
+}
+
+#[test]
+fn a_session_that_is_held_is_not_waited_for_when_its_plan_is_whole() {
+    let (_dir, store) = store();
+    let store = store.waiting(std::time::Duration::ZERO);
+    let whole = document(PLAN);
+    let id = start(&store, &whole);
+    let held = store.open_session(&SessionRef::Id(id)).unwrap();
+    assert_eq!(start(&store, &whole), id);
+    drop(held);
+    let half = document("- [ ] a\n");
+    let id = cut_off(&store, &half, &half.plan, 0);
+    let _held = store.open_session(&SessionRef::Id(id)).unwrap();
+    let refused = store.start_plan(&half, PlanMatch::Same(id), NewSession::default());
+    assert!(matches!(refused, Err(Error::Store(StoreError::Held { .. }))), "{refused:?}");
+}
+
+#[test]
+fn tasks_of_any_session_make_a_plan() {
+    let (_dir, store) = store();
+    let long = "t".repeat(300);
+    let session = store.create(NewSession::titled("by hand")).unwrap();
+    for json in [
+        r#"{"kind":"task.created","data":{"task":"b","title":"B","parent":"a","depends":["a","ghost"]}}"#.to_owned(),
+        format!(r#"{{"kind":"task.created","data":{{"task":"a","title":"{long}","details":"first"}}}}"#),
+        r#"{"kind":"task.changed","data":{"task":"a","details":"second","documents":["x.md"],"priority":4}}"#.to_owned(),
+        r#"{"kind":"task.created","data":{"task":"c","title":"C","parent":"nobody"}}"#.to_owned(),
+        r#"{"kind":"task.status","data":{"task":"b","status":"failed","foreign":"Broken","result":[1,2]}}"#.to_owned(),
+    ] {
+        session.append(abide::NewEvent::parse(&json).unwrap()).unwrap().wait().unwrap();
+    }
+    let plan = session.plan().unwrap();
+    let ids: Vec<_> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!((ids, plan.form), (vec!["a", "b", "c"], PlanForm::Json));
+    assert_eq!(plan.title.as_deref(), Some("by hand"));
+    let [a, b, c] = &plan.tasks[..] else { panic!("three") };
+    assert_eq!((&a.title, a.details.as_deref(), a.priority), (&long, Some("second"), 4));
+    assert_eq!(a.documents, ["x.md"]);
+    assert_eq!((b.depends.len(), b.result.as_ref().unwrap().get()), (1, "[1,2]"));
+    assert_eq!(b.foreign_status.as_deref(), Some("Broken"));
+    assert_eq!(c.parent, None);
+}
