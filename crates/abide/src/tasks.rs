@@ -8,9 +8,8 @@
 use std::sync::Arc;
 
 use abide_model::{
-    Acknowledged, AppendError, Durability, EventRange, Fact, InputError, Kind, Limits, NewEvent,
-    OddEvents, Seq, TaskChange, TaskCreated, TaskError, TaskId, TaskStatus, TaskStatusChange,
-    TaskTree,
+    Acknowledged, AppendError, Durability, Fact, InputError, Kind, Limits, NewEvent, OddEvents,
+    Seq, TaskChange, TaskCreated, TaskError, TaskId, TaskStatus, TaskStatusChange, TaskTree,
 };
 
 use crate::{Error, Session, SessionView};
@@ -178,10 +177,14 @@ impl Tasks {
     /// Reads the session's tasks anew, when others wrote to it. What is pending is kept on top where
     /// it is still legal; gives why for what is let go.
     pub fn refresh(&mut self) -> Result<Vec<TaskError>, Error> {
-        let tree = TaskTree::of(&self.session.state()?.tasks);
-        self.tree = tree;
+        let state = self.session.state()?;
+        self.tree = TaskTree::of(&state.tasks);
         let mut refused = Vec::new();
         for Waiting { event, wish } in std::mem::take(&mut self.pending) {
+            // What a failed write left behind is in the tree already.
+            if event.key.as_deref().is_some_and(|key| state.key(key).is_some()) {
+                continue;
+            }
             let follows = match &wish {
                 Wish::Create(created) => self.tree.insert(created),
                 Wish::Change(change) => apply_change(&mut self.tree, change).map(|()| Vec::new()),
@@ -197,7 +200,6 @@ impl Tasks {
                     self.pending.push(Waiting { event, wish });
                     self.push_follows(follows)?;
                 }
-                Err(TaskError::Exists { task }) if self.is_ours(&task, &event)? => {}
                 Err(error) => refused.push(error),
             }
         }
@@ -225,16 +227,6 @@ impl Tasks {
         let count = follows.len();
         self.push_follows(follows)?;
         Ok(count)
-    }
-
-    /// Was this task created by this event?
-    fn is_ours(&self, task: &TaskId, event: &NewEvent) -> Result<bool, Error> {
-        let Some(created) = self.tree.get(task.as_str()).map(|node| node.created) else {
-            return Ok(false);
-        };
-        let range = EventRange { last: created, ..EventRange::from(created) };
-        let page = self.session.view().page(range)?;
-        Ok(page.events.iter().any(|recorded| recorded.key == event.key))
     }
 
     fn push(&mut self, mut event: NewEvent, wish: Wish) {
