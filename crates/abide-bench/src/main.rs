@@ -19,6 +19,7 @@ mod million;
 mod open;
 mod peers;
 mod record;
+mod run;
 mod size;
 mod stream;
 mod tasks;
@@ -87,13 +88,16 @@ enum Command {
     /// One measurement, in a process of its own.
     #[command(hide = true)]
     Child(child::Task),
+    /// An agent that talks.
+    #[command(hide = true)]
+    Talk(run::Talk),
 }
 
 /// Measures a group of figures.
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 15] = [
+const GROUPS: [(&str, Measure); 17] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -109,12 +113,15 @@ const GROUPS: [(&str, Measure); 15] = [
     ("history.search", history::search),
     ("history.start", history::start),
     ("tasks", tasks::measure),
+    ("run.start", run::start),
+    ("run.stream", run::stream),
 ];
 
 fn main() -> Outcome {
     let arguments = Arguments::parse();
     match &arguments.command {
         Some(Command::Child(task)) => child::run(task),
+        Some(Command::Talk(talk)) => run::talk(talk),
         Some(Command::Peer(single)) => peers::run_one(single),
         Some(Command::Peers(peers)) => peers::measure(&peers.setting.bench()?, peers),
         Some(Command::Workspace(workspace)) => {

@@ -3,6 +3,17 @@
 use abide::Timestamp;
 use jiff::tz::TimeZone;
 
+/// `02:20:00` in the user's own zone; with its day where that is another one than today's.
+pub(crate) fn local(at: Timestamp) -> String {
+    let zone = TimeZone::system();
+    let full = day_and_time(&zone, at);
+    let today = jiff::Timestamp::now().to_zoned(zone).date().to_string();
+    match full.split_once(' ') {
+        Some((day, time)) if day == today => time.to_owned(),
+        _ => full,
+    }
+}
+
 /// `2026-11-15 02:20:00` in this zone.
 pub(crate) fn day_and_time(zone: &TimeZone, at: Timestamp) -> String {
     let at = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();

@@ -28,6 +28,8 @@ pub(crate) enum CommandError {
     BrokenPipe,
     /// The user stopped it.
     Cancelled,
+    /// The user stopped it, and its output has said so already.
+    Interrupted,
 }
 
 /// An error with its causes, and what to do about it.
@@ -100,7 +102,7 @@ impl CommandError {
             Self::Failed(_) | Self::Reported => 1,
             Self::Usage(_) => 2,
             Self::BrokenPipe => 3,
-            Self::Cancelled => 4,
+            Self::Cancelled | Self::Interrupted => 4,
         }
     }
 
@@ -110,7 +112,9 @@ impl CommandError {
             Self::Failed(failure) => failure.to_string(),
             Self::Usage(message) => format!("Error: {message}\nHint: see `abide --help`"),
             Self::Cancelled => "Cancelled".to_owned(),
-            Self::Reported | Self::BrokenPipe => return ExitCode::from(self.code()),
+            Self::Reported | Self::Interrupted | Self::BrokenPipe => {
+                return ExitCode::from(self.code());
+            }
         };
         // Where stderr is gone the exit code still tells.
         let _ = writeln!(io::stderr(), "{}", escape::lines(&text));
@@ -258,7 +262,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::Task(error) => Some(task_hint(error).to_owned()),
         abide::Error::Stream(_) | abide::Error::CutOff(_) => None,
         // It says itself what there is.
-        abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
+        abide::Error::NoSocket { .. } | abide::Error::Plan(_) | abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
     }
 }
 

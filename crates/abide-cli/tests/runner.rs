@@ -23,6 +23,7 @@ mod forms;
 mod history;
 mod kill;
 mod kill_files;
+mod kill_run;
 mod lab;
 mod liveness;
 mod places;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use abide::{
     CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, Kind, LaneId, Message,
-    NewEvent, Session, SessionStatus, Snapshot, StatusChange, TaskId, TaskStatus, TaskStatusChange,
-    Tasks, Timestamp, Trigger, TurnEnd, TurnStart, Usage, end_processes, process_tree,
-    processes_marked,
+    NewEvent, Session, SessionStatus, Snapshot, StatusChange, TaskId, TaskNode, TaskStatus,
+    TaskStatusChange, Tasks, Timestamp, Trigger, TurnEnd, TurnStart, Usage, end_processes,
+    process_tree, processes_marked,
 };
 use abide_wire::agent::AgentKind;
 use rustix::process::Signal;
@@ -76,8 +76,6 @@ pub(crate) struct Supervisor<'a> {
     next_job: u64,
     pub(crate) started: u64,
     again: VecDeque<Again>,
-    /// Tasks that were interrupted and go on in some way.
-    interrupted: HashSet<TaskId>,
     /// Those that cannot go on inside the agent's own session.
     not_inside: HashSet<TaskId>,
     /// The agent's own name for the session in which it last worked on a task.
@@ -132,7 +130,6 @@ impl<'a> Supervisor<'a> {
             next_job: 0,
             started: 0,
             again: VecDeque::new(),
-            interrupted: HashSet::new(),
             not_inside: HashSet::new(),
             agent_sessions: HashMap::new(),
             before: HashMap::new(),
@@ -190,9 +187,6 @@ impl<'a> Supervisor<'a> {
                 self.tasks.also(event);
             }
             self.set(&left.task, status_of(decision), Some("interrupted".to_owned()), None)?;
-            if decision == Decision::Retry {
-                self.interrupted.insert(left.task.clone());
-            }
             self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
         }
         if self.options.retry_failed {
@@ -340,8 +334,10 @@ impl<'a> Supervisor<'a> {
     }
 
     /// How a task that was interrupted goes on.
-    fn way(&self, task: &TaskId, agent_session: Option<&str>) -> Option<Way> {
-        if !self.interrupted.contains(task) {
+    fn way(&self, node: &TaskNode, agent_session: Option<&str>) -> Option<Way> {
+        let task = &node.id;
+        // Every attempt that did not fail was interrupted: the task is not done.
+        if node.attempts <= node.failures {
             return None;
         }
         let inside = agent_session.is_some_and(|session| {
@@ -360,8 +356,8 @@ impl<'a> Supervisor<'a> {
         let told = told(&self.session, &node)?;
         let mut text = prompt::task(self.tasks.tree(), task.as_str(), &told);
         let mut command = self.options.command.clone();
-        let own = self.agent_sessions.get(task).cloned().or(node.agent_session);
-        let mut way = self.way(task, own.as_deref());
+        let own = self.agent_sessions.get(task).or(node.agent_session.as_ref()).cloned();
+        let mut way = self.way(&node, own.as_deref()).filter(|_| failed.is_none());
         match way {
             Some(Way::Inside) => {
                 let session = own.as_deref().unwrap_or_default();
@@ -635,12 +631,8 @@ impl<'a> Supervisor<'a> {
             took: job.started.elapsed(),
         });
         match ending {
-            Ending::Done => {
-                self.interrupted.remove(task);
-                self.checkpoint(Trigger::Turn);
-            }
+            Ending::Done => self.checkpoint(Trigger::Turn),
             Ending::Failed(reason) => {
-                self.interrupted.remove(task);
                 self.checkpoint(Trigger::Error);
                 if failures < self.options.retries {
                     self.again.push_back(Again { task: task.clone(), reason });
@@ -650,15 +642,9 @@ impl<'a> Supervisor<'a> {
             }
             Ending::NotResumed(_) => {
                 self.not_inside.insert(task.clone());
-                self.interrupted.insert(task.clone());
             }
-            Ending::Interrupted(_) => {
-                self.interrupted.insert(task.clone());
-            }
-            Ending::Limited(limited) => {
-                self.interrupted.insert(task.clone());
-                self.wait_for(task, &limited, now);
-            }
+            Ending::Interrupted(_) => {}
+            Ending::Limited(limited) => self.wait_for(task, &limited, now),
         }
         Ok(())
     }

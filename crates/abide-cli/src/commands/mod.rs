@@ -16,7 +16,9 @@ mod import;
 mod init;
 mod new;
 mod record;
+mod resume;
 mod rewind;
+mod run;
 mod show;
 mod status;
 mod tail;
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Context(context::Context),
     Compact(compact::Compact),
     Tail(tail::Tail),
+    Run(run::Run),
+    Resume(resume::Resume),
     Tasks(tasks::Tasks),
     Checkpoint(checkpoint::Checkpoint),
     Rewind(rewind::Rewind),
@@ -66,6 +70,8 @@ impl Command {
             Self::Context(context) => context.run(surroundings),
             Self::Compact(compact) => compact.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
+            Self::Run(run) => run.run(surroundings),
+            Self::Resume(resume) => resume.run(surroundings),
             Self::Tasks(tasks) => tasks.run(surroundings),
             Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
             Self::Rewind(rewind) => rewind.run(surroundings),

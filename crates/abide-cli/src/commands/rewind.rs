@@ -158,6 +158,23 @@ impl Undo {
     }
 }
 
+/// Puts the files of a place back, when the user agrees; the conversation stays.
+pub(crate) fn files_back(session: &Session, at: &str, yes: bool) -> Result<(), CommandError> {
+    let to = session.view().resolve(at)?;
+    let request = RewindRequest { files: true, ..RewindRequest::default() };
+    let asked = Arc::new(AtomicBool::new(false));
+    let plan = {
+        let (watch, _line) = capturing(&asked);
+        session.plan_rewind(&to, &request, &watch)?
+    };
+    let heading = match &plan.checkpoint {
+        Some(entry) => named(entry),
+        None => format!("event @{}", to.seq),
+    };
+    let act = Act { dry_run: false, yes, json: false };
+    act.carry_out(session, plan, &heading, Some(to.seq), &asked)
+}
+
 /// Shows the capture of the present.
 fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::Line) {
     let (snapshot, line) = progress::capturing(asked.clone());

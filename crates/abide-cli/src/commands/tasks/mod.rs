@@ -7,6 +7,8 @@ mod set;
 mod shown;
 mod written;
 
+pub(crate) use shown::mark;
+
 use crate::error::CommandError;
 use crate::store::Surroundings;
 

@@ -10,7 +10,7 @@ use crate::table::Colour;
 const NAMED: usize = 3;
 
 /// What a status looks like where there are no colours.
-pub(super) const fn mark(status: TaskStatus) -> &'static str {
+pub(crate) const fn mark(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Planned => "[ ]",
         TaskStatus::Researching | TaskStatus::Implementing | TaskStatus::Retrying => "[~]",

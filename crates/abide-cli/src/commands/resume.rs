@@ -1,0 +1,199 @@
+//! `abide resume`: goes on with a run that was interrupted, or from an earlier place of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide::{
+    Event, EventRange, Fact, NewSession, RunStart, Seq, Session, SessionId, SessionRef, SessionView,
+};
+use abide_runner::{Leftover, RecordedOptions};
+use abide_transcript::escape;
+
+use super::rewind::files_back;
+use super::run::{Conduct, Work};
+use crate::error::CommandError;
+use crate::output::{status, warning};
+use crate::store::{Opened, SessionArg, Surroundings, finish_rewind};
+
+/// Go on with a run: in the same directory, with the same command, from where it was
+///
+/// What is done is not done again. A task that was interrupted goes on inside the agent's own
+/// session where it has one (`codex exec resume`, `claude --resume`), else with a prompt that says
+/// what was done before, else from the start; which of them is said. Calls whose outcome nobody
+/// knows are shown first.
+///
+/// With --at it goes on from an earlier place, in a fork: the session itself stays as it is. With
+/// --files the workspace goes back to that place too; the plan of it is shown before.
+///
+/// A session that something else recorded needs the agent's command behind `--`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), or an event (@41).
+
+Examples:
+  abide resume
+  abide resume abc123 --retry-failed
+  abide resume --at turn:3 --files")]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    session: SessionArg,
+    /// From an earlier place, in a fork
+    #[arg(long, value_name = "WHERE")]
+    at: Option<String>,
+    /// The workspace goes back to that place too
+    #[arg(long, requires = "at")]
+    files: bool,
+    /// Do that without asking
+    #[arg(long, requires = "files")]
+    yes: bool,
+    /// Tasks that failed are run again
+    #[arg(long)]
+    retry_failed: bool,
+    #[command(flatten)]
+    conduct: Conduct,
+    /// The agent's command [default: that of the last run]
+    #[arg(last = true, value_name = "AGENT")]
+    command: Vec<String>,
+}
+
+impl Resume {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let (id, place) = match &self.at {
+            Some(at) => self.fork(&opened, id, at)?,
+            None => (id, None),
+        };
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        session.notes().iter().for_each(warning);
+        finish_rewind(&session)?;
+        if let Some(at) = place.filter(|_| self.files) {
+            files_back(&session, &at, self.yes)?;
+        }
+        if self.nothing_left(&session)? {
+            return Ok(session.close()?);
+        }
+        let before = last_run(session.view())?;
+        let work = self.work(&session, before.as_ref(), surroundings)?;
+        tell(&session)?;
+        super::cleanup::daily(&opened, id);
+        let recorded = before.as_ref().and_then(|run| run.options.as_ref());
+        let recorded = recorded.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let recorded: RecordedOptions = recorded.unwrap_or_default();
+        self.conduct.like(&recorded).run(&opened, Arc::new(session), work)
+    }
+
+    /// Says so where everything is done.
+    fn nothing_left(&self, session: &Session) -> Result<bool, CommandError> {
+        let tree = session.view().tasks()?;
+        let progress = tree.progress(None);
+        let done = progress.all > 0 && progress.complete + progress.obsolete == progress.all;
+        if done {
+            status(format_args!(
+                "Everything is done: {} of {} tasks; `--at` goes on from an earlier place",
+                progress.complete,
+                progress.all - progress.obsolete
+            ));
+        }
+        let failed = progress.failed > 0 && !self.retry_failed;
+        if failed && progress.complete + progress.obsolete + progress.failed == progress.all {
+            return Err(CommandError::failed(format!(
+                "{} of {} tasks failed, and the others are done",
+                progress.failed, progress.all
+            ))
+            .with_hint("`--retry-failed` runs them again"));
+        }
+        Ok(done)
+    }
+
+    /// A fork at an earlier place, and that place.
+    fn fork(
+        &self,
+        opened: &Opened,
+        id: SessionId,
+        at: &str,
+    ) -> Result<(SessionId, Option<String>), CommandError> {
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let place = view.resolve(at)?;
+        let fork =
+            opened.store.fork(&SessionRef::Id(id), Some(place.seq), NewSession::default())?;
+        status(format_args!(
+            "Session {} goes on from @{} of session {}",
+            fork.short(SessionId::SHORT),
+            place.seq,
+            id.short(SessionId::SHORT)
+        ));
+        Ok((fork, Some(format!("@{}", place.seq))))
+    }
+
+    /// The command, and where it works.
+    fn work(
+        &self,
+        session: &Session,
+        before: Option<&RunStart>,
+        surroundings: &Surroundings,
+    ) -> Result<Work, CommandError> {
+        let (core, _) = session.core()?;
+        let command = match (before, self.command.is_empty()) {
+            (_, false) => self.command.clone(),
+            (Some(before), true) => before.command.clone(),
+            (None, true) => {
+                return Err(CommandError::failed(
+                    "this session was not run by `abide run`, and its agent's command is not known",
+                )
+                .with_hint("give it behind `--`: abide resume SESSION -- AGENT ARGS…"));
+            }
+        };
+        let recorded =
+            before.and_then(|run| run.directory.as_deref()).or(core.fields.workspace.as_deref());
+        let directory = recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from);
+        if !Path::new(&directory).is_dir() {
+            return Err(CommandError::failed(format!(
+                "the directory {} that it worked in is not there",
+                directory.display()
+            )));
+        }
+        let planned = before.map_or(core.tasks.total > 0, |run| run.planned);
+        Ok(Work { command, directory, planned, retry_failed: self.retry_failed })
+    }
+}
+
+/// How the last run of a session began.
+fn last_run(view: &SessionView) -> Result<Option<RunStart>, CommandError> {
+    let Some(run) = view.state()?.core.run else { return Ok(None) };
+    Ok(match event(view, run.started)?.and_then(|event| event.fact().ok()) {
+        Some(Fact::RunStarted(start)) => Some(start),
+        _ => None,
+    })
+}
+
+fn event(view: &SessionView, seq: Seq) -> Result<Option<Event>, CommandError> {
+    let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
+    Ok(view.page(range)?.events.pop())
+}
+
+/// Says what was left in the middle, and what an arbiter decided last.
+fn tell(session: &Session) -> Result<(), CommandError> {
+    let state = session.state()?;
+    let left = Leftover::of(&state);
+    for call in &left.unknown {
+        warning(format_args!(
+            "nobody knows how the call of {} ended ({})",
+            escape::text(&call.name),
+            call.call
+        ));
+    }
+    if let Some(seq) = state.core.turns.decided
+        && let Some(event) = event(session.view(), seq)?
+        && let Ok(Fact::TurnDecided(fact)) = event.fact()
+    {
+        let what = fact.selected.or(fact.decision).unwrap_or_default();
+        let reason = fact.reason.map(|reason| format!(" ({})", escape::text(&reason)));
+        status(format_args!(
+            "The last decision: {}{}",
+            escape::text(&what),
+            reason.unwrap_or_default()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! How a run is conducted: what `run` and `resume` have in common.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide::{Session, SessionId, TaskId};
+use abide_runner::{
+    AgentKind, Decision, Finish, Interrupted, RunError, RunOptions, RunSummary, Stop, Way,
+};
+use abide_transcript::escape;
+
+use super::raw::Raw;
+use super::view::{self, Shown};
+use super::{report, signals};
+use crate::commands::record::duration;
+use crate::error::CommandError;
+use crate::output::{status, warning};
+use crate::store::Opened;
+
+/// How a run is conducted.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Conduct {
+    /// Only this task and its parts
+    #[arg(long, value_name = "ID")]
+    scope: Option<String>,
+    /// Go on with other tasks when one fails
+    #[arg(long)]
+    continue_on_error: bool,
+    /// What becomes of a task that was interrupted in the middle of calls whose outcome is unknown
+    #[arg(long, value_enum, default_value_t = OnUnknown::Retry)]
+    on_unknown: OnUnknown,
+    /// How a task that was interrupted goes on
+    #[arg(long, value_enum, default_value_t = WayArg::Auto)]
+    way: WayArg,
+    /// Begin at most so many tasks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tasks: Option<u64>,
+    /// End after this time; a task that is under way is interrupted (`90m`, `8h`)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    max_duration: Option<Duration>,
+    /// Do a task that fails again, so often
+    #[arg(long, value_name = "N")]
+    retries: Option<u64>,
+    /// So many tasks at the same time, each in a lane of its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    jobs: Option<u64>,
+    /// The time between two checkpoints [default: by --max-duration, else 30m]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    checkpoint_every: Option<Duration>,
+    /// An agent that is to end may take so long before it is killed
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    grace: Duration,
+    /// How the agent's output is read [default: by its command]
+    #[arg(long, value_name = "NAME", value_parser = ["claude", "codex", "gemini", "text"])]
+    adapter: Option<String>,
+    /// Plain lines, also on a terminal
+    #[arg(long, conflicts_with = "json")]
+    plain: bool,
+    /// One line of JSON for each thing that happens
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OnUnknown {
+    /// It is run again
+    Retry,
+    /// You are asked
+    Ask,
+    /// It is left aside, as blocked
+    Skip,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WayArg {
+    /// By what is possible: inside, else outside, else from the start
+    Auto,
+    /// Inside the agent's own session
+    Inside,
+    /// With a prompt that says what was done before
+    Outside,
+    /// From the start
+    Restart,
+}
+
+impl Conduct {
+    pub(super) const fn json(&self) -> bool {
+        self.json
+    }
+
+    pub(super) fn scope(&self) -> Option<TaskId> {
+        self.scope.as_deref().map(TaskId::from)
+    }
+
+    /// Takes over what an earlier run was told, where nothing else is said.
+    pub(crate) fn like(mut self, before: &abide_runner::RecordedOptions) -> Self {
+        self.scope = self.scope.or_else(|| before.scope.as_ref().map(ToString::to_string));
+        self.continue_on_error |= before.continue_on_error;
+        self.retries = self.retries.or(Some(before.retries));
+        self.jobs = self.jobs.or(Some(before.jobs as u64));
+        self.checkpoint_every =
+            self.checkpoint_every.or(before.checkpoint_every.map(Duration::from_secs));
+        self
+    }
+
+    /// The options of a run with this command.
+    fn options(
+        &self,
+        opened: &Opened,
+        command: Vec<String>,
+        directory: PathBuf,
+        planned: bool,
+        retry_failed: bool,
+    ) -> RunOptions {
+        let store = opened.local.root().to_string_lossy().into_owned();
+        let detected = RunOptions::new(command, directory);
+        RunOptions {
+            adapter: self
+                .adapter
+                .as_deref()
+                .and_then(|name| name.parse().ok())
+                .unwrap_or(detected.adapter),
+            environment: BTreeMap::from([("ABIDE_STORE".to_owned(), store)]),
+            planned,
+            scope: self.scope(),
+            continue_on_error: self.continue_on_error,
+            retries: self.retries.unwrap_or(0),
+            jobs: self.jobs.and_then(|jobs| usize::try_from(jobs).ok()).unwrap_or(1).max(1),
+            max_tasks: self.max_tasks,
+            max_duration: self.max_duration,
+            checkpoint_every: self.checkpoint_every,
+            way: match self.way {
+                WayArg::Auto => Way::Auto,
+                WayArg::Inside => Way::Inside,
+                WayArg::Outside => Way::Outside,
+                WayArg::Restart => Way::Restart,
+            },
+            retry_failed,
+            grace: self.grace,
+            inherit_stdin: !planned && !std::io::stdin().is_terminal(),
+            interactive: !planned
+                && !self.plain
+                && !self.json
+                && detected.adapter == AgentKind::Text
+                && std::io::stdin().is_terminal()
+                && std::io::stdout().is_terminal(),
+            ..detected
+        }
+    }
+
+    /// Runs the agent in a session, and tells what came of it.
+    pub(crate) fn run(
+        &self,
+        opened: &Opened,
+        session: Arc<Session>,
+        work: Work,
+    ) -> Result<(), CommandError> {
+        let stop = Stop::default();
+        signals::heed(&stop)?;
+        let id = session.id();
+        let options =
+            self.options(opened, work.command, work.directory, work.planned, work.retry_failed);
+        let shown = match (self.json, self.plain) {
+            (true, _) => Shown::Json,
+            (false, true) => Shown::Plain,
+            (false, false) if options.interactive => Shown::Through,
+            (false, false) if std::io::stderr().is_terminal() && options.planned => Shown::Tree,
+            (false, false) => Shown::Plain,
+        };
+        let mut view = view::of(shown, &session, &options);
+        let raw = match shown {
+            Shown::Through => Raw::set(),
+            Shown::Tree => Raw::silent(),
+            Shown::Plain | Shown::Json => None,
+        };
+        let mut refused = None;
+        let mut decide = |left: &Interrupted| match self.decide(left) {
+            Ok(decision) => decision,
+            Err(error) => {
+                // Nothing more is begun, and it stays as it was.
+                stop.at_least(abide_runner::Urgency::AfterStep);
+                refused = Some(error);
+                Decision::Retry
+            }
+        };
+        let done = abide_runner::run(&session, &options, &stop, &mut decide, &mut |event| {
+            view.show(event);
+        });
+        drop((view, raw));
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let ended = done.map_err(CommandError::from);
+        // The session is let go before anybody is told that it can be gone on with.
+        drop(session);
+        self.tell(id, ended)
+    }
+
+    /// What becomes of a task that was interrupted.
+    fn decide(&self, left: &Interrupted) -> Result<Decision, CommandError> {
+        if left.unknown.is_empty() {
+            return Ok(Decision::Retry);
+        }
+        match self.on_unknown {
+            OnUnknown::Retry => Ok(Decision::Retry),
+            OnUnknown::Skip => Ok(Decision::Skip),
+            OnUnknown::Ask => ask(left),
+        }
+    }
+
+    fn tell(
+        &self,
+        id: SessionId,
+        ended: Result<RunSummary, CommandError>,
+    ) -> Result<(), CommandError> {
+        let short = id.short(SessionId::SHORT);
+        let resume = || {
+            if !self.json {
+                status(format_args!("Go on with: abide resume {short}"));
+            }
+        };
+        let summary = match ended {
+            Ok(summary) => summary,
+            Err(error) => {
+                resume();
+                return Err(error);
+            }
+        };
+        if !self.json {
+            report::tell(&summary);
+        }
+        match summary.finish {
+            Finish::Done => {}
+            Finish::Failed if !self.json => status(format_args!(
+                "Try what failed again with: abide resume {short} --retry-failed"
+            )),
+            _ => resume(),
+        }
+        report::exit(summary.finish)
+    }
+}
+
+/// What is run.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) command: Vec<String>,
+    pub(crate) directory: PathBuf,
+    pub(crate) planned: bool,
+    pub(crate) retry_failed: bool,
+}
+
+/// Asks whether a task is to be run again.
+fn ask(left: &Interrupted) -> Result<Decision, CommandError> {
+    let mut err = std::io::stderr();
+    let title = escape::text(&left.title).into_owned();
+    warning(format_args!(
+        "task {} ({title}) was interrupted; nobody knows how these ended:",
+        left.task
+    ));
+    for unknown in &left.unknown {
+        status(format_args!("  {} ({})", escape::text(&unknown.name), unknown.call));
+    }
+    if !std::io::stdin().is_terminal() || !err.is_terminal() {
+        return Err(CommandError::failed("there is no terminal to ask on, and nothing was begun")
+            .with_hint(
+                "`--on-unknown retry` runs such a task again, `--on-unknown skip` leaves it",
+            ));
+    }
+    loop {
+        let _ = write!(err, "Run it again, skip it, or quit? [r/s/q] ");
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer)?;
+        match answer.trim().to_lowercase().as_str() {
+            "r" | "retry" | "run" => return Ok(Decision::Retry),
+            "s" | "skip" => return Ok(Decision::Skip),
+            "q" | "quit" => return Err(CommandError::Cancelled),
+            _ if read == 0 => return Err(CommandError::Cancelled),
+            _ => {}
+        }
+    }
+}
+
+impl From<RunError> for CommandError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Session(error) => error.into(),
+            error @ RunError::Start { .. } => Self::because(error)
+                .with_hint("is it installed, and on the PATH? The command stands behind `--`"),
+            error @ RunError::NoScope(_) => {
+                Self::because(error).with_hint("`abide tasks` shows the tasks with their ids")
+            }
+        }
+    }
+}

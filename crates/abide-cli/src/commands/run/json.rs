@@ -1,0 +1,87 @@
+//! A run as lines of JSON.
+
+use std::io::Write;
+
+use abide_runner::{RunEvent, Stream, Urgency};
+use serde_json::{Value, json};
+
+use super::view::View;
+
+/// Prints each event as a line of JSON.
+#[derive(Debug, Default)]
+pub(super) struct Json {
+    /// Nobody reads any more.
+    gone: bool,
+}
+
+impl View for Json {
+    fn show(&mut self, event: &RunEvent) {
+        if self.gone {
+            return;
+        }
+        let mut line = wire(event).to_string();
+        line.push('\n');
+        let mut out = std::io::stdout().lock();
+        self.gone = out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err();
+    }
+}
+
+/// The event, with its name first.
+fn wire(event: &RunEvent) -> Value {
+    match event {
+        RunEvent::Started { session, interval } => json!({
+            "event": "started", "session": session, "checkpoint_every_s": interval.as_secs(),
+        }),
+        RunEvent::LeftBehind { task, processes } => json!({
+            "event": "left_behind", "task": task, "processes": processes,
+        }),
+        RunEvent::Interrupted { left, decision } => json!({
+            "event": "interrupted", "task": left.task, "title": left.title, "decision": decision,
+            "unknown": left.unknown.iter().map(|call| json!({
+                "call": call.call, "name": call.name,
+            })).collect::<Vec<_>>(),
+        }),
+        RunEvent::TaskStarted { task, title, attempt, lane, way, process } => json!({
+            "event": "task_started", "task": task, "title": title, "attempt": attempt,
+            "lane": lane, "way": way, "process": process,
+        }),
+        RunEvent::Step { task, text } => json!({"event": "step", "task": task, "text": text}),
+        RunEvent::Message { task, data } => {
+            let data: Value = serde_json::from_str(data).unwrap_or(Value::Null);
+            json!({"event": "message", "task": task, "message": data})
+        }
+        RunEvent::Output { task, stream, bytes } => json!({
+            "event": "output", "task": task,
+            "stream": match stream { Stream::Out => "stdout", Stream::Err => "stderr" },
+            "text": String::from_utf8_lossy(bytes),
+        }),
+        RunEvent::Usage { task, usage } => json!({"event": "usage", "task": task, "usage": usage}),
+        RunEvent::Waiting { task, until, why } => json!({
+            "event": "waiting", "task": task, "until": until, "why": why,
+        }),
+        RunEvent::TaskEnded { task, title, status, reason, took } => json!({
+            "event": "task_ended", "task": task, "title": title, "status": status,
+            "reason": reason, "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        }),
+        RunEvent::Checkpoint(made) => json!({
+            "event": "checkpoint", "number": made.number, "seq": made.seq,
+            "trigger": made.checkpoint.trigger, "files": made.checkpoint.files.len(),
+        }),
+        RunEvent::Warning(text) => json!({"event": "warning", "text": text}),
+        RunEvent::Stopping(urgency) => json!({
+            "event": "stopping", "urgency": match urgency {
+                Urgency::None => "none",
+                Urgency::AfterStep => "after_step",
+                Urgency::Now => "now",
+                Urgency::Kill => "kill",
+            },
+        }),
+        RunEvent::Stopped(summary) => {
+            let mut value = serde_json::to_value(summary).unwrap_or(Value::Null);
+            if let Value::Object(fields) = &mut value {
+                fields.insert("event".to_owned(), Value::from("stopped"));
+            }
+            value
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `abide run`: takes an agent through its tasks, unattended.
+
+mod conduct;
+mod json;
+mod plain;
+mod plan;
+mod raw;
+mod report;
+mod signals;
+mod told;
+mod tree;
+mod view;
+
+pub(crate) use conduct::{Conduct, Work};
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use abide::{NewSession, SessionFields, SessionRef};
+
+use self::plan::Matched;
+use crate::error::CommandError;
+use crate::store::{Opened, Surroundings, finish_rewind};
+
+/// Run an agent through a plan, or a command as one task: recorded, supervised, resumable
+///
+/// With --plan the agent is started once for each task that is ready, in the order of the
+/// dependencies. The task is told on stdin, or in the place of {task} (also {id} and {title}) in an
+/// argument. Without a plan the command itself is the one task.
+///
+/// What the agent prints is recorded as it prints it: Claude Code (--output-format stream-json),
+/// Codex (exec --json) and Gemini CLI (stream-json) as messages, tool calls and usage, any other
+/// command as text. A checkpoint is made at the start, at each task's end, at intervals, and at the
+/// end. ABIDE_SESSION, ABIDE_TASK and ABIDE_STORE are in the agent's environment: what it starts can
+/// `abide record` into the same session.
+///
+/// A task that was interrupted is run again, inside the agent's own session where it has one, and
+/// does not count as failed. A plan that was edited goes on in a new session: tasks are matched by
+/// their titles, and what was done stays done.
+///
+/// Ctrl-C or SIGTERM lets what is under way end; asked again, it stops the agent. The exit code is 0
+/// when everything is done, 1 when tasks failed or cannot be begun, 4 when it was interrupted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide run -- codex exec --json \"fix the failing test\"
+  abide run --plan PLAN.md --continue -- codex exec --json --full-auto -
+  abide run --plan tasks.json --jobs 2 --retries 1 -- \\
+    claude -p {task} --output-format stream-json --verbose
+  abide run --plan PLAN.md --dry-run")]
+pub(crate) struct Run {
+    /// The plan: a Markdown list, tasks.json, TOML or JSON
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Go on with the plan's session, or start it where there is none
+    #[arg(long = "continue", requires = "plan")]
+    go_on: bool,
+    /// Tasks that failed before are run again
+    #[arg(long)]
+    retry_failed: bool,
+    /// What people call the session [default: the plan's title, or the command]
+    #[arg(long)]
+    title: Option<String>,
+    /// Only show which tasks would be run, in which order
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    conduct: Conduct,
+    /// The agent's command
+    #[arg(last = true, value_name = "AGENT", required_unless_present = "dry_run")]
+    command: Vec<String>,
+}
+
+impl Run {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let document = self.plan.as_deref().map(|file| plan::read(file, surroundings));
+        let document = document.transpose()?;
+        if self.dry_run {
+            let Some(document) = document else {
+                return Err(CommandError::Usage("--dry-run shows a plan: give --plan".to_owned()));
+            };
+            return self.show(document, surroundings);
+        }
+        let opened = surroundings.open_or_init()?;
+        let planned = document.is_some();
+        let id = match document {
+            Some(document) => {
+                let matched = Matched::find(document, &opened)?;
+                matched.tell();
+                matched.session(&opened, self.title, self.go_on, surroundings)?
+            }
+            None => self.unplanned(&opened, surroundings)?,
+        };
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        finish_rewind(&session)?;
+        super::cleanup::daily(&opened, id);
+        let work = Work {
+            command: self.command,
+            directory: surroundings.current_dir.clone(),
+            planned,
+            retry_failed: self.retry_failed,
+        };
+        self.conduct.run(&opened, Arc::new(session), work)
+    }
+
+    /// A session for a command without a plan.
+    fn unplanned(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<abide::SessionId, CommandError> {
+        let fields = SessionFields {
+            title: self.title.clone().or_else(|| Some(self.command.join(" "))),
+            workspace: Some(surroundings.current_dir.to_string_lossy().into_owned()),
+            ..SessionFields::default()
+        };
+        opened.make(NewSession { fields })
+    }
+
+    /// Shows what would be run.
+    fn show(
+        &self,
+        document: abide::PlanDocument,
+        surroundings: &Surroundings,
+    ) -> Result<(), CommandError> {
+        let tree = match surroundings.find()? {
+            Some(opened) => {
+                let matched = Matched::find(document, &opened)?;
+                matched.tell();
+                matched.tree(&opened)?
+            }
+            None => plan::tree_of(&document.plan)?,
+        };
+        plan::dry_run(tree, self.conduct.scope().as_ref(), self.conduct.json())
+    }
+}

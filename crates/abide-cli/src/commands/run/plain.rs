@@ -1,0 +1,94 @@
+//! A run as plain lines: what happens on stderr, what the agent says on stdout.
+
+use std::io::{IsTerminal, Write};
+
+use abide::{TaskStatus, format_duration};
+use abide_runner::{AgentKind, RunEvent, RunOptions, Stream, Way};
+use abide_transcript::escape;
+
+use super::told;
+use super::view::View;
+use crate::output::{status, warning};
+
+/// Prints lines.
+#[derive(Debug)]
+pub(super) struct Plain {
+    /// The agent's output is passed on as it is: it is the output of the command.
+    through: bool,
+    /// The agent prints what people read.
+    text: bool,
+    terminal: bool,
+    gone: bool,
+}
+
+impl Plain {
+    pub(super) fn new(options: &RunOptions) -> Self {
+        Self {
+            through: !options.planned,
+            text: options.adapter == AgentKind::Text,
+            terminal: std::io::stdout().is_terminal(),
+            gone: false,
+        }
+    }
+
+    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        // What another program reads is shown by what it means.
+        if self.gone || (!self.text && stream == Stream::Out) {
+            return;
+        }
+        let harmless;
+        let bytes = if self.through || !self.terminal {
+            bytes
+        } else {
+            harmless = escape::lines(&String::from_utf8_lossy(bytes));
+            harmless.as_bytes()
+        };
+        let written = match stream {
+            Stream::Out => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            }
+            Stream::Err => std::io::stderr().write_all(bytes),
+        };
+        self.gone = written.is_err();
+    }
+}
+
+impl View for Plain {
+    fn show(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::TaskStarted { task, title, attempt, way, .. } => {
+                let mut line = format!("{task} begins: {}", escape::text(title));
+                if *attempt > 1 {
+                    line.push_str(&format!(" (attempt {attempt})"));
+                }
+                if let Some(way) = way {
+                    line.push_str(&format!(", {}", Way::told(*way)));
+                }
+                status(line);
+            }
+            RunEvent::Step { task, text } => {
+                if !self.text {
+                    status(format_args!("{task} | {}", escape::text(text)));
+                }
+            }
+            RunEvent::Output { stream, bytes, .. } => self.output(*stream, bytes),
+            RunEvent::TaskEnded { task, status: now, reason, took, .. } => {
+                let word = told::status(*now);
+                let reason = reason.as_deref().map(|reason| format!(": {}", escape::text(reason)));
+                let again = if *now == TaskStatus::Planned { ", to be done again" } else { "" };
+                status(format_args!(
+                    "{task} {word} after {}{}{again}",
+                    format_duration(*took),
+                    reason.unwrap_or_default()
+                ));
+            }
+            RunEvent::Warning(text) => warning(text),
+            event => {
+                if let Some(line) = told::line(event) {
+                    status(line);
+                }
+            }
+        }
+    }
+}

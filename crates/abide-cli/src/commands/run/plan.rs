@@ -1,0 +1,150 @@
+//! The session of a plan: the one that there is, one for the edited document, or a new one.
+
+use std::path::Path;
+
+use abide::{
+    NewSession, Plan, PlanDocument, PlanMatch, Seq, SessionFields, SessionId, SessionRef,
+    SessionState, TaskId, TaskTree, Timestamp,
+};
+use abide_transcript::escape;
+
+use crate::error::{CommandError, at};
+use crate::output::{Output, status};
+use crate::store::{Opened, Surroundings};
+
+/// Reads a plan.
+pub(super) fn read(file: &Path, surroundings: &Surroundings) -> Result<PlanDocument, CommandError> {
+    let path = surroundings.absolute(file);
+    let bytes = std::fs::read(&path).map_err(at("read", &path))?;
+    let path = path.canonicalize().unwrap_or(path).to_string_lossy().into_owned();
+    PlanDocument::of(path.clone(), None, &bytes)
+        .map_err(|error| CommandError::because(error).on(path))
+}
+
+/// The tasks of a plan as they would be recorded.
+pub(super) fn tree_of(plan: &Plan) -> Result<TaskTree, CommandError> {
+    let mut state = SessionState::default();
+    let events = plan.events().map_err(abide::Error::from)?;
+    for (event, seq) in events.into_iter().zip(1..) {
+        state.apply(&event.into_event(Seq(seq), Timestamp::default()));
+    }
+    Ok(TaskTree::of(&state.tasks))
+}
+
+/// What is done about a plan.
+pub(super) struct Matched {
+    pub(super) document: PlanDocument,
+    pub(super) matched: PlanMatch,
+}
+
+impl Matched {
+    /// Looks for the session of a plan.
+    pub(super) fn find(document: PlanDocument, opened: &Opened) -> Result<Self, CommandError> {
+        let matched = opened.store.match_plan(&document)?;
+        Ok(Self { document, matched })
+    }
+
+    /// Says what it is.
+    pub(super) fn tell(&self) {
+        match &self.matched {
+            PlanMatch::Same(_) | PlanMatch::New => {}
+            PlanMatch::Edited { parent, delta } => status(format_args!(
+                "The plan was edited since session {}: {} tasks unchanged, {} changed, {} new, {} gone",
+                parent.short(SessionId::SHORT),
+                delta.kept.len(),
+                delta.changed.len(),
+                delta.added.len(),
+                delta.removed.len()
+            )),
+        }
+    }
+
+    /// The session, made where there is none. One that was begun is gone on with only where that was
+    /// asked for.
+    pub(super) fn session(
+        self,
+        opened: &Opened,
+        title: Option<String>,
+        go_on: bool,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        if let PlanMatch::Same(id) = &self.matched
+            && !go_on
+        {
+            let view = opened.store.view(&SessionRef::Id(*id))?;
+            let state = view.state()?;
+            if state.core.run.is_some() {
+                let progress = TaskTree::of(&state.tasks).progress(None);
+                let short = id.short(SessionId::SHORT);
+                return Err(CommandError::failed(format!(
+                    "session {short} works from this plan already: {} of {} tasks done",
+                    progress.complete,
+                    progress.all - progress.obsolete
+                ))
+                .with_hint("`--continue` goes on with it"));
+            }
+        }
+        let workspace = surroundings.current_dir.to_string_lossy().into_owned();
+        let fields =
+            SessionFields { title, workspace: Some(workspace), ..SessionFields::default() };
+        Ok(opened.store.start_plan(&self.document, self.matched, NewSession { fields })?)
+    }
+
+    /// The tasks as they would be, without anything being recorded.
+    pub(super) fn tree(&self, opened: &Opened) -> Result<TaskTree, CommandError> {
+        let plan = match &self.matched {
+            PlanMatch::Same(id) => {
+                let state = opened.store.view(&SessionRef::Id(*id))?.state()?;
+                return Ok(TaskTree::of(&state.tasks));
+            }
+            PlanMatch::Edited { delta, .. } => &delta.plan,
+            PlanMatch::New => &self.document.plan,
+        };
+        tree_of(plan)
+    }
+}
+
+/// Shows the tasks in the order in which they would be run.
+pub(super) fn dry_run(
+    mut tree: TaskTree,
+    scope: Option<&TaskId>,
+    json: bool,
+) -> Result<(), CommandError> {
+    if let Some(scope) = scope
+        && tree.get(scope.as_str()).is_none()
+    {
+        return Err(abide_runner::RunError::NoScope(scope.clone()).into());
+    }
+    let mut out = Output::stdout();
+    let active: Vec<TaskId> = tree
+        .walk(scope)
+        .filter(|(node, _)| node.status.is_active())
+        .map(|(node, _)| node.id.clone())
+        .collect();
+    for task in active {
+        tree.set_status(task.as_str(), abide::TaskStatus::Planned);
+    }
+    let mut count = 0;
+    loop {
+        let Some(next) = tree.ready(scope).next() else { break };
+        let (task, title) = (next.id.clone(), next.title.clone());
+        count += 1;
+        if json {
+            let line = serde_json::json!({"order": count, "task": task, "title": title});
+            out.json(&line.to_string())?;
+        } else {
+            out.line(format_args!("{count:>4}  {task}  {}", escape::text(&title)))?;
+        }
+        tree.set_status(task.as_str(), abide::TaskStatus::Complete);
+    }
+    out.flush()?;
+    let progress = tree.progress(scope);
+    let stuck = progress.all - progress.complete - progress.obsolete;
+    if stuck > 0 {
+        status(format_args!(
+            "{stuck} tasks would not be run: they failed, are blocked, or wait for such"
+        ));
+    }
+    status(format_args!("{count} tasks would be run; nothing was done"));
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! The summary that closes a run.
+
+use abide::{ByteSize, format_duration};
+use abide_runner::{Finish, RunSummary};
+use abide_transcript::escape;
+
+use crate::error::CommandError;
+use crate::output::status;
+
+/// So many files are named.
+const LISTED: usize = 20;
+
+/// Tells what came of a run.
+pub(super) fn tell(summary: &RunSummary) {
+    let tasks = &summary.tasks;
+    let mut words =
+        vec![format!("{} of {} tasks done", tasks.complete, tasks.all - tasks.obsolete)];
+    words.extend((tasks.failed > 0).then(|| format!("{} failed", tasks.failed)));
+    words.extend((tasks.blocked > 0).then(|| format!("{} blocked", tasks.blocked)));
+    let reason = summary.reason.as_deref().map(|reason| format!(" ({})", escape::text(reason)));
+    status(format_args!(
+        "{}{}: {} in {}, {} started",
+        word(summary.finish),
+        reason.unwrap_or_default(),
+        words.join(", "),
+        format_duration(summary.duration),
+        match summary.started {
+            1 => "1 agent".to_owned(),
+            count => format!("{count} agents"),
+        }
+    ));
+    let usage = &summary.usage;
+    if usage.input_tokens + usage.output_tokens > 0 {
+        let cost = match usage.cost_micros {
+            0 => String::new(),
+            micros => format!(", {}", money(micros)),
+        };
+        status(format_args!(
+            "Tokens: {} in, {} out{cost}",
+            usage.input_tokens, usage.output_tokens
+        ));
+    }
+    let mut kept = vec![format!("{} checkpoints", summary.checkpoints.total)];
+    kept.extend(
+        (summary.peak_rss_bytes > 0)
+            .then(|| format!("peak memory {}", ByteSize(summary.peak_rss_bytes))),
+    );
+    status(kept.join(", "));
+    if let Some(difference) = &summary.difference {
+        let count = difference.created + difference.changed + difference.deleted;
+        if count == 0 {
+            status("No file changed");
+            return;
+        }
+        status(format_args!(
+            "Files since the beginning: {} created, {} changed, {} deleted",
+            difference.created, difference.changed, difference.deleted
+        ));
+        for file in difference.files.iter().take(LISTED) {
+            status(format_args!("  {}", escape::text(file)));
+        }
+        let more = count.saturating_sub(difference.files.len().min(LISTED) as u64);
+        if more > 0 {
+            status(format_args!("  and {more} more"));
+        }
+    }
+}
+
+/// Millionths of a dollar, for people.
+pub(super) fn money(micros: u64) -> String {
+    format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
+}
+
+const fn word(finish: Finish) -> &'static str {
+    match finish {
+        Finish::Done => "Completed",
+        Finish::Failed => "Failed",
+        Finish::ScopeDone | Finish::EnoughTasks => "Ended",
+        Finish::Stuck | Finish::Stopped | Finish::TimeUp | Finish::Broken => "Interrupted",
+    }
+}
+
+/// The exit that goes with it.
+pub(super) const fn exit(finish: Finish) -> Result<(), CommandError> {
+    match finish {
+        Finish::Done | Finish::ScopeDone | Finish::EnoughTasks => Ok(()),
+        Finish::Failed | Finish::Stuck | Finish::Broken => Err(CommandError::Reported),
+        Finish::Stopped | Finish::TimeUp => Err(CommandError::Interrupted),
+    }
+}

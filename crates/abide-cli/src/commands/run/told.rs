@@ -1,0 +1,62 @@
+//! What happens in a run, in words.
+
+use abide::{TaskStatus, Timestamp, format_duration};
+use abide_runner::{Decision, RunEvent, Urgency};
+use abide_transcript::escape;
+
+/// The line of an event that every view tells alike; none where there is nothing to say.
+pub(super) fn line(event: &RunEvent) -> Option<String> {
+    Some(match event {
+        RunEvent::Started { session, interval } => format!(
+            "Session {}; a checkpoint at every task's end, and every {}",
+            session.short(abide::SessionId::SHORT),
+            format_duration(*interval)
+        ),
+        RunEvent::LeftBehind { task: None, processes } => {
+            format!("{processes} processes of an earlier run were still there, and were ended")
+        }
+        RunEvent::LeftBehind { task: Some(task), processes } => {
+            format!("{task}: {processes} processes that the agent left behind were ended")
+        }
+        RunEvent::Interrupted { left, decision } => {
+            let title = escape::text(&left.title).into_owned();
+            let mut line = format!("{} was interrupted ({title})", left.task);
+            if !left.unknown.is_empty() {
+                let names: Vec<_> =
+                    left.unknown.iter().map(|call| escape::text(&call.name).into_owned()).collect();
+                line.push_str(&format!("; nobody knows how these ended: {}", names.join(", ")));
+            }
+            line.push_str(match decision {
+                Decision::Retry => "; it is run again",
+                Decision::Skip => "; it is left aside",
+            });
+            line
+        }
+        RunEvent::Waiting { task, until, why } => {
+            format!("{task}: {}; waiting until {}", escape::text(why), crate::clock::local(*until))
+        }
+        RunEvent::Checkpoint(made) => {
+            format!("Checkpoint {} ({})", made.number, escape::text(&made.checkpoint.trigger))
+        }
+        RunEvent::Stopping(Urgency::AfterStep) => {
+            "Stopping after what is under way; Ctrl-C again stops it now".to_owned()
+        }
+        RunEvent::Stopping(Urgency::Now) => "Stopping now; Ctrl-C again kills the agent".to_owned(),
+        RunEvent::Stopping(Urgency::Kill) => "Killing the agent".to_owned(),
+        _ => return None,
+    })
+}
+
+/// How a task stands, in a word.
+pub(super) const fn status(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Planned => "interrupted",
+        status => status.as_str(),
+    }
+}
+
+/// The time until then, for people.
+pub(super) fn left(until: Timestamp, now: Timestamp) -> String {
+    let millis = until.as_millis().saturating_sub(now.as_millis()).max(0);
+    format_duration(std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+}

@@ -1,0 +1,296 @@
+//! A run as the tree of its tasks, drawn anew as it changes, with what happens above it.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use abide::{Session, TaskId, TaskNode, TaskStatus, TaskTree, Timestamp, Usage, format_duration};
+use abide_runner::{RunEvent, RunOptions, Urgency};
+use abide_transcript::escape;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::report::money;
+use super::told;
+use super::view::View;
+use crate::commands::tasks::mark;
+
+/// The time between two drawings.
+const EVERY: Duration = Duration::from_millis(200);
+/// The lines that are left to what happens, above the tree.
+const ABOVE: usize = 4;
+
+/// What is drawn.
+struct Scene {
+    session: Arc<Session>,
+    tree: TaskTree,
+    /// The tree has changed since it was read.
+    stale: bool,
+    scope: Option<TaskId>,
+    jobs: usize,
+    begun: Instant,
+    /// When each task that is under way began, and what its agent is doing.
+    active: HashMap<TaskId, (Instant, String)>,
+    /// How long the tasks that ended took, and how many.
+    took: (Duration, u32),
+    usage: Usage,
+    waiting: Option<(Timestamp, String)>,
+    stopping: Urgency,
+}
+
+/// Draws the tree.
+pub(super) struct Tree {
+    scene: Arc<Mutex<Scene>>,
+    lines: MultiProgress,
+    end: Option<Sender<()>>,
+    drawing: Option<JoinHandle<()>>,
+}
+
+impl Tree {
+    pub(super) fn new(session: Arc<Session>, options: &RunOptions) -> Self {
+        let tree = session.state().map(|state| TaskTree::of(&state.tasks)).unwrap_or_default();
+        let scene = Scene {
+            session,
+            tree,
+            stale: false,
+            scope: options.scope.clone(),
+            jobs: options.jobs.max(1),
+            begun: Instant::now(),
+            active: HashMap::new(),
+            took: (Duration::ZERO, 0),
+            usage: Usage::default(),
+            waiting: None,
+            stopping: Urgency::None,
+        };
+        let scene = Arc::new(Mutex::new(scene));
+        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        let (end, ended) = channel::<()>();
+        let (drawn, shown) = (scene.clone(), lines.clone());
+        let drawing = std::thread::spawn(move || {
+            let mut bars: Vec<ProgressBar> = Vec::new();
+            loop {
+                let lines = {
+                    let mut scene = drawn.lock().unwrap_or_else(PoisonError::into_inner);
+                    scene.lines()
+                };
+                draw(&shown, &mut bars, &lines);
+                match ended.recv_timeout(EVERY) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            bars.iter().for_each(ProgressBar::finish_and_clear);
+            let _ = shown.clear();
+        });
+        Self { scene, lines, end: Some(end), drawing: Some(drawing) }
+    }
+
+    /// A line that stays, above the tree.
+    fn say(&self, line: &str) {
+        let _ = self.lines.println(escape::lines(line));
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(drawing) = self.drawing.take() {
+            let _ = drawing.join();
+        }
+    }
+}
+
+/// Shows these lines, each in a bar of its own.
+fn draw(lines: &MultiProgress, bars: &mut Vec<ProgressBar>, texts: &[String]) {
+    while bars.len() > texts.len() {
+        if let Some(bar) = bars.pop() {
+            bar.finish_and_clear();
+            lines.remove(&bar);
+        }
+    }
+    while bars.len() < texts.len() {
+        let bar = lines.add(ProgressBar::new_spinner());
+        bar.set_style(
+            ProgressStyle::with_template("{wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        bars.push(bar);
+    }
+    for (bar, text) in bars.iter().zip(texts) {
+        bar.set_message(text.clone());
+        bar.tick();
+    }
+}
+
+impl View for Tree {
+    fn show(&mut self, event: &RunEvent) {
+        let mut scene = self.scene.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = None;
+        match event {
+            RunEvent::TaskStarted { task, way, .. } => {
+                let step = way.map(|way| format!("goes on {}", way.told())).unwrap_or_default();
+                scene.active.insert(task.clone(), (Instant::now(), step));
+                scene.waiting = None;
+                scene.stale = true;
+            }
+            RunEvent::Step { task, text } => {
+                if let Some((_, step)) = scene.active.get_mut(task) {
+                    step.clone_from(text);
+                }
+            }
+            RunEvent::Usage { usage, .. } => scene.usage.add(usage),
+            RunEvent::TaskEnded { task, title, status, reason, took } => {
+                scene.active.remove(task);
+                scene.stale = true;
+                if *status == TaskStatus::Complete {
+                    scene.took.0 += *took;
+                    scene.took.1 += 1;
+                } else {
+                    let reason = reason.as_deref().unwrap_or_default();
+                    let word = told::status(*status);
+                    line = Some(format!("{task} {word} ({title}): {reason}"));
+                }
+            }
+            RunEvent::Waiting { until, why, .. } => scene.waiting = Some((*until, why.clone())),
+            RunEvent::Stopping(urgency) => scene.stopping = *urgency,
+            RunEvent::Warning(text) => line = Some(format!("Warning: {text}")),
+            RunEvent::Message { .. } | RunEvent::Output { .. } | RunEvent::Checkpoint(_) => {}
+            event => line = told::line(event),
+        }
+        drop(scene);
+        if let Some(line) = line {
+            self.say(&line);
+        }
+    }
+}
+
+/// So many lines and columns has the terminal at stderr.
+fn size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.map_or((24, 80), |size| {
+        (usize::from(size.ws_row).max(4), usize::from(size.ws_col).max(20))
+    })
+}
+
+impl Scene {
+    /// All lines, as many as there is room for.
+    fn lines(&mut self) -> Vec<String> {
+        if std::mem::take(&mut self.stale)
+            && let Ok(state) = self.session.state()
+        {
+            self.tree = TaskTree::of(&state.tasks);
+        }
+        let (rows, _) = size();
+        let tail = self.status();
+        let room = rows.saturating_sub(ABOVE + tail.len()).max(1);
+        let mut lines = self.tasks(room);
+        lines.extend(tail);
+        lines
+    }
+
+    /// The part of the tree that matters now.
+    fn tasks(&self, room: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut focus = None;
+        match &self.scope {
+            Some(scope) => {
+                if let Some(node) = self.tree.get(scope.as_str()) {
+                    self.subtree(node, 0, &mut lines, &mut focus);
+                }
+            }
+            None => {
+                for node in self.tree.roots() {
+                    self.subtree(node, 0, &mut lines, &mut focus);
+                }
+            }
+        }
+        if lines.len() > room {
+            let focus = focus.unwrap_or(0);
+            let first = focus.saturating_sub(room / 3).min(lines.len() - room);
+            lines = lines.split_off(first);
+            lines.truncate(room);
+        }
+        lines
+    }
+
+    fn subtree(
+        &self,
+        node: &TaskNode,
+        depth: usize,
+        lines: &mut Vec<String>,
+        focus: &mut Option<usize>,
+    ) {
+        let indent = "  ".repeat(depth.min(16));
+        let title = escape::text(&node.title);
+        let id = escape::text(node.id.as_str());
+        if self.tree.is_leaf(node.id.as_str()) {
+            let mut line = format!("{indent}{} {id} {title}", mark(node.status));
+            if let Some((since, step)) = self.active.get(&node.id) {
+                focus.get_or_insert(lines.len());
+                line.push_str(&format!("  {}", format_duration(since.elapsed())));
+                if !step.is_empty() {
+                    line.push_str(&format!("  {}", escape::text(step)));
+                }
+            }
+            lines.push(line);
+            return;
+        }
+        let progress = self.tree.progress(Some(&node.id));
+        let all = progress.all - progress.obsolete;
+        lines.push(format!(
+            "{indent}{} {id} {title}  {}/{all}",
+            mark(node.status),
+            progress.complete
+        ));
+        // What nobody is at is one line; so is what is done.
+        let open = self.active.keys().any(|task| self.tree.contains(&node.id, task.as_str()))
+            || (self.active.is_empty() && progress.failed > 0);
+        if open {
+            for child in self.tree.children(node.id.as_str()) {
+                self.subtree(child, depth + 1, lines, focus);
+            }
+        }
+    }
+
+    /// The lines below the tree.
+    fn status(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let progress = self.tree.progress(self.scope.as_ref());
+        let all = progress.all - progress.obsolete;
+        let mut words = vec![format!("{} of {all} done", progress.complete)];
+        words.extend((progress.failed > 0).then(|| format!("{} failed", progress.failed)));
+        words.push(format_duration(self.begun.elapsed()));
+        let tokens = self.usage.input_tokens + self.usage.output_tokens;
+        words.extend((tokens > 0).then(|| format!("{tokens} tokens")));
+        words.extend((self.usage.cost_micros > 0).then(|| money(self.usage.cost_micros)));
+        words.extend(self.rest(all - progress.complete).map(|rest| format!("about {rest} left")));
+        lines.push(words.join(", "));
+        if let Some((until, why)) = &self.waiting {
+            let now = self.session.store().now();
+            let left = told::left(*until, now);
+            lines.push(format!("Waiting {left}: {}", escape::text(why)));
+        }
+        match self.stopping {
+            Urgency::None => {}
+            Urgency::AfterStep => {
+                lines
+                    .push("Stopping after what is under way; Ctrl-C again stops it now".to_owned());
+            }
+            Urgency::Now => lines.push("Stopping now; Ctrl-C again kills the agent".to_owned()),
+            Urgency::Kill => lines.push("Killing the agent".to_owned()),
+        }
+        lines
+    }
+
+    /// How long the rest may take, by what the others took.
+    fn rest(&self, open: u64) -> Option<String> {
+        let (took, count) = self.took;
+        if count == 0 || open == 0 {
+            return None;
+        }
+        let mean = took / count;
+        let rest = mean.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX));
+        Some(format_duration(rest / u32::try_from(self.jobs).unwrap_or(1).max(1)))
+    }
+}
