@@ -77,6 +77,11 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
     arguments.command.run(&surroundings)
 }
 
+/// A variable of the environment, as text.
+fn text(name: &str) -> Option<String> {
+    set(name).map(|value| value.to_string_lossy().into_owned())
+}
+
 /// A variable of the environment; an empty one counts as not set.
 fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

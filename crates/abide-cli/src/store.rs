@@ -4,8 +4,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    HalfWay, LocalStore, NewSession, Options, Place, Session, SessionId, SessionRef, Store,
-    StoreError,
+    HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Place, Session, SessionId,
+    SessionRef, Store, StoreError, TaskId,
 };
 use abide::{find_store, store_for_recording};
 
@@ -177,6 +177,25 @@ impl Surroundings {
     fn options(&self) -> Options {
         let child_of = self.session.as_ref().and_then(|session| session.parse().ok());
         Options { progress: progress::indexing(), child_of, ..Options::default() }
+    }
+
+    /// Puts an event that does not say whose it is into the task and the lane that this process was
+    /// started for. They are those of the session that it was started for, and of no other.
+    pub(crate) fn place(&self, event: &mut NewEvent, session: SessionId) {
+        let fits = |named: &String| {
+            let id = session.to_string();
+            let named = named.to_ascii_lowercase();
+            id.starts_with(&named) || session.short(12).starts_with(&named)
+        };
+        if !self.session.as_ref().is_none_or(fits) {
+            return;
+        }
+        if event.task.is_none() {
+            event.task = self.task.clone().map(TaskId);
+        }
+        if event.lane.is_none() {
+            event.lane = self.lane.clone().map(LaneId);
+        }
     }
 
     /// The store that is there.

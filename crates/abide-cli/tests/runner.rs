@@ -28,6 +28,7 @@ mod liveness;
 mod places;
 mod reading;
 mod record;
+mod relay;
 mod repair;
 mod show;
 mod site;

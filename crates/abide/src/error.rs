@@ -97,7 +97,9 @@ pub enum Error {
         safety: u64,
     },
     /// Children of this process cannot write to the session through it.
-    #[error("session {session} is not in a store on local files, where its children could reach it")]
+    #[error(
+        "session {session} is not in a store on local files, where its children could reach it"
+    )]
     NoSocket {
         /// Which session.
         session: SessionId,

@@ -310,7 +310,7 @@ impl Recorder {
         number: u64,
         surroundings: &Surroundings,
     ) -> Result<bool, CommandError> {
-        let event = match self.event(line) {
+        let mut event = match self.event(line) {
             Ok(event) => event,
             Err(error) => {
                 self.refuse(&error, number);
@@ -321,6 +321,7 @@ impl Recorder {
             Some(open) => open,
             none => none.insert(Open::new(self.new.clone(), self.wait, surroundings)?),
         };
+        surroundings.place(&mut event, open.id);
         let appended = open
             .session()
             .and_then(|session| session.append_with(vec![event], self.durability, self.odd));
