@@ -246,7 +246,9 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::CancelledHalfWay { .. } => {
             Some("`abide checkpoint diff` shows what is otherwise".to_owned())
         }
-        abide::Error::NothingToUndo | abide::Error::Cancelled => None,
+        abide::Error::NothingToUndo | abide::Error::Cancelled | abide::Error::NoSocket { .. } => {
+            None
+        }
         abide::Error::Compaction(error) => match error {
             CompactionError::Nothing(Uncompactable::Kept { .. }) => {
                 Some("`--keep N` keeps fewer messages".to_owned())

@@ -29,6 +29,7 @@ mod liveness;
 mod places;
 mod reading;
 mod record;
+mod relay;
 mod repair;
 mod show;
 mod site;

@@ -89,11 +89,11 @@ pub use abide_local::{
     Strategy, UndoPlan,
 };
 pub use abide_local::{
-    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned,
-    CleanupPlan, ClockJump, CollectError, Collected, Daily, Departing, DiskUse, Environment,
-    EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome, Imported,
-    LocalStore, Matches, OpenCall, OpenTurn, Options, Orphan, Place, Progress, SessionLiveness,
-    SessionUse, Step, Upkeep,
+    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ChildSocket,
+    Cleaned, CleanupPlan, ClockJump, CollectError, Collected, Daily, Departing, DiskUse,
+    Environment, EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome,
+    Imported, LocalStore, Matches, OpenCall, OpenTurn, Options, Orphan, Place, Progress,
+    SessionLiveness, SessionUse, Step, Upkeep,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{

@@ -216,3 +216,39 @@ impl Drop for Leave<'_> {
         self.shared.children().connected.remove(&self.number);
     }
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::io::Read;
+
+    use abide_model::{NewSession, Store};
+
+    use super::*;
+    use crate::{LocalStore, Options};
+
+    #[test]
+    fn a_process_of_another_user_is_not_let_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::init(dir.path(), Options::default()).unwrap();
+        let id = pollster::block_on(store.create(NewSession::default())).unwrap();
+        let layout = store.layout_of(id).unwrap();
+        let writer = Arc::new(store.writer(id, Duration::ZERO).unwrap());
+        // Here it is the holder that is of another user.
+        let socket =
+            ChildSocket::for_user(&layout, id, &writer, Box::new(|_| ()), own_user() + 1).unwrap();
+        let mut heard = String::new();
+        let mut stream = UnixStream::connect(layout.socket()).unwrap();
+        stream.read_to_string(&mut heard).unwrap();
+        assert!(heard.contains(r#""code":"other_user""#), "{heard}");
+        assert_eq!(socket.children(), 0);
+        let options = Options { child_of: Some(id), ..Options::default() };
+        let child = LocalStore::open(dir.path(), options).unwrap();
+        let refused = pollster::block_on(child.write(id, Duration::ZERO)).map(|_| ()).unwrap_err();
+        assert!(matches!(refused, StoreError::Storage { .. }), "{refused:?}");
+        drop(socket);
+        let own = ChildSocket::new(&layout, id, &writer, Box::new(|_| ())).unwrap();
+        pollster::block_on(child.write(id, Duration::ZERO)).unwrap();
+        drop(own);
+    }
+}

@@ -1,0 +1,135 @@
+//! Commands that are run from inside an agent, whose session somebody else holds.
+
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use abide::{ChildSocket, Session, SessionRef, Store};
+
+use crate::environment::{HELLO, TestEnvironment, run};
+
+/// A session that this process holds and serves, as a supervisor does.
+struct Supervised {
+    environment: TestEnvironment,
+    session: Session,
+    socket: ChildSocket,
+    /// The kinds of what was recorded for children.
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Supervised {
+    fn new() -> Self {
+        let environment = TestEnvironment::new();
+        environment.run(&["init"]).success();
+        let id = environment.run(&["new"]).success().stdout().trim().to_owned();
+        let store = Store::open(environment.project()).unwrap();
+        let session = store.open_session(&SessionRef::parse(&id)).unwrap();
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let told = seen.clone();
+        let socket = session
+            .serve_children(move |events| {
+                told.lock().unwrap().extend(events.iter().map(|event| event.kind.to_string()));
+            })
+            .unwrap();
+        Self { environment, session, socket, seen }
+    }
+
+    /// A command as the agent runs it.
+    fn inside(&self, args: &[&str]) -> Command {
+        let mut command = self.environment.command(args);
+        command.env("ABIDE_SESSION", self.session.id().to_string());
+        command.env("ABIDE_TASK", "P1.T2").env("ABIDE_LANE", "job-3");
+        command
+    }
+}
+
+const BARE: &str = r#"{"kind":"x.bare","data":{}}"#;
+const OWN: &str = r#"{"kind":"x.own","data":{},"task":"T9","lane":"main"}"#;
+
+#[test]
+fn an_agent_records_into_the_session_that_its_supervisor_holds() {
+    let supervised = Supervised::new();
+    let input = format!("{BARE}\n{OWN}\nnonsense\n{HELLO}\n");
+    let done = run(supervised.inside(&["record"]), input.as_bytes()).failure(1);
+    let answers = done.json_lines();
+    assert_eq!(answers.len(), 4);
+    assert_eq!(answers[2]["error"]["code"], "not_json");
+    assert_eq!(*supervised.seen.lock().unwrap(), ["x.bare", "x.own", "message.added"]);
+    run(supervised.inside(&["checkpoint", "create", "-m", "from inside"]), b"").success();
+    assert_eq!(supervised.seen.lock().unwrap().last().unwrap(), "checkpoint.created");
+    // The holder goes on meanwhile, with one history.
+    supervised.session.append(abide::Message::user("from the holder")).unwrap().wait().unwrap();
+    assert_eq!(supervised.session.state().unwrap().core.messages.total, 2);
+    assert_eq!(supervised.session.state().unwrap().core.checkpoints.total, 1);
+    let id = supervised.session.id().to_string();
+    let events = supervised.environment.run(&["export", &id]).success().json_lines();
+    for (answer, kind, task, lane) in [(0, "x.bare", "P1.T2", "job-3"), (1, "x.own", "T9", "main")]
+    {
+        let event = events.iter().find(|event| event["seq"] == answers[answer]["seq"]).unwrap();
+        assert_eq!(event["kind"], kind);
+        assert_eq!((&event["task"], &event["lane"]), (&task.into(), &lane.into()));
+    }
+    let opened = events.iter().filter(|event| event["kind"] == "writer.opened").count();
+    assert_eq!(opened, 1, "nobody else has opened it");
+    // Another session is none of the task's.
+    let new = run(supervised.inside(&["record", "--new"]), format!("{BARE}\n").as_bytes());
+    let new = new.success().json_lines()[0]["session"].as_str().unwrap().to_owned();
+    assert_ne!(new, id);
+    let bare = supervised.environment.run(&["export", &new]).success().json_lines();
+    let bare = bare.iter().find(|event| event["kind"] == "x.bare").unwrap();
+    assert_eq!((bare.get("task"), bare.get("lane")), (None, None));
+    // Whoever was not started for it is refused, and told by whom it is held.
+    let args = ["record", "-s", &id, "--wait", "0"];
+    let refused = run(supervised.environment.command(&args), HELLO.as_bytes()).failure(1);
+    assert!(refused.stderr.contains(&format!("process {}", std::process::id())), "{refused:?}");
+}
+
+#[test]
+fn an_agent_goes_on_when_its_supervisor_is_gone() {
+    let supervised = Supervised::new();
+    run(supervised.inside(&["record"]), format!("{BARE}\n").as_bytes()).success();
+    let late = supervised.inside(&["record"]);
+    let Supervised { environment, session, socket, .. } = supervised;
+    let id = session.id().to_string();
+    drop(socket);
+    session.close().unwrap();
+    run(late, format!("{BARE}\n").as_bytes()).success();
+    let events = environment.run(&["export", &id]).success().json_lines();
+    assert_eq!(events.iter().filter(|event| event["kind"] == "x.bare").count(), 2);
+    assert_eq!(events.iter().filter(|event| event["kind"] == "writer.opened").count(), 2);
+}
+
+#[test]
+fn a_socket_in_a_session_is_no_damage_to_anybody() {
+    let supervised = Supervised::new();
+    run(supervised.inside(&["record"]), format!("{HELLO}\n").as_bytes()).success();
+    let environment = &supervised.environment;
+    let id = supervised.session.id().to_string();
+    let path = environment.session_dir().join("socket");
+    let look = || {
+        let checked = environment.run(&["doctor", "--all"]).success();
+        assert!(!checked.stdout().contains("socket"), "{checked:?}");
+        environment.run(&["export", &id]).success();
+        environment.run(&["export", "--format", "bundle", "-o", "../b.abide", &id, "--force"]);
+        environment.run(&["history"]).success();
+        environment.run(&["status"]).success();
+    };
+    assert!(path.exists());
+    look();
+    environment.run(&["fork", &id]).success();
+    assert!(path.exists());
+    let Supervised { ref environment, session, socket, .. } = supervised;
+    drop(socket);
+    session.close().unwrap();
+    // As a holder that was killed leaves it.
+    drop(UnixListener::bind(&path).unwrap());
+    let look = |args: &[&str]| environment.run(args).success();
+    let checked = look(&["doctor", "--all"]);
+    assert!(!checked.stdout().contains("socket"), "{checked:?}");
+    look(&["export", "--format", "bundle", "-o", "../c.abide", &id]);
+    look(&["record", "-s", &id]);
+    let fork = look(&["fork", &id]).stdout().trim().to_owned();
+    assert_ne!(fork, id);
+    look(&["cleanup", "--keep", "0", "--yes"]);
+    assert!(!path.exists(), "it goes with its session");
+}
