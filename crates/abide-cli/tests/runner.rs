@@ -26,6 +26,7 @@ mod kill_files;
 mod lab;
 mod liveness;
 mod places;
+mod plans;
 mod reading;
 mod record;
 mod repair;
