@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use abide::{
-    BundleError, CompactionError, ExportError, ImportError, StoreError, TaskError, TaskStatus,
-    Uncompactable,
+    BundleError, CompactionError, ExportError, ImportError, PlanError, StoreError, TaskError,
+    TaskStatus, Uncompactable,
 };
 
 use abide_transcript::escape;
@@ -262,6 +262,13 @@ fn hint(error: &abide::Error) -> Option<String> {
             _ => None,
         },
         abide::Error::Task(error) => Some(task_hint(error).to_owned()),
+        abide::Error::Plan(PlanError::UnknownForm { .. }) => {
+            Some("`--format prp`, `markdown`, `toml` or `json` says it".to_owned())
+        }
+        abide::Error::Plan(PlanError::Unwritable { .. }) => {
+            Some("`--format json` writes any plan".to_owned())
+        }
+        abide::Error::Plan(_) => None,
         abide::Error::Stream(_) | abide::Error::CutOff(_) => None,
         // It says itself what there is.
         abide::Error::NoSocket { .. } | abide::Error::Plan(_) | abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,

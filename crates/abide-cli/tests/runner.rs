@@ -27,6 +27,7 @@ mod kill_run;
 mod lab;
 mod liveness;
 mod places;
+mod plans;
 mod reading;
 mod record;
 mod relay;

@@ -225,7 +225,9 @@ fn look_up(
     Ok(all)
 }
 
-/// Refuses tasks that could never be done: a task waits for what it depends on and for its parts.
+/// Refuses tasks that could never be done. A task's beginning waits for that of what it is a part
+/// of and for the end of what it depends on; its end waits for the ends of its parts, or, where it
+/// has none, for its own beginning. That must not go in a circle.
 fn refuse_cycles(
     drafts: &[Draft],
     ids: &[String],
@@ -233,21 +235,34 @@ fn refuse_cycles(
     field: &str,
 ) -> Result<(), PlanError> {
     let children = children(drafts);
-    let waits_for = |at: usize| {
-        let depends = depends.get(at).into_iter().flatten();
-        depends.chain(children.get(at).into_iter().flatten()).copied()
+    // The beginning of a task has an even number, its end the odd one behind it.
+    let waits_for = |moment: usize| -> Vec<usize> {
+        let at = moment / 2;
+        let parts = children.get(at).map(Vec::as_slice).unwrap_or_default();
+        if moment.is_multiple_of(2) {
+            let parent = drafts.get(at).and_then(|draft| draft.parent).map(|parent| 2 * parent);
+            let depends = depends.get(at).into_iter().flatten().map(|at| 2 * at + 1);
+            parent.into_iter().chain(depends).collect()
+        } else if parts.is_empty() {
+            vec![moment - 1]
+        } else {
+            parts.iter().map(|part| 2 * part + 1).collect()
+        }
     };
-    let mut open: Vec<usize> = (0..drafts.len()).map(|at| waits_for(at).count()).collect();
-    let mut waiting = vec![Vec::new(); drafts.len()];
-    for at in 0..drafts.len() {
-        for other in waits_for(at) {
+    let moments = 2 * drafts.len();
+    let mut open: Vec<usize> = Vec::with_capacity(moments);
+    let mut waiting = vec![Vec::new(); moments];
+    for moment in 0..moments {
+        let others = waits_for(moment);
+        open.push(others.len());
+        for other in others {
             if let Some(waiting) = waiting.get_mut(other) {
-                waiting.push(at);
+                waiting.push(moment);
             }
         }
     }
     let is_free = |open: &[usize], at: usize| open.get(at).is_some_and(|count| *count == 0);
-    let mut free: Vec<usize> = (0..drafts.len()).filter(|at| is_free(&open, *at)).collect();
+    let mut free: Vec<usize> = (0..moments).filter(|at| is_free(&open, *at)).collect();
     while let Some(at) = free.pop() {
         for other in waiting.get(at).into_iter().flatten() {
             if let Some(count) = open.get_mut(*other) {
@@ -258,30 +273,37 @@ fn refuse_cycles(
             }
         }
     }
-    let Some(start) = (0..drafts.len()).find(|at| !is_free(&open, *at)) else { return Ok(()) };
+    let Some(start) = (0..moments).find(|at| !is_free(&open, *at)) else { return Ok(()) };
     // Whoever is left waits for another one that is left: follow until one comes again.
     let mut way = vec![start];
     let mut seen = HashMap::from([(start, 0)]);
-    let first = loop {
+    loop {
         let at = way.last().copied().unwrap_or(start);
-        let Some(next) = waits_for(at).find(|other| !is_free(&open, *other)) else { break at };
-        if let Some(first) = seen.insert(next, way.len()) {
-            way.drain(..first);
-            way.push(next);
-            break next;
-        }
+        let next = waits_for(at).into_iter().find(|other| !is_free(&open, *other));
+        let Some(next) = next else { break };
+        let first = seen.insert(next, way.len());
         way.push(next);
-    };
+        if let Some(first) = first {
+            way.drain(..first);
+            break;
+        }
+    }
     // Named where somebody says that it depends on something.
-    let says = |at: &usize| depends.get(*at).is_some_and(|depends| !depends.is_empty());
-    let at = way.iter().copied().find(says).unwrap_or(first);
-    let name = |at: usize| ids.get(at).cloned().unwrap_or_default();
-    let tasks = if way.len() > 12 {
-        let mut tasks: Vec<String> = way.iter().take(10).map(|at| name(*at)).collect();
-        tasks.extend(["…".to_owned(), name(first)]);
-        tasks
-    } else {
-        way.iter().map(|at| name(*at)).collect()
+    let says = |moment: &&usize| {
+        moment.is_multiple_of(2)
+            && depends.get(*moment / 2).is_some_and(|depends| !depends.is_empty())
     };
+    let at = way.iter().find(says).or(way.first()).map_or(0, |moment| moment / 2);
+    let mut tasks: Vec<String> = Vec::new();
+    for id in way.iter().filter_map(|moment| ids.get(moment / 2)) {
+        if tasks.last() != Some(id) {
+            tasks.push(id.clone());
+        }
+    }
+    if tasks.len() > 12 {
+        let last = tasks.pop();
+        tasks.truncate(10);
+        tasks.extend(["…".to_owned()].into_iter().chain(last));
+    }
     Err(fault(drafts, at, field, PlanFault::Cycle { tasks }))
 }

@@ -102,9 +102,10 @@ impl Plan {
 }
 
 impl PlanTask {
-    /// The event that creates it.
-    pub fn created(&self) -> Result<NewEvent, InputError> {
-        NewEvent::try_from(TaskCreated {
+    /// The fact that creates it.
+    #[must_use]
+    pub fn fact(&self) -> TaskCreated {
+        TaskCreated {
             task: self.id.clone(),
             title: self.title.clone(),
             parent: self.parent.clone(),
@@ -113,8 +114,24 @@ impl PlanTask {
             details: self.details.clone(),
             documents: self.documents.clone(),
             foreign: self.foreign.clone(),
-        })
-        .map(|event| event.for_task(self.id.as_str()))
+        }
+    }
+
+    /// The fact of where it stands.
+    #[must_use]
+    pub fn standing_fact(&self) -> TaskStatusChange {
+        TaskStatusChange {
+            task: self.id.clone(),
+            status: self.status,
+            foreign: self.foreign_status.clone(),
+            reason: self.reason.clone(),
+            result: self.result.clone(),
+        }
+    }
+
+    /// The event that creates it.
+    pub fn created(&self) -> Result<NewEvent, InputError> {
+        Ok(NewEvent::try_from(self.fact())?.for_task(self.id.as_str()))
     }
 
     /// The event that says where it stands; none where it is only planned.
@@ -125,14 +142,7 @@ impl PlanTask {
         {
             return Ok(None);
         }
-        NewEvent::try_from(TaskStatusChange {
-            task: self.id.clone(),
-            status: self.status,
-            foreign: self.foreign_status.clone(),
-            reason: self.reason.clone(),
-            result: self.result.clone(),
-        })
-        .map(|event| Some(event.for_task(self.id.as_str())))
+        Ok(Some(NewEvent::try_from(self.standing_fact())?.for_task(self.id.as_str())))
     }
 }
 

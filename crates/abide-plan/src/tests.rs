@@ -190,6 +190,12 @@ fn what_is_wrong_is_named_with_its_path() {
         item(r#"{"id":"x","title":"a","status":"Planned","dependencies":["P1"]}"#),
         "$.backlog[0].milestones[0].dependencies: these tasks wait for each other: P1 → x → P1"
     );
+    // A part waits for what the whole waits for.
+    let inherited = r#"{"backlog":[{"id":"P","title":"a","status":"Planned","dependencies":["Q"],"milestones":[{"id":"c","title":"a","status":"Planned"}]},{"id":"Q","title":"a","status":"Planned","milestones":[{"id":"d","title":"a","status":"Planned","dependencies":["c"]}]}]}"#;
+    assert_eq!(
+        prp(inherited),
+        "$.backlog[0].dependencies: these tasks wait for each other: P → Q → d → c → P"
+    );
     assert_eq!(
         item(r#"{"id":"x","id":"y","title":"a","status":"Planned"}"#),
         "$.backlog[0].milestones[0].id: it is there twice"

@@ -1,14 +1,17 @@
 //! Sessions of plan documents: found again, begun, gone on from when the document was edited.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use abide_model::{
     EventRange, HistoryEntry, HistoryQuery, NewEvent, NewSession, Parent, ParentReason, Seq,
-    SessionFields, SessionId, SessionRef, SessionState, Source, StoreError,
+    SessionFields, SessionId, SessionRef, SessionState, Source, StoreError, TaskChange, TaskId,
 };
-use abide_plan::{Plan, PlanDelta, PlanError, PlanForm, PlanSources, delta, sha256};
+use abide_plan::{
+    Plan, PlanDelta, PlanError, PlanForm, PlanSources, PlanTask, REMOVED, delta, sha256,
+};
 
-use crate::{Error, Session, SessionView, Store};
+use crate::{Error, Session, SessionView, Store, Tasks};
 
 /// The label that has the path of a session's plan.
 pub const PLAN_LABEL: &str = "plan";
@@ -203,6 +206,70 @@ fn missing(plan: &Plan, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
     let labels = [(PLAN_TASKS_LABEL.to_owned(), plan.tasks.len().to_string())].into();
     events.push(SessionFields { labels, ..SessionFields::default() }.try_into()?);
     Ok(events)
+}
+
+impl Tasks {
+    /// Takes a plan into the session: tasks that it has already, by their titles from the root, get
+    /// what is said of them now, unless they are done; the others are new. Nothing is taken out.
+    /// Gives what is otherwise; [`Tasks::flush`] records it.
+    pub fn import(&mut self, plan: Plan) -> Result<PlanDelta, Error> {
+        let old = self.session().plan()?;
+        let mut delta = delta(&old, plan);
+        if self.tree().is_empty() {
+            self.also(delta.plan.recorded()?);
+        }
+        let is_done = |tasks: &Self, id: &TaskId| {
+            tasks.tree().get(id.as_str()).is_some_and(|task| task.status.is_done())
+        };
+        let (same, changed) =
+            delta.changed.drain(..).partition::<Vec<_>, _>(|id| is_done(self, id));
+        delta.kept.extend(same);
+        delta.changed = changed;
+        delta.removed.clear();
+        let added: HashSet<&TaskId> = delta.added.iter().collect();
+        let changed: HashSet<&TaskId> = delta.changed.iter().collect();
+        let mut later = Vec::new();
+        for task in delta.plan.tasks.iter().filter(|task| added.contains(&task.id)) {
+            let mut created = task.fact();
+            let known = |id: &TaskId| self.tree().get(id.as_str()).is_some();
+            if !created.depends.iter().all(known) {
+                created.depends.clear();
+                later.push(task);
+            }
+            self.create(created)?;
+        }
+        for task in later {
+            let depends = Some(task.depends.clone());
+            let task = task.id.clone();
+            self.change(TaskChange { task, depends, ..TaskChange::default() })?;
+        }
+        for task in delta.plan.tasks.iter().filter(|task| changed.contains(&task.id)) {
+            self.change(TaskChange {
+                task: task.id.clone(),
+                title: None,
+                depends: Some(task.depends.clone()),
+                priority: Some(task.priority),
+                details: Some(task.details.clone().unwrap_or_default()),
+                documents: Some(task.documents.clone()),
+            })?;
+        }
+        // Parts first, so that what they are parts of may follow.
+        let there = |task: &&PlanTask| task.reason.as_deref() != Some(REMOVED);
+        for task in delta.plan.tasks.iter().rev().filter(there) {
+            let now = self.tree().get(task.id.as_str()).map(|now| now.status).unwrap_or_default();
+            let told = task.foreign_status.is_some() || task.result.is_some();
+            let wanted = if added.contains(&task.id) {
+                task.status != now || told
+            } else {
+                task.status.is_done() && !now.is_done()
+            };
+            // What has open parts is not complete, whatever the document says.
+            if wanted && self.tree().check_status(task.id.as_str(), task.status).is_ok() {
+                self.set(task.standing_fact())?;
+            }
+        }
+        Ok(delta)
+    }
 }
 
 impl SessionView {

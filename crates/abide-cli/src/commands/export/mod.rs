@@ -3,7 +3,7 @@
 mod bundle;
 mod json;
 mod page;
-mod target;
+pub(super) mod target;
 mod wire;
 
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use crate::error::{CommandError, at};
 use crate::output::Output;
 
 /// Where the export goes.
-pub(super) enum Target {
+pub(in crate::commands) enum Target {
     Stdout(Output),
     /// Not a regular file: it is written into and never replaced.
     Into {
@@ -30,7 +30,7 @@ pub(super) enum Target {
 
 impl Target {
     /// To what has this path, or else to stdout.
-    pub(super) fn of(path: Option<PathBuf>) -> Result<Self, CommandError> {
+    pub(in crate::commands) fn of(path: Option<PathBuf>) -> Result<Self, CommandError> {
         let Some(mut path) = path else { return Ok(Self::Stdout(Output::stdout())) };
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             if is_stdout(&path) {
@@ -50,7 +50,7 @@ impl Target {
     }
 
     /// Does a terminal show what is written?
-    pub(super) fn is_terminal(&self) -> bool {
+    pub(in crate::commands) fn is_terminal(&self) -> bool {
         match self {
             Self::Stdout(out) => out.is_terminal(),
             Self::Into { file, .. } => file.get_ref().is_terminal(),
@@ -59,7 +59,7 @@ impl Target {
     }
 
     /// Writes a line of JSON.
-    pub(super) fn json(&mut self, line: &str) -> Result<(), CommandError> {
+    pub(in crate::commands) fn json(&mut self, line: &str) -> Result<(), CommandError> {
         if self.is_terminal() {
             self.text(&escape::json(line))?;
         } else {
@@ -69,7 +69,7 @@ impl Target {
     }
 
     /// Writes text that is harmless to a terminal already.
-    pub(super) fn text(&mut self, text: &str) -> Result<(), CommandError> {
+    pub(in crate::commands) fn text(&mut self, text: &str) -> Result<(), CommandError> {
         match self {
             Self::Stdout(out) => out.bytes(text.as_bytes()),
             Self::Into { path, file } => {
@@ -82,7 +82,7 @@ impl Target {
     }
 
     /// Everything is written. A file is there after a power cut, its name too.
-    pub(super) fn finish(self) -> Result<(), CommandError> {
+    pub(in crate::commands) fn finish(self) -> Result<(), CommandError> {
         match self {
             Self::Stdout(mut out) => out.flush(),
             Self::Into { path, mut file } => file.flush().map_err(at("write", path.as_path())),

@@ -2,6 +2,8 @@
 
 mod add;
 mod depend;
+mod export;
+mod import;
 mod list;
 mod set;
 mod shown;
@@ -28,7 +30,9 @@ Examples:
   abide tasks add \"Write the parser\" --parent P1.M1 --depends P1.M1.T1
   abide tasks set P1.M1.T2 complete --result '{\"commit\":\"1a2b3c\"}'
   abide tasks set P1.T1=complete P1.T2=obsolete
-  abide tasks depend P1.T3 --on P1.T2"
+  abide tasks depend P1.T3 --on P1.T2
+  abide tasks import plan.md --dry-run   what an edited plan means
+  abide tasks export --format markdown"
 )]
 pub(crate) struct Tasks {
     #[command(subcommand)]
@@ -42,6 +46,8 @@ enum Command {
     Add(add::Add),
     Set(set::Set),
     Depend(depend::Depend),
+    Import(import::Import),
+    Export(export::Export),
 }
 
 impl Tasks {
@@ -51,6 +57,8 @@ impl Tasks {
             Some(Command::Add(add)) => add.run(surroundings),
             Some(Command::Set(set)) => set.run(surroundings),
             Some(Command::Depend(depend)) => depend.run(surroundings),
+            Some(Command::Import(import)) => import.run(surroundings),
+            Some(Command::Export(export)) => export.run(surroundings),
         }
     }
 }

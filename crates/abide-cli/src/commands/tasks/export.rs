@@ -1,0 +1,82 @@
+//! `abide tasks export`: the tasks of a session as a plan document.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use abide::{Plan, PlanForm, SessionRef, TaskError, TaskId};
+use abide_transcript::escape;
+
+use crate::commands::export::target::Target;
+use crate::error::CommandError;
+use crate::store::{SessionArg, Surroundings};
+
+/// Write a session's tasks as a plan document
+///
+/// In the form that the plan was imported from, all that it said is written again; what another
+/// form has no place for is left out of that one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide tasks export -o tasks.json
+  abide tasks export abc123 --format markdown --scope P1.M2")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    session: SessionArg,
+    /// Which form: prp, markdown, toml or json [default: that of the plan, else json]
+    #[arg(long, value_name = "FORM")]
+    format: Option<PlanForm>,
+    /// Write to this file, which appears when it is whole, or into a pipe or device [default: stdout]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Only this task with its parts and what it is a part of
+    #[arg(long, value_name = "ID")]
+    scope: Option<String>,
+}
+
+impl Export {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = self.session.find(&opened, surroundings)?;
+        let mut plan = opened.store.view(&SessionRef::Id(id))?.plan()?;
+        if let Some(scope) = self.scope {
+            narrow(&mut plan, TaskId(scope))?;
+        }
+        let text = plan.write(self.format.unwrap_or(plan.form)).map_err(abide::Error::from)?;
+        let mut target = Target::of(self.output.map(|path| surroundings.absolute(&path)))?;
+        if target.is_terminal() {
+            target.text(&escape::lines(&text))?;
+        } else {
+            target.text(&text)?;
+        }
+        target.finish()
+    }
+}
+
+/// Leaves a task, its parts, and what it is a part of; nothing depends on what is gone.
+fn narrow(plan: &mut Plan, scope: TaskId) -> Result<(), CommandError> {
+    let parent = |id: &TaskId| {
+        plan.tasks.iter().find(|task| task.id == *id).and_then(|task| task.parent.clone())
+    };
+    if !plan.tasks.iter().any(|task| task.id == scope) {
+        return Err(abide::Error::from(TaskError::Unknown { task: scope }).into());
+    }
+    let mut wanted: HashSet<TaskId> = HashSet::new();
+    let mut above = Some(scope.clone());
+    while let Some(id) = above {
+        above = parent(&id);
+        wanted.insert(id);
+    }
+    // Parts come behind what they are parts of.
+    let mut inside = HashSet::from([scope]);
+    for task in &plan.tasks {
+        if task.parent.as_ref().is_some_and(|parent| inside.contains(parent)) {
+            inside.insert(task.id.clone());
+        }
+    }
+    wanted.extend(inside);
+    plan.tasks.retain(|task| wanted.contains(&task.id));
+    for task in &mut plan.tasks {
+        task.depends.retain(|id| wanted.contains(id));
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! `abide tasks import`: the tasks of a plan document.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide::{
+    NewSession, Plan, PlanDelta, PlanDocument, PlanForm, PlanMatch, SessionFields, SessionId,
+    SessionRef, TaskId, Tasks,
+};
+use abide_transcript::escape;
+use serde::Serialize;
+
+use crate::error::{CommandError, at};
+use crate::output::{Output, status};
+use crate::store::{Opened, Surroundings};
+
+/// More than this no plan has.
+const MOST_BYTES: u64 = (64 << 20) + 1;
+
+/// Take the tasks of a plan document in
+///
+/// A document finds its session again by its SHA-256. When it was edited since, a new session
+/// begins that goes on from the old one: tasks are matched by their titles from the root, so that
+/// those that are as they were keep their results, changed and new ones are planned, and those
+/// that are gone become obsolete. With --session the tasks go into that session instead, and
+/// nothing is taken out of it. Prints the session.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide tasks import plan.md
+  abide tasks import tasks.json --dry-run
+  generate-plan | abide tasks import - --format json --session abc123")]
+pub(crate) struct Import {
+    /// The document: .md, .toml, .json (with a `backlog`: PRP), or - for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Its form: prp, markdown, toml or json [default: as its name tells]
+    #[arg(long, value_name = "FORM")]
+    format: Option<PlanForm>,
+    /// Into this session
+    #[arg(short, long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Say what would be new, changed, obsolete and kept, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print {"session":…,"outcome":…,"kept":[…],"changed":[…],"added":[…],"removed":[…]}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct Report<'a> {
+    session: Option<SessionId>,
+    short: Option<String>,
+    /// `new`, `same`, `delta` or `into`.
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<SessionId>,
+    kept: &'a [TaskId],
+    changed: &'a [TaskId],
+    added: &'a [TaskId],
+    removed: &'a [TaskId],
+    dry_run: bool,
+}
+
+/// What the plan means, before it is done.
+struct Meaning {
+    outcome: &'static str,
+    session: Option<SessionId>,
+    parent: Option<SessionId>,
+    delta: PlanDelta,
+}
+
+impl Import {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let document = self.document(surroundings)?;
+        if let Some(named) = &self.session {
+            return self.into_session(named, document, surroundings);
+        }
+        let opened = match surroundings.find()? {
+            None if !self.dry_run => Some(surroundings.open_or_init()?),
+            found => found,
+        };
+        let matched = match &opened {
+            Some(opened) => opened.store.match_plan(&document)?,
+            None => PlanMatch::New,
+        };
+        let mut meaning = Meaning::of(&matched, &document);
+        if !self.dry_run
+            && let Some(opened) = &opened
+        {
+            let workspace = surroundings.current_dir.to_string_lossy().into_owned();
+            let fields = SessionFields { workspace: Some(workspace), ..SessionFields::default() };
+            let id = opened.store.start_plan(&document, matched, NewSession { fields })?;
+            super::super::cleanup::daily(opened, id);
+            meaning.session = Some(id);
+        }
+        self.report(&meaning, opened.as_ref())
+    }
+
+    fn document(&self, surroundings: &Surroundings) -> Result<PlanDocument, CommandError> {
+        let stdin = self.file.as_os_str() == "-";
+        if stdin && self.format.is_none() {
+            return Err(CommandError::Usage("a plan from stdin needs --format".to_owned()));
+        }
+        let path = surroundings.absolute(&self.file);
+        let bytes = if stdin {
+            read(io::stdin().lock(), &self.file)?
+        } else {
+            let file = File::open(&path).map_err(at("open", self.file.as_path()))?;
+            read(file, &self.file)?
+        };
+        PlanDocument::of(path.to_string_lossy(), self.format, &bytes).map_err(|error| {
+            let name = self.file.display();
+            CommandError::from(abide::Error::from(error)).on(format!("cannot import {name}"))
+        })
+    }
+
+    fn into_session(
+        &self,
+        named: &str,
+        document: PlanDocument,
+        surroundings: &Surroundings,
+    ) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let id = opened.find(named)?;
+        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let mut tasks = Tasks::open(Arc::new(session))?;
+        let delta = tasks.import(document.plan)?;
+        if !self.dry_run {
+            tasks.flush()?;
+        }
+        if let Some(session) = Arc::into_inner(tasks.into_session()) {
+            session.close()?;
+        }
+        let meaning = Meaning { outcome: "into", session: Some(id), parent: None, delta };
+        self.report(&meaning, Some(&opened))
+    }
+
+    fn report(&self, meaning: &Meaning, opened: Option<&Opened>) -> Result<(), CommandError> {
+        let Meaning { outcome, session, parent, delta } = meaning;
+        let short = match (session, opened) {
+            (Some(id), Some(opened)) => {
+                let sessions = opened.store.sessions()?;
+                let found = sessions.into_iter().find(|session| session.id == *id);
+                Some(found.map_or_else(|| id.short(SessionId::SHORT), |session| session.short))
+            }
+            _ => None,
+        };
+        let mut out = Output::stdout();
+        if self.json {
+            let report = Report {
+                session: *session,
+                short,
+                outcome,
+                parent: *parent,
+                kept: &delta.kept,
+                changed: &delta.changed,
+                added: &delta.added,
+                removed: &delta.removed,
+                dry_run: self.dry_run,
+            };
+            out.json(&serde_json::to_string(&report).unwrap_or_default())?;
+            return out.flush();
+        }
+        if self.dry_run {
+            list(&mut out, delta)?;
+        } else if let Some(short) = &short {
+            out.line(short)?;
+        }
+        out.flush()?;
+        let counts = format!(
+            "{} new, {} changed, {} obsolete, {} kept",
+            delta.added.len(),
+            delta.changed.len(),
+            delta.removed.len(),
+            delta.kept.len()
+        );
+        let short = short.unwrap_or_default();
+        status(match (*outcome, self.dry_run) {
+            ("new", true) => format!("Would begin a session: {counts}"),
+            ("new", false) => format!("Began session {short}: {counts}"),
+            ("same", _) => format!("Session {short} has this plan: {counts}"),
+            ("delta", dry_run) => {
+                let parent = parent.map(|parent| parent.short(SessionId::SHORT));
+                let verb = if dry_run {
+                    "Would begin a session".to_owned()
+                } else {
+                    format!("Began session {short}")
+                };
+                format!("{verb} that goes on from {}: {counts}", parent.unwrap_or_default())
+            }
+            (_, true) => format!("Would change session {short}: {counts}"),
+            (_, false) => format!("Session {short}: {counts}"),
+        });
+        Ok(())
+    }
+}
+
+impl Meaning {
+    fn of(matched: &PlanMatch, document: &PlanDocument) -> Self {
+        let ids = || document.plan.tasks.iter().map(|task| task.id.clone()).collect();
+        let plan = || Plan { tasks: document.plan.tasks.clone(), ..document.plan.clone() };
+        let all = |added: Vec<TaskId>, kept: Vec<TaskId>| PlanDelta {
+            plan: plan(),
+            kept,
+            changed: Vec::new(),
+            added,
+            removed: Vec::new(),
+        };
+        match matched {
+            PlanMatch::New => {
+                Self { outcome: "new", session: None, parent: None, delta: all(ids(), Vec::new()) }
+            }
+            PlanMatch::Same(id) => Self {
+                outcome: "same",
+                session: Some(*id),
+                parent: None,
+                delta: all(Vec::new(), ids()),
+            },
+            PlanMatch::Edited { parent, delta } => Self {
+                outcome: "delta",
+                session: None,
+                parent: Some(*parent),
+                delta: delta.clone(),
+            },
+        }
+    }
+}
+
+fn read(from: impl Read, name: &Path) -> Result<Vec<u8>, CommandError> {
+    let mut bytes = Vec::new();
+    from.take(MOST_BYTES).read_to_end(&mut bytes).map_err(at("read", name))?;
+    Ok(bytes)
+}
+
+/// Each task with what becomes of it, in the order of the plan.
+fn list(out: &mut Output, delta: &PlanDelta) -> Result<(), CommandError> {
+    let lists = [
+        ("kept", &delta.kept),
+        ("changed", &delta.changed),
+        ("new", &delta.added),
+        ("obsolete", &delta.removed),
+    ];
+    let becomes: std::collections::HashMap<&TaskId, &str> =
+        lists.iter().flat_map(|(word, ids)| ids.iter().map(move |id| (id, *word))).collect();
+    for task in &delta.plan.tasks {
+        if let Some(word) = becomes.get(&task.id) {
+            let text = format!("{word:<9}{:<12}{} {}", task.status.as_str(), task.id, task.title);
+            out.line(escape::text(&text))?;
+        }
+    }
+    Ok(())
+}
