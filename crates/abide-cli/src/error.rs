@@ -271,7 +271,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::Plan(_) => None,
         abide::Error::Stream(_) | abide::Error::CutOff(_) => None,
         // It says itself what there is.
-        abide::Error::NoSocket { .. } | abide::Error::Plan(_) | abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
+        abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
     }
 }
 

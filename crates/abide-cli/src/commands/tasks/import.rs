@@ -78,7 +78,7 @@ impl Import {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let document = self.document(surroundings)?;
         if let Some(named) = &self.session {
-            return self.into_session(named, document, surroundings);
+            return self.take_into_session(named, document, surroundings);
         }
         let opened = match surroundings.find()? {
             None if !self.dry_run => Some(surroundings.open_or_init()?),
@@ -119,7 +119,7 @@ impl Import {
         })
     }
 
-    fn into_session(
+    fn take_into_session(
         &self,
         named: &str,
         document: PlanDocument,
