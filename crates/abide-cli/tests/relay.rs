@@ -1,5 +1,7 @@
 //! Commands that are run from inside an agent, whose session somebody else holds.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -123,6 +125,7 @@ fn a_socket_in_a_session_is_no_damage_to_anybody() {
     session.close().unwrap();
     // As a holder that was killed leaves it.
     drop(UnixListener::bind(&path).unwrap());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let look = |args: &[&str]| environment.run(args).success();
     let checked = look(&["doctor", "--all"]);
     assert!(!checked.stdout().contains("socket"), "{checked:?}");

@@ -110,7 +110,7 @@ impl Beginning {
 /// small, and has its parent to look at.
 const FIRST_SNAPSHOT: usize = 32 << 10;
 
-/// A holder that lives has so long at least to answer.
+/// So long a holder that lives has to answer before it is asked again.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 /// Keeps the store out of git's sight.
@@ -666,7 +666,7 @@ impl LocalStore {
         let mut pause = Duration::from_millis(1);
         loop {
             let reader = self.reader_at(session, &layout);
-            let held = match relay::connect(&layout, session, reader, wait.max(ANSWER_WAIT)) {
+            let held = match relay::connect(&layout, session, reader, ANSWER_WAIT) {
                 Ok(writer) => return Ok(Arc::new(writer)),
                 Err(NotConnected::Failed(error)) => return Err(error),
                 Err(NotConnected::Engaged) => {

@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use abide_model::StoreError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::storage_error;
 use crate::layout::{SessionLayout, refused_link, shown};
@@ -144,18 +142,22 @@ pub(super) fn connect(layout: &SessionLayout, wait: Duration) -> Result<UnixStre
     Err(failed()(io::Error::new(ErrorKind::PermissionDenied, other)))
 }
 
+#[cfg(target_os = "linux")]
 fn connect_to(path: &Path, wait: Duration) -> io::Result<UnixStream> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
-    let address = SocketAddrUnix::new(path)?;
-    rustix::net::connect(&socket, &address)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(UnixStream::from(socket))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn connect_to(path: &Path, _wait: Duration) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
 }
 
 /// The user that this process acts as.

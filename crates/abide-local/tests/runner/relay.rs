@@ -388,6 +388,24 @@ fn one_that_reads_no_answers_holds_nobody_up() {
 }
 
 #[test]
+fn what_a_child_sent_before_it_went_is_recorded_and_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = Held::new(dir.path());
+    for _ in 0..20 {
+        let mut raw = held.greeted();
+        let line = format!("{{\"events\":[{}]}}\n", event(0, 1).to_json());
+        // It goes with an answer that it has not read.
+        raw.say(&line);
+        raw.say(&line);
+    }
+    while held.socket.children() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(held.seen.load(Ordering::SeqCst), 40);
+    assert_eq!(events(&held.store, held.id).len(), 40);
+}
+
+#[test]
 fn so_many_are_let_in_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let held = Held::new(dir.path());
