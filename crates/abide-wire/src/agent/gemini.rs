@@ -22,6 +22,8 @@ const LAST: usize = 64 << 10;
 /// The events of Gemini CLI.
 #[derive(Debug, Default)]
 pub(super) struct Gemini {
+    /// What it was told, until it prints that.
+    prompt: Option<String>,
     /// What is being said, piece by piece.
     saying: String,
     /// How much of it had no room.
@@ -97,6 +99,11 @@ impl Events for Gemini {
 }
 
 impl Gemini {
+    /// One that was told something which is recorded already.
+    pub(super) fn told(prompt: Option<String>) -> Self {
+        Self { prompt, ..Self::default() }
+    }
+
     fn message(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
         let role = fields.decoded("role").unwrap_or_else(|| "assistant".into());
         let text = fields.decoded("content").unwrap_or_default();
@@ -109,6 +116,9 @@ impl Gemini {
             return;
         }
         self.flush(see);
+        if role == "user" && self.prompt.take_if(|known| known.trim() == text.trim()).is_some() {
+            return;
+        }
         if let Some(data) = message::spoken(&role, &text) {
             tell(see, Observed::Message { data });
         }

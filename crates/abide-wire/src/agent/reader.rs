@@ -34,6 +34,8 @@ pub struct Before {
     /// What is put before the ids of calls that are unique in one process alone, as those of Codex:
     /// something that no other process of the session has.
     pub calls: String,
+    /// What the agent was told, where that is recorded already: Gemini CLI prints it again.
+    pub prompt: Option<String>,
 }
 
 #[derive(Debug)]
@@ -78,7 +80,7 @@ impl AgentReader {
         let events: Box<dyn Events> = match kind {
             AgentKind::Claude => Box::new(Claude::default()),
             AgentKind::Codex => Box::new(Codex::resuming(before.used, before.calls)),
-            AgentKind::Gemini => Box::new(Gemini::default()),
+            AgentKind::Gemini => Box::new(Gemini::told(before.prompt)),
             AgentKind::Text => {
                 let reading = Reading::Text(Box::default());
                 return Self { now: Timestamp::from_millis(0), reading };

@@ -34,6 +34,18 @@ fn a_run_of_it() {
 }
 
 #[test]
+fn what_it_was_told_is_not_heard_again() {
+    let users = |prompt: &str| {
+        let before = Before { prompt: Some(prompt.to_owned()), ..Before::default() };
+        let told =
+            read(AgentReader::with(AgentKind::Gemini, before), &[WHOLE.repeat(2).as_bytes()]);
+        told.iter().filter(|line| line.contains(r#"{"role":"user""#)).count()
+    };
+    assert_eq!(users("Do the first thing"), 1, "and only once it is its own");
+    assert_eq!(users("Something else"), 2);
+}
+
+#[test]
 fn errors_and_what_was_not_finished() {
     let output = r#"
 {"type":"message","role":"assistant","content":"Half a ","delta":true}
