@@ -221,7 +221,6 @@ fn what_the_fold_tolerated_does_no_harm() {
 
     // Named before it exists: it takes up its parts and what waits for it.
     let mut tree = TaskTree::of(&journal.state.tasks);
-    let mut journal = journal;
     for (task, refused) in [
         (created("gone", "orphan", &[], 0), true),
         (created("gone", "leaf", &["orphan"], 0), true),
