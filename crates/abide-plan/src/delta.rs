@@ -3,15 +3,15 @@
 //! Tasks are matched by their titles from the root, not by place or id: what stands in another
 //! place is the same task, and what is put between two others is one new task.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use abide_model::{TaskId, TaskStatus};
 
 use crate::arrange::placed;
-use crate::{Plan, PlanTask};
-
-/// Why a task is obsolete that is no longer in the plan.
-pub const REMOVED: &str = "removed from the plan";
+use crate::content::Content;
+use crate::matching::{Matching, common_form, depths};
+use crate::removal::{remove, restore};
+use crate::{Plan, PlanForm, PlanTask};
 
 /// What an edited plan means for a new session.
 #[derive(Debug, Clone)]
@@ -29,10 +29,30 @@ pub struct PlanDelta {
 }
 
 /// The plan of a new session that goes on from an old one with an edited document.
+///
+/// - What the document still says in the same words is kept: complete with its result, obsolete,
+///   blocked or failed with the reason, whoever said so; a failed task is tried again when that is
+///   asked for. What somebody was at, and what was not begun, is planned.
+/// - What it says otherwise is planned again, and what is new is planned; what the document itself
+///   calls done is done.
+/// - What it does not say any more is obsolete, with [`REMOVED`](crate::REMOVED) for a reason, and
+///   waits for nobody. When it comes back unchanged it is what it was. A task whose parts are all
+///   gone is to be done itself, so that they are no longer its parts.
+/// - What has parts follows them: it is complete when all are done, obsolete when none of these is
+///   complete, and planned again when one is open. What was made obsolete stays so over parts that
+///   were open all the time, but not over new ones, unless the document calls it obsolete.
 #[must_use]
 pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
-    let matches = match_titles(old, &new);
-    let ids = settle_ids(old, &new, &matches);
+    let gone: HashSet<TaskId> =
+        old.tasks.iter().filter(|task| task.is_removed()).map(|task| task.id.clone()).collect();
+    let mut old = old.clone();
+    for task in old.tasks.iter_mut().filter(|task| gone.contains(&task.id)) {
+        restore(task);
+    }
+    let old = old;
+    let matches = Matching::new(&old, &new).find(|id| gone.contains(id));
+    let (form, depths) = (common_form(&old, &new), depths(&new));
+    let ids = settle_ids(&old, &new, &matches);
     for (task, id) in new.tasks.iter_mut().zip(&ids.settled) {
         task.id.clone_from(id);
         let renamed = |id: &TaskId| ids.by_document.get(id).cloned().unwrap_or_else(|| id.clone());
@@ -41,132 +61,83 @@ pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
     }
     let (mut kept, mut changed, mut added, mut removed) = Default::default();
     let known = |list: &mut Vec<TaskId>, task: &PlanTask| list.push(task.id.clone());
-    for (task, before) in new.tasks.iter_mut().zip(&matches) {
+    let mut parents = Parents::default();
+    for ((task, before), depth) in new.tasks.iter_mut().zip(&matches).zip(depths) {
+        if task.status == TaskStatus::Obsolete {
+            parents.obsolete.insert(task.id.clone());
+        }
         let before = before.and_then(|at| old.tasks.get(at));
         match before {
-            None => known(&mut added, task),
-            Some(before) if is_same(before, task) && !is_removed(before) => {
+            Some(before) if is_same(before, task, form, depth) => {
                 known(&mut kept, task);
-                if before.status.is_done() {
-                    keep(before, task);
+                keep(before, task);
+                if !gone.contains(&task.id) {
                     continue;
                 }
             }
-            Some(_) => known(&mut changed, task),
+            Some(_) => {
+                known(&mut changed, task);
+                plan(task);
+            }
+            None => {
+                known(&mut added, task);
+                plan(task);
+            }
         }
-        // What the document itself calls done is done; all else is to be done.
-        if !task.status.is_done() {
-            task.status = TaskStatus::Planned;
-            task.foreign_status = None;
-            task.result = None;
-        }
+        parents.new.insert(task.id.clone());
     }
     let there: HashSet<TaskId> = ids.settled.into_iter().collect();
+    let with_parts: HashSet<TaskId> =
+        new.tasks.iter().filter_map(|task| task.parent.clone()).collect();
     for task in old.tasks.iter().filter(|task| !there.contains(&task.id)) {
         let mut task = task.clone();
-        if !is_removed(&task) {
+        if !gone.contains(&task.id) {
             known(&mut removed, &task);
         }
-        if task.status != TaskStatus::Obsolete {
-            task.foreign_status = None;
-        }
-        task.status = TaskStatus::Obsolete;
-        task.reason = Some(REMOVED.to_owned());
-        // Nobody waits for it, and it waits for nobody.
-        task.depends.clear();
+        remove(&mut task);
+        let is_leaf = |id: &TaskId| there.contains(id) && !with_parts.contains(id);
+        task.parent = task.parent.filter(|parent| !is_leaf(parent));
         new.tasks.push(task);
     }
     new.title = new.title.or_else(|| old.title.clone());
     order(&mut new.tasks);
-    open_parents(&mut new.tasks);
+    parents.settle(&mut new.tasks);
     PlanDelta { plan: new, kept, changed, added, removed }
 }
 
-/// Was it taken out of an earlier plan?
-fn is_removed(task: &PlanTask) -> bool {
-    task.status == TaskStatus::Obsolete && task.reason.as_deref() == Some(REMOVED)
-}
-
+/// Where a task stands of which the document says what it said.
 fn keep(before: &PlanTask, task: &mut PlanTask) {
+    let stays = match before.status {
+        TaskStatus::Complete | TaskStatus::Obsolete => true,
+        TaskStatus::Failed | TaskStatus::Blocked => !task.status.is_done(),
+        _ => false,
+    };
+    if !stays {
+        return plan(task);
+    }
     task.status = before.status;
     task.foreign_status.clone_from(&before.foreign_status);
     task.reason.clone_from(&before.reason);
     task.result.clone_from(&before.result);
 }
 
+/// What the document itself calls done is done; all else is to be done.
+fn plan(task: &mut PlanTask) {
+    if task.status.is_done() {
+        return;
+    }
+    if task.status != TaskStatus::Planned {
+        task.foreign_status = None;
+    }
+    task.status = TaskStatus::Planned;
+    task.result = None;
+}
+
 /// Does the document still say the same of it? The ids of both are those of the session.
-fn is_same(before: &PlanTask, task: &PlanTask) -> bool {
+fn is_same(before: &PlanTask, task: &PlanTask, form: Option<PlanForm>, depth: usize) -> bool {
     let set = |task: &PlanTask| task.depends.iter().cloned().collect::<HashSet<_>>();
-    let said = |task: &PlanTask| {
-        let details = task.details.as_deref().unwrap_or_default().trim();
-        details.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
-    };
-    said(before) == said(task)
-        && before.priority == task.priority
-        && before.documents == task.documents
-        && set(before) == set(task)
-}
-
-/// The words of a title, however they are spaced.
-fn words(title: &str) -> String {
-    title.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// For each new task the old one that it is.
-fn match_titles(old: &Plan, new: &Plan) -> Vec<Option<usize>> {
-    let old_at: HashMap<&TaskId, usize> =
-        old.tasks.iter().enumerate().map(|(at, task)| (&task.id, at)).collect();
-    // Old tasks by parent and title; those of the same title in their order.
-    let mut open: HashMap<(Option<usize>, String), VecDeque<usize>> = HashMap::new();
-    for (at, task) in old.tasks.iter().enumerate() {
-        let parent = task.parent.as_ref().and_then(|parent| old_at.get(parent).copied());
-        open.entry((parent, words(&task.title))).or_default().push_back(at);
-    }
-    // Whoever is in the plan goes before whoever was taken out of it.
-    for queue in open.values_mut().filter(|queue| queue.len() > 1) {
-        let gone = |at: &usize| old.tasks.get(*at).is_some_and(is_removed);
-        let (last, first): (VecDeque<_>, VecDeque<_>) = queue.drain(..).partition(gone);
-        queue.extend(first.into_iter().chain(last));
-    }
-    let wrapper = wrapper(old, new);
-    let new_at: HashMap<&TaskId, usize> =
-        new.tasks.iter().enumerate().map(|(at, task)| (&task.id, at)).collect();
-    let mut matches: Vec<Option<usize>> = Vec::with_capacity(new.tasks.len());
-    for task in &new.tasks {
-        let parent = task.parent.as_ref().and_then(|parent| new_at.get(parent).copied());
-        let below = match parent {
-            None => match wrapper {
-                Some(Wrapper::Old(at)) => Some(Some(at)),
-                _ => Some(None),
-            },
-            Some(at) if wrapper == Some(Wrapper::New(at)) => Some(None),
-            // Parents come first, so that theirs is known.
-            Some(at) => matches.get(at).copied().flatten().map(Some),
-        };
-        let found = below.and_then(|below| open.get_mut(&(below, words(&task.title)))?.pop_front());
-        matches.push(found);
-    }
-    matches
-}
-
-/// A task that has the title that the other plan has as a whole: the only heading of the first
-/// level is a document's title, until there is a second one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrapper {
-    Old(usize),
-    New(usize),
-}
-
-fn wrapper(old: &Plan, new: &Plan) -> Option<Wrapper> {
-    let root = |plan: &Plan, title: &Option<String>| {
-        let title = words(title.as_deref()?);
-        plan.tasks.iter().position(|task| task.parent.is_none() && words(&task.title) == title)
-    };
-    match (root(old, &new.title), root(new, &old.title)) {
-        (Some(at), None) if new.title != old.title => Some(Wrapper::Old(at)),
-        (None, Some(at)) if new.title != old.title => Some(Wrapper::New(at)),
-        _ => None,
-    }
+    let said = |task: &PlanTask| Content::of(task, form, depth);
+    said(before) == said(task) && set(before) == set(task)
 }
 
 struct Ids {
@@ -243,18 +214,58 @@ pub(crate) fn order(tasks: &mut Vec<PlanTask>) {
     }
 }
 
-/// What has an open part is not complete.
-fn open_parents(tasks: &mut [PlanTask]) {
-    let mut open: HashSet<TaskId> = HashSet::new();
-    // Parts come behind their parents.
-    for task in tasks.iter_mut().rev() {
-        if task.status == TaskStatus::Complete && open.contains(&task.id) {
-            task.status = TaskStatus::Planned;
-            task.foreign_status = None;
-            task.result = None;
+/// What follows for tasks from their parts.
+#[derive(Debug, Default)]
+struct Parents {
+    /// What was not in the plan like this.
+    new: HashSet<TaskId>,
+    /// What the document itself calls obsolete.
+    obsolete: HashSet<TaskId>,
+}
+
+/// The parts of a task that are in the document.
+#[derive(Debug, Default, Clone, Copy)]
+struct Parts {
+    open: bool,
+    complete: bool,
+    /// At any depth there is one that is open and was not there like this.
+    new: bool,
+}
+
+impl Parents {
+    fn settle(&self, tasks: &mut [PlanTask]) {
+        let mut parts: HashMap<TaskId, Parts> = HashMap::new();
+        // Parts come behind what they are parts of.
+        for task in tasks.iter_mut().rev().filter(|task| !task.is_removed()) {
+            let own = parts.get(&task.id).copied();
+            if let Some(own) = own
+                && let Some(status) = self.follows(task, own)
+            {
+                task.status = status;
+                (task.foreign_status, task.reason, task.result) = (None, None, None);
+            }
+            let Some(parent) = &task.parent else { continue };
+            let above = parts.entry(parent.clone()).or_default();
+            let open = !task.status.is_done();
+            above.open |= open;
+            above.complete |= task.status == TaskStatus::Complete;
+            let is_new = self.new.contains(&task.id) || own.is_some_and(|own| own.new);
+            above.new |= open && is_new;
         }
-        if !task.status.is_done() {
-            open.extend(task.parent.clone());
+    }
+
+    /// What a task is from now on because of its parts.
+    fn follows(&self, task: &PlanTask, parts: Parts) -> Option<TaskStatus> {
+        let stays = !parts.new || self.obsolete.contains(&task.id);
+        match task.status {
+            TaskStatus::Complete => parts.open.then_some(TaskStatus::Planned),
+            TaskStatus::Obsolete => (parts.open && !stays).then_some(TaskStatus::Planned),
+            _ if parts.open => None,
+            _ if parts.complete => Some(TaskStatus::Complete),
+            _ => Some(TaskStatus::Obsolete),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

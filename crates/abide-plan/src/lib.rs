@@ -19,13 +19,16 @@
 //! ```
 
 mod arrange;
+mod content;
 mod delta;
 mod draft;
 mod error;
 mod form;
 mod json;
 mod markdown;
+mod matching;
 mod plan;
+mod removal;
 mod session;
 mod status;
 #[cfg(test)]
@@ -33,10 +36,11 @@ mod tests;
 mod toml;
 
 pub use arrange::{MAX_BYTES, MAX_DEPTH, MAX_TASKS};
-pub use delta::{PlanDelta, REMOVED, delta};
+pub use delta::{PlanDelta, delta};
 pub use error::{PlanError, PlanFault};
 pub use form::PlanForm;
 pub use plan::{Plan, PlanTask};
+pub use removal::REMOVED;
 pub use session::PlanSources;
 
 /// The SHA-256 of a document, in lower-case hexadecimal digits.

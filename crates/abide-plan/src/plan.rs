@@ -67,13 +67,20 @@ impl Plan {
         }
     }
 
-    /// Writes it as a document. What only another form can say is left out.
+    /// Writes it as a document. What only another form can say is left out, and so are the tasks
+    /// that were taken out of the document.
     pub fn write(&self, form: PlanForm) -> Result<String, PlanError> {
+        let without;
+        let mut plan = self;
+        if plan.tasks.iter().any(PlanTask::is_removed) {
+            without = plan.without_removed();
+            plan = &without;
+        }
         match form {
-            PlanForm::Prp => json::write(&json::PRP, self),
-            PlanForm::Json => json::write(&json::PLAIN, self),
-            PlanForm::Markdown => markdown::write(self),
-            PlanForm::Toml => toml::write(self),
+            PlanForm::Prp => json::write(&json::PRP, plan),
+            PlanForm::Json => json::write(&json::PLAIN, plan),
+            PlanForm::Markdown => markdown::write(plan),
+            PlanForm::Toml => toml::write(plan),
         }
     }
 

@@ -19,7 +19,8 @@ impl Plan {
         for (_, task) in state.tasks.iter().filter(|(_, task)| task.known) {
             seqs.insert(task.created);
             seqs.extend([task.result, task.details, task.documents].into_iter().flatten());
-            if task.status == TaskStatus::Obsolete {
+            // Why it is so is said again to whoever goes on from here.
+            if let TaskStatus::Obsolete | TaskStatus::Blocked | TaskStatus::Failed = task.status {
                 seqs.insert(task.changed);
             }
         }
@@ -66,7 +67,9 @@ impl Plan {
                 _ => None,
             };
             // A state holds the beginning of a title, and dependencies in their own order.
-            let whole = created.title.starts_with(&task.title);
+            let whole = created.title == task.title
+                || created.title.starts_with(&task.title)
+                    && sources.get(&task.created).is_some_and(|event| is_held(event, id, task));
             let mut depends: Vec<_> = task.depends.iter().filter(there).cloned().collect();
             let mut first = created.depends;
             first.retain(|id| depends.contains(id));
@@ -98,6 +101,13 @@ impl Plan {
             _ => Self { form: PlanForm::Json, title: session(), tasks, foreign: None },
         }
     }
+}
+
+/// Does a state hold this title of the task that is created here, so that it is only cut?
+fn is_held(created: &Event, id: &str, task: &TaskState) -> bool {
+    let mut state = SessionState::default();
+    state.apply(created);
+    state.tasks.get(id).is_some_and(|held| held.title == task.title)
 }
 
 /// Where the plan of the first task is: right before it.

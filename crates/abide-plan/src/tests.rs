@@ -372,11 +372,9 @@ fn what_changes_is_done_again_and_what_goes_is_obsolete() {
     assert_eq!(task(&delta.plan, "e").reason.as_deref(), Some(REMOVED));
     assert_eq!(task(&delta.plan, "c").depends, [task(&old, "b").id.clone()]);
     assert!(old.tasks.iter().all(|task| task.id != delta.added[0]));
-    // What was taken out and comes back is to be done; what stays out is told once.
+    // What stays out is told once.
     let session = through_session(&delta.plan);
     let back = super::delta(&session, markdown("- [ ] d\n- [ ] a\n"));
-    assert_eq!(task(&back.plan, "d").status, TaskStatus::Planned);
-    assert_eq!(back.changed, [task(&old, "d").id.clone()]);
     assert!(!back.removed.contains(&task(&old, "e").id));
     assert_eq!(task(&back.plan, "e").status, TaskStatus::Obsolete);
 }
@@ -392,8 +390,8 @@ fn what_stopped_half_way_is_planned_and_what_was_given_up_by_hand_stays_so() {
     }
     let delta = delta(&through_session(&old), markdown(document));
     let found: Vec<TaskStatus> = delta.plan.tasks.iter().map(|task| task.status).collect();
-    let planned = TaskStatus::Planned;
-    assert_eq!(found, [planned, planned, planned, TaskStatus::Obsolete]);
+    let (planned, blocked) = (TaskStatus::Planned, TaskStatus::Blocked);
+    assert_eq!(found, [TaskStatus::Failed, planned, blocked, TaskStatus::Obsolete]);
     assert_eq!(delta.kept.len(), 4);
 }
 
@@ -488,20 +486,25 @@ fn document(mut plan: Plan) -> Plan {
     plan
 }
 
-/// Parents are complete only when their parts are done; what is done stays so.
+/// Nobody is at work, and parents are what follows from their parts.
 fn settled(mut plan: Plan) -> Plan {
     for at in (0..plan.tasks.len()).rev() {
         let id = plan.tasks[at].id.clone();
-        let open = |task: &PlanTask| task.parent.as_ref() == Some(&id) && !task.status.is_done();
-        let open = plan.tasks.iter().any(open);
+        let parts = plan.tasks.iter().filter(|task| task.parent.as_ref() == Some(&id));
+        let parts: Vec<TaskStatus> = parts.map(|task| task.status).collect();
+        let open = parts.iter().any(|status| !status.is_done());
+        let complete = parts.contains(&TaskStatus::Complete);
         let task = &mut plan.tasks[at];
-        if task.status == TaskStatus::Complete && open {
-            task.status = TaskStatus::Planned;
-            task.result = None;
-        }
-        if !task.status.is_done() {
-            task.status = TaskStatus::Planned;
-            task.result = None;
+        let status = match task.status {
+            TaskStatus::Complete if open => TaskStatus::Planned,
+            status if status.is_done() || open => status,
+            _ if complete => TaskStatus::Complete,
+            _ if !parts.is_empty() => TaskStatus::Obsolete,
+            status => status,
+        };
+        let status = if status.is_active() { TaskStatus::Planned } else { status };
+        if status != task.status || status == TaskStatus::Planned {
+            (task.status, task.result) = (status, None);
         }
     }
     plan
@@ -577,9 +580,11 @@ proptest! {
         }
         for task in &old.tasks {
             let now = delta.plan.tasks.iter().find(|other| other.id == task.id).unwrap();
-            if !above.contains(&task.id) || task.status == TaskStatus::Obsolete {
+            prop_assert_eq!(&now.depends, &task.depends);
+            if above.contains(&task.id) {
+                prop_assert!(!now.status.is_done());
+            } else {
                 prop_assert_eq!(now.status, task.status);
-                prop_assert_eq!(&now.depends, &task.depends);
             }
         }
     }

@@ -14,11 +14,13 @@ mod write;
 pub(crate) use dialect::{PLAIN, PRP};
 pub(crate) use layout::{compact, depth, pretty};
 pub(crate) use object::{fields, text};
-pub(crate) use read::read;
+pub(crate) use read::{beside, read};
 pub(crate) use write::{parts, write};
 
 /// Stands in a kept object for a field that the task itself holds. No such field is ever `true`.
 const MARKER: &str = "true";
+/// A field that is there and says nothing.
+const NOTHING: &str = "null";
 
 /// Is there a `backlog` at the top?
 pub(crate) fn has_backlog(bytes: &[u8]) -> bool {

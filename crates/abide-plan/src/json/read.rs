@@ -4,7 +4,7 @@ use abide_model::TaskStatus;
 use serde_json::value::RawValue;
 
 use super::dialect::{Dialect, Field};
-use super::{MARKER, compact, depth, fields, text};
+use super::{MARKER, NOTHING, compact, depth, fields, text};
 use crate::arrange::{MAX_DEPTH, MAX_TASKS, Names, arrange};
 use crate::draft::{Draft, Place, fault};
 use crate::plan::as_foreign;
@@ -234,7 +234,11 @@ impl Reader<'_> {
                 if depth(raw.get()) > MAX_DEPTH {
                     return Err(PlanFault::TooDeep { limit: MAX_DEPTH });
                 }
-                draft.result = RawValue::from_string(compact(raw.get())).ok();
+                let result = compact(raw.get());
+                if result == NOTHING {
+                    return Ok(result);
+                }
+                draft.result = RawValue::from_string(result).ok();
                 MARKER.to_owned()
             }
             Field::Children => MARKER.to_owned(),
@@ -281,8 +285,33 @@ pub(super) fn says(
         Field::Priority => serde_json::from_str(raw.get()).unwrap_or(0) == task.priority,
         Field::Documents => list().unwrap_or_default() == task.documents,
         Field::Type => true,
-        Field::Result | Field::Children => false,
+        Field::Result => raw.get() == NOTHING && task.result.is_none(),
+        Field::Children => false,
     }
+}
+
+/// The fields of a kept object that say something of a task which the task itself does not hold,
+/// by name, in one spelling. Whether nothing is said of a field or `null` is the same.
+pub(crate) fn beside(dialect: &Dialect, kept: &str, depth: usize) -> Vec<(String, String)> {
+    let mut beside: Vec<(String, String)> = Vec::new();
+    for (name, raw) in fields(kept).unwrap_or_default() {
+        let raw = raw.get();
+        let held = match dialect.field(&name, depth) {
+            None => false,
+            Some(Field::Details) => raw == MARKER || raw.starts_with('"'),
+            Some(Field::Priority) => raw == MARKER || serde_json::from_str::<i64>(raw).is_ok(),
+            Some(Field::Documents) => {
+                raw == MARKER || serde_json::from_str::<Vec<String>>(raw).is_ok()
+            }
+            Some(_) => true,
+        };
+        if !held && raw != NOTHING {
+            let value = serde_json::from_str::<serde_json::Value>(raw);
+            beside.push((name, value.map_or_else(|_| raw.to_owned(), |value| value.to_string())));
+        }
+    }
+    beside.sort_unstable();
+    beside
 }
 
 /// Is it only planned, which need not be said?

@@ -1,0 +1,221 @@
+//! Which task of an edited document is which task of a session.
+//!
+//! Tasks are the same by their titles from the root. Siblings of one title are told apart by an id
+//! that is not just their place, then by what they say, then by their order.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use abide_model::TaskId;
+
+use crate::arrange::placed;
+use crate::content::Content;
+use crate::{Plan, PlanForm, PlanTask};
+
+/// Two plans, to be matched.
+pub(crate) struct Matching<'a> {
+    old: Side<'a>,
+    new: Side<'a>,
+    /// The form of both; what is foreign in one form means nothing in another.
+    form: Option<PlanForm>,
+    /// Which old tasks are matched.
+    taken: Vec<bool>,
+}
+
+/// A plan, by the places of its tasks.
+struct Side<'a> {
+    plan: &'a Plan,
+    places: HashMap<&'a TaskId, usize>,
+}
+
+impl<'a> Side<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let places = plan.tasks.iter().enumerate().map(|(at, task)| (&task.id, at)).collect();
+        Self { plan, places }
+    }
+
+    fn parent(&self, task: &PlanTask) -> Option<usize> {
+        task.parent.as_ref().and_then(|parent| self.places.get(parent).copied())
+    }
+
+    /// The titles of what a task waits for.
+    fn depends(&self, task: &PlanTask) -> Vec<String> {
+        let at = |id: &TaskId| self.plan.tasks.get(*self.places.get(id)?);
+        let mut titles: Vec<_> =
+            task.depends.iter().filter_map(at).map(|task| words(&task.title)).collect();
+        titles.sort_unstable();
+        titles.dedup();
+        titles
+    }
+}
+
+/// How deep each task is. Parents come first.
+pub(crate) fn depths(plan: &Plan) -> Vec<usize> {
+    let mut by_id: HashMap<&TaskId, usize> = HashMap::with_capacity(plan.tasks.len());
+    let mut depths = Vec::with_capacity(plan.tasks.len());
+    for task in &plan.tasks {
+        let depth = task.parent.as_ref().and_then(|id| by_id.get(id)).map_or(0, |depth| depth + 1);
+        by_id.insert(&task.id, depth);
+        depths.push(depth);
+    }
+    depths
+}
+
+/// The form of both plans, where that is one.
+pub(crate) fn common_form(old: &Plan, new: &Plan) -> Option<PlanForm> {
+    (old.form == new.form).then_some(new.form)
+}
+
+/// The words of a title, however they are spaced.
+fn words(title: &str) -> String {
+    title.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Tasks with one title below the same old task.
+type Group = (Option<usize>, String);
+
+impl<'a> Matching<'a> {
+    pub(crate) fn new(old: &'a Plan, new: &'a Plan) -> Self {
+        let (form, taken) = (common_form(old, new), vec![false; old.tasks.len()]);
+        Self { old: Side::new(old), new: Side::new(new), form, taken }
+    }
+
+    /// For each new task the old one that it is. Those old ones that are `gone` from the document
+    /// stand behind the others.
+    pub(crate) fn find(mut self, gone: impl Fn(&TaskId) -> bool) -> Vec<Option<usize>> {
+        let mut candidates: HashMap<Group, Vec<usize>> = HashMap::new();
+        for (at, task) in self.old.plan.tasks.iter().enumerate() {
+            let group = (self.old.parent(task), words(&task.title));
+            candidates.entry(group).or_default().push(at);
+        }
+        let is_gone = |at: &usize| self.old.plan.tasks.get(*at).is_some_and(|task| gone(&task.id));
+        for group in candidates.values_mut().filter(|group| group.len() > 1) {
+            group.sort_by_key(is_gone);
+        }
+        let tasks = self.new.plan.tasks.as_slice();
+        let mut levels: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, depth) in depths(self.new.plan).into_iter().enumerate() {
+            levels.entry(depth).or_default().push(at);
+        }
+        let wrapper = wrapper(self.old.plan, self.new.plan);
+        let numbers = self.numbers();
+        let mut matches: Vec<Option<usize>> = vec![None; tasks.len()];
+        // From the roots down, so that it is known what a task is a part of.
+        for (depth, level) in levels {
+            let mut groups: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
+            for at in level {
+                let Some(task) = tasks.get(at) else { continue };
+                let below = match self.new.parent(task) {
+                    None => match wrapper {
+                        Some(Wrapper::Old(at)) => Some(at),
+                        _ => None,
+                    },
+                    Some(parent) if wrapper == Some(Wrapper::New(parent)) => None,
+                    Some(parent) => match matches.get(parent).copied().flatten() {
+                        None => continue,
+                        below => below,
+                    },
+                };
+                groups.entry((below, words(&task.title))).or_default().push(at);
+            }
+            for (group, members) in groups {
+                let Some(old) = candidates.get(&group) else { continue };
+                for (at, found) in self.tell_apart(old, &members, depth, &numbers) {
+                    if let Some(place) = matches.get_mut(at) {
+                        *place = Some(found);
+                    }
+                }
+            }
+        }
+        matches
+    }
+
+    /// The number of each new task among its siblings.
+    fn numbers(&self) -> Vec<usize> {
+        let mut counts: HashMap<Option<&TaskId>, usize> = HashMap::new();
+        let mut number = |task: &'a PlanTask| {
+            let count = counts.entry(task.parent.as_ref()).or_default();
+            *count += 1;
+            *count
+        };
+        self.new.plan.tasks.iter().map(&mut number).collect()
+    }
+
+    /// Which new task is which old one, of one title.
+    fn tell_apart(
+        &mut self,
+        old: &[usize],
+        new: &[usize],
+        depth: usize,
+        numbers: &[usize],
+    ) -> Vec<(usize, usize)> {
+        let mut pairs = Vec::with_capacity(new.len());
+        let mut open: Vec<usize> = new.to_vec();
+        if old.len() > 1 || new.len() > 1 {
+            // An id that is only a place says nothing: places shift.
+            let given = |at: usize| {
+                let task = self.new.plan.tasks.get(at)?;
+                let parent = task.parent.as_ref().map(TaskId::as_str);
+                let place = placed(parent, depth, numbers.get(at).copied().unwrap_or_default());
+                (task.id.as_str() != place).then(|| task.id.as_str().to_owned())
+            };
+            let id = |at: usize| Some(self.old.plan.tasks.get(at)?.id.as_str().to_owned());
+            pass(&mut self.taken, &mut open, &mut pairs, old, id, given);
+            let (before, now) = (&self.old, &self.new);
+            let said = |side: &Side<'_>, at: usize| {
+                let task = side.plan.tasks.get(at)?;
+                Some((Content::of(task, self.form, depth), side.depends(task)))
+            };
+            let (before, now) = (|at| said(before, at), |at| said(now, at));
+            pass(&mut self.taken, &mut open, &mut pairs, old, before, now);
+        }
+        pass(&mut self.taken, &mut open, &mut pairs, old, |_| Some(()), |_| Some(()));
+        pairs
+    }
+}
+
+/// Pairs new tasks that are `open` with old ones that are not taken where both say the same, in
+/// their order.
+fn pass<K: std::hash::Hash + Eq>(
+    taken: &mut [bool],
+    open: &mut Vec<usize>,
+    pairs: &mut Vec<(usize, usize)>,
+    old: &[usize],
+    before: impl Fn(usize) -> Option<K>,
+    now: impl Fn(usize) -> Option<K>,
+) {
+    let mut queues: HashMap<K, VecDeque<usize>> = HashMap::new();
+    for at in old.iter().filter(|at| !taken.get(**at).is_none_or(|taken| *taken)) {
+        if let Some(key) = before(*at) {
+            queues.entry(key).or_default().push_back(*at);
+        }
+    }
+    open.retain(|at| {
+        let found = now(*at).and_then(|key| queues.get_mut(&key)?.pop_front());
+        let Some(found) = found else { return true };
+        if let Some(taken) = taken.get_mut(found) {
+            *taken = true;
+        }
+        pairs.push((*at, found));
+        false
+    });
+}
+
+/// A task that has the title that the other plan has as a whole: the only heading of the first
+/// level is a document's title, until there is a second one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrapper {
+    Old(usize),
+    New(usize),
+}
+
+fn wrapper(old: &Plan, new: &Plan) -> Option<Wrapper> {
+    let root = |plan: &Plan, title: &Option<String>| {
+        let title = words(title.as_deref()?);
+        plan.tasks.iter().position(|task| task.parent.is_none() && words(&task.title) == title)
+    };
+    match (root(old, &new.title), root(new, &old.title)) {
+        (Some(at), None) if new.title != old.title => Some(Wrapper::Old(at)),
+        (None, Some(at)) if new.title != old.title => Some(Wrapper::New(at)),
+        _ => None,
+    }
+}

@@ -1,0 +1,113 @@
+//! What became of a task that is no longer in the document.
+//!
+//! It stays in the session as obsolete. Where it stood before is kept beside it, so that a task
+//! that comes back as it was is what it was, with what came of it.
+
+use std::collections::HashSet;
+
+use abide_model::{TaskId, TaskStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{Plan, PlanTask, json};
+
+/// Why a task is obsolete that is no longer in the plan.
+pub const REMOVED: &str = "removed from the plan";
+
+/// The name of a removal among what is kept of a task; no form has this name.
+const NAME: &str = "removed";
+
+/// What a task was before it was taken out. Its result stays where it is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Removal {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<TaskId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    depends: Vec<TaskId>,
+    status: TaskStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    foreign_status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl PlanTask {
+    /// Was it taken out of the document?
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        let why = self.reason.as_deref();
+        self.status == TaskStatus::Obsolete
+            && (why == Some(REMOVED) || why.is_none() && removal(self).is_some())
+    }
+}
+
+impl Plan {
+    /// Without the tasks that were taken out of the document; those stay that have a part which
+    /// was not.
+    #[must_use]
+    pub fn without_removed(&self) -> Self {
+        let mut plan = self.clone();
+        let mut needed: HashSet<TaskId> = HashSet::new();
+        // Parts come behind what they are parts of.
+        for task in plan.tasks.iter().rev() {
+            if !task.is_removed() || needed.contains(&task.id) {
+                needed.insert(task.id.clone());
+                needed.extend(task.parent.clone());
+            }
+        }
+        plan.tasks.retain(|task| needed.contains(&task.id));
+        for task in &mut plan.tasks {
+            task.depends.retain(|id| needed.contains(id));
+        }
+        plan
+    }
+}
+
+/// Takes a task out. Nobody waits for it then, and it waits for nobody.
+pub(crate) fn remove(task: &mut PlanTask) {
+    let was = Removal {
+        parent: task.parent.clone(),
+        depends: std::mem::take(&mut task.depends),
+        status: task.status,
+        foreign_status: task.foreign_status.take(),
+        reason: task.reason.take(),
+    };
+    let was = serde_json::to_string(&was).unwrap_or_default();
+    task.foreign = with_removal(task.foreign.as_deref(), Some(was));
+    task.status = TaskStatus::Obsolete;
+    task.reason = Some(REMOVED.to_owned());
+}
+
+/// A task as it was before it was taken out; to be done, where nobody kept that.
+pub(crate) fn restore(task: &mut PlanTask) {
+    let Some(was) = removal(task) else {
+        (task.status, task.reason, task.result) = (TaskStatus::Planned, None, None);
+        return;
+    };
+    task.parent = was.parent;
+    task.depends = was.depends;
+    task.status = was.status;
+    task.foreign_status = was.foreign_status;
+    task.reason = was.reason;
+    task.foreign = with_removal(task.foreign.as_deref(), None);
+}
+
+fn removal(task: &PlanTask) -> Option<Removal> {
+    let fields = json::fields(task.foreign.as_ref()?.get())?;
+    let (_, raw) = fields.iter().find(|(name, _)| name == NAME)?;
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// What is kept of a task, with this removal in the place of another one.
+fn with_removal(foreign: Option<&RawValue>, was: Option<String>) -> Option<Box<RawValue>> {
+    let kept = foreign.and_then(|foreign| json::fields(foreign.get())).unwrap_or_default();
+    let kept = kept.into_iter().filter(|(name, _)| name != NAME);
+    let mut fields: Vec<String> =
+        kept.map(|(name, raw)| format!("{}:{}", json::text(&name), raw.get())).collect();
+    fields.extend(was.map(|was| format!("\"{NAME}\":{was}")));
+    if fields.is_empty() {
+        return None;
+    }
+    RawValue::from_string(format!("{{{}}}", fields.join(","))).ok()
+}
