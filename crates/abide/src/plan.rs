@@ -1,11 +1,14 @@
 //! Sessions of plan documents: found again, begun, gone on from when the document was edited.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use abide_local::store_for_recording;
 use abide_model::{
-    EventRange, HistoryEntry, HistoryQuery, NewEvent, NewSession, Parent, ParentReason, Seq,
-    SessionFields, SessionId, SessionRef, SessionState, Source, StoreError, TaskChange, TaskId,
+    EventRange, HistoryEntry, HistoryQuery, Kind, Limits, NewEvent, NewSession, Parent,
+    ParentReason, Seq, SessionFields, SessionId, SessionRef, SessionState, Source, StoreError,
+    TaskChange, TaskId, Timestamp,
 };
 use abide_plan::{
     Plan, PlanDelta, PlanError, PlanForm, PlanSources, PlanTask, REMOVED, delta, sha256,
@@ -23,6 +26,14 @@ pub const PLAN_TASKS_LABEL: &str = "plan-tasks";
 const MAX_KEY: usize = 512;
 /// Events that are read for nothing rather than looked for one by one.
 const GAP: u64 = 256;
+/// Events of upkeep, which is no work in a session.
+const UPKEEP: [Kind; 5] = [
+    Kind::WRITER_OPENED,
+    Kind::WRITER_CLOSED,
+    Kind::RECOVERY_PERFORMED,
+    Kind::CHECKPOINT_THINNED,
+    Kind::PAYLOAD_ERASED,
+];
 
 /// A plan with the file it is in.
 #[derive(Debug, Clone)]
@@ -42,7 +53,7 @@ pub enum PlanMatch {
     Same(SessionId),
     /// The document was edited since.
     Edited {
-        /// The newest session of its path.
+        /// The session of its path in which something was done last.
         parent: SessionId,
         /// What the edit means.
         delta: PlanDelta,
@@ -66,13 +77,15 @@ impl PlanDocument {
         Ok(Self { plan: Plan::read(form, bytes)?, sha256: sha256(bytes), path })
     }
 
-    /// The key of its session, so that two who begin it at once get the same.
-    fn key(&self) -> String {
-        let key = format!("plan:{}:{}", self.sha256, self.path);
-        if key.len() <= MAX_KEY {
-            return key;
+    /// The key of its session, so that two who begin it at once get the same; but whoever goes on
+    /// from another place with the same text does not.
+    fn key(&self, parent: Option<&Parent>) -> String {
+        let from = parent.map(|parent| format!("{}@{}:", parent.session, parent.seq.0));
+        let start = format!("plan:{}:{}", self.sha256, from.unwrap_or_default());
+        if start.len() + self.path.len() <= MAX_KEY {
+            return start + &self.path;
         }
-        format!("plan:{}:{}", self.sha256, sha256(self.path.as_bytes()))
+        start + &sha256(self.path.as_bytes())
     }
 
     /// The session to be made for it.
@@ -81,64 +94,139 @@ impl PlanDocument {
         let fields = &mut session.fields;
         fields.title = fields.title.take().or_else(|| self.plan.title.clone()).or_else(stem);
         fields.labels.insert(PLAN_LABEL.to_owned(), self.path.clone());
-        fields.source = Some(Source { path: self.path.clone(), sha256: self.sha256.clone() });
+        fields.source = Some(self.source());
+        let key = self.key(parent.as_ref());
         fields.parent = parent;
-        session.with_key(self.key())
+        session.with_key(key)
+    }
+
+    fn source(&self) -> Source {
+        Source { path: self.path.clone(), sha256: self.sha256.clone() }
     }
 }
 
 impl Store {
-    /// The session of a document, or the one that it goes on from.
+    /// The session of a document, or the one that it goes on from: of those of its path the one in
+    /// which something was done last. It is the session of this document when it was begun with this
+    /// text; where it was begun with another one, the document was edited since, be it back to what
+    /// it was before. A document that is at no path of a session is one that was moved, when there
+    /// is a session of the same text in the same project whose own path is free.
     pub fn match_plan(&self, document: &PlanDocument) -> Result<PlanMatch, Error> {
-        match self.find(&SessionRef::Key(document.key())) {
-            Ok(session) => return Ok(PlanMatch::Same(session)),
-            Err(Error::Store(StoreError::NoSession { .. })) => {}
-            Err(error) => return Err(error),
-        }
         let label = Some(PLAN_LABEL.to_owned());
         let mut entries = self.history(&HistoryQuery { label, ..HistoryQuery::default() })?.entries;
-        // The newest first: an id tells when its session was made.
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.id));
-        let source = |entry: &HistoryEntry| entry.overview.fields.source.clone();
-        let same = |entry: &&HistoryEntry| {
-            source(entry).is_some_and(|source| source.sha256 == document.sha256)
-        };
-        let here = |entry: &&HistoryEntry| {
-            source(entry).is_some_and(|source| source.path == document.path)
-        };
-        if let Some(entry) = entries.iter().filter(same).max_by_key(|entry| here(entry)) {
-            return Ok(PlanMatch::Same(entry.id));
-        }
         // One whose tasks were never recorded knows nothing of what was done.
-        let whole = |entry: &&HistoryEntry| is_whole(&entry.overview.fields);
-        let Some(parent) = entries.iter().filter(here).find(whole).map(|entry| entry.id) else {
-            return Ok(PlanMatch::New);
+        entries.retain(|entry| is_whole(&entry.overview.fields));
+        entries.sort_by_key(|entry| Reverse((entry.overview.updated, entry.id)));
+        let latest = match self.latest(&entries, &document.path)? {
+            Some(latest) => Some(latest),
+            None => match moved_from(&entries, document) {
+                Some(path) => self.latest(&entries, &path)?,
+                None => None,
+            },
         };
-        let old = self.view(&SessionRef::Id(parent))?.plan()?;
-        Ok(PlanMatch::Edited { parent, delta: delta(&old, document.plan.clone()) })
+        let Some(latest) = latest else { return Ok(PlanMatch::New) };
+        if source(latest).is_some_and(|source| source.sha256 == document.sha256) {
+            return Ok(PlanMatch::Same(latest.id));
+        }
+        let old = self.view(&SessionRef::Id(latest.id))?.plan()?;
+        let delta = delta(&old, document.plan.clone());
+        Ok(PlanMatch::Edited { parent: latest.id, delta })
+    }
+
+    /// The session of a path in which something was done last, the newest of several. `entries`
+    /// are in the order of their last events.
+    fn latest<'a>(
+        &self,
+        entries: &'a [HistoryEntry],
+        path: &str,
+    ) -> Result<Option<&'a HistoryEntry>, Error> {
+        let mut latest: Option<(Timestamp, &HistoryEntry)> = None;
+        let here = |entry: &&HistoryEntry| source(entry).is_some_and(|source| source.path == path);
+        for entry in entries.iter().filter(here) {
+            // Nothing was done in it after its last event, nor in those behind it.
+            if latest.is_some_and(|(worked, _)| worked > entry.overview.updated) {
+                break;
+            }
+            let worked = self.worked(entry)?;
+            if latest.is_none_or(|(time, best)| (time, best.id) < (worked, entry.id)) {
+                latest = Some((worked, entry));
+            }
+        }
+        Ok(latest.map(|(_, entry)| entry))
+    }
+
+    /// When something was last done in a session, other than upkeep.
+    fn worked(&self, entry: &HistoryEntry) -> Result<Timestamp, Error> {
+        let range = EventRange::ALL.backward().limit(16);
+        for event in self.view(&SessionRef::Id(entry.id))?.events(range) {
+            let event = event?;
+            if !UPKEEP.contains(&event.kind) {
+                return Ok(event.at);
+            }
+        }
+        Ok(entry.overview.created)
     }
 
     /// Begins the session of a document, or mends its beginning where that was cut off. What the
-    /// new session is, other than that, `session` says.
+    /// new session is, other than that, `session` says. One that goes on from another is refused
+    /// for as long as somebody works in that one, and so is a plan that cannot be recorded, before
+    /// anything is made.
     pub fn start_plan(
         &self,
         document: &PlanDocument,
         matched: PlanMatch,
         session: NewSession,
     ) -> Result<SessionId, Error> {
-        let (id, plan) = match matched {
-            PlanMatch::Same(id) => (id, None),
-            PlanMatch::New => {
-                (self.make(document.session(session, None))?, Some(document.plan.clone()))
+        match matched {
+            PlanMatch::Same(id) => {
+                self.record_plan(id, document, None)?;
+                self.follow_document(id, document)?;
+                Ok(id)
             }
-            PlanMatch::Edited { parent, delta } => {
-                let seq = self.view(&SessionRef::Id(parent))?.acknowledged()?;
+            PlanMatch::New => self.begin_plan(document, session, None, document.plan.clone()),
+            PlanMatch::Edited { parent, .. } => {
+                // Whoever else begins it waits for its turn, and finds what is made here.
+                let held = self.open_session(&SessionRef::Id(parent))?;
+                let plan = delta(&held.plan()?, document.plan.clone()).plan;
+                let seq = held.view().acknowledged()?;
                 let link = Parent { session: parent, seq, reason: ParentReason::Delta };
-                (self.make(document.session(session, Some(link)))?, Some(delta.plan))
+                self.begin_plan(document, session, Some(link), plan)
             }
-        };
-        self.record_plan(id, document, plan)?;
+        }
+    }
+
+    fn begin_plan(
+        &self,
+        document: &PlanDocument,
+        session: NewSession,
+        parent: Option<Parent>,
+        plan: Plan,
+    ) -> Result<SessionId, Error> {
+        let limits = Limits::default();
+        for event in missing(&plan, &SessionState::default())? {
+            event.check(&limits)?;
+        }
+        let id = self.make(document.session(session, parent))?;
+        self.record_plan(id, document, Some(plan))?;
         Ok(id)
+    }
+
+    /// Notes where the document of a session is, when it was moved, so that it is found there when
+    /// it is edited next. Where somebody has the session, that is for the next time.
+    fn follow_document(&self, id: SessionId, document: &PlanDocument) -> Result<(), Error> {
+        let fields = self.view(&SessionRef::Id(id))?.state()?.core.fields;
+        if fields.source.is_none_or(|source| source == document.source()) {
+            return Ok(());
+        }
+        let session = match self.open_session(&SessionRef::Id(id)) {
+            Ok(session) => session,
+            Err(Error::Store(StoreError::Held { .. })) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let labels = [(PLAN_LABEL.to_owned(), document.path.clone())].into();
+        let source = Some(document.source());
+        session.append(SessionFields { labels, source, ..SessionFields::default() })?.wait()?;
+        session.close()
     }
 
     /// Records what is not recorded yet of a session's plan.
@@ -163,18 +251,39 @@ impl Store {
         let state = session.state()?;
         if !is_whole(&state.core.fields) {
             let plan = match (plan, delta_parent(&state.core.fields)) {
-                // Somebody else made it, and from another parent.
-                (_, Some(parent)) => {
+                (Some(plan), _) => plan,
+                (None, Some(parent)) => {
                     let old = self.view(&SessionRef::Id(parent))?.plan()?;
                     delta(&old, document.plan.clone()).plan
                 }
-                (Some(plan), None) => plan,
                 (None, None) => document.plan.clone(),
             };
             session.append_all(missing(&plan, &state)?)?.wait()?;
         }
         session.close()
     }
+}
+
+fn source(entry: &HistoryEntry) -> Option<&Source> {
+    entry.overview.fields.source.as_ref()
+}
+
+/// The path at which a document was before it was moved: of the newest session of its text, in the
+/// same project, with nothing at its path any more. A copy is another document.
+fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<String> {
+    let project = project_of(&document.path);
+    let same = |source: &&Source| {
+        source.sha256 == document.sha256
+            && !Path::new(&source.path).try_exists().unwrap_or(true)
+            && project_of(&source.path) == project
+    };
+    entries.iter().filter_map(source).find(same).map(|source| source.path.clone())
+}
+
+/// The project that a file is in, or was in.
+fn project_of(path: &str) -> Option<PathBuf> {
+    let there = Path::new(path).ancestors().skip(1).find(|dir| dir.is_dir())?;
+    Some(store_for_recording(there).project)
 }
 
 fn is_whole(fields: &SessionFields) -> bool {

@@ -90,7 +90,12 @@ fn an_edited_document_goes_on_from_the_newest_session_of_its_path() {
     let (planned, complete) = (TaskStatus::Planned, TaskStatus::Complete);
     assert_eq!(
         standing(&now),
-        [("Reading", planned), ("Lines", complete), ("Tabs", planned), ("Ends", planned)]
+        [
+            ("Reading", planned),
+            ("Lines", complete),
+            ("Tabs", planned),
+            ("Ends", TaskStatus::Failed)
+        ]
     );
     assert_eq!(now.tasks[1].result.as_ref().unwrap().get(), r#"{"commit":"abc"}"#);
     assert_eq!(now.tasks[1].details.as_deref(), Some("Every line."));
@@ -102,26 +107,155 @@ fn an_edited_document_goes_on_from_the_newest_session_of_its_path() {
     assert_eq!(
         standing(&last),
         [
-            ("Reading", planned),
+            ("Reading", complete),
             ("Lines", complete),
             ("Tabs", complete),
             ("Ends", TaskStatus::Obsolete)
         ]
     );
-    // What it was at first still finds its own session.
-    assert_eq!(start(&store, &document(PLAN)), first);
+}
+
+#[test]
+fn an_edit_that_is_taken_back_undoes_nothing() {
+    let (_dir, store) = store();
+    let (here, there) = (document(PLAN), document(&PLAN.replace("Ends", "Tabs")));
+    let first = start(&store, &here);
+    let second = start(&store, &there);
+    set(&store, second, "P1.M1", TaskStatus::Complete, Some("1"));
+    let PlanMatch::Edited { parent, delta } = store.match_plan(&here).unwrap() else {
+        panic!("what was done since is in another session")
+    };
+    assert_eq!((parent, delta.kept.len()), (second, 3));
+    let third = start(&store, &here);
+    assert!(third != first && third != second);
+    assert_eq!(standing(&plan(&store, third))[1], ("Lines", TaskStatus::Complete));
+    // From there on it is the session of this text.
+    assert_eq!(start(&store, &here), third);
+    set(&store, third, "P1.M2", TaskStatus::Complete, Some("2"));
+    let fourth = start(&store, &there);
+    assert!(fourth != second);
+    let fifth = start(&store, &here);
+    assert!(![first, second, third, fourth].contains(&fifth));
+    // The clock must tell what comes next from what was before.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    // Unless somebody goes on with an earlier one; then that one is gone on from, as it is now.
+    set(&store, first, "P1.M2", TaskStatus::Blocked, None);
+    assert_eq!(start(&store, &here), first);
+    let PlanMatch::Edited { parent, .. } = store.match_plan(&there).unwrap() else {
+        panic!("it is edited")
+    };
+    assert_eq!(parent, first);
+    let last = start(&store, &there);
+    assert!(last != second && last != fourth, "the old one does not know what was done since");
+}
+
+#[test]
+fn a_look_at_an_earlier_session_is_no_work_in_it() {
+    let (_dir, store) = store();
+    let first = start(&store, &document(PLAN));
+    let edited = document(&PLAN.replace("Ends", "Tabs"));
+    let second = start(&store, &edited);
+    let before = store.view(&SessionRef::Id(first)).unwrap().acknowledged().unwrap();
+    store.open_session(&SessionRef::Id(first)).unwrap().close().unwrap();
+    assert_eq!(store.view(&SessionRef::Id(first)).unwrap().acknowledged().unwrap(), before);
+    assert_eq!(start(&store, &edited), second);
+}
+
+#[test]
+fn nothing_goes_on_from_a_session_that_somebody_works_in() {
+    let (_dir, store) = store();
+    let store = store.waiting(std::time::Duration::ZERO);
+    let first = start(&store, &document(PLAN));
+    let edited = document(&PLAN.replace("Ends", "Tabs"));
+    let held = store.open_session(&SessionRef::Id(first)).unwrap();
+    let matched = store.match_plan(&edited).unwrap();
+    let refused = store.start_plan(&edited, matched.clone(), NewSession::default());
+    let Err(Error::Store(StoreError::Held { session, holder })) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!((session, holder.process), (first, std::process::id()));
+    assert_eq!(store.sessions().unwrap().len(), 1);
+    // What was done until it is let go is known, although it was matched before.
+    let change = TaskStatusChange {
+        task: "P1.M1".into(),
+        status: TaskStatus::Complete,
+        ..TaskStatusChange::default()
+    };
+    held.append(change).unwrap().wait().unwrap();
+    held.close().unwrap();
+    let second = store.start_plan(&edited, matched, NewSession::default()).unwrap();
+    assert_eq!(standing(&plan(&store, second))[1], ("Lines", TaskStatus::Complete));
+}
+
+#[test]
+fn a_document_that_is_moved_takes_its_session_along() {
+    let (dir, store) = store();
+    let at = |path: &str, text: &str| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        PlanDocument::of(path.to_string_lossy(), None, text.as_bytes()).unwrap()
+    };
+    let is_new =
+        |document: &PlanDocument| matches!(store.match_plan(document).unwrap(), PlanMatch::New);
+    let first = at("plan.md", PLAN);
+    let id = start(&store, &first);
+    // A copy is another document.
+    let moved = at("docs/plan.md", PLAN);
+    assert!(is_new(&moved));
+    std::fs::remove_file(&first.path).unwrap();
+    // So is one of another project with the same store.
+    std::fs::create_dir(dir.path().join("other")).unwrap();
+    std::fs::write(dir.path().join("other/.abide"), "../.abide\n").unwrap();
+    assert!(is_new(&at("other/plan.md", PLAN)));
+    assert_eq!(start(&store, &moved), id);
+    set(&store, id, "P1.M1", TaskStatus::Complete, None);
+    // Edited there, it goes on.
+    let edited = at("docs/plan.md", &PLAN.replace("Ends", "Tabs"));
+    let second = start(&store, &edited);
+    assert_eq!(standing(&plan(&store, second))[1], ("Lines", TaskStatus::Complete));
+    let fields = store.view(&SessionRef::Id(second)).unwrap().state().unwrap().core.fields;
+    assert_eq!(fields.parent.unwrap().session, id);
+    // Moved again with the text from before: what was done last at its path counts.
+    std::fs::remove_file(&edited.path).unwrap();
+    let last = at("last.md", PLAN);
+    let PlanMatch::Edited { parent, .. } = store.match_plan(&last).unwrap() else {
+        panic!("it is edited")
+    };
+    assert_eq!(parent, second);
+    // What is at the first path now is nobody's.
+    assert!(is_new(&at("plan.md", "- [ ] other\n")));
+}
+
+#[test]
+fn a_plan_that_cannot_be_recorded_leaves_no_session() {
+    let (_dir, store) = store();
+    let mut wrong = document(PLAN);
+    wrong.plan.tasks[2].id = "x".repeat(600).as_str().into();
+    let refused = store.start_plan(&wrong, PlanMatch::New, NewSession::default());
+    assert!(matches!(refused, Err(Error::Input(_))), "{refused:?}");
+    assert_eq!(store.sessions().unwrap().len(), 0);
+    start(&store, &document(PLAN));
+    let mut wrong = document(&PLAN.replace("Ends", "Tabs"));
+    wrong.plan.tasks[2].id = "x".repeat(600).as_str().into();
+    let matched = store.match_plan(&wrong).unwrap();
+    assert!(store.start_plan(&wrong, matched, NewSession::default()).is_err());
+    assert_eq!(store.sessions().unwrap().len(), 1);
 }
 
 /// The session as a process leaves it that is killed when `count` events of its plan are recorded.
 fn cut_off(store: &Store, document: &PlanDocument, plan: &Plan, count: usize) -> SessionId {
     let parent = match store.match_plan(document).unwrap() {
-        PlanMatch::Edited { parent, .. } => {
-            Some(abide::Parent { session: parent, seq: abide::Seq(1), reason: ParentReason::Delta })
+        PlanMatch::Edited { parent: session, .. } => {
+            let seq = store.view(&SessionRef::Id(session)).unwrap().acknowledged().unwrap();
+            Some(abide::Parent { session, seq, reason: ParentReason::Delta })
         }
         _ => None,
     };
+    let from = parent.as_ref().map(|parent| format!("{}@{}:", parent.session, parent.seq.0));
+    let from = from.unwrap_or_default();
     let fields = SessionFields {
-        key: Some(format!("plan:{}:{}", document.sha256, document.path)),
+        key: Some(format!("plan:{}:{from}{}", document.sha256, document.path)),
         labels: [(PLAN_LABEL.to_owned(), document.path.clone())].into(),
         source: Some(Source { path: document.path.clone(), sha256: document.sha256.clone() }),
         parent,
@@ -195,29 +329,40 @@ fn what_was_done_since_is_not_undone_by_starting_again() {
     );
 }
 
-#[test]
-fn two_that_start_at_once_have_one_session() {
-    let (dir, _) = store();
+/// The sessions that several get who start at once.
+fn start_at_once(dir: &std::path::Path, document: &PlanDocument) -> Vec<SessionId> {
     let both = Barrier::new(4);
-    let document = document(PLAN);
-    let ids: Vec<SessionId> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let starters: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
-                    let store = Store::open(dir.path()).unwrap();
+                    let store = Store::open(dir).unwrap();
                     let store = store.waiting(std::time::Duration::from_secs(60));
+                    let matched = store.match_plan(document).unwrap();
                     both.wait();
-                    start(&store, &document)
+                    store.start_plan(document, matched, NewSession::default()).unwrap()
                 })
             })
             .collect();
         starters.into_iter().map(|starter| starter.join().unwrap()).collect()
-    });
+    })
+}
+
+#[test]
+fn two_that_start_at_once_have_one_session() {
+    let (dir, _) = store();
+    let ids = start_at_once(dir.path(), &document(PLAN));
     let store = Store::open(dir.path()).unwrap();
     assert!(ids.iter().all(|id| *id == ids[0]));
     assert_eq!(store.sessions().unwrap().len(), 1);
     let state = store.view(&SessionRef::Id(ids[0])).unwrap().state().unwrap();
     assert_eq!((state.core.tasks.total, state.core.health.anomalies), (3, 0));
+    // The same for an edit, and for going back.
+    for (text, count) in [(PLAN.replace("Ends", "Tabs"), 2), (PLAN.to_owned(), 3)] {
+        let ids = start_at_once(dir.path(), &document(&text));
+        assert!(ids.iter().all(|id| *id == ids[0]));
+        assert_eq!(store.sessions().unwrap().len(), count);
+    }
 }
 
 #[test]
