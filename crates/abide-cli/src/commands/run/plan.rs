@@ -150,6 +150,7 @@ pub(super) fn dry_run(
             "{stuck} tasks would not be run: they failed, are blocked, or wait for such"
         ));
     }
-    status(format_args!("{count} tasks would be run; nothing was done"));
+    let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
+    status(format_args!("{tasks} would be run; nothing was done"));
     Ok(())
 }
