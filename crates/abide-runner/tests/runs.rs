@@ -497,7 +497,8 @@ fn an_agent_that_is_killed_in_a_call_is_decided_about() {
 #[test]
 fn calls_of_two_agents_are_told_apart() {
     let lab = Lab::flat(&["A", "B"]);
-    let wait = "touch $ABIDE_TASK; until [ -e A ] && [ -e B ]; do sleep 0.01; done";
+    // Long enough for both calls to be recorded before either has its result.
+    let wait = "touch $ABIDE_TASK; until [ -e A ] && [ -e B ]; do sleep 0.01; done; sleep 0.4";
     let options = RunOptions { jobs: 2, ..codex(&lab, &format!("{CALL}\n{wait}\n{RESULT}")) };
     let (summary, _) = lab.run(&options);
     assert_eq!(summary.finish, Finish::Done);
