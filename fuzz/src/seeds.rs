@@ -55,6 +55,26 @@ const OUTPUTS: &[(u8, &str, &str)] = &[
     (1, "command", "npx -y @openai/codex exec -m x --json -i a b -- {task}"),
 ];
 
+/// Plans, by name.
+const PLANS: &[(&str, &str)] = &[
+    (
+        "backlog",
+        "{\"v\":1.50,\"backlog\":[{\"type\":\"Phase\",\"id\":\"P1\",\"title\":\"a\\u00e9\",\"status\":\"In Progress\",\"x\":{\"y\":[]},\"milestones\":[{\"type\":\"Milestone\",\"id\":\"P1.M1\",\"title\":\"b\",\"status\":\"Planned\",\"description\":\"\",\"tasks\":[{\"type\":\"Task\",\"id\":\"P1.M1.T1\",\"title\":\"c\",\"status\":\"Planned\",\"subtasks\":[{\"type\":\"Subtask\",\"id\":\"P1.M1.T1.S1\",\"title\":\"d\",\"status\":\"Ready\",\"story_points\":2,\"dependencies\":[],\"context_scope\":\"e\"},{\"type\":\"Subtask\",\"id\":\"P1.M1.T1.S2\",\"title\":\"d\",\"status\":\"Complete\",\"dependencies\":[\"P1.M1.T1.S1\"],\"result\":[1]}]}]}]}]}",
+    ),
+    (
+        "markdown",
+        "before\n\n# T\n\nfront\n\n## A\ntext\n\n- [x] one\n  status: failed\n  priority: 3\n  document: a.md\n  result: {\"a\":1}\n\n  depends: no field\n  - [ ] `T1` two (after: four)\n    ```\n    - [ ] code\n    ```\n    \\# text\n## B\n### C\n1. [-] three {#x-1}\n   depends: P1.M1, T1\n* [ ] four\n\n## D\nno task\n",
+    ),
+    (
+        "toml",
+        "title = \"t\"\nother = 1979-05-27T07:32:00Z\n[[task]]\nid = \"a\"\ntitle = \"A\"\nstatus = \"done\"\nx.y = [1, {z = nan}]\n[[task]]\ntitle = \"B\"\nparent = \"a\"\ndepends = []\npriority = -3\ndetails = \"\"\"\na\n- [ ] b\"\"\"\ndocuments = [\"d\"]\nresult = \"[1]\"\n[owner]\nname = \"n\"\n",
+    ),
+    (
+        "json",
+        "{\"title\":\"t\",\"tasks\":[{\"title\":\"A\",\"x\":1e400,\"tasks\":[{\"id\":\"b\",\"title\":\"B\",\"depends\":[\"c\"],\"status\":\"blocked\",\"priority\":2,\"details\":\"# no\",\"documents\":[\"d\"],\"result\":{\"a\":[]}}]},{\"id\":\"c\",\"title\":\"C (after: d)\"}],\"title\":2}",
+    ),
+];
+
 libfuzzer_sys::fuzz_target!(
     init: {
         write_and_end();
@@ -88,6 +108,9 @@ fn write() {
         seed("snapshot", &format!("golden-{wish}"), &input(wish, &state));
         let files = [header, watermark, state[0], state[1]];
         seed("marks", &format!("golden-{wish}"), &input(wish, &files));
+    }
+    for (name, plan) in PLANS {
+        seed("plan", name, plan.as_bytes());
     }
     states(state);
     packs();

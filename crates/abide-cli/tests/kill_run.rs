@@ -20,6 +20,7 @@ task=$(cat)
 case $task in "Task $ABIDE_TASK: "*) ;; *) echo "told: $task" >> "$LAB/wrong" ;; esac
 echo "$ABIDE_TASK" >> "$LAB/begun"
 echo "working on $ABIDE_TASK"
+case $ABIDE_TASK in *T5) mkdir "$LAB/failed-$ABIDE_TASK" 2>/dev/null && exit 3 ;; esac
 sleep 0.03
 mkdir -p work
 echo "$ABIDE_TASK" > "work/$ABIDE_TASK.new" && mv "work/$ABIDE_TASK.new" "work/$ABIDE_TASK"
@@ -97,6 +98,8 @@ impl Lab {
                 "--plan",
                 "plan.toml",
                 "--continue",
+                "--retries",
+                "1",
                 "--plain",
                 "--grace",
                 "1s",
@@ -243,10 +246,13 @@ fn check_history(lab: &Lab) {
                 }
             }
             "complete" => assert!(complete.insert(task.clone()), "{task} was completed twice"),
-            "failed" => failed += 1,
+            "failed" => {
+                assert!(task.ends_with("T5"), "{task}: a kill is no failure");
+                failed += 1;
+            }
             _ => {}
         }
     }
-    assert_eq!(failed, 0, "a kill is no failure");
+    assert!(failed <= lab.tasks.div_ceil(10), "{failed}");
     assert_eq!(complete.len(), lab.tasks + lab.tasks.div_ceil(10));
 }

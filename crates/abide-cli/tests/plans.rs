@@ -73,7 +73,14 @@ fn a_plan_is_imported_once() {
     lab.write("plan.md", PLAN);
     // Before there is a store, nothing makes one.
     let dry = lab.tasks(&["import", "plan.md", "--dry-run"]).success();
-    insta::assert_snapshot!(both(&dry), @"");
+    insta::assert_snapshot!(both(&dry), @"
+    new      planned     P1 Reading
+    new      planned     P1.M1 Lines
+    new      planned     P1.M2 Ends
+    new      planned     P2 Writing
+    new      planned     P2.M1 Out
+    Would begin a session: 5 new, 0 changed, 0 obsolete, 0 kept
+    ");
     assert!(!lab.env.project().join(".abide").exists());
     let first = lab.import(&["plan.md"]);
     assert_eq!(first["outcome"], "new");
@@ -81,9 +88,29 @@ fn a_plan_is_imported_once() {
     let again = lab.import(&["plan.md"]);
     assert_eq!((&again["outcome"], &again["session"]), (&"same".into(), &first["session"]));
     assert_eq!(lab.sessions(), 1);
-    insta::assert_snapshot!(lab.tasks(&[]).success().stdout(), @"");
+    insta::assert_snapshot!(lab.tasks(&[]).success().stdout(), @"
+    [ ] P1 Reading (0/2)
+      [ ] P1.M1 Lines (ready)
+      [ ] P1.M2 Ends (after P1.M1)
+    [ ] P2 Writing (0/1)
+      [ ] P2.M1 Out (ready)
+    0 of 3 done, 2 ready
+    ");
     let exported = lab.tasks(&["export"]).success();
-    insta::assert_snapshot!(exported.stdout(), @"");
+    insta::assert_snapshot!(exported.stdout(), @"
+    # Parser
+
+    ## Reading
+
+    - [ ] Lines
+      Every line, the last one too.
+    - [ ] Ends
+      depends: Lines
+
+    ## Writing
+
+    - [ ] Out
+    ");
 }
 
 #[test]
@@ -102,14 +129,79 @@ fn an_edit_in_the_middle_is_one_task() {
     );
     let dry = lab.tasks(&["import", "plan.md", "--dry-run"]).success();
     insta::with_settings!({filters => vec![(id, "PARENT")]}, {
-        insta::assert_snapshot!(both(&dry), @"");
+        insta::assert_snapshot!(both(&dry), @"
+        kept     planned     P1 Reading
+        kept     complete    P1.M1 Lines
+        new      planned     P1.M3 Tabs
+        kept     complete    P1.M2 Ends
+        obsolete obsolete    P2 Writing
+        obsolete obsolete    P2.M1 Out
+        Would begin a session that goes on from PARENT: 1 new, 0 changed, 2 obsolete, 3 kept
+        ");
     });
     assert_eq!(lab.sessions(), 1);
     let second = lab.import(&["plan.md"]);
     assert_eq!((&second["outcome"], &second["parent"]), (&"delta".into(), &first["session"]));
-    insta::assert_snapshot!(lab.tasks(&["--ready"]).success().stdout(), @"");
+    insta::assert_snapshot!(lab.tasks(&["--ready"]).success().stdout(), @"
+    [ ] P1 Reading (2/3)
+      [ ] P1.M3 Tabs (ready)
+    3 of 4 done, 1 of them obsolete, 1 ready
+    ");
     let json = lab.tasks(&["export", "--format", "json"]).success();
-    insta::assert_snapshot!(json.stdout(), @"");
+    insta::assert_snapshot!(json.stdout(), @r#"
+    {
+      "title": "Parser",
+      "tasks": [
+        {
+          "id": "P1",
+          "title": "Reading",
+          "status": "planned",
+          "tasks": [
+            {
+              "id": "P1.M1",
+              "title": "Lines",
+              "status": "complete",
+              "details": "Every line, the last one too.",
+              "result": {
+                "ok": 1
+              }
+            },
+            {
+              "id": "P1.M3",
+              "title": "Tabs",
+              "status": "planned"
+            },
+            {
+              "id": "P1.M2",
+              "title": "Ends",
+              "status": "complete",
+              "depends": [
+                "P1.M1"
+              ],
+              "result": {
+                "ok": 1
+              }
+            }
+          ]
+        },
+        {
+          "id": "P2",
+          "title": "Writing",
+          "status": "obsolete",
+          "tasks": [
+            {
+              "id": "P2.M1",
+              "title": "Out",
+              "status": "obsolete",
+              "result": {
+                "ok": 1
+              }
+            }
+          ]
+        }
+      ]
+    }
+    "#);
 }
 
 #[test]
@@ -140,11 +232,45 @@ fn a_plan_goes_into_a_session_that_is_named() {
     let done = run(lab.env.command(&into), edited).success();
     assert!(done.stderr.contains("2 new, 1 changed, 0 obsolete, 1 kept"), "{done:?}");
     let exported = lab.tasks(&["export", &id, "--format", "toml"]).success();
-    insta::assert_snapshot!(exported.stdout(), @"");
+    insta::assert_snapshot!(exported.stdout(), @r#"
+    title = "mine"
+
+    [[task]]
+    id = "P1"
+    title = "My own"
+
+    [[task]]
+    id = "a"
+    title = "A"
+    depends = ["b"]
+    status = "done"
+
+    [[task]]
+    id = "b"
+    title = "B"
+    details = "more"
+
+    [[task]]
+    id = "P3"
+    title = "C"
+
+    [[task]]
+    id = "P3.M1"
+    title = "D"
+    parent = "P3"
+    "#);
     let part = lab.tasks(&["export", &id, "--format", "markdown", "--scope", "b"]).success();
-    insta::assert_snapshot!(part.stdout(), @"");
+    insta::assert_snapshot!(part.stdout(), @"
+    # mine
+
+    - [ ] B {#b}
+      more
+    ");
     let unknown = lab.tasks(&["export", &id, "--scope", "zzz"]).failure(1);
-    insta::assert_snapshot!(unknown.stderr, @"");
+    insta::assert_snapshot!(unknown.stderr, @"
+    Error: there is no task zzz
+    Hint: `abide tasks` shows which there are
+    ");
 }
 
 #[test]
@@ -152,16 +278,32 @@ fn what_is_wrong_is_said() {
     let lab = Lab::new();
     lab.write("plan.json", r#"{"backlog":[{"id":"P1","title":"a","status":"Planned","milestones":[{"id":"x","status":"Planned"}]}]}"#);
     let wrong = lab.tasks(&["import", "plan.json"]).failure(1);
-    insta::assert_snapshot!(wrong.stderr, @"");
+    insta::assert_snapshot!(wrong.stderr, @"
+    Error: cannot import plan.json
+    Caused by: $.backlog[0].milestones[0].title: it is missing
+    ");
     assert!(!lab.env.project().join(".abide").exists());
     lab.write("plan.txt", PLAN);
-    insta::assert_snapshot!(lab.tasks(&["import", "plan.txt"]).failure(1).stderr, @"");
-    insta::assert_snapshot!(lab.tasks(&["import", "nowhere.md"]).failure(1).stderr, @"");
-    insta::assert_snapshot!(lab.tasks(&["import", "-"]).failure(2).stderr, @"");
+    insta::assert_snapshot!(lab.tasks(&["import", "plan.txt"]).failure(1).stderr, @r#"
+    Error: cannot import plan.txt
+    Caused by: "plan.txt" does not tell the form of the plan (.md, .json or .toml)
+    Hint: `--format prp`, `markdown`, `toml` or `json` says it
+    "#);
+    insta::assert_snapshot!(lab.tasks(&["import", "nowhere.md"]).failure(1).stderr, @"
+    Error: cannot open nowhere.md
+    Caused by: No such file or directory (os error 2)
+    ");
+    insta::assert_snapshot!(lab.tasks(&["import", "-"]).failure(2).stderr, @"
+    Error: a plan from stdin needs --format
+    Hint: see `abide --help`
+    ");
     fs::write(lab.env.project().join("bad.md"), b"- [ ] a\xff\n").unwrap();
-    insta::assert_snapshot!(lab.tasks(&["import", "bad.md"]).failure(1).stderr, @"");
+    insta::assert_snapshot!(lab.tasks(&["import", "bad.md"]).failure(1).stderr, @"
+    Error: cannot import bad.md
+    Caused by: the plan is not UTF-8 (first bad byte at 7)
+    ");
     insta::assert_snapshot!(
         lab.tasks(&["import", "plan.txt", "--format", "yaml"]).failure(2).stderr.lines().next().unwrap(),
-        @""
+        @r#"error: invalid value 'yaml' for '--format <FORM>': "yaml" is none of prp, markdown, toml, json"#
     );
 }

@@ -32,6 +32,7 @@ mod reading;
 mod record;
 mod relay;
 mod repair;
+mod run_children;
 mod run_view;
 mod show;
 mod site;

@@ -12,10 +12,10 @@ pub enum PlanError {
         at: usize,
     },
     /// Its name does not tell its form.
-    #[error("{path:?} does not tell the form of the plan (.md, .json or .toml)")]
+    #[error("{name:?} does not tell the form of the plan (.md, .json or .toml)")]
     UnknownForm {
-        /// The file.
-        path: String,
+        /// The file's name.
+        name: String,
     },
     /// More bytes than allowed.
     #[error("the plan is larger than {limit} bytes")]

@@ -36,7 +36,8 @@ impl PlanForm {
 
     /// The form of a file, by the end of its name; JSON with a `backlog` is PRP.
     pub fn of(path: &Path, bytes: &[u8]) -> Result<Self, PlanError> {
-        let unknown = || PlanError::UnknownForm { path: path.display().to_string() };
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let unknown = || PlanError::UnknownForm { name: name.to_string() };
         let end = path.extension().and_then(|end| end.to_str()).ok_or_else(unknown)?;
         match end.to_ascii_lowercase().as_str() {
             "md" | "markdown" => Ok(Self::Markdown),

@@ -104,10 +104,22 @@ fn kept(table: Table, place: &str) -> Result<Option<Box<RawValue>>, PlanError> {
     if table.is_empty() {
         return Ok(None);
     }
+    if table.values().any(|value| depth(value) > MAX_DEPTH) {
+        return Err(PlanError::at(place, PlanFault::TooDeep { limit: MAX_DEPTH }));
+    }
     let written = toml::to_string(&table).map_err(|_| {
         PlanError::at(place, PlanFault::Not { wanted: "something that can be written again" })
     })?;
     Ok(as_foreign(PlanForm::Toml, &json::text(&written)))
+}
+
+/// How deep a value is nested.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Table(table) => 1 + table.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 fn unkept(foreign: Option<&RawValue>) -> Table {

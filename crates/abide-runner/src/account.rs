@@ -2,7 +2,7 @@
 
 use abide::{
     Context, Entry, Event, EventRange, Extractive, Fact, Kind, Seq, Session, Summarizer,
-    SummaryRequest, TaskId, TaskNode,
+    SummaryRequest, TaskId, TaskNode, TaskStatus, Usage,
 };
 
 use crate::RunError;
@@ -38,6 +38,41 @@ pub(crate) fn told(session: &Session, node: &TaskNode) -> Result<Told, RunError>
 fn event(session: &Session, seq: Seq) -> Result<Option<Event>, RunError> {
     let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
     Ok(session.view().page(range)?.events.pop())
+}
+
+/// Why the last attempt at a task failed, as far as it is known.
+pub(crate) fn last_failure(session: &Session, task: &TaskId) -> Result<Option<String>, RunError> {
+    for event in session.view().events(EventRange::ALL.backward()).take(LOOK) {
+        let event = event?;
+        if event.kind == Kind::TASK_STATUS
+            && let Ok(Fact::TaskStatus(fact)) = event.fact()
+            && fact.task == *task
+            && fact.status == TaskStatus::Failed
+        {
+            return Ok(fact.reason);
+        }
+    }
+    Ok(None)
+}
+
+/// What was recorded of the usage of the agent's own session, over all that worked in it.
+pub(crate) fn used(session: &Session, task: &TaskId, own: &str) -> Result<Usage, RunError> {
+    let mut used = Usage::default();
+    for event in session.view().events(EventRange::ALL.backward()).take(LOOK) {
+        let event = event?;
+        if event.task.as_ref() != Some(task) {
+            continue;
+        }
+        match event.fact() {
+            Ok(Fact::Usage(fact)) => used.add(&fact.usage),
+            // Before that it was another one.
+            Ok(Fact::AgentObserved(seen)) if seen.session.as_deref().is_some_and(|s| s != own) => {
+                break;
+            }
+            _ => {}
+        }
+    }
+    Ok(used)
 }
 
 /// What was done of a task so far, in short; none where nothing was said.

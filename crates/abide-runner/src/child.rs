@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::SyncSender;
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -23,7 +24,7 @@ pub(crate) enum Happening {
     /// It will print no more there.
     Closed { job: u64, stream: Stream },
     /// It is gone.
-    Exited { job: u64, status: std::io::Result<ExitStatus> },
+    Exited { job: u64, status: std::io::Result<ExitStatus>, at: Instant },
 }
 
 /// What is to be started.
@@ -49,6 +50,8 @@ pub(crate) struct Child {
     pub(crate) id: u32,
     /// It was not waited for yet, so that its number is its own.
     alive: bool,
+    /// It has a terminal, where stdout and stderr are one.
+    pub(crate) terminal: bool,
 }
 
 impl Child {
@@ -65,12 +68,13 @@ impl Child {
             let (child, terminal) = terminal::start(program, arguments, &plan)?;
             let id = child.id();
             read(terminal, job, Stream::Out, tell.clone());
-            let _ = tell.send(Happening::Closed { job, stream: Stream::Err });
             wait(child, job, tell.clone());
-            return Ok(Self { id, alive: true });
+            return Ok(Self { id, alive: true, terminal: true });
         }
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(&plan.directory).envs(&plan.environment);
+        // A run within a run has lanes of its own.
+        command.args(arguments).env_remove("ABIDE_LANE");
+        command.current_dir(&plan.directory).envs(&plan.environment);
         // Ctrl-C in the terminal is for us; we tell the agent.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         match plan.stdin {
@@ -91,7 +95,7 @@ impl Child {
             read(stderr, job, Stream::Err, tell.clone());
         }
         wait(child, job, tell.clone());
-        Ok(Self { id, alive: true })
+        Ok(Self { id, alive: true, terminal: false })
     }
 
     /// It was waited for: its number may be another's.
@@ -120,7 +124,8 @@ fn whole(text: &str) -> std::io::Result<File> {
 
 fn wait(mut child: std::process::Child, job: u64, tell: SyncSender<Happening>) {
     std::thread::spawn(move || {
-        let _ = tell.send(Happening::Exited { job, status: child.wait() });
+        let status = child.wait();
+        let _ = tell.send(Happening::Exited { job, status, at: Instant::now() });
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use abide::Timestamp;
 use abide_wire::agent::{AgentKind, Limited, limit_in};
@@ -10,6 +11,8 @@ use rustix::process::Signal;
 use crate::job::Job;
 use crate::options::Way;
 
+/// A limit that was met so short a time ago may be why an agent failed.
+const RECENT: Duration = Duration::from_secs(60);
 /// The most characters of a result.
 const RESULT: usize = 4000;
 
@@ -47,10 +50,17 @@ impl Ending {
             return Self::Interrupted(format!("the agent was killed by signal {signal}"));
         }
         let printed = || {
-            let text = format!("{}\n{}", job.out_tail.text(), job.err_tail.text());
+            // Of what a program reads, its reader has told what there was to tell.
+            let out = if kind == AgentKind::Text { job.out_tail.text() } else { String::new() };
+            let text = format!("{out}\n{}", job.err_tail.text());
             limit_in(&text, now)
         };
-        let limited = job.limited.clone();
+        // One that was over long before it failed is not why.
+        let fresh = |(limited, seen): &(Limited, Instant)| {
+            let over = limited.resets.map_or(seen.elapsed() > RECENT, |resets| resets < now);
+            (!over || seen.elapsed() < RECENT).then(|| limited.clone())
+        };
+        let limited = job.limited.as_ref().and_then(fresh);
         let limited =
             limited.or_else(|| (kind == AgentKind::Text || said.is_none()).then(printed)?);
         if let Some(limited) = limited {

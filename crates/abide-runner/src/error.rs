@@ -15,6 +15,9 @@ pub enum RunError {
         #[source]
         source: std::io::Error,
     },
+    /// A task was interrupted in the middle of calls, and nobody decided what becomes of it.
+    #[error("task {0} was interrupted in the middle of calls whose outcome is unknown")]
+    Undecided(abide::TaskId),
     /// There is no such task.
     #[error("there is no task {0} in this session")]
     NoScope(abide::TaskId),

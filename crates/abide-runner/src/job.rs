@@ -1,5 +1,6 @@
 //! One agent at work on one task: what it prints becomes events.
 
+use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,11 @@ use abide::{
     ModelConfiguration, NewEvent, Payload, ResourceSample, TaskId, Timestamp, ToolCall, ToolResult,
     TurnNumber, Usage, UsageRecord,
 };
-use abide_wire::agent::{AgentKind, AgentReader, Limited, Observed, Seen};
+use abide_wire::agent::{AgentKind, AgentReader, Before, Limited, Observed, Seen};
 
 use crate::child::Child;
 use crate::event::{RunEvent, Stream};
+use crate::leftover::UnknownCall;
 use crate::options::Way;
 
 /// Events wait at most so long before they are recorded.
@@ -22,6 +24,10 @@ const PENDING: usize = 1 << 20;
 const TEXT: Duration = Duration::from_secs(1);
 /// The most bytes of stderr that are recorded.
 const ERRORS: usize = 256 << 10;
+/// So many calls without a result are known by name.
+const CALLS: usize = 1000;
+/// The most characters of a subagent's name.
+const LANE: usize = 100;
 /// So much of the end of what was printed is looked at when the agent failed.
 const TAIL: usize = 4 << 10;
 
@@ -65,10 +71,14 @@ pub(crate) struct Job {
     pub(crate) exited: Option<Instant>,
     /// It was asked to end.
     pub(crate) asked: Option<Instant>,
-    pub(crate) killed: bool,
+    /// It was killed.
+    pub(crate) killed: Option<Instant>,
     /// The agent's last word on its task.
     pub(crate) outcome: Option<(bool, Option<String>)>,
-    pub(crate) limited: Option<Limited>,
+    /// The last limit that it met, and when.
+    pub(crate) limited: Option<(Limited, Instant)>,
+    /// Calls that have no result yet; the first of them, where there are many.
+    pub(crate) calls: BTreeMap<String, UnknownCall>,
     /// How many messages it said.
     pub(crate) said: u64,
     pub(crate) out_tail: Tail,
@@ -90,6 +100,8 @@ pub(crate) struct Job {
     errors_recorded: usize,
     errors_left: u64,
     model: Option<String>,
+    /// How many events could not be recorded as they were.
+    refused: u64,
 }
 
 /// What a job begins with.
@@ -105,7 +117,8 @@ pub(crate) struct Begin {
 }
 
 impl Job {
-    pub(crate) fn new(begin: Begin, kind: AgentKind, child: Child) -> Self {
+    pub(crate) fn new(begin: Begin, kind: AgentKind, before: Before, child: Child) -> Self {
+        let open = [true, !child.terminal];
         Self {
             number: begin.number,
             task: begin.task,
@@ -120,18 +133,19 @@ impl Job {
             exit: None,
             exited: None,
             asked: None,
-            killed: false,
+            killed: None,
             outcome: None,
             limited: None,
+            calls: BTreeMap::new(),
             said: 0,
             out_tail: Tail::default(),
             err_tail: Tail::default(),
             usage: Usage::default(),
             agent_session: None,
             peak_rss: 0,
-            open: [true; 2],
+            open,
             kind,
-            reader: AgentReader::new(kind),
+            reader: AgentReader::with(kind, before),
             pending: Vec::new(),
             pending_bytes: 0,
             since: None,
@@ -140,6 +154,7 @@ impl Job {
             errors_recorded: 0,
             errors_left: 0,
             model: None,
+            refused: 0,
         }
     }
 
@@ -195,8 +210,26 @@ impl Job {
 
     fn take(&mut self, seen: Vec<Seen>, tell: &mut dyn FnMut(&RunEvent)) {
         for Seen { subagent, what } in seen {
-            if let Ok(Some(event)) = self.event(what, tell) {
-                self.push(event, subagent.as_deref());
+            match &what {
+                Observed::Called { call, name, .. } => {
+                    // It went on after all.
+                    self.limited = None;
+                    if self.calls.len() < CALLS {
+                        let unknown = UnknownCall {
+                            call: CallId(call.clone()),
+                            name: name.clone(),
+                            lane: self.lane_of(subagent.as_deref()),
+                        };
+                        self.calls.insert(call.clone(), unknown);
+                    }
+                }
+                Observed::Finished { call, .. } => drop(self.calls.remove(call)),
+                _ => {}
+            }
+            match self.event(what, tell) {
+                Ok(Some(event)) => self.push(event, subagent.as_deref()),
+                Ok(None) => {}
+                Err(_) => self.refused += 1,
             }
         }
     }
@@ -246,7 +279,7 @@ impl Job {
                     resets: limited.resets,
                     ..LimitObservation::default()
                 };
-                self.limited = Some(limited);
+                self.limited = Some((limited, Instant::now()));
                 observation.try_into()?
             }
             Observed::Note { level, text } => {
@@ -265,16 +298,27 @@ impl Job {
 
     /// An event in the place of this job.
     pub(crate) fn placed(&self, event: NewEvent, subagent: Option<&str>) -> NewEvent {
-        let lane = match (&self.lane, subagent) {
-            (None, Some(subagent)) => Some(LaneId(subagent.to_owned())),
-            (Some(lane), Some(subagent)) => Some(LaneId(format!("{lane}/{subagent}"))),
-            (lane, None) => lane.clone(),
-        };
+        let lane = self.lane_of(subagent);
         NewEvent { turn: Some(self.turn), task: Some(self.task.clone()), lane, ..event }
+    }
+
+    /// The lane of this job, or of a subagent of its agent's. What an agent prints as a name may be
+    /// anything.
+    fn lane_of(&self, subagent: Option<&str>) -> Option<LaneId> {
+        let name = subagent.map(|name| name.chars().take(LANE).collect::<String>());
+        match (&self.lane, name.filter(|name| !name.is_empty())) {
+            (None, Some(name)) => Some(LaneId(name)),
+            (Some(lane), Some(name)) => Some(LaneId(format!("{lane}/{name}"))),
+            (lane, None) => lane.clone(),
+        }
     }
 
     fn push(&mut self, event: NewEvent, subagent: Option<&str>) {
         let event = self.placed(event, subagent);
+        if event.check(&Limits::default()).is_err() {
+            self.refused += 1;
+            return;
+        }
         self.pending_bytes += event.data.as_str().len();
         self.pending.push(event);
         self.since.get_or_insert_with(Instant::now);
@@ -312,12 +356,16 @@ impl Job {
         let mut seen = Vec::new();
         self.reader.finish(&mut |one| seen.push(one));
         self.take(seen, tell);
-        let left = std::mem::take(&mut self.errors_left);
         let mut events = self.drain();
-        if left > 0 {
-            let text = format!("{left} bytes more of stderr were not recorded");
+        let mut note = |text: String| {
             let note = LogRecord { level: "info".to_owned(), text };
             events.extend(NewEvent::try_from(note).ok().map(|note| self.placed(note, None)));
+        };
+        if self.errors_left > 0 {
+            note(format!("{} bytes more of stderr were not recorded", self.errors_left));
+        }
+        if self.refused > 0 {
+            note(format!("{} things that it printed could not be recorded", self.refused));
         }
         events
     }

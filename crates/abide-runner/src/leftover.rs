@@ -49,7 +49,8 @@ impl Leftover {
         let tree = TaskTree::of(&state.tasks);
         let mut left = Self::default();
         for (node, _) in tree.walk(None) {
-            if node.status.is_active() {
+            // What has parts is not done by anybody itself.
+            if node.status.is_active() && tree.is_leaf(node.id.as_str()) {
                 left.tasks.push(Interrupted {
                     task: node.id.clone(),
                     title: node.title.clone(),
@@ -64,10 +65,20 @@ impl Leftover {
                 name: call.name.clone(),
                 lane: call.lane.clone(),
             };
-            let task = left.tasks.iter_mut().find(|left| Some(&left.task) == call.task.as_ref());
-            match task {
+            let node = call.task.as_ref().and_then(|task| tree.get(task.as_str()));
+            let Some(node) = node.filter(|node| !node.status.is_done()) else {
+                left.unknown.push(unknown);
+                continue;
+            };
+            match left.tasks.iter_mut().find(|left| left.task == node.id) {
                 Some(task) => task.unknown.push(unknown),
-                None => left.unknown.push(unknown),
+                // It was put back in order, and what it was doing when it ended was not.
+                None => left.tasks.push(Interrupted {
+                    task: node.id.clone(),
+                    title: node.title.clone(),
+                    unknown: vec![unknown],
+                    agent_session: node.agent_session.clone(),
+                }),
             }
         }
         let lanes = state.lanes.iter().map(|(name, lane)| (Some(LaneId(name.to_owned())), lane));

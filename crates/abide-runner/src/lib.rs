@@ -16,7 +16,7 @@
 //! let command = ["echo", "hello"].map(str::to_owned).into();
 //! let options = RunOptions::new(command, project.to_owned());
 //! let mut ended = Vec::new();
-//! let summary = run(&session, &options, &Stop::default(), &mut |_| Decision::Retry, &mut |event| {
+//! let summary = run(&session, &options, &Stop::default(), &mut |_| Some(Decision::Retry), &mut |event| {
 //!     if let RunEvent::TaskEnded { task, .. } = event {
 //!         ended.push(task.to_string());
 //!     }

@@ -21,8 +21,8 @@ const ONLY: &str = "T1";
 /// Takes the agent through the tasks of a session, until everything is done, a task fails, or it is
 /// to stop; then closes the run: agents ended, everything recorded, a last checkpoint, the status.
 ///
-/// `decide` says what becomes of tasks that an earlier run left in the middle. `tell` is told what
-/// happens. A failure while the run is closed is a warning in the summary and never hides what went
+/// `decide` says what becomes of a task that was interrupted in the middle; where it says nothing,
+/// the run ends and the task stays as it was. `tell` is told what happens. A failure while the run is closed is a warning in the summary and never hides what went
 /// wrong before.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ pub fn run(
     session: &Arc<Session>,
     options: &RunOptions,
     stop: &Stop,
-    decide: &mut dyn FnMut(&Interrupted) -> Decision,
+    decide: &mut dyn FnMut(&Interrupted) -> Option<Decision>,
     tell: &mut dyn FnMut(&RunEvent),
 ) -> Result<RunSummary, RunError> {
     let stale = Arc::new(AtomicBool::new(false));
@@ -42,7 +42,7 @@ pub fn run(
             mark.store(true, Ordering::Relaxed);
         }
     });
-    let mut supervisor = Supervisor::new(session.clone(), options, stop, tell, stale)?;
+    let mut supervisor = Supervisor::new(session.clone(), options, stop, decide, tell, stale)?;
     let _socket = match socket {
         Ok(socket) => Some(socket),
         Err(error) => {
@@ -50,12 +50,11 @@ pub fn run(
             None
         }
     };
-    begin(&mut supervisor, options)?;
-    let worked = supervisor.settle(decide).and_then(|()| {
+    let worked = begin(&mut supervisor, options).and_then(|()| {
+        supervisor.settle()?;
         supervisor.start_checkpoints()?;
         supervisor.work()
     });
-    // Ending them asks to stop, which is not why it ended.
     let (finish, reason) = finish(&supervisor, options, stop, worked.as_ref().err());
     supervisor.end_all();
     let closing = supervisor.close(finish.status(), reason.clone());
@@ -148,12 +147,12 @@ fn finish(
     if stop.urgency() > Urgency::None {
         return (Finish::Stopped, Some("it was asked to stop".to_owned()));
     }
-    if options.max_tasks.is_some_and(|most| supervisor.started >= most) {
-        let reason = "as many tasks as were asked for were begun";
-        return (Finish::EnoughTasks, Some(reason.to_owned()));
-    }
     if progress.failed > 0 {
         return (Finish::Failed, Some(tasks(progress.failed, "failed")));
+    }
+    if supervisor.is_enough() {
+        let reason = "as many tasks as were asked for are done";
+        return (Finish::EnoughTasks, Some(reason.to_owned()));
     }
     (Finish::Stuck, Some(tasks(open, "cannot be begun")))
 }

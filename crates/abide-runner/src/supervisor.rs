@@ -5,7 +5,8 @@
 //! one is begun; what an agent prints is recorded in its order. One thread does all of it; those of
 //! the children only read.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -13,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use abide::{
     CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, Kind, LaneId, Message,
-    NewEvent, Session, SessionStatus, Snapshot, StatusChange, TaskId, TaskNode, TaskStatus,
-    TaskStatusChange, Tasks, Timestamp, Trigger, TurnEnd, TurnStart, Usage, end_processes,
-    process_tree, processes_marked,
+    NewEvent, Session, SessionRef, SessionStatus, Snapshot, StatusChange, StoreError, TaskId,
+    TaskNode, TaskStatus, TaskStatusChange, Tasks, Timestamp, Trigger, TurnEnd, TurnStart, Usage,
+    end_processes, process_tree, processes_marked,
 };
-use abide_wire::agent::AgentKind;
+use abide_wire::agent::{AgentKind, Before};
 use rustix::process::Signal;
 
-use crate::account::{account, told};
+use crate::account::{account, last_failure, told, used};
 use crate::child::{Child, ChildPlan, Happening, Input};
 use crate::ending::{Ending, result};
 use crate::event::RunEvent;
@@ -48,20 +49,12 @@ const WAITS: u32 = 24;
 const WAIT: Duration = Duration::from_secs(30);
 /// And never longer.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// A process that is still there so long after it was killed is given up.
+const UNKILLABLE: Duration = Duration::from_secs(5);
+/// Why a task that failed is planned.
+const AGAIN: &str = "to be tried again";
 /// Chunks of output that wait to be taken in.
 const CHUNKS: usize = 64;
-
-/// A task that is to be begun before others.
-struct Again {
-    task: TaskId,
-    reason: String,
-}
-
-/// A time before which nothing is begun.
-struct Hold {
-    from: Instant,
-    length: Duration,
-}
 
 /// Takes an agent through the tasks of a session.
 pub(crate) struct Supervisor<'a> {
@@ -75,7 +68,9 @@ pub(crate) struct Supervisor<'a> {
     jobs: Vec<Job>,
     next_job: u64,
     pub(crate) started: u64,
-    again: VecDeque<Again>,
+    /// The tasks that were begun.
+    tried: HashSet<TaskId>,
+    decide: &'a mut dyn FnMut(&Interrupted) -> Option<Decision>,
     /// Those that cannot go on inside the agent's own session.
     not_inside: HashSet<TaskId>,
     /// The agent's own name for the session in which it last worked on a task.
@@ -85,7 +80,10 @@ pub(crate) struct Supervisor<'a> {
     /// How often in a row a task was interrupted by the death of its agent.
     kills: HashMap<TaskId, u32>,
     waits: HashMap<TaskId, u32>,
-    hold: Option<Hold>,
+    /// Nothing is begun before that.
+    hold: Option<Timestamp>,
+    /// How urgent it is to stop, whatever others say.
+    urgency: Urgency,
     /// A task failed, and no other is to be begun.
     pub(crate) failed: bool,
     told_urgency: Urgency,
@@ -108,6 +106,7 @@ impl<'a> Supervisor<'a> {
         session: Arc<Session>,
         options: &'a RunOptions,
         stop: &'a Stop,
+        decide: &'a mut dyn FnMut(&Interrupted) -> Option<Decision>,
         tell: &'a mut dyn FnMut(&RunEvent),
         stale: Arc<AtomicBool>,
     ) -> Result<Self, RunError> {
@@ -129,13 +128,15 @@ impl<'a> Supervisor<'a> {
             jobs: Vec::new(),
             next_job: 0,
             started: 0,
-            again: VecDeque::new(),
+            tried: HashSet::new(),
+            decide,
             not_inside: HashSet::new(),
             agent_sessions: HashMap::new(),
             before: HashMap::new(),
             kills: HashMap::new(),
             waits: HashMap::new(),
             hold: None,
+            urgency: Urgency::None,
             failed: false,
             told_urgency: Urgency::None,
             begun: Instant::now(),
@@ -167,40 +168,77 @@ impl<'a> Supervisor<'a> {
         self.begun.elapsed()
     }
 
-    /// Ends what an earlier run left: its processes, its turns, its tasks.
-    pub(crate) fn settle(
-        &mut self,
-        decide: &mut dyn FnMut(&Interrupted) -> Decision,
-    ) -> Result<(), RunError> {
-        let left = processes_marked(&format!("{}/", self.session.id()));
-        if !left.is_empty() {
-            let processes = end_processes(&left, self.options.grace);
+    /// How urgent it is to stop.
+    fn stopping(&self) -> Urgency {
+        self.stop.urgency().max(self.urgency)
+    }
+
+    /// Ends the processes of earlier runs of this session, and of the one that it goes on from: they
+    /// work in the same place.
+    fn end_earlier(&mut self) -> Result<(), RunError> {
+        let mut sessions = vec![self.session.id()];
+        if let Some(parent) = self.session.core()?.0.fields.parent {
+            let store = self.session.store().clone().waiting(Duration::ZERO);
+            match store.open_session(&SessionRef::Id(parent.session)) {
+                Ok(held) => {
+                    held.close()?;
+                    sessions.push(parent.session);
+                }
+                Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let ended = sessions.iter().map(|id| end_marked(&format!("{id}/"), self.options.grace));
+        let processes: usize = ended.sum();
+        if processes > 0 {
             self.tell(&RunEvent::LeftBehind { task: None, processes });
         }
+        Ok(())
+    }
+
+    /// Ends what an earlier run left: its processes, its turns, its tasks. Where nobody decides what
+    /// becomes of a task, everything stays as it was.
+    pub(crate) fn settle(&mut self) -> Result<(), RunError> {
+        self.end_earlier()?;
         let leftover = Leftover::of(&self.session.state()?);
+        let mut decided = Vec::with_capacity(leftover.tasks.len());
+        for left in &leftover.tasks {
+            let decision = (self.decide)(left);
+            decided.push(decision.ok_or_else(|| RunError::Undecided(left.task.clone()))?);
+        }
         for event in leftover.end_turns()?.into_iter().chain(end_calls(&leftover.unknown, None)?) {
             self.tasks.also(event);
         }
-        for left in leftover.tasks {
-            let decision = decide(&left);
+        for (left, decision) in leftover.tasks.into_iter().zip(decided) {
             for event in end_calls(&left.unknown, Some(&left.task))? {
                 self.tasks.also(event);
             }
             self.set(&left.task, status_of(decision), Some("interrupted".to_owned()), None)?;
             self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
         }
-        if self.options.retry_failed {
-            let failed = self.tasks.tree().walk(self.options.scope.as_ref());
-            let failed = failed.filter(|(node, _)| node.status == TaskStatus::Failed);
-            let failed: Vec<_> = failed.map(|(node, _)| (node.id.clone(), node.failures)).collect();
-            for (task, failures) in failed {
-                self.before.insert(task.clone(), failures);
-                self.set(&task, TaskStatus::Planned, Some("to be tried again".to_owned()), None)?;
-            }
-        }
+        self.try_again()?;
         // What was cut off between a task's end and its parents'.
         self.tasks.settle()?;
         self.tasks.flush()?;
+        Ok(())
+    }
+
+    /// Plans tasks again that failed: all of them where that is asked for, and those that have
+    /// attempts left, which an earlier run did not come to.
+    fn try_again(&mut self) -> Result<(), RunError> {
+        let tree = self.tasks.tree();
+        let failed = tree.walk(self.options.scope.as_ref()).filter(|(node, _)| {
+            node.status == TaskStatus::Failed
+                && tree.is_leaf(node.id.as_str())
+                && (self.options.retry_failed || node.failures <= self.options.retries)
+        });
+        let failed: Vec<_> = failed.map(|(node, _)| (node.id.clone(), node.failures)).collect();
+        for (task, failures) in failed {
+            if self.options.retry_failed {
+                self.before.insert(task.clone(), failures);
+            }
+            self.set(&task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
+        }
         Ok(())
     }
 
@@ -270,23 +308,30 @@ impl<'a> Supervisor<'a> {
     }
 
     fn may_begin(&self) -> bool {
-        let most = self.options.max_tasks.is_some_and(|most| self.started >= most);
-        self.stop.urgency() == Urgency::None && !self.failed && !most
+        // Whoever talked with the agent has seen it end.
+        let talked = self.options.interactive && self.started > 0;
+        self.stopping() == Urgency::None && !self.failed && !talked
+    }
+
+    /// As many tasks as were asked for were begun.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.options.max_tasks.is_some_and(|most| self.tried.len() as u64 >= most)
     }
 
     /// Heeds the wish to stop, and the time.
     fn heed(&mut self) {
         if self.options.max_duration.is_some_and(|most| self.elapsed() >= most)
-            && self.stop.urgency() < Urgency::Now
+            && self.stopping() < Urgency::Now
         {
             self.time_up = true;
-            self.stop.at_least(Urgency::Now);
+            self.urgency = Urgency::Now;
         }
-        let urgency = self.stop.urgency();
+        let urgency = self.stopping();
         if urgency > self.told_urgency {
             self.told_urgency = urgency;
             self.tell(&RunEvent::Stopping(urgency));
         }
+        let mut unkillable = Vec::new();
         for job in &mut self.jobs {
             if job.exited.is_some() {
                 continue;
@@ -296,13 +341,23 @@ impl<'a> Supervisor<'a> {
                 job.child.signal(Signal::TERM);
             }
             let late = job.asked.is_some_and(|asked| asked.elapsed() >= self.options.grace);
-            if (late || urgency == Urgency::Kill) && !job.killed {
+            if (late || urgency == Urgency::Kill) && job.killed.is_none() {
                 job.asked.get_or_insert_with(Instant::now);
-                job.killed = true;
+                job.killed = Some(Instant::now());
                 job.child.signal(Signal::KILL);
             }
+            if job.killed.is_some_and(|killed| killed.elapsed() >= UNKILLABLE) {
+                let text = format!("process {} cannot be ended, and is left alone", job.child.id);
+                job.exit = Some(Err(std::io::Error::other(text.clone())));
+                job.exited = Some(Instant::now());
+                unkillable.push(text);
+            }
         }
-        if self.hold.as_ref().is_some_and(|hold| hold.from.elapsed() >= hold.length) {
+        for text in unkillable {
+            self.warn(text);
+        }
+        // By the clock on the wall: a machine that slept has waited too.
+        if self.hold.is_some_and(|until| self.session.store().now() >= until) {
             self.hold = None;
         }
     }
@@ -316,13 +371,14 @@ impl<'a> Supervisor<'a> {
             if self.stale.swap(false, Ordering::Relaxed) {
                 self.tasks.refresh()?;
             }
-            if let Some(again) = self.again.pop_front() {
-                self.begin(&again.task, Some(&again.reason))?;
-                continue;
-            }
-            let ready = self.tasks.tree().ready(self.options.scope.as_ref()).next();
-            let Some(task) = ready.map(|node| node.id.clone()) else { return Ok(()) };
-            self.begin(&task, None)?;
+            let enough = self.is_enough();
+            let task = {
+                let mut ready = self.tasks.tree().ready(self.options.scope.as_ref());
+                let ready = ready.find(|node| !enough || self.tried.contains(&node.id));
+                ready.map(|node| node.id.clone())
+            };
+            let Some(task) = task else { return Ok(()) };
+            self.begin(&task)?;
         }
         Ok(())
     }
@@ -351,18 +407,23 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Begins a task: it is recorded, and then its agent is started.
-    fn begin(&mut self, task: &TaskId, failed: Option<&str>) -> Result<(), RunError> {
+    fn begin(&mut self, task: &TaskId) -> Result<(), RunError> {
         let Some(node) = self.tasks.tree().get(task.as_str()).cloned() else { return Ok(()) };
+        let turn = self.session.core()?.0.turns.last.next();
         let told = told(&self.session, &node)?;
         let mut text = prompt::task(self.tasks.tree(), task.as_str(), &told);
         let mut command = self.options.command.clone();
         let own = self.agent_sessions.get(task).or(node.agent_session.as_ref()).cloned();
-        let mut way = self.way(&node, own.as_deref()).filter(|_| failed.is_none());
+        let mut way = self.way(&node, own.as_deref());
+        // Every attempt failed that was not interrupted.
+        let failed = node.failures > 0 && way.is_none();
+        let mut before = Before { calls: format!("{turn}."), ..Before::default() };
         match way {
             Some(Way::Inside) => {
                 let session = own.as_deref().unwrap_or_default();
                 command = self.options.adapter.resume(&command, session).unwrap_or(command);
                 text = prompt::inside(&text);
+                before.used = used(&self.session, task, session)?;
             }
             Some(Way::Outside) => match account(&self.session, task)? {
                 Some(account) => text = prompt::outside(&text, &account),
@@ -370,12 +431,12 @@ impl<'a> Supervisor<'a> {
             },
             Some(Way::Auto | Way::Restart) | None => {}
         }
-        if let Some(reason) = failed {
-            text = prompt::again(&text, reason);
+        if failed && let Some(reason) = last_failure(&self.session, task)? {
+            text = prompt::again(&text, &reason);
         }
+        before.prompt = self.options.planned.then(|| text.clone());
         let slot = self.slot();
         let lane = (self.options.jobs > 1).then(|| LaneId(format!("job-{slot}")));
-        let turn = self.session.core()?.0.turns.last.next();
         let begin = Begin {
             number: self.next_job,
             task: task.clone(),
@@ -387,7 +448,7 @@ impl<'a> Supervisor<'a> {
             attempt: node.attempts + 1,
         };
         self.next_job += 1;
-        let status = if failed.is_some() { TaskStatus::Retrying } else { TaskStatus::Implementing };
+        let status = if failed { TaskStatus::Retrying } else { TaskStatus::Implementing };
         self.set(task, status, None, None)?;
         let agent = command.first().map(|program| program_name(program)).unwrap_or_default();
         let placed = |event: NewEvent| NewEvent {
@@ -408,14 +469,24 @@ impl<'a> Supervisor<'a> {
             Ok(child) => child,
             Err(source) => {
                 let reason = format!("cannot start the agent: {source}");
+                // Of a program that is not there no task is to blame.
+                let ours =
+                    matches!(source.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
+                let status = if ours { TaskStatus::Planned } else { TaskStatus::Failed };
                 self.close_turn(&placed, turn, "failed")?;
-                self.set(task, TaskStatus::Planned, Some(reason), None)?;
+                self.set(task, status, Some(reason.clone()), None)?;
                 self.tasks.flush()?;
+                if !ours {
+                    self.failed |= !self.options.continue_on_error;
+                    self.warn(format!("task {task}: {reason}"));
+                    return Ok(());
+                }
                 let program = command.first().cloned().unwrap_or_default();
                 return Err(RunError::Start { program, source });
             }
         };
         self.started += 1;
+        self.tried.insert(task.clone());
         self.tell(&RunEvent::TaskStarted {
             task: task.clone(),
             title: node.title,
@@ -424,7 +495,7 @@ impl<'a> Supervisor<'a> {
             way,
             process: child.id,
         });
-        self.jobs.push(Job::new(begin, self.options.adapter, child));
+        self.jobs.push(Job::new(begin, self.options.adapter, before, child));
         Ok(())
     }
 
@@ -518,8 +589,10 @@ impl<'a> Supervisor<'a> {
                 (self.tell)(&RunEvent::Output { task, stream, bytes });
             }
             Happening::Closed { stream, .. } => job.closed(stream),
-            Happening::Exited { status, .. } => {
+            Happening::Exited { status, at, .. } => {
                 job.child.is_gone();
+                // It had ended before anybody asked.
+                job.asked = job.asked.filter(|asked| *asked < at);
                 job.exit = Some(status);
                 job.exited = Some(Instant::now());
             }
@@ -544,6 +617,13 @@ impl<'a> Supervisor<'a> {
 
     /// Ends the jobs whose agents are gone.
     fn end_jobs(&mut self) -> Result<(), RunError> {
+        // What they said before they went may have waited meanwhile.
+        while self.jobs.iter().any(|job| job.is_over(OUTPUT)) {
+            match self.receiver.try_recv() {
+                Ok(happening) => self.take(happening),
+                Err(_) => break,
+            }
+        }
         while let Some(at) = self.jobs.iter().position(|job| job.is_over(OUTPUT)) {
             let job = self.jobs.remove(at);
             self.end_job(job)?;
@@ -552,11 +632,6 @@ impl<'a> Supervisor<'a> {
     }
 
     fn end_job(&mut self, mut job: Job) -> Result<(), RunError> {
-        let left = processes_marked(&Job::mark(self.session.id(), job.turn));
-        if !left.is_empty() {
-            let processes = end_processes(&left, LEFT_BEHIND);
-            self.tell(&RunEvent::LeftBehind { task: Some(job.task.clone()), processes });
-        }
         let events = job.finish(self.tell);
         self.append(events)?;
         if let Some(own) = job.agent_session.take() {
@@ -573,9 +648,7 @@ impl<'a> Supervisor<'a> {
     /// What happens too often in a row is a failure.
     fn counted(&mut self, task: &TaskId, ending: Ending) -> Ending {
         let (counts, most) = match &ending {
-            Ending::Interrupted(_) if self.stop.urgency() < Urgency::Now => {
-                (&mut self.kills, KILLS)
-            }
+            Ending::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
             Ending::Limited(_) => (&mut self.waits, WAITS),
             _ => return ending,
         };
@@ -592,11 +665,32 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// What becomes of a task whose agent ended in the middle of calls: it is decided now, unless the
+    /// run ends, when whoever goes on decides.
+    fn decided(&mut self, job: &Job) -> Result<Option<Decision>, RunError> {
+        if job.calls.is_empty() || self.stopping() >= Urgency::Now {
+            return Ok(None);
+        }
+        let left = Interrupted {
+            task: job.task.clone(),
+            title: job.title.clone(),
+            unknown: job.calls.values().cloned().collect(),
+            agent_session: self.agent_sessions.get(&job.task).cloned(),
+        };
+        let decision = (self.decide)(&left);
+        let decision = decision.ok_or_else(|| RunError::Undecided(job.task.clone()))?;
+        self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
+        Ok(Some(decision))
+    }
+
     /// Records how a task ended, and what is to be done about it.
     fn conclude(&mut self, job: &Job, ending: Ending, now: Timestamp) -> Result<(), RunError> {
         let task = &job.task;
         let failures = self.tasks.tree().get(task.as_str()).map_or(0, |node| node.failures);
         let failures = failures - self.before.get(task).copied().unwrap_or(0).min(failures);
+        let over = matches!(ending, Ending::Done | Ending::Failed(_));
+        let decision = if over { Ok(None) } else { self.decided(job) };
+        let skipped = matches!(decision, Ok(Some(Decision::Skip)));
         let (status, turn, reason) = match &ending {
             Ending::Done => (TaskStatus::Complete, "done", None),
             Ending::Failed(reason) => (TaskStatus::Failed, "failed", Some(reason.clone())),
@@ -607,38 +701,57 @@ impl<'a> Supervisor<'a> {
                 (TaskStatus::Planned, "limited", Some(limited.text.clone()))
             }
         };
+        let status = if skipped { TaskStatus::Blocked } else { status };
         let result = (status == TaskStatus::Complete).then(|| result(job)).flatten();
-        // Others may have changed the task meanwhile; where it cannot be so, it stays as it is.
+        // Others may have changed the task meanwhile.
         if self.stale.swap(false, Ordering::Relaxed) {
             self.tasks.refresh()?;
         }
-        if let Err(error) = self.set(task, status, reason.clone(), result) {
-            self.warn(format!("task {task} stays as it is: {error}"));
+        let set = self.set(task, status, reason.clone(), result);
+        let again = matches!(ending, Ending::Failed(_)) && failures < self.options.retries;
+        if set.is_ok() && again {
+            // In the same write: a run that ends here has not used the attempt up.
+            self.set(task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
+        }
+        if over || matches!(decision, Ok(Some(_))) {
+            let calls: Vec<_> = job.calls.values().cloned().collect();
+            for event in end_calls(&calls, Some(task))? {
+                self.tasks.also(event);
+            }
         }
         self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
         self.tasks.flush()?;
+        let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
+        if processes > 0 {
+            self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });
+        }
         if !matches!(ending, Ending::Interrupted(_)) {
             self.kills.remove(task);
         }
         if !matches!(ending, Ending::Limited(_)) {
             self.waits.remove(task);
         }
+        let told = match &set {
+            Ok(()) => status,
+            // Somebody else, perhaps its own agent, said how it stands.
+            Err(error) => {
+                self.warn(format!("task {task} stays as it is: {error}"));
+                self.tasks.tree().get(task.as_str()).map_or(status, |node| node.status)
+            }
+        };
         self.tell(&RunEvent::TaskEnded {
             task: task.clone(),
             title: job.title.clone(),
-            status,
-            reason: reason.clone(),
+            status: told,
+            reason,
             took: job.started.elapsed(),
         });
         match ending {
             Ending::Done => self.checkpoint(Trigger::Turn),
-            Ending::Failed(reason) => {
+            Ending::Failed(_) => {
                 self.checkpoint(Trigger::Error);
-                if failures < self.options.retries {
-                    self.again.push_back(Again { task: task.clone(), reason });
-                } else if !self.options.continue_on_error {
-                    self.failed = true;
-                }
+                self.failed |=
+                    told == TaskStatus::Failed && !again && !self.options.continue_on_error;
             }
             Ending::NotResumed(_) => {
                 self.not_inside.insert(task.clone());
@@ -646,7 +759,7 @@ impl<'a> Supervisor<'a> {
             Ending::Interrupted(_) => {}
             Ending::Limited(limited) => self.wait_for(task, &limited, now),
         }
-        Ok(())
+        decision.map(|_| ())
     }
 
     /// Begins nothing before a limit is over.
@@ -663,22 +776,23 @@ impl<'a> Supervisor<'a> {
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
         let until = Timestamp::from_millis(now.as_millis().saturating_add(millis));
         self.tell(&RunEvent::Waiting { task: task.clone(), until, why: limited.text.clone() });
-        self.hold = Some(Hold { from: Instant::now(), length });
+        self.hold = self.hold.max(Some(until));
     }
 
     /// Ends what is still at work, whatever went wrong before. What else goes wrong is a warning.
     pub(crate) fn end_all(&mut self) {
-        self.stop.at_least(Urgency::Now);
-        let patience = Instant::now() + self.options.grace + OUTPUT * 2;
+        self.urgency = self.urgency.max(Urgency::Now);
+        let patience = Instant::now() + self.options.grace + UNKILLABLE + OUTPUT * 2;
         while !self.jobs.is_empty() && Instant::now() < patience {
             self.heed();
             self.listen();
-            if let Err(error) = self.end_jobs() {
+            if let Err(error) = self.record().and_then(|()| self.end_jobs()) {
                 self.warn(error.to_string());
             }
         }
         for job in std::mem::take(&mut self.jobs) {
             job.child.signal(Signal::KILL);
+            end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
         }
     }
 
@@ -716,6 +830,19 @@ impl<'a> Supervisor<'a> {
     pub(crate) const fn adapter(&self) -> AgentKind {
         self.options.adapter
     }
+}
+
+/// Ends all processes that are marked so, also those that they start meanwhile; says how many.
+fn end_marked(mark: &str, grace: Duration) -> usize {
+    let mut ended = 0;
+    for _ in 0..5 {
+        let left = processes_marked(mark);
+        if left.is_empty() {
+            break;
+        }
+        ended += end_processes(&left, grace);
+    }
+    ended
 }
 
 /// What was done at the very end.

@@ -77,10 +77,11 @@ impl Lab {
         watch: &mut dyn FnMut(&RunEvent),
     ) -> (RunSummary, Vec<RunEvent>) {
         let mut told = Vec::new();
-        let summary = run(&self.session(), options, stop, &mut |_| Decision::Retry, &mut |event| {
-            watch(event);
-            told.push(event.clone());
-        });
+        let summary =
+            run(&self.session(), options, stop, &mut |_| Some(Decision::Retry), &mut |event| {
+                watch(event);
+                told.push(event.clone());
+            });
         (summary.unwrap(), told)
     }
 
@@ -220,8 +221,13 @@ fn limits_of_number_scope_and_time_are_kept() {
     assert_eq!(summary.finish, Finish::TimeUp);
     assert_eq!(lab.status("C"), TaskStatus::Planned);
     let options = RunOptions { scope: Some("Z".into()), ..lab.options("true") };
-    let error =
-        run(&lab.session(), &options, &Stop::default(), &mut |_| Decision::Retry, &mut |_| {});
+    let error = run(
+        &lab.session(),
+        &options,
+        &Stop::default(),
+        &mut |_| Some(Decision::Retry),
+        &mut |_| {},
+    );
     assert!(error.unwrap_err().to_string().contains("no task Z"));
 }
 
@@ -322,8 +328,13 @@ fn a_program_that_is_not_there_ends_the_run_and_leaves_the_task() {
     let lab = Lab::flat(&["A"]);
     let mut options = lab.options("");
     options.command = vec!["no-such-program".to_owned()];
-    let error =
-        run(&lab.session(), &options, &Stop::default(), &mut |_| Decision::Retry, &mut |_| {});
+    let error = run(
+        &lab.session(),
+        &options,
+        &Stop::default(),
+        &mut |_| Some(Decision::Retry),
+        &mut |_| {},
+    );
     assert!(error.unwrap_err().to_string().contains("no-such-program"));
     assert_eq!(lab.status("A"), TaskStatus::Planned);
     let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
@@ -363,7 +374,7 @@ fn what_a_killed_run_left_is_settled_and_the_decision_kept() {
         &Stop::default(),
         &mut |left| {
             asked.push((left.task.to_string(), left.unknown.len()));
-            Decision::Skip
+            Some(Decision::Skip)
         },
         &mut |_| {},
     )
@@ -418,4 +429,124 @@ fn an_agent_goes_on_inside_its_own_session_or_else_from_the_start() {
     assert!(
         matches!(fact.fact(), Ok(Fact::AgentObserved(seen)) if seen.session.as_deref() == Some("th-2"))
     );
+}
+
+/// Prints what Codex prints, and what `more` adds.
+fn codex(lab: &Lab, more: &str) -> RunOptions {
+    let agent = lab.path().join("codex");
+    let script = format!(
+        "#!/bin/sh\ncat > /dev/null\necho '{{\"type\":\"thread.started\",\"thread_id\":\"th\"}}'\n{more}\n"
+    );
+    fs::write(&agent, script).unwrap();
+    fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut options = lab.options("");
+    options.command = [agent.to_str().unwrap(), "exec", "--json", "-"].map(str::to_owned).into();
+    options.adapter = AgentKind::detect(&options.command);
+    options
+}
+
+const CALL: &str = r#"echo '{"type":"item.started","item":{"id":"item_0","type":"command_execution","command":"make","aggregated_output":"","exit_code":null,"status":"in_progress"}}'"#;
+const RESULT: &str = r#"echo '{"type":"item.completed","item":{"id":"item_0","type":"command_execution","command":"make","aggregated_output":"ok","exit_code":0,"status":"completed"}}'"#;
+
+#[test]
+fn an_agent_that_is_killed_in_a_call_is_decided_about() {
+    let script =
+        format!("{CALL}\n[ -e tried ] || {{ touch tried; sleep 0.3; kill -9 $$; }}\n{RESULT}");
+    for (decision, status) in [
+        (Some(Decision::Retry), TaskStatus::Complete),
+        (Some(Decision::Skip), TaskStatus::Blocked),
+        (None, TaskStatus::Planned),
+    ] {
+        let lab = Lab::flat(&["A"]);
+        let options = codex(&lab, &script);
+        let mut asked = 0;
+        let done = run(
+            &lab.session(),
+            &options,
+            &Stop::default(),
+            &mut |left| {
+                assert_eq!(left.unknown.len(), 1, "{left:?}");
+                asked += 1;
+                decision
+            },
+            &mut |_| {},
+        );
+        assert_eq!(done.is_ok(), decision.is_some(), "{done:?}");
+        assert_eq!(asked, 1);
+        assert_eq!(lab.status("A"), status);
+        let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
+        assert_eq!(view.state().unwrap().calls.is_empty(), decision.is_some());
+        if decision.is_none() {
+            // Whoever goes on is asked once more.
+            let mut asked = 0;
+            let done = run(
+                &lab.session(),
+                &options,
+                &Stop::default(),
+                &mut |left| {
+                    asked += left.unknown.len();
+                    Some(Decision::Skip)
+                },
+                &mut |_| {},
+            );
+            assert_eq!((asked, done.unwrap().finish), (1, Finish::Stuck));
+        }
+    }
+}
+
+#[test]
+fn calls_of_two_agents_are_told_apart() {
+    let lab = Lab::flat(&["A", "B"]);
+    // Long enough for both calls to be recorded before either has its result.
+    let wait = "touch $ABIDE_TASK; until [ -e A ] && [ -e B ]; do sleep 0.01; done; sleep 0.4";
+    let options = RunOptions { jobs: 2, ..codex(&lab, &format!("{CALL}\n{wait}\n{RESULT}")) };
+    let (summary, _) = lab.run(&options);
+    assert_eq!(summary.finish, Finish::Done);
+    let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
+    let core = view.state().unwrap().core;
+    assert_eq!((core.calls.tools, core.calls.finished), (2, 2));
+    assert_eq!(core.health.anomalies, 0, "{:?}", core.health.last_anomaly);
+}
+
+#[test]
+fn a_task_that_failed_has_its_attempts_left_after_a_stop() {
+    let lab = Lab::flat(&["A"]);
+    let options = RunOptions { retries: 1, ..lab.options("sleep 0.2; [ -e well ]") };
+    let stop = Stop::default();
+    let asking = stop.clone();
+    let (summary, _) = lab.run_with(&options, &stop, &mut |event| {
+        if matches!(event, RunEvent::TaskStarted { .. }) {
+            asking.ask();
+        }
+    });
+    assert_eq!(summary.finish, Finish::Stopped);
+    assert_eq!(lab.status("A"), TaskStatus::Planned);
+    fs::write(lab.path().join("well"), "").unwrap();
+    let (summary, _) = lab.run(&options);
+    assert_eq!(summary.finish, Finish::Done);
+}
+
+#[test]
+fn a_number_of_tasks_is_that_of_tasks_not_of_attempts() {
+    let lab = Lab::flat(&["A", "B"]);
+    let script = "[ -e tried ] || { touch tried; exit 1; }";
+    let options = RunOptions { max_tasks: Some(1), retries: 1, ..lab.options(script) };
+    let (summary, told) = lab.run(&options);
+    assert_eq!((summary.finish, begun(&told)), (Finish::EnoughTasks, vec!["A".to_owned(); 2]));
+    assert_eq!((lab.status("A"), lab.status("B")), (TaskStatus::Complete, TaskStatus::Planned));
+    let lab = Lab::flat(&["A", "B"]);
+    let options =
+        RunOptions { max_tasks: Some(1), continue_on_error: true, ..lab.options("exit 1") };
+    assert_eq!(lab.run(&options).0.finish, Finish::Failed);
+}
+
+#[test]
+fn a_limit_of_long_ago_is_no_excuse() {
+    let lab = Lab::flat(&["A"]);
+    let limit =
+        r#"echo '{"type":"error","message":"Rate limit reached. Please try again in 1s."}'"#;
+    // It met one, went on, and failed at something else.
+    let options = codex(&lab, &format!("{limit}\n{CALL}\n{RESULT}\nexit 1"));
+    let (summary, told) = lab.run(&options);
+    assert_eq!((summary.finish, begun(&told).len()), (Finish::Failed, 1), "{told:?}");
 }

@@ -3,7 +3,8 @@
 //!
 //! A message is recorded as it came, so that what went in comes out equal. [`read`] says what such
 //! a message holds, whatever its form. [`export`] gives it in any form, and [`render`] makes a whole
-//! context into what an API takes. A [`stream`] is an answer as it comes.
+//! context into what an API takes. A [`stream`] is an answer as it comes, and an [`agent`]
+//! is what a whole agent prints.
 //!
 //! ```
 //! use abide_wire::{MessageForm, export, record};

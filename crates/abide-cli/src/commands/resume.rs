@@ -67,20 +67,22 @@ impl Resume {
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         session.notes().iter().for_each(warning);
         finish_rewind(&session)?;
-        if let Some(at) = place.filter(|_| self.files) {
-            files_back(&session, &at, self.yes)?;
-        }
         if self.nothing_left(&session)? {
             return Ok(session.close()?);
         }
         let before = last_run(session.view())?;
         let work = self.work(&session, before.as_ref(), surroundings)?;
         tell(&session)?;
+        // Once nothing else stands in the way.
+        if let Some(at) = place.filter(|_| self.files) {
+            files_back(&session, &at, self.yes)?;
+        }
         super::cleanup::daily(&opened, id);
         let recorded = before.as_ref().and_then(|run| run.options.as_ref());
         let recorded = recorded.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let recorded: RecordedOptions = recorded.unwrap_or_default();
-        self.conduct.like(&recorded).run(&opened, Arc::new(session), work)
+        let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
+        self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
     }
 
     /// Says so where everything is done.

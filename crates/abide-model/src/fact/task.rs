@@ -100,12 +100,12 @@ impl TaskStatus {
         self.is_active() && !before.is_active()
     }
 
-    /// Did it come to nothing, when this comes after `before`: it failed, or is done again because
-    /// it did? That it is tried again after it was given up was counted when it was.
+    /// Did it come to nothing, when this comes after `before`: it failed, or somebody who was at it
+    /// does it again because it did? That it is tried again later was counted when it failed.
     pub(crate) const fn fails_after(self, before: Self) -> bool {
         match self {
             Self::Failed => !matches!(before, Self::Failed),
-            Self::Retrying => !matches!(before, Self::Retrying | Self::Failed),
+            Self::Retrying => matches!(before, Self::Researching | Self::Implementing),
             _ => false,
         }
     }

@@ -3,6 +3,7 @@
 use abide_model::TaskStatus;
 use serde_json::value::RawValue;
 
+use super::name::one_line;
 use crate::arrange::MAX_DEPTH;
 use crate::json::{compact, depth};
 use crate::status::{self, Standing};
@@ -27,7 +28,7 @@ impl Field {
             return None;
         }
         match key.to_ascii_lowercase().as_str() {
-            "depends" | "depends on" => Some(Self::Depends(value.to_owned())),
+            "depends" | "depends on" => Some(Self::Depends(one_line(value))),
             "priority" => value.parse().ok().map(Self::Priority),
             "document" => Some(Self::Document(value.to_owned())),
             "status" => status::read(value, TaskStatus::as_str).map(Self::Status),

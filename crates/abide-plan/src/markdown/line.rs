@@ -53,7 +53,7 @@ fn heading(column: usize, text: &str) -> Option<Line<'_>> {
     if closed.is_empty() || closed.ends_with([' ', '\t']) {
         text = closed.trim_end_matches([' ', '\t']);
     }
-    (!text.is_empty()).then_some(Line::Heading { level, text })
+    (!text.trim().is_empty()).then_some(Line::Heading { level, text })
 }
 
 fn checkbox(column: usize, text: &str) -> Option<Line<'_>> {
@@ -73,7 +73,7 @@ fn checkbox(column: usize, text: &str) -> Option<Line<'_>> {
         _ => return None,
     };
     let text = rest.strip_prefix([' ', '\t'])?.trim_matches([' ', '\t']);
-    (!text.is_empty()).then_some(Line::Checkbox { indent: column, content, status, text })
+    (!text.trim().is_empty()).then_some(Line::Checkbox { indent: column, content, status, text })
 }
 
 /// A text between fences, or not: whether each line is code.

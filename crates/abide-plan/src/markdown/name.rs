@@ -8,6 +8,11 @@ pub(super) struct Name<'a> {
     pub(super) after: Option<&'a str>,
 }
 
+/// The words with one space between.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Is it an id in the manner of `P1.M1.T1`? A single part begins with a capital.
 pub(super) fn is_id(text: &str) -> bool {
     let part = |part: &str| {

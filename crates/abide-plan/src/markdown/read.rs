@@ -87,6 +87,7 @@ impl Reader {
         if self.fences.hold(line) {
             if !was_open {
                 self.fenced = self.owner(indent(line));
+                self.separate(self.fenced.0);
             }
             self.text(self.fenced.0, self.fenced.1, line);
             (self.blank, self.fields_of) = (false, None);
@@ -135,6 +136,7 @@ impl Reader {
                     return Ok(());
                 }
                 let (owner, content) = self.owner(indent(line));
+                self.separate(owner);
                 self.text(owner, content, &unescape(line));
                 (self.blank, self.fields_of) = (false, None);
             }
@@ -149,7 +151,8 @@ impl Reader {
         parent: Option<usize>,
     ) -> Result<usize, PlanError> {
         let place = Place::Line(number);
-        let name = name::read(text);
+        let text = name::one_line(text);
+        let name = name::read(&text);
         let draft = Draft {
             id: name.id.map(str::to_owned),
             title: name.title.to_owned(),
@@ -163,7 +166,7 @@ impl Reader {
             let fault = PlanFault::TooMany { limit: MAX_TASKS };
             return Err(PlanError::at(format!("line {number}"), fault));
         }
-        self.nodes.push(Node { draft, words: text.to_owned(), ..Node::default() });
+        self.nodes.push(Node { draft, words: text, ..Node::default() });
         (self.blank, self.fields_of) = (false, Some(at));
         Ok(at)
     }
@@ -191,6 +194,17 @@ impl Reader {
         match found.copied() {
             Some(at) => (Some(at), of(at)),
             None => (self.headings.last().copied(), 0),
+        }
+    }
+
+    /// A paragraph that comes later than the rest of its owner's text is one of its own.
+    fn separate(&mut self, owner: Option<usize>) {
+        let lines = match owner.and_then(|at| self.nodes.get_mut(at)) {
+            Some(node) => &mut node.lines,
+            None => &mut self.front,
+        };
+        if self.blank && lines.last().is_some_and(|line| !line.is_empty()) {
+            lines.push(String::new());
         }
     }
 

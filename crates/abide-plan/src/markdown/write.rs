@@ -1,12 +1,12 @@
 //! Writes a plan in Markdown.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use abide_model::{TaskId, TaskStatus};
 
 use super::field::Field;
 use super::line::{Fences, escape};
-use super::name;
+use super::name::{self, one_line};
 use super::read::derived;
 use crate::arrange::{MAX_DEPTH, placed};
 use crate::json::{compact, fields, parts};
@@ -20,7 +20,8 @@ const PHASES: usize = 3;
 
 /// Writes a document.
 pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
-    let mut writer = Writer { parts: parts(plan), form: plan.form, out: String::new() };
+    let names = Names::of(plan);
+    let mut writer = Writer { parts: parts(plan), names, form: plan.form, out: String::new() };
     if let Some(title) = plan.title.as_deref().map(one_line).filter(|title| !title.is_empty()) {
         writer.out.push_str(&format!("# {}\n", closed(&title)));
     }
@@ -48,8 +49,37 @@ struct Above {
 
 struct Writer<'a> {
     parts: HashMap<Option<&'a TaskId>, Vec<&'a PlanTask>>,
+    names: Names<'a>,
     form: PlanForm,
     out: String,
+}
+
+/// By what tasks are named that others depend on: by their titles, which stay when the places of
+/// tasks change; by an id that is written with them, where the title would not do.
+struct Names<'a> {
+    titles: HashMap<&'a TaskId, String>,
+    by_id: HashSet<&'a TaskId>,
+}
+
+impl<'a> Names<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        let ids: HashSet<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for task in &plan.tasks {
+            *counts.entry(one_line(&task.title)).or_default() += 1;
+        }
+        let named: HashSet<&TaskId> = plan.tasks.iter().flat_map(|task| &task.depends).collect();
+        let mut names = Self { titles: HashMap::new(), by_id: HashSet::new() };
+        for task in plan.tasks.iter().filter(|task| named.contains(&task.id)) {
+            let title = one_line(&task.title);
+            if counts.get(&title) == Some(&1) && !ids.contains(title.as_str()) {
+                names.titles.insert(&task.id, title);
+            } else {
+                names.by_id.insert(&task.id);
+            }
+        }
+        names
+    }
 }
 
 impl Writer<'_> {
@@ -66,7 +96,8 @@ impl Writer<'_> {
         }
         for (number, task) in tasks.iter().enumerate() {
             let place = placed(parent.map(TaskId::as_str), above.depth, number + 1);
-            let words = words(task, &place)?;
+            let placed = place == task.id.as_str() && !self.names.by_id.contains(&task.id);
+            let words = words(task, placed)?;
             if above.depth >= MAX_DEPTH {
                 return Err(unwritable(task, "it is nested too deep"));
             }
@@ -123,7 +154,12 @@ impl Writer<'_> {
         if !shown || word.is_some() {
             lines.push(format!("status: {}", word.unwrap_or_else(|| task.status.as_str())));
         }
-        lines.extend(task.depends.iter().map(|id| format!("depends: {id}")));
+        let names = &self.names.titles;
+        lines.extend(
+            task.depends.iter().map(|id| {
+                format!("depends: {}", names.get(id).map_or(id.as_str(), String::as_str))
+            }),
+        );
         if task.priority != 0 {
             lines.push(format!("priority: {}", task.priority));
         }
@@ -202,15 +238,15 @@ fn code_end(lines: &[&str], at: usize) -> usize {
     at
 }
 
-/// The words of a task's heading or checkbox.
-fn words(task: &PlanTask, place: &str) -> Result<String, PlanError> {
+/// The words of a task's heading or checkbox; without its id where that is the id of its place.
+fn words(task: &PlanTask, placed: bool) -> Result<String, PlanError> {
     let title = one_line(&task.title);
     if title.is_empty() {
         return Err(unwritable(task, "it has no title"));
     }
     let id = task.id.as_str();
     let plain = name::read(&title) == name::Name { id: None, title: &title, after: None };
-    if plain && id == place {
+    if plain && placed {
         return Ok(title);
     }
     if plain && name::is_id(id) {
@@ -222,10 +258,6 @@ fn words(task: &PlanTask, place: &str) -> Result<String, PlanError> {
         return Err(unwritable(task, "its id has spaces or braces in it"));
     }
     Ok(format!("{title} {{#{id}}}"))
-}
-
-fn one_line(title: &str) -> String {
-    title.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The words of a heading, whose number signs at the end would be taken for its close.

@@ -16,9 +16,6 @@ const MOST: usize = 8 << 10;
 /// The most bytes of what was said that are kept.
 const KEPT: usize = 500;
 
-/// Words without which nothing is looked at further.
-const HINTS: &[&str] = &["limit", "quota", "429", "retry-after", "exhausted"];
-
 /// Ways to say that a limit was met, and what it is called.
 const STATEMENTS: &[(&str, &str)] = &[
     ("usage limit reached", "usage"),
@@ -162,11 +159,21 @@ pub fn limit_in(text: &str, now: Timestamp) -> Option<Limited> {
     Some(Limited { name: name.to_owned(), resets: at.and_then(|time| time.at), text })
 }
 
-/// Is there any hint of a limit? Most lines end here.
+/// Is there any word without which no limit is stated? Most lines end here, so it is one pass.
 fn might(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    HINTS.iter().any(|hint| memchr::memmem::find(lower.as_bytes(), hint.as_bytes()).is_some())
-        || lower.contains("too many requests")
+    let bytes = text.as_bytes();
+    bytes.iter().zip(bytes.iter().skip(1)).enumerate().any(|(at, (first, second))| {
+        let hint: &[u8] = match (first.to_ascii_lowercase(), second.to_ascii_lowercase()) {
+            (b'l', b'i') => b"limit",
+            (b'q', b'u') => b"quota",
+            (b'4', b'2') => b"429",
+            (b'r', b'e') => b"retry-after",
+            (b'e', b'x') => b"exhausted",
+            (b't', b'o') => b"too many requests",
+            _ => return false,
+        };
+        bytes.get(at..at + hint.len()).is_some_and(|found| found.eq_ignore_ascii_case(hint))
+    })
 }
 
 /// Which limit a line states.

@@ -27,6 +27,8 @@ pub(super) struct TextReader {
     line: usize,
     /// The beginning of that line.
     head: Vec<u8>,
+    /// The last line that ended and showed something.
+    last: Vec<u8>,
     /// A `\r` was last.
     returned: bool,
     /// How many bytes were made into messages.
@@ -38,22 +40,20 @@ pub(super) struct TextReader {
 impl TextReader {
     pub(super) fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
         let mut plain = std::mem::take(&mut self.plain);
-        let mut doing = None;
-        plain.strip(bytes, &mut |run| self.text(run, now, &mut doing, see));
+        plain.strip(bytes, &mut |run| self.text(run, now, see));
         self.plain = plain;
-        // One a feed: who prints fast is not shown line by line anyway.
-        if let Some(text) = doing {
-            tell(see, Observed::Step { text });
-        }
+        self.step(see);
     }
 
-    fn text(
-        &mut self,
-        run: &[u8],
-        now: Timestamp,
-        doing: &mut Option<String>,
-        see: &mut dyn FnMut(Seen),
-    ) {
+    /// One step a feed, its last line: who prints fast is not shown line by line anyway.
+    fn step(&mut self, see: &mut dyn FnMut(Seen)) {
+        if let Some(text) = step::short(&String::from_utf8_lossy(&self.last)) {
+            tell(see, Observed::Step { text });
+        }
+        self.last.clear();
+    }
+
+    fn text(&mut self, run: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
         let mut rest = run;
         while let Some(first) = rest.first() {
             match first {
@@ -61,7 +61,7 @@ impl TextReader {
                     self.returned = false;
                     self.push(b"\n", see);
                     self.line = self.buffer.len();
-                    self.line_ended(now, doing, see);
+                    self.line_ended(now, see);
                     rest = rest.get(1..).unwrap_or_default();
                 }
                 b'\r' => {
@@ -84,21 +84,13 @@ impl TextReader {
         }
     }
 
-    fn line_ended(
-        &mut self,
-        now: Timestamp,
-        doing: &mut Option<String>,
-        see: &mut dyn FnMut(Seen),
-    ) {
-        let head = std::mem::take(&mut self.head);
-        let line = String::from_utf8_lossy(&head);
-        if let Some(limited) = limit_in(&line, now) {
+    fn line_ended(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        if let Some(limited) = limit_in(&String::from_utf8_lossy(&self.head), now) {
             tell(see, Observed::Limited(limited));
         }
-        if let Some(step) = step::short(&line) {
-            *doing = Some(step);
+        if !self.head.trim_ascii().is_empty() {
+            std::mem::swap(&mut self.head, &mut self.last);
         }
-        self.head = head;
         self.head.clear();
     }
 
@@ -163,11 +155,8 @@ impl TextReader {
     /// The output ended.
     pub(super) fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
         if !self.head.is_empty() {
-            let mut doing = None;
-            self.line_ended(now, &mut doing, see);
-            if let Some(text) = doing {
-                tell(see, Observed::Step { text });
-            }
+            self.line_ended(now, see);
+            self.step(see);
         }
         if self.told >= ALL {
             self.keep_the_end();

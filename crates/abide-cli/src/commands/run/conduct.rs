@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide::{Session, SessionId, TaskId};
 use abide_runner::{
-    AgentKind, Decision, Finish, Interrupted, RunError, RunOptions, RunSummary, Stop, Way,
+    AgentKind, Decision, Finish, Interrupted, Leftover, RunError, RunOptions, RunSummary, Stop, Way,
 };
 use abide_transcript::escape;
 
@@ -91,12 +91,21 @@ impl Conduct {
         self.json
     }
 
+    pub(super) const fn max_tasks(&self) -> Option<u64> {
+        self.max_tasks
+    }
+
     pub(super) fn scope(&self) -> Option<TaskId> {
         self.scope.as_deref().map(TaskId::from)
     }
 
     /// Takes over what an earlier run was told, where nothing else is said.
-    pub(crate) fn like(mut self, before: &abide_runner::RecordedOptions) -> Self {
+    pub(crate) fn like(
+        mut self,
+        before: &abide_runner::RecordedOptions,
+        adapter: Option<String>,
+    ) -> Self {
+        self.adapter = self.adapter.or(adapter.filter(|name| !name.is_empty()));
         self.scope = self.scope.or_else(|| before.scope.as_ref().map(ToString::to_string));
         self.continue_on_error |= before.continue_on_error;
         self.retries = self.retries.or(Some(before.retries));
@@ -117,12 +126,10 @@ impl Conduct {
     ) -> RunOptions {
         let store = opened.local.root().to_string_lossy().into_owned();
         let detected = RunOptions::new(command, directory);
+        let named = self.adapter.as_deref().and_then(|name| name.parse().ok());
+        let adapter = named.unwrap_or(detected.adapter);
         RunOptions {
-            adapter: self
-                .adapter
-                .as_deref()
-                .and_then(|name| name.parse().ok())
-                .unwrap_or(detected.adapter),
+            adapter,
             environment: BTreeMap::from([("ABIDE_STORE".to_owned(), store)]),
             planned,
             scope: self.scope(),
@@ -144,7 +151,7 @@ impl Conduct {
             interactive: !planned
                 && !self.plain
                 && !self.json
-                && detected.adapter == AgentKind::Text
+                && adapter == AgentKind::Text
                 && std::io::stdin().is_terminal()
                 && std::io::stdout().is_terminal(),
             ..detected
@@ -170,45 +177,35 @@ impl Conduct {
             (false, false) if std::io::stderr().is_terminal() && options.planned => Shown::Tree,
             (false, false) => Shown::Plain,
         };
+        // Before anything is drawn, and before the terminal is another's.
+        let mut asked = BTreeMap::new();
+        if self.on_unknown == OnUnknown::Ask {
+            let left = Leftover::of(&session.state()?);
+            for left in left.tasks.iter().filter(|left| !left.unknown.is_empty()) {
+                asked.insert(left.task.clone(), ask(left)?);
+            }
+        }
         let mut view = view::of(shown, &session, &options);
         let raw = match shown {
             Shown::Through => Raw::set(),
             Shown::Tree => Raw::silent(),
             Shown::Plain | Shown::Json => None,
         };
-        let mut refused = None;
-        let mut decide = |left: &Interrupted| match self.decide(left) {
-            Ok(decision) => decision,
-            Err(error) => {
-                // Nothing more is begun, and it stays as it was.
-                stop.at_least(abide_runner::Urgency::AfterStep);
-                refused = Some(error);
-                Decision::Retry
-            }
+        let mut decide = |left: &Interrupted| match self.on_unknown {
+            _ if left.unknown.is_empty() => Some(Decision::Retry),
+            OnUnknown::Retry => Some(Decision::Retry),
+            OnUnknown::Skip => Some(Decision::Skip),
+            // In the middle of a run nobody is asked: it ends, and asks when it goes on.
+            OnUnknown::Ask => asked.get(&left.task).copied(),
         };
         let done = abide_runner::run(&session, &options, &stop, &mut decide, &mut |event| {
             view.show(event);
         });
         drop((view, raw));
-        if let Some(error) = refused {
-            return Err(error);
-        }
         let ended = done.map_err(CommandError::from);
         // The session is let go before anybody is told that it can be gone on with.
         drop(session);
         self.tell(id, ended)
-    }
-
-    /// What becomes of a task that was interrupted.
-    fn decide(&self, left: &Interrupted) -> Result<Decision, CommandError> {
-        if left.unknown.is_empty() {
-            return Ok(Decision::Retry);
-        }
-        match self.on_unknown {
-            OnUnknown::Retry => Ok(Decision::Retry),
-            OnUnknown::Skip => Ok(Decision::Skip),
-            OnUnknown::Ask => ask(left),
-        }
     }
 
     fn tell(
@@ -233,7 +230,7 @@ impl Conduct {
             report::tell(&summary);
         }
         match summary.finish {
-            Finish::Done => {}
+            Finish::Done | Finish::ScopeDone => {}
             Finish::Failed if !self.json => status(format_args!(
                 "Try what failed again with: abide resume {short} --retry-failed"
             )),
@@ -289,6 +286,9 @@ impl From<RunError> for CommandError {
             RunError::Session(error) => error.into(),
             error @ RunError::Start { .. } => Self::because(error)
                 .with_hint("is it installed, and on the PATH? The command stands behind `--`"),
+            error @ RunError::Undecided(_) => Self::because(error).with_hint(
+                "`abide resume --on-unknown ask` asks on a terminal; `retry` runs it again, `skip` leaves it",
+            ),
             error @ RunError::NoScope(_) => {
                 Self::because(error).with_hint("`abide tasks` shows the tasks with their ids")
             }

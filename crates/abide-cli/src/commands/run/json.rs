@@ -1,8 +1,9 @@
 //! A run as lines of JSON.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use abide_runner::{RunEvent, Stream, Urgency};
+use abide_transcript::escape;
 use serde_json::{Value, json};
 
 use super::view::View;
@@ -20,6 +21,9 @@ impl View for Json {
             return;
         }
         let mut line = wire(event).to_string();
+        if std::io::stdout().is_terminal() {
+            line = escape::json(&line).to_string();
+        }
         line.push('\n');
         let mut out = std::io::stdout().lock();
         self.gone = out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err();

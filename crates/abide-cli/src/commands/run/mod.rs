@@ -131,6 +131,7 @@ impl Run {
             }
             None => plan::tree_of(&document.plan)?,
         };
-        plan::dry_run(tree, self.conduct.scope().as_ref(), self.conduct.json())
+        let (scope, most) = (self.conduct.scope(), self.conduct.max_tasks());
+        plan::dry_run(tree, scope.as_ref(), self.retry_failed, most, self.conduct.json())
     }
 }

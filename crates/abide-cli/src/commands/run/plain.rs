@@ -17,7 +17,8 @@ pub(super) struct Plain {
     through: bool,
     /// The agent prints what people read.
     text: bool,
-    terminal: bool,
+    /// Which of stdout and stderr a terminal shows.
+    terminal: [bool; 2],
     gone: bool,
 }
 
@@ -26,7 +27,7 @@ impl Plain {
         Self {
             through: !options.planned,
             text: options.adapter == AgentKind::Text,
-            terminal: std::io::stdout().is_terminal(),
+            terminal: [std::io::stdout().is_terminal(), std::io::stderr().is_terminal()],
             gone: false,
         }
     }
@@ -37,7 +38,9 @@ impl Plain {
             return;
         }
         let harmless;
-        let bytes = if self.through || !self.terminal {
+        let [out, err] = self.terminal;
+        let terminal = if stream == Stream::Out { out } else { err };
+        let bytes = if self.through || !terminal {
             bytes
         } else {
             harmless = escape::lines(&String::from_utf8_lossy(bytes));

@@ -108,6 +108,8 @@ impl Matched {
 pub(super) fn dry_run(
     mut tree: TaskTree,
     scope: Option<&TaskId>,
+    retry_failed: bool,
+    most: Option<u64>,
     json: bool,
 ) -> Result<(), CommandError> {
     if let Some(scope) = scope
@@ -118,7 +120,10 @@ pub(super) fn dry_run(
     let mut out = Output::stdout();
     let active: Vec<TaskId> = tree
         .walk(scope)
-        .filter(|(node, _)| node.status.is_active())
+        .filter(|(node, _)| {
+            let failed = retry_failed && node.status == abide::TaskStatus::Failed;
+            node.status.is_active() || failed
+        })
         .map(|(node, _)| node.id.clone())
         .collect();
     for task in active {
@@ -126,7 +131,7 @@ pub(super) fn dry_run(
     }
     let mut count = 0;
     loop {
-        let Some(next) = tree.ready(scope).next() else { break };
+        let Some(next) = tree.ready(scope).next().filter(|_| most != Some(count)) else { break };
         let (task, title) = (next.id.clone(), next.title.clone());
         count += 1;
         if json {
@@ -145,6 +150,7 @@ pub(super) fn dry_run(
             "{stuck} tasks would not be run: they failed, are blocked, or wait for such"
         ));
     }
-    status(format_args!("{count} tasks would be run; nothing was done"));
+    let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
+    status(format_args!("{tasks} would be run; nothing was done"));
     Ok(())
 }

@@ -19,6 +19,9 @@ pub(super) fn heed(stop: &Stop) -> Result<(), CommandError> {
         for signal in signals.forever() {
             if signal == SIGHUP {
                 stop.at_least(Urgency::Now);
+            } else if stop.urgency() == Urgency::Kill {
+                // Something holds it up, and whoever asks a fourth time wants out.
+                std::process::exit(4);
             } else {
                 stop.ask();
             }

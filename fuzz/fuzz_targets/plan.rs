@@ -1,0 +1,68 @@
+//! Plan documents of every form: whatever can be read can be written and is read the same again,
+//! is told by events, and differs in nothing from itself.
+
+#![no_main]
+
+use abide_model::{Seq, SessionState, Timestamp};
+use abide_plan::{Plan, PlanError, PlanForm, PlanSources, delta};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    for form in PlanForm::ALL {
+        let Ok(plan) = Plan::read(form, data) else { continue };
+        let text = plan.write(form).unwrap_or_else(|error| panic!("{form}: {error}"));
+        let again = Plan::read(form, text.as_bytes())
+            .unwrap_or_else(|error| panic!("{form}: {error}\n{text}"));
+        assert_eq!(said(&again), said(&plan), "{form}:\n{text}");
+        assert_eq!(again.write(form).as_ref(), Ok(&text), "{form}");
+        let kept = delta(&plan, again);
+        assert_eq!(kept.kept.len(), plan.tasks.len(), "{form}");
+        recorded(form, &plan, &text);
+        for other in PlanForm::ALL {
+            match plan.write(other) {
+                Ok(text) => {
+                    let back = Plan::read(other, text.as_bytes());
+                    let back = back.unwrap_or_else(|error| panic!("{other}: {error}\n{text}"));
+                    assert_eq!(back.tasks.len(), plan.tasks.len(), "{other}:\n{text}");
+                }
+                Err(error) => assert!(matches!(error, PlanError::Unwritable { .. }), "{error}"),
+            }
+        }
+    }
+});
+
+/// Recorded in a session it is the same plan.
+fn recorded(form: PlanForm, plan: &Plan, text: &str) {
+    let mut state = SessionState::default();
+    let mut sources = PlanSources::new();
+    // Numbers that a payload cannot hold are refused when they are recorded.
+    let Ok(events) = plan.events() else { return };
+    for (at, event) in events.into_iter().enumerate() {
+        let event = event.into_event(Seq(at as u64 + 1), Timestamp::from_millis(0));
+        assert_eq!(state.apply(&event), None, "{form}: {}", event.to_json());
+        sources.insert(event.seq, event);
+    }
+    if !plan.tasks.is_empty() {
+        assert_eq!(Plan::of_session(&state, &sources).write(form).as_deref(), Ok(text), "{form}");
+    }
+}
+
+/// What a plan says, in a form that can be compared.
+fn said(plan: &Plan) -> Vec<String> {
+    let tasks = plan.tasks.iter().map(|task| {
+        format!(
+            "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+            task.id,
+            task.title,
+            task.parent,
+            task.depends,
+            task.priority,
+            task.details,
+            task.documents,
+            task.status,
+            task.foreign_status,
+            task.result.as_ref().map(|result| result.get()),
+        )
+    });
+    tasks.collect()
+}
