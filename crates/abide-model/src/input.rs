@@ -76,6 +76,12 @@ pub enum InputError {
         /// The limit.
         limit: usize,
     },
+    /// A kind that only the process that holds the session may record, and none of its children.
+    #[error("`{kind}` can be recorded only by the process that holds the session")]
+    HolderOnly {
+        /// Which kind.
+        kind: String,
+    },
     /// A kind that only the store itself writes.
     #[error("`{kind}` is written by the store alone")]
     Reserved {
@@ -99,6 +105,7 @@ impl InputError {
             Self::BadTime(_) => "bad_time",
             Self::NotAlone { .. } => "not_alone",
             Self::TooMany { .. } => "too_many",
+            Self::HolderOnly { .. } => "holder_only",
             Self::Reserved { .. } => "reserved",
         }
     }

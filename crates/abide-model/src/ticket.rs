@@ -27,6 +27,12 @@ pub enum AppendError {
         /// What is odd.
         anomaly: Anomaly,
     },
+    /// The events are too many bytes together. None of them was taken; fewer at a time may be.
+    #[error("the batch is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
     /// The writer stopped: a write or a sync failed, or it was closed or fenced off. Everything
     /// up to `safe` is durable; what came after is not acknowledged and must be sent again to
     /// a newly opened session.

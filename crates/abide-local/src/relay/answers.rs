@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use abide_model::{Acknowledged, AppendError, Durability, Seq};
 
@@ -21,6 +22,11 @@ pub(super) enum Ended {
     /// The connection failed.
     #[error("the connection to the process that holds the session failed")]
     Failed(#[source] Arc<std::io::Error>),
+    /// The other side is there and says nothing.
+    #[error(
+        "the process that holds the session does not answer; nothing is known of what was sent to it last"
+    )]
+    Silent,
     /// An answer is none.
     #[error("the process that holds the session gave an answer that makes no sense")]
     Senseless,
@@ -63,6 +69,8 @@ pub(super) struct Answers {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(Arc<Mutex<Place>>, Durability)>,
+    /// Since when the first of them is the next to be answered.
+    since: Option<Instant>,
     ended: Option<Ended>,
     /// The last event that is known to be durable.
     safe: Seq,
@@ -93,6 +101,7 @@ impl Answers {
         }
         let place = Arc::<Mutex<Place>>::default();
         state.waiting.push_back((place.clone(), durability));
+        state.since.get_or_insert_with(Instant::now);
         Ok(Expected(place))
     }
 
@@ -100,6 +109,7 @@ impl Answers {
     pub(super) fn give(&self, answer: Outcome) -> bool {
         let mut state = self.state();
         let Some((place, durability)) = state.waiting.pop_front() else { return false };
+        state.since = (!state.waiting.is_empty()).then(Instant::now);
         let safe = match &answer {
             Ok(events) if durability == Durability::Synced => {
                 events.iter().map(|one| one.seq).max()
@@ -114,11 +124,17 @@ impl Answers {
         true
     }
 
+    /// Has the next answer been waited for so long?
+    pub(super) fn overdue(&self, patience: Duration) -> bool {
+        self.state().since.is_some_and(|since| since.elapsed() >= patience)
+    }
+
     /// No more answers come: all that wait are told. The first reason stands.
     pub(super) fn end(&self, ended: Ended) {
         let mut state = self.state();
         state.ended.get_or_insert(ended);
         let waiting = std::mem::take(&mut state.waiting);
+        state.since = None;
         let stopped = state.ended.as_ref().map(|ended| state.stopped(ended));
         drop(state);
         if let Some(stopped) = stopped {

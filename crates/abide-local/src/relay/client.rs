@@ -25,6 +25,8 @@ use crate::writer::check_batch;
 
 /// The most bytes of an answer: a batch has so many events at most.
 const ANSWER: u64 = 64 << 20;
+/// A holder that says nothing for so long is stopped, or worse.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connects to the holder of a session, which must be of the same user.
 pub(crate) fn connect(
@@ -59,9 +61,12 @@ pub(crate) fn connect(
     }
     let answers = Arc::new(Answers::default());
     let listening = answers.clone();
+    // In parts, so that what is sent meanwhile is not waited for twice as long.
+    stream.set_read_timeout(Some(PATIENCE / 6)).map_err(failed())?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(failed())?;
     std::thread::Builder::new()
         .name("abide answers".to_owned())
-        .spawn(move || listen(&mut input, &listening))
+        .spawn(move || listen(&mut input, &listening, PATIENCE))
         .map_err(failed())?;
     Ok(RelayedWriter {
         out: Mutex::new(stream),
@@ -85,34 +90,43 @@ fn greet(
     let mut out = stream;
     // One that was turned away at the door can still read why.
     let greeted = out.write_all(line_of(&Hello { abide: VERSION, session }).as_bytes());
-    let line = match next_line(input) {
-        Ok(Some(line)) => line,
-        Ok(None) => return greeted.map(|()| None),
-        Err(error) => return Err(error),
-    };
-    stream.set_read_timeout(None)?;
+    let mut line = Vec::new();
+    if !read_line(input, &mut line)? {
+        return greeted.map(|()| None);
+    }
     serde_json::from_slice(&line).map(Some).map_err(io::Error::from)
 }
 
-/// A whole line; `None` at the end. What is cut short is none.
-fn next_line(input: &mut BufReader<UnixStream>) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    input.take(ANSWER).read_until(b'\n', &mut line)?;
-    Ok(line.ends_with(b"\n").then_some(line))
+/// Reads the rest of a line, and says whether it is whole: what is cut short is none. After an error
+/// what came of it is there, and more of it can be read.
+fn read_line(input: &mut BufReader<UnixStream>, line: &mut Vec<u8>) -> io::Result<bool> {
+    let room = ANSWER.saturating_sub(line.len() as u64);
+    input.take(room).read_until(b'\n', line)?;
+    Ok(line.ends_with(b"\n"))
+}
+
+/// Has only the time run out?
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Gives the answers to those who wait, until there are no more.
-fn listen(input: &mut BufReader<UnixStream>, answers: &Answers) {
+fn listen(input: &mut BufReader<UnixStream>, answers: &Answers, patience: Duration) {
+    let mut line = Vec::new();
     let ended = loop {
-        let line = match next_line(input) {
-            Ok(Some(line)) => line,
-            Ok(None) => break Ended::Gone,
+        match read_line(input, &mut line) {
+            Ok(true) => {}
+            Ok(false) => break Ended::Gone,
+            Err(error) if is_timeout(&error) && answers.overdue(patience) => break Ended::Silent,
+            // Nothing is waited for, or not for long.
+            Err(error) if is_timeout(&error) => continue,
             Err(error) => break Ended::Failed(Arc::new(error)),
-        };
+        }
         let Ok(answer) = serde_json::from_slice::<Answer>(&line) else { break Ended::Senseless };
         if !answers.give(answer.into_result()) {
             break Ended::Senseless;
         }
+        line = Vec::new();
     };
     answers.end(ended);
 }
@@ -142,13 +156,13 @@ impl RelayedWriter {
         }
         let line = Batch::encode(events, durability, odd);
         if line.len() > LINE {
-            let last = events.len().saturating_sub(1);
-            return refused(last, InputError::TooLarge { limit: LINE });
+            return Err(AppendError::TooLarge { limit: LINE });
         }
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = self.answers.expect(durability)?;
         if let Err(error) = out.write_all(line.as_bytes()) {
-            self.answers.end(Ended::Failed(Arc::new(error)));
+            let silent = is_timeout(&error);
+            self.answers.end(if silent { Ended::Silent } else { Ended::Failed(Arc::new(error)) });
             let _ = out.shutdown(Shutdown::Both);
         }
         Ok(Ticket::answered_by(expected))
@@ -222,5 +236,55 @@ impl Drop for RelayedWriter {
     fn drop(&mut self) {
         // Those who want to know call `close`.
         let _ = self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::Seq;
+
+    use super::*;
+
+    /// A child's side and the holder's.
+    fn sides() -> (BufReader<UnixStream>, UnixStream) {
+        let (child, holder) = UnixStream::pair().unwrap();
+        child.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        (BufReader::new(child), holder)
+    }
+
+    #[test]
+    fn a_holder_that_is_stopped_is_not_waited_for_for_ever() {
+        let (mut input, mut holder) = sides();
+        let answers = Answers::default();
+        assert!(!answers.overdue(Duration::ZERO), "nothing is waited for");
+        let expected = answers.expect(Durability::Synced).unwrap();
+        let second = answers.expect(Durability::Synced).unwrap();
+        assert!(answers.overdue(Duration::ZERO));
+        holder.write_all(b"{\"acknowledged\":[{\"seq\":7}]}\n{\"ackno").unwrap();
+        listen(&mut input, &answers, Duration::from_millis(5));
+        assert_eq!(pollster::block_on(expected).unwrap()[0].seq, Seq(7));
+        match pollster::block_on(second) {
+            Err(AppendError::Stopped { safe, source }) => {
+                assert_eq!(safe, Seq(7));
+                assert!(source.to_string().contains("nothing is known"), "{source}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(answers.expect(Durability::Synced).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_comes_in_parts_is_one() {
+        let (mut input, mut holder) = sides();
+        let mut line = Vec::new();
+        for part in ["{\"acknow", "ledged\":", "[]}"] {
+            holder.write_all(part.as_bytes()).unwrap();
+            assert!(is_timeout(&read_line(&mut input, &mut line).unwrap_err()));
+        }
+        holder.write_all(b"\n").unwrap();
+        assert!(read_line(&mut input, &mut line).unwrap());
+        assert_eq!(line, b"{\"acknowledged\":[]}\n");
+        drop(holder);
+        assert!(!read_line(&mut input, &mut Vec::new()).unwrap());
     }
 }

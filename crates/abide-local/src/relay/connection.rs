@@ -3,13 +3,13 @@
 //! Lines that are here already are taken in together and share a sync. No answer ever waits for
 //! more input, so that a child may send one line and wait for its answer.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_model::{
-    Acknowledged, AppendError, Durability, InputError, NewEvent, Seq, SessionWriter, Ticket,
+    Acknowledged, AppendError, Durability, InputError, Kind, NewEvent, Seq, SessionWriter, Ticket,
 };
 
 use super::lines::{Line, Lines};
@@ -18,8 +18,10 @@ use super::server::Shared;
 
 /// So long a child may take to say what it wants.
 const HELLO: Duration = Duration::from_secs(10);
-/// So long it may take to read an answer.
-const READING: Duration = Duration::from_secs(10);
+/// So long it may take to read the answers to what it sent at once, all of them.
+const READING: Duration = Duration::from_secs(30);
+/// So much is written at once.
+const PIECE: usize = 32 << 10;
 /// The most batches that are taken in before they are answered.
 const BATCHES: usize = 256;
 /// The most bytes of them, the last line apart.
@@ -33,7 +35,6 @@ enum Taken {
 
 /// Serves a child until it goes, or until it can not be served any more.
 pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
-    stream.set_write_timeout(Some(READING))?;
     let mut lines = Lines::new(stream, &shared.long_lines);
     lines.set_patience(Some(HELLO));
     let welcome = match lines.next()? {
@@ -41,23 +42,23 @@ pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
         Some(Line::TooLong) => refused("not_json", "the first line is too long"),
         Some(Line::Whole(line)) => hello(shared, line),
     };
-    let mut stream = stream;
-    stream.write_all(line_of(&welcome).as_bytes())?;
+    say(stream, line_of(&welcome).as_bytes(), READING)?;
     if welcome.error.is_some() {
         return Ok(());
     }
     lines.set_patience(None);
     let (mut taken, mut bytes) = (Vec::new(), 0);
-    let mut serving = true;
+    let (mut serving, mut ended) = (true, Ok(()));
     while serving {
-        match lines.next()? {
-            None => serving = false,
-            Some(Line::TooLong) => {
-                let source = Arc::new(InputError::TooLarge { limit: LINE });
-                taken.push(Taken::Done(Err(AppendError::Input { index: 0, source })));
+        match lines.next() {
+            // What was taken in is seen to the end, however the connection ends.
+            Err(error) => (serving, ended) = (false, Err(error)),
+            Ok(None) => serving = false,
+            Ok(Some(Line::TooLong)) => {
+                taken.push(Taken::Done(Err(AppendError::TooLarge { limit: LINE })));
                 serving = false;
             }
-            Some(Line::Whole(line)) => {
+            Ok(Some(Line::Whole(line))) => {
                 bytes += line.len();
                 taken.push(take(shared, line));
             }
@@ -68,7 +69,31 @@ pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
             let (said, stopped) = answer(shared, std::mem::take(&mut taken));
             bytes = 0;
             serving &= !stopped;
-            stream.write_all(said.as_bytes())?;
+            // While this child reads, or does not, another one may send a long line.
+            lines.let_go();
+            say(stream, said.as_bytes(), READING)?;
+        }
+    }
+    ended
+}
+
+/// Says something, all of it within this time.
+fn say(mut stream: &UnixStream, said: &[u8], within: Duration) -> io::Result<()> {
+    let began = Instant::now();
+    let mut rest = said;
+    while !rest.is_empty() {
+        let left = within.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
+        stream.set_write_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
+        // The system may take its time anew for each piece of what it is given at once.
+        let some = rest.get(..PIECE).unwrap_or(rest);
+        match stream.write(some) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -99,6 +124,12 @@ fn take(shared: &Shared, line: &[u8]) -> Taken {
         Ok(batch) => batch,
         Err(error) => return Taken::Done(Err(error)),
     };
+    // Whoever holds the session has a state of its own, which must not go back under it.
+    let rewinds = |event: &NewEvent| event.kind == Kind::SESSION_REWOUND;
+    if let Some(index) = batch.events.iter().position(rewinds) {
+        let source = InputError::HolderOnly { kind: Kind::SESSION_REWOUND.to_string() };
+        return Taken::Done(Err(AppendError::Input { index, source: Arc::new(source) }));
+    }
     let Some(writer) = shared.writer() else {
         let source = Arc::new(io::Error::other("the session was let go"));
         return Taken::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
@@ -135,4 +166,29 @@ fn answer(shared: &Shared, taken: Vec<Taken>) -> (String, bool) {
         said.push_str(&line_of(&Answer::of(done)));
     }
     (said, stopped)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn who_reads_a_byte_now_and_then_is_not_written_to_for_ever() {
+        let (mut child, stream) = UnixStream::pair().unwrap();
+        let answer = vec![b'x'; 4 << 20];
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(move || {
+                let mut some = [0; 4096];
+                while child.read(&mut some).unwrap() > 0 {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+            let said = say(&stream, &answer, Duration::from_millis(100));
+            drop(stream);
+            assert_eq!(said.unwrap_err().kind(), ErrorKind::TimedOut);
+            reading.join().unwrap();
+        });
+    }
 }

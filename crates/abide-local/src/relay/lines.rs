@@ -22,6 +22,9 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// So long a line may take.
 const LINE_TIME: Duration = Duration::from_secs(120);
 
+/// So long it waits for the right to send a long one.
+const RIGHT: Duration = Duration::from_secs(30);
+
 /// Which of the children may send a long line.
 #[derive(Debug, Default)]
 pub(super) struct LongLines {
@@ -43,7 +46,9 @@ impl LongLines {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> io::Result<LongLine<'_>> {
+    /// Waits for the right, but not for ever.
+    fn take(&self, within: Duration) -> io::Result<LongLine<'_>> {
+        let began = Instant::now();
         let mut state = self.state();
         loop {
             if state.stopped {
@@ -53,7 +58,9 @@ impl LongLines {
                 state.taken = true;
                 return Ok(LongLine(self));
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let left = within.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
+            let waited = self.changed.wait_timeout(state, left.ok_or(ErrorKind::TimedOut)?);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -134,13 +141,20 @@ impl<'a> Lines<'a> {
                 return Ok(Some(Line::TooLong));
             }
             if self.open() >= LONG && self.long.is_none() {
-                self.long = Some(self.long_lines.take()?);
+                self.long = Some(self.long_lines.take(RIGHT)?);
                 self.began = None;
             }
             let timeout = self.timeout()?;
             self.stream.set_read_timeout(timeout)?;
             self.fill()?;
         }
+    }
+
+    /// The line that was handed out last is not needed any more: its memory goes, and so does the
+    /// right to it.
+    pub(super) fn let_go(&mut self) {
+        self.forget_used();
+        self.long = None;
     }
 
     /// Can the next line be read without waiting for the child?
@@ -183,8 +197,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Reads what is there; waits where there is nothing.
-    fn fill(&mut self) -> io::Result<()> {
+    fn forget_used(&mut self) {
         if self.used > 0 {
             self.buffer.drain(..self.used);
             self.searched -= self.used;
@@ -192,6 +205,11 @@ impl<'a> Lines<'a> {
             // One long line does not cost its size for good.
             self.buffer.shrink_to(LONG);
         }
+    }
+
+    /// Reads what is there; waits where there is nothing.
+    fn fill(&mut self) -> io::Result<()> {
+        self.forget_used();
         let length = self.buffer.len();
         self.buffer.resize(length + CHUNK, 0);
         let room = self.buffer.get_mut(length..).unwrap_or_default();
@@ -271,7 +289,7 @@ mod tests {
         let long_lines = LongLines::default();
         let text = vec![b'x'; 2 * LONG];
         let (child, stream) = UnixStream::pair().unwrap();
-        let other = long_lines.take().unwrap();
+        let other = long_lines.take(RIGHT).unwrap();
         std::thread::scope(|scope| {
             let sending = scope.spawn(|| {
                 let mut child = child;
@@ -283,22 +301,26 @@ mod tests {
                 let whole = lines.next().unwrap() == Some(Line::Whole(&text));
                 // It is held for as long as the line is used.
                 let held = long_lines.state().taken;
+                lines.let_go();
+                let free = !long_lines.state().taken && lines.buffer.capacity() <= 2 * LONG;
                 let ended = lines.next().unwrap().is_none();
-                (whole, held, ended, lines.long.is_some())
+                (whole, held, free, ended)
             });
             // It does not come further than this while another one is under way: the sender cannot
             // have written all of it.
             assert!(!sending.is_finished());
             drop(other);
-            assert_eq!(reading.join().unwrap(), (true, true, true, false));
+            assert_eq!(reading.join().unwrap(), (true, true, true, true));
             sending.join().unwrap();
         });
         assert!(!long_lines.state().taken);
-        let held = long_lines.take().unwrap();
+        let held = long_lines.take(RIGHT).unwrap();
+        let late = long_lines.take(Duration::from_millis(1)).map(|_| ()).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| long_lines.take().is_err());
+            let waiting = scope.spawn(|| long_lines.take(RIGHT).map(|_| ()).unwrap_err().kind());
             long_lines.stop();
-            assert!(waiting.join().unwrap());
+            assert_eq!(waiting.join().unwrap(), ErrorKind::ConnectionAborted);
         });
         drop(held);
     }

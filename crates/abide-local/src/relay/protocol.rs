@@ -26,6 +26,9 @@ pub(super) const BUSY: &str = "busy";
 /// The holder is letting the session go.
 pub(super) const CLOSED: &str = "closed";
 
+/// A line has more bytes than allowed.
+const BATCH_TOO_LARGE: &str = "batch_too_large";
+
 /// The first line of a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
@@ -144,6 +147,9 @@ impl Refusal {
                 anomaly: Some(*anomaly),
                 ..Self::new("odd", error.to_string())
             },
+            AppendError::TooLarge { limit } => {
+                Self { limit: Some(*limit), ..Self::new(BATCH_TOO_LARGE, error.to_string()) }
+            }
             AppendError::Stopped { safe, source } => {
                 Self { safe: Some(*safe), ..Self::new("stopped", on_one_line(&**source)) }
             }
@@ -164,6 +170,7 @@ impl Refusal {
             }
             InputError::BadKind { kind: name }
             | InputError::NotAlone { kind: name }
+            | InputError::HolderOnly { kind: name }
             | InputError::Reserved { kind: name } => kind = Some(name.clone()),
             InputError::NotAnObject | InputError::BadTime(_) => {}
         }
@@ -176,6 +183,7 @@ impl Refusal {
         let index = self.index.unwrap_or_default();
         match (self.code.as_str(), self.anomaly) {
             ("odd", Some(anomaly)) => AppendError::Odd { index, anomaly },
+            (BATCH_TOO_LARGE, _) => AppendError::TooLarge { limit: self.limit.unwrap_or_default() },
             _ => match self.input_error() {
                 Some(source) => AppendError::Input { index, source: Arc::new(source) },
                 None => AppendError::Stopped {
@@ -201,6 +209,7 @@ impl Refusal {
             // Any text that is no time has the same error.
             "bad_time" => InputError::BadTime("no time".parse::<Timestamp>().err()?),
             "not_alone" => InputError::NotAlone { kind: kind() },
+            "holder_only" => InputError::HolderOnly { kind: kind() },
             "reserved" => InputError::Reserved { kind: kind() },
             _ => return None,
         })
@@ -405,6 +414,7 @@ mod tests {
             InputError::BadName { field: "lane", limit: 512 },
             InputError::BadTime("x".parse::<Timestamp>().unwrap_err()),
             InputError::NotAlone { kind: "session.rewound".to_owned() },
+            InputError::HolderOnly { kind: "session.rewound".to_owned() },
             InputError::Reserved { kind: "writer.opened".to_owned() },
         ];
         let over = |error: &AppendError| -> AppendError {
@@ -425,6 +435,8 @@ mod tests {
         }
         let odd = AppendError::Odd { index: 3, anomaly: Anomaly::UnknownCall };
         assert!(matches!(over(&odd), AppendError::Odd { index: 3, anomaly: Anomaly::UnknownCall }));
+        let large = over(&AppendError::TooLarge { limit: 9 });
+        assert!(matches!(large, AppendError::TooLarge { limit: 9 }), "{large:?}");
         let source = Arc::new(std::io::Error::other("disk full"));
         match over(&AppendError::Stopped { safe: Seq(9), source }) {
             AppendError::Stopped { safe, source } => {

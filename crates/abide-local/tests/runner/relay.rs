@@ -203,6 +203,12 @@ fn a_child_gets_the_same_errors_and_the_same_keys() {
     let parse = |text: &str| NewEvent::parse(text).unwrap();
     let reserved = append(&*child, parse(r#"{"kind":"writer.opened","data":{}}"#)).unwrap_err();
     assert!(matches!(reserved, AppendError::Input { index: 0, .. }), "{reserved:?}");
+    let rewound = append(&*child, parse(r#"{"kind":"session.rewound","data":{"to":1}}"#));
+    let rewound = rewound.unwrap_err();
+    assert!(
+        matches!(&rewound, AppendError::Input { index: 0, source } if source.code() == "holder_only"),
+        "{rewound:?}"
+    );
     let result = r#"{"kind":"tool.finished","data":{"call":"none","ok":true}}"#;
     let odd = vec![event(0, 0), parse(result)];
     let refused = child.append(odd, Durability::Synced, OddEvents::Refuse).unwrap().wait();
@@ -246,6 +252,21 @@ fn a_large_event_comes_through_whole() {
     let there = events(&held.store, held.id);
     let sent: Vec<&str> = all.iter().map(|new| new.data.as_str()).collect();
     assert_eq!(there.iter().map(text).collect::<Vec<_>>(), sent);
+}
+
+#[test]
+fn a_batch_that_is_too_large_blames_no_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = Held::new(dir.path());
+    let child = held.child();
+    let text = "x".repeat(33 << 20);
+    let large =
+        NewEvent::parse(&format!(r#"{{"kind":"x.n","data":{{"text":"{text}"}}}}"#)).unwrap();
+    let both = vec![large.clone(), large];
+    let refused = child.append(both, Durability::Synced, OddEvents::Keep).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, AppendError::TooLarge { .. }), "{refused:?}");
+    append(&*child, event(0, 1)).unwrap();
+    assert_eq!(events(&held.store, held.id).len(), 1);
 }
 
 #[test]
@@ -366,7 +387,7 @@ fn garbage_costs_its_own_line_and_one_that_is_too_long_the_connection() {
     }
     assert!(sent < 66 << 20, "it must not take {sent} bytes in");
     let refused = raw.hear();
-    assert_eq!(code(&refused), "too_large");
+    assert_eq!(code(&refused), "batch_too_large");
     assert!(raw.is_cut_off());
     append(&*held.child(), event(0, 1)).unwrap();
     assert_eq!(events(&held.store, held.id).len(), 3);
