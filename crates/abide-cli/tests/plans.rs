@@ -183,21 +183,6 @@ fn an_edit_in_the_middle_is_one_task() {
               }
             }
           ]
-        },
-        {
-          "id": "P2",
-          "title": "Writing",
-          "status": "obsolete",
-          "tasks": [
-            {
-              "id": "P2.M1",
-              "title": "Out",
-              "status": "obsolete",
-              "result": {
-                "ok": 1
-              }
-            }
-          ]
         }
       ]
     }

@@ -144,7 +144,8 @@ fn tasks_are_told_to_programs() {
     assert_eq!((&lexer["leaf"], &lexer["depth"]), (&true.into(), &1.into()));
     assert_eq!(lexer["details"], lexer["created"]);
     assert_eq!(lexer["documents"], lexer["created"]);
-    assert_eq!(task("P2.M1")["waits_for"], serde_json::json!(["P1"]));
+    assert_eq!(task("P2")["waits_for"], serde_json::json!(["P1"]));
+    assert_eq!(task("P2.M1")["waits_for"], serde_json::json!([]), "its parent's are in its line");
     assert_eq!(task("P1")["progress"]["all"], 2);
     let ready = lab.tasks(&["--json", "--ready"]).success().json_lines();
     assert_eq!(ready.len(), 1);

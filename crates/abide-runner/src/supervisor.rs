@@ -56,6 +56,14 @@ const AGAIN: &str = "to be tried again";
 /// Chunks of output that wait to be taken in.
 const CHUNKS: usize = 64;
 
+/// What became of the wishes that were pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    All,
+    /// Others had made some of them illegal.
+    NotAll,
+}
+
 /// Takes an agent through the tasks of a session.
 pub(crate) struct Supervisor<'a> {
     pub(crate) session: Arc<Session>,
@@ -462,7 +470,12 @@ impl<'a> Supervisor<'a> {
         if self.options.planned {
             self.tasks.also(placed(Message::user(text.clone()).try_into()?));
         }
-        self.tasks.flush()?;
+        if self.flush()? == Kept::NotAll {
+            // Somebody else has said meanwhile where the task stands.
+            self.close_turn(&placed, turn, "failed")?;
+            self.flush()?;
+            return Ok(());
+        }
         let child =
             Child::start(self.child_plan(&begin, &command, &text), begin.number, &self.sender);
         let child = match child {
@@ -475,7 +488,7 @@ impl<'a> Supervisor<'a> {
                 let status = if ours { TaskStatus::Planned } else { TaskStatus::Failed };
                 self.close_turn(&placed, turn, "failed")?;
                 self.set(task, status, Some(reason.clone()), None)?;
-                self.tasks.flush()?;
+                self.flush()?;
                 if !ours {
                     self.failed |= !self.options.continue_on_error;
                     self.warn(format!("task {task}: {reason}"));
@@ -536,6 +549,23 @@ impl<'a> Supervisor<'a> {
     ) -> Result<(), RunError> {
         let change = TaskStatusChange { task: task.clone(), status, foreign: None, reason, result };
         Ok(self.tasks.set(change)?)
+    }
+
+    /// Records what is pending. What others have made illegal meanwhile is told and let go: where
+    /// they say that a task stands, there it stands.
+    fn flush(&mut self) -> Result<Kept, RunError> {
+        let mut kept = Kept::All;
+        loop {
+            match self.tasks.flush() {
+                Ok(_) => return Ok(kept),
+                // One wish fewer is pending, so that this ends.
+                Err(abide::Error::Task(refused)) => {
+                    kept = Kept::NotAll;
+                    self.warn(refused.to_string());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn close_turn(
@@ -720,7 +750,7 @@ impl<'a> Supervisor<'a> {
             }
         }
         self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
-        self.tasks.flush()?;
+        self.flush()?;
         let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
         if processes > 0 {
             self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });

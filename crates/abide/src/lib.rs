@@ -81,7 +81,7 @@ pub use summary::{
     Extractive, LineCall, LineTask, OpenTask, Summarizer, SummaryCommand, SummaryError,
     SummaryLine, SummaryRequest,
 };
-pub use tasks::{Flushed, PendingTasks, Tasks};
+pub use tasks::{Flushed, NextId, PendingTasks, Tasks};
 pub use tokens::{TokenCount, Tokenizer};
 
 pub use abide_local::{

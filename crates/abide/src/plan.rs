@@ -8,12 +8,13 @@ use abide_local::store_for_recording;
 use abide_model::{
     EventRange, HistoryEntry, HistoryQuery, Kind, Limits, NewEvent, NewSession, Parent,
     ParentReason, Seq, SessionFields, SessionId, SessionRef, SessionState, Source, StoreError,
-    TaskChange, TaskId, Timestamp,
+    TaskChange, TaskCreated, TaskId, TaskTree, Timestamp,
 };
 use abide_plan::{
     Plan, PlanDelta, PlanError, PlanForm, PlanSources, PlanTask, REMOVED, delta, sha256,
 };
 
+use crate::tasks::apply_change;
 use crate::{Error, Session, SessionView, Store, Tasks};
 
 /// The label that has the path of a session's plan.
@@ -322,46 +323,18 @@ impl Tasks {
     /// what is said of them now, unless they are done; the others are new. Nothing is taken out.
     /// Gives what is otherwise; [`Tasks::flush`] records it.
     pub fn import(&mut self, plan: Plan) -> Result<PlanDelta, Error> {
-        let old = self.session().plan()?;
-        let mut delta = delta(&old, plan);
+        let delta = delta_into(&self.session().plan()?, self.tree(), plan);
         if self.tree().is_empty() {
             self.also(delta.plan.recorded()?);
         }
-        let is_done = |tasks: &Self, id: &TaskId| {
-            tasks.tree().get(id.as_str()).is_some_and(|task| task.status.is_done())
-        };
-        let (same, changed) =
-            delta.changed.drain(..).partition::<Vec<_>, _>(|id| is_done(self, id));
-        delta.kept.extend(same);
-        delta.changed = changed;
-        delta.removed.clear();
+        let (created, changes) = wishes(&delta, self.tree());
+        for task in created {
+            self.create(task)?;
+        }
+        for change in changes {
+            self.change(change)?;
+        }
         let added: HashSet<&TaskId> = delta.added.iter().collect();
-        let changed: HashSet<&TaskId> = delta.changed.iter().collect();
-        let mut later = Vec::new();
-        for task in delta.plan.tasks.iter().filter(|task| added.contains(&task.id)) {
-            let mut created = task.fact();
-            let known = |id: &TaskId| self.tree().get(id.as_str()).is_some();
-            if !created.depends.iter().all(known) {
-                created.depends.clear();
-                later.push(task);
-            }
-            self.create(created)?;
-        }
-        for task in later {
-            let depends = Some(task.depends.clone());
-            let task = task.id.clone();
-            self.change(TaskChange { task, depends, ..TaskChange::default() })?;
-        }
-        for task in delta.plan.tasks.iter().filter(|task| changed.contains(&task.id)) {
-            self.change(TaskChange {
-                task: task.id.clone(),
-                title: None,
-                depends: Some(task.depends.clone()),
-                priority: Some(task.priority),
-                details: Some(task.details.clone().unwrap_or_default()),
-                documents: Some(task.documents.clone()),
-            })?;
-        }
         // Parts first, so that what they are parts of may follow.
         let there = |task: &&PlanTask| task.reason.as_deref() != Some(REMOVED);
         for task in delta.plan.tasks.iter().rev().filter(there) {
@@ -381,7 +354,64 @@ impl Tasks {
     }
 }
 
+/// What a plan means for a session that it is taken into: what is done stays as it is, and nothing
+/// is taken out.
+fn delta_into(old: &Plan, tree: &TaskTree, plan: Plan) -> PlanDelta {
+    let mut delta = delta(old, plan);
+    let is_done = |id: &TaskId| tree.get(id.as_str()).is_some_and(|task| task.status.is_done());
+    let (same, changed) = delta.changed.drain(..).partition::<Vec<_>, _>(is_done);
+    delta.kept.extend(same);
+    delta.changed = changed;
+    delta.removed.clear();
+    delta
+}
+
+/// The tasks that are new, and then what is otherwise about tasks.
+fn wishes(delta: &PlanDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChange>) {
+    let added: HashSet<&TaskId> = delta.added.iter().collect();
+    let changed: HashSet<&TaskId> = delta.changed.iter().collect();
+    let (mut created, mut changes) = (Vec::new(), Vec::new());
+    let mut before = HashSet::new();
+    for task in delta.plan.tasks.iter().filter(|task| added.contains(&task.id)) {
+        let mut fact = task.fact();
+        let known = |id: &TaskId| before.contains(id) || tree.get(id.as_str()).is_some();
+        if !fact.depends.iter().all(known) {
+            // Said when all of them are there.
+            let depends = Some(std::mem::take(&mut fact.depends));
+            changes.push(TaskChange { task: task.id.clone(), depends, ..TaskChange::default() });
+        }
+        before.insert(&task.id);
+        created.push(fact);
+    }
+    for task in delta.plan.tasks.iter().filter(|task| changed.contains(&task.id)) {
+        changes.push(TaskChange {
+            task: task.id.clone(),
+            title: None,
+            depends: Some(task.depends.clone()),
+            priority: Some(task.priority),
+            details: Some(task.details.clone().unwrap_or_default()),
+            documents: Some(task.documents.clone()),
+        });
+    }
+    (created, changes)
+}
+
 impl SessionView {
+    /// What [`Tasks::import`] of a plan would change, or why it would be refused. Nothing is written,
+    /// and the session may be held by somebody.
+    pub fn import_delta(&self, plan: Plan) -> Result<PlanDelta, Error> {
+        let mut tree = self.tasks()?;
+        let delta = delta_into(&self.plan()?, &tree, plan);
+        let (created, changes) = wishes(&delta, &tree);
+        for task in created {
+            tree.insert(&task)?;
+        }
+        for change in changes {
+            apply_change(&mut tree, &change)?;
+        }
+        Ok(delta)
+    }
+
     /// The session's tasks as a plan, with their details, documents and results, and with what the
     /// document that they came from says beside.
     pub fn plan(&self) -> Result<Plan, Error> {

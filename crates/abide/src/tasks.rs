@@ -5,23 +5,29 @@
 //! succeeded everything is kept, each event with a key of its own, so that it can be written again
 //! without being recorded twice.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use abide_model::{
-    Acknowledged, AppendError, Durability, Fact, InputError, Kind, Limits, NewEvent, OddEvents,
-    Seq, TaskChange, TaskCreated, TaskError, TaskId, TaskStatus, TaskStatusChange, TaskTree,
+    Fact, InputError, Kind, Limits, NewEvent, Seq, TaskChange, TaskCreated, TaskError, TaskId,
+    TaskStatus, TaskStatusChange, TaskTree,
 };
 
 use crate::{Error, Session, SessionView};
 
-/// The most events in one write. Fewer than the keys that a session remembers, so that what a
-/// failed write left behind is known again.
-const MOST: usize = 8192;
+mod flush;
+
+pub use flush::Flushed;
+
+/// Finds an id that is free for a part of a task, or for what is a part of nothing.
+pub type NextId = fn(&TaskTree, Option<&TaskId>) -> TaskId;
 
 /// What a pending event was asked for as.
 #[derive(Debug, Clone)]
 enum Wish {
     Create(TaskCreated),
+    /// With an id that nobody asked for.
+    CreateNext(TaskCreated, NextId),
     Change(TaskChange),
     Set(TaskStatusChange),
     /// What follows from the wish before it.
@@ -35,18 +41,25 @@ struct Waiting {
     wish: Wish,
 }
 
+impl Waiting {
+    /// Is it about this task, or does it speak of it?
+    fn names(&self, task: &TaskId) -> bool {
+        let spoken_of = match &self.wish {
+            Wish::Create(created) | Wish::CreateNext(created, _) => {
+                created.parent.as_ref() == Some(task) || created.depends.contains(task)
+            }
+            Wish::Change(change) => {
+                change.depends.as_ref().is_some_and(|depends| depends.contains(task))
+            }
+            Wish::Set(_) | Wish::Follow | Wish::Other => false,
+        };
+        spoken_of || self.event.task.as_ref() == Some(task)
+    }
+}
+
 /// What was not recorded when the session was let go.
 #[derive(Debug, Clone)]
 pub struct PendingTasks(Vec<Waiting>);
-
-/// What a flush wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Flushed {
-    /// How many events.
-    pub items: u64,
-    /// How many writes fewer than with one for each.
-    pub writes_saved: u64,
-}
 
 /// A session's tasks, as they will be when all that is pending is recorded.
 #[derive(Debug)]
@@ -96,11 +109,23 @@ impl Tasks {
 
     /// A new task. What follows for those that it is a part of is recorded with it.
     pub fn create(&mut self, task: TaskCreated) -> Result<(), Error> {
-        let id = task.task.clone();
-        let event = checked(NewEvent::try_from(task.clone())?.for_task(id.as_str()))?;
+        let event = checked(created(&task)?)?;
         let follows = self.tree.insert(&task)?;
         self.push(event, Wish::Create(task));
         self.push_follows(follows)
+    }
+
+    /// A new task with the next free id, which it gives. Where somebody else takes that id before
+    /// the flush, the task gets the one that is free then; other wishes should name it only after
+    /// the flush.
+    pub fn create_next(&mut self, task: TaskCreated, next: NextId) -> Result<TaskId, Error> {
+        let id = next(&self.tree, task.parent.as_ref());
+        let task = TaskCreated { task: id.clone(), ..task };
+        let event = checked(created(&task)?)?;
+        let follows = self.tree.insert(&task)?;
+        self.push(event, Wish::CreateNext(task, next));
+        self.push_follows(follows)?;
+        Ok(id)
     }
 
     /// Something about a task is otherwise.
@@ -148,45 +173,27 @@ impl Tasks {
         self.pending.iter().map(|waiting| &waiting.event)
     }
 
-    /// Records all that is pending, in one durable write. Where that fails everything that is not
-    /// known to be durable is kept, and the next flush tries again; a session whose writer has
-    /// stopped must be opened anew first, see [`Tasks::into_pending`]. Only an event that can never be
-    /// recorded is let go; the error names it.
-    pub fn flush(&mut self) -> Result<Flushed, Error> {
-        let mut flushed = Flushed::default();
-        while !self.pending.is_empty() {
-            let count = self.pending.len().min(MOST);
-            let events = self.pending.iter().take(count).map(|waiting| waiting.event.clone());
-            let written = self
-                .session
-                .append_with(events.collect(), Durability::Synced, OddEvents::Keep)
-                .and_then(|ticket| Ok(ticket.wait()?));
-            let written = written.inspect_err(|error| self.drop_refused(error))?;
-            for (waiting, done) in self.pending.drain(..count).zip(written) {
-                place(&mut self.tree, &waiting.wish, done);
-            }
-            flushed.items += count as u64;
-            flushed.writes_saved += count as u64 - 1;
-        }
-        if std::mem::take(&mut self.stale) {
-            self.refresh()?;
-        }
-        Ok(flushed)
-    }
-
     /// Reads the session's tasks anew, when others wrote to it. What is pending is kept on top where
     /// it is still legal; gives why for what is let go.
     pub fn refresh(&mut self) -> Result<Vec<TaskError>, Error> {
         let state = self.session.state()?;
         self.tree = TaskTree::of(&state.tasks);
         let mut refused = Vec::new();
-        for Waiting { event, wish } in std::mem::take(&mut self.pending) {
+        let mut pending = VecDeque::from(std::mem::take(&mut self.pending));
+        while let Some(Waiting { mut event, mut wish }) = pending.pop_front() {
             // What a failed write left behind is in the tree already.
             if event.key.as_deref().is_some_and(|key| state.key(key).is_some()) {
                 continue;
             }
+            if let Wish::CreateNext(task, next) = &mut wish
+                && self.tree.get(task.task.as_str()).is_some()
+                && !pending.iter().any(|other| other.names(&task.task))
+            {
+                task.task = next(&self.tree, task.parent.as_ref());
+                event = NewEvent { key: event.key, ..created(task)? };
+            }
             let follows = match &wish {
-                Wish::Create(created) => self.tree.insert(created),
+                Wish::Create(task) | Wish::CreateNext(task, _) => self.tree.insert(task),
                 Wish::Change(change) => apply_change(&mut self.tree, change).map(|()| Vec::new()),
                 Wish::Set(change) => self
                     .tree
@@ -251,15 +258,6 @@ impl Tasks {
         }
         Ok(())
     }
-
-    /// An event that no session takes would be in the way of all others.
-    fn drop_refused(&mut self, error: &Error) {
-        if let Error::Append(AppendError::Input { index, .. }) = error
-            && *index < self.pending.len()
-        {
-            self.pending.remove(*index);
-        }
-    }
 }
 
 impl SessionView {
@@ -269,13 +267,18 @@ impl SessionView {
     }
 }
 
+/// The event of a new task.
+fn created(task: &TaskCreated) -> Result<NewEvent, InputError> {
+    Ok(NewEvent::try_from(task.clone())?.for_task(task.task.as_str()))
+}
+
 /// What no session takes is refused before the tree takes it in.
 fn checked(event: NewEvent) -> Result<NewEvent, InputError> {
     event.check(&Limits::default())?;
     Ok(event)
 }
 
-fn apply_change(tree: &mut TaskTree, change: &TaskChange) -> Result<(), TaskError> {
+pub(crate) fn apply_change(tree: &mut TaskTree, change: &TaskChange) -> Result<(), TaskError> {
     let id = change.task.as_str();
     if let Some(depends) = &change.depends {
         tree.set_depends(id, depends.clone())?;
@@ -309,33 +312,4 @@ fn apply_status(tree: &mut TaskTree, change: &TaskStatusChange) -> Vec<(TaskId, 
         let _ = tree.set_result(id, Seq::ZERO);
     }
     follows
-}
-
-/// Notes where a fact was recorded. A task that is gone by now needs no note.
-fn place(tree: &mut TaskTree, wish: &Wish, done: Acknowledged) {
-    let seq = done.seq;
-    let _ = match wish {
-        Wish::Create(created) => {
-            let id = created.task.as_str();
-            tree.set_created(id, seq).and_then(|()| {
-                if created.details.is_some() {
-                    tree.set_details(id, seq)?;
-                }
-                if created.documents.is_empty() {
-                    return Ok(());
-                }
-                tree.set_documents(id, Some(seq))
-            })
-        }
-        Wish::Change(change) => {
-            let id = change.task.as_str();
-            let details = if change.details.is_some() { tree.set_details(id, seq) } else { Ok(()) };
-            details.and_then(|()| match &change.documents {
-                Some(documents) => tree.set_documents(id, (!documents.is_empty()).then_some(seq)),
-                None => Ok(()),
-            })
-        }
-        Wish::Set(change) if change.result.is_some() => tree.set_result(change.task.as_str(), seq),
-        Wish::Set(_) | Wish::Follow | Wish::Other => Ok(()),
-    };
 }

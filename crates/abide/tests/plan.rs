@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 
 use abide::{
     Error, NewSession, PLAN_LABEL, PLAN_TASKS_LABEL, ParentReason, Plan, PlanDocument, PlanForm,
     PlanMatch, SessionFields, SessionId, SessionRef, Source, Store, StoreError, TaskStatus,
-    TaskStatusChange,
+    TaskStatusChange, Tasks,
 };
 
 const PLAN: &str =
@@ -405,4 +405,29 @@ fn tasks_of_any_session_make_a_plan() {
     assert_eq!((b.depends.len(), b.result.as_ref().unwrap().get()), (1, "[1,2]"));
     assert_eq!(b.foreign_status.as_deref(), Some("Broken"));
     assert_eq!(c.parent, None);
+}
+
+#[test]
+fn what_a_plan_would_change_is_told_while_somebody_holds_the_session() {
+    let (dir, store) = store();
+    let session = store.create(NewSession::default()).unwrap();
+    let id = session.id();
+    let json =
+        |text: &str| PlanDocument::of("/project/plan.json", None, text.as_bytes()).unwrap().plan;
+    let first = r#"{"tasks":[{"id":"a","title":"A","depends":["b"]},{"id":"b","title":"B","status":"done"}]}"#;
+    let edited = r#"{"tasks":[{"id":"a","title":"A","details":"more"},{"id":"b","title":"B","details":"late"},{"id":"c","title":"C"}]}"#;
+    let other = Store::open(dir.path()).unwrap();
+    assert!(matches!(
+        other.open_session(&SessionRef::Id(id)),
+        Err(Error::Store(StoreError::Held { .. }))
+    ));
+    let view = other.view(&SessionRef::Id(id)).unwrap();
+    let mut tasks = Tasks::open(Arc::new(session)).unwrap();
+    for text in [first, edited] {
+        let would = view.import_delta(json(text)).unwrap();
+        let does = tasks.import(json(text)).unwrap();
+        assert_eq!(format!("{would:?}"), format!("{does:?}"));
+        assert!(!does.added.is_empty());
+        tasks.flush().unwrap();
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use abide::{
     AgentObservation, Error, EventRange, Kind, LocalStore, Message, NewEvent, NewSession, Options,
-    Payload, Session, SessionRef, Store, TaskChange, TaskCreated, TaskError, TaskStatus,
+    Payload, Session, SessionRef, Store, TaskChange, TaskCreated, TaskError, TaskId, TaskStatus,
     TaskStatusChange, TaskTree, Tasks, Upkeep,
 };
 use abide_testkit::{Fault, FaultKind, Lasting, MemoryStore, SimDisk};
@@ -175,6 +175,104 @@ fn an_event_that_no_session_takes_is_not_in_the_way_of_the_others() {
     tasks.flush().unwrap();
     agrees(&tasks);
     assert_eq!(tasks.tree().len(), 2);
+}
+
+/// `T1`, `T2` …
+fn next_id(tree: &TaskTree, _: Option<&TaskId>) -> TaskId {
+    TaskId(format!("T{}", tree.len() + 1))
+}
+
+#[test]
+fn two_that_choose_the_same_id_at_once_get_one_each() {
+    let session = memory();
+    let mut one = Tasks::open(session.clone()).unwrap();
+    let mut other = Tasks::open(session.clone()).unwrap();
+    one.create(task("T1", "")).unwrap();
+    let chosen =
+        one.create_next(TaskCreated { title: "one's".to_owned(), ..task("", "T1") }, next_id);
+    assert_eq!(chosen.unwrap().as_str(), "T2");
+    other.create(task("T2", "")).unwrap();
+    other.create(task("T3", "")).unwrap();
+    other.flush().unwrap();
+    let mut told = Vec::new();
+    let flushed = one.flush_and(|event| told.extend(event.task.clone())).unwrap();
+    assert_eq!(flushed.items, 2);
+    assert_eq!(told.iter().map(TaskId::as_str).collect::<Vec<_>>(), ["T1", "T4"]);
+    assert_eq!(one.tree().get("T4").unwrap().title, "one's");
+    agrees(&one);
+    // An id that was asked for is not exchanged, and neither is one that others speak of.
+    other.refresh().unwrap();
+    for by_name in [true, false] {
+        let id = format!("T{}", one.tree().len() + 1);
+        if by_name {
+            one.create(task(&id, "")).unwrap();
+        } else {
+            one.create_next(task("", ""), next_id).unwrap();
+            one.create(task("part", &id)).unwrap();
+        }
+        other.create(task(&id, "")).unwrap();
+        other.flush().unwrap();
+        let refused = one.flush();
+        assert!(
+            matches!(&refused, Err(Error::Task(TaskError::Exists { task })) if task.as_str() == id),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(session.state().unwrap().core.health.anomalies, 0);
+}
+
+#[test]
+fn what_another_made_illegal_meanwhile_is_refused_and_not_recorded() {
+    let session = memory();
+    let mut one = Tasks::open(session.clone()).unwrap();
+    one.create(task("a", "")).unwrap();
+    one.create(task("b", "")).unwrap();
+    one.flush().unwrap();
+    one.set(status("a", TaskStatus::Implementing)).unwrap();
+    one.set(status("b", TaskStatus::Implementing)).unwrap();
+    session.append(status("a", TaskStatus::Complete)).unwrap().wait().unwrap();
+    let refused = one.flush();
+    assert!(
+        matches!(&refused, Err(Error::Task(TaskError::IllegalTransition { task, .. })) if task.as_str() == "a"),
+        "{refused:?}"
+    );
+    assert_eq!((one.pending(), kinds(&session).len()), (1, 3));
+    one.flush().unwrap();
+    agrees(&one);
+    assert_eq!(one.tree().get("a").unwrap().status, TaskStatus::Complete);
+    assert_eq!(session.state().unwrap().core.health.anomalies, 0);
+}
+
+#[test]
+fn what_is_no_wish_is_recorded_however_odd_it_is() {
+    let session = memory();
+    let mut tasks = Tasks::open(session.clone()).unwrap();
+    let odd =
+        || NewEvent::parse(r#"{"kind":"tool.finished","data":{"call":"c","ok":true}}"#).unwrap();
+    tasks.create(task("a", "")).unwrap();
+    tasks.also(odd());
+    tasks.also(odd());
+    tasks.create(task("b", "")).unwrap();
+    let flushed = tasks.flush().unwrap();
+    assert_eq!((flushed.items, flushed.writes_saved), (4, 0));
+    assert_eq!(kinds(&session), ["task.created", "tool.finished", "tool.finished", "task.created"]);
+    assert_eq!(session.state().unwrap().core.health.anomalies, 2);
+    agrees(&tasks);
+}
+
+#[test]
+fn what_is_much_is_written_in_parts() {
+    let session = memory();
+    let mut tasks = Tasks::open(session.clone()).unwrap();
+    let details = Some("x".repeat(7 << 20));
+    for id in ["a", "b", "c", "d", "e"] {
+        tasks.create(TaskCreated { details: details.clone(), ..task(id, "") }).unwrap();
+    }
+    let large = TaskCreated { details: Some("x".repeat(20 << 20)), ..task("f", "") };
+    tasks.create(large).unwrap();
+    let flushed = tasks.flush().unwrap();
+    assert_eq!((flushed.items, flushed.writes_saved), (6, 2), "two, two, one and the large one");
+    agrees(&tasks);
 }
 
 fn sim(disk: &SimDisk) -> Store {

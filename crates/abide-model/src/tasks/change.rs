@@ -43,8 +43,16 @@ impl TaskTree {
         });
         let parent = parent.transpose()?;
         let (depends, needs) = self.needs(task, &created.depends)?;
+        let named = self.places.contains_key(task);
         let at = self.place_of(task);
-        self.check_new(at, parent, &needs)?;
+        if let Err(refused) = self.check_new(at, parent, &needs) {
+            // It was made last, and nothing speaks of it.
+            if !named {
+                self.places.remove(task);
+                self.slots.pop();
+            }
+            return Err(refused);
+        }
         let order = self.next_order;
         self.next_order = order.saturating_add(1);
         self.known += 1;

@@ -53,6 +53,9 @@ fn a_part_waits_for_what_its_parent_waits_for_and_a_parent_is_done_with_its_part
     let mut tree = plan(PHASES);
     assert_eq!(ready(&tree), ["P1.T1"]);
     assert_eq!(ids(tree.waits_for("P2.T1").into_iter()), ["P1"]);
+    assert_eq!(ids(tree.own_waits_for("P2.T1").into_iter()), Vec::<&str>::new());
+    assert_eq!(ids(tree.own_waits_for("P2").into_iter()), ["P1"]);
+    assert!(tree.is_waiting("P2.T1") && !tree.is_waiting("P1.T1") && !tree.is_waiting("none"));
     assert_eq!(tree.set_status("P1.T1", Complete), []);
     assert_eq!(ready(&tree), ["P1.T2"]);
     assert_eq!(tree.set_status("P1.T2", Complete), [("P1".into(), Complete)]);
@@ -160,6 +163,8 @@ fn tasks_that_would_wait_for_each_other_are_refused() {
     let own = tree.insert(&created("x", "x", &[], 0)).map(|_| ());
     assert_eq!(path(own), "x>x");
     same(&tree, &before);
+    let sizes = |tree: &TaskTree| (tree.slots.len(), tree.places.len());
+    assert_eq!(sizes(&tree), sizes(&before), "nothing is left of it");
     tree.set_depends("P2.T2", on(&["P2.T1", "P1.T1", "P2.T1"])).unwrap();
     assert_eq!(tree.get("P2.T2").unwrap().depends, on(&["P1.T1", "P2.T1"]));
     assert_eq!(ids(tree.dependents("P1.T1")), ["P1.T2", "P2.T2"]);

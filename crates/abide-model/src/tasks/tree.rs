@@ -141,6 +141,20 @@ impl TaskTree {
         open
     }
 
+    /// What it depends on itself and is not done.
+    #[must_use]
+    pub fn own_waits_for(&self, id: &str) -> Vec<&TaskNode> {
+        let slot = self.find(id).and_then(|at| self.slot(at)).filter(|slot| slot.waits > 0);
+        let needs = slot.map(|slot| slot.needs.as_slice()).unwrap_or_default();
+        needs.iter().filter_map(|at| self.node(*at)).filter(|need| !need.is_done()).collect()
+    }
+
+    /// Does it, or something that it is a part of, depend on something that is not done?
+    #[must_use]
+    pub fn is_waiting(&self, id: &str) -> bool {
+        self.upward(self.find(id)).any(|(_, slot)| slot.waits > 0)
+    }
+
     /// What waits for it: the tasks that depend on it themselves.
     pub fn dependents(&self, id: &str) -> impl Iterator<Item = &TaskNode> {
         let slot = self.find(id).and_then(|at| self.slot(at));

@@ -51,12 +51,8 @@ impl Add {
         if let Some(task) = parent.as_ref().filter(unknown) {
             return Err(abide::Error::from(TaskError::Unknown { task: task.clone() }).into());
         }
-        let id = match self.id {
-            Some(id) => TaskId(id),
-            None => next_id(tasks.tree(), parent.as_ref()),
-        };
-        tasks.create(TaskCreated {
-            task: id,
+        let task = TaskCreated {
+            task: self.id.clone().map(TaskId).unwrap_or_default(),
             title: self.title,
             parent,
             depends: self.depends.into_iter().map(TaskId).collect(),
@@ -64,7 +60,13 @@ impl Add {
             details: self.details,
             documents: self.document,
             foreign: None,
-        })?;
+        };
+        match self.id {
+            Some(_) => tasks.create(task)?,
+            None => {
+                tasks.create_next(task, next_id)?;
+            }
+        }
         written::write(tasks, self.json)
     }
 }

@@ -127,15 +127,18 @@ impl Import {
     ) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
         let id = opened.find(named)?;
-        let session = opened.store.open_session(&SessionRef::Id(id))?;
-        let mut tasks = Tasks::open(Arc::new(session))?;
-        let delta = tasks.import(document.plan)?;
-        if !self.dry_run {
+        let delta = if self.dry_run {
+            opened.store.view(&SessionRef::Id(id))?.import_delta(document.plan)?
+        } else {
+            let session = opened.store.open_session(&SessionRef::Id(id))?;
+            let mut tasks = Tasks::open(Arc::new(session))?;
+            let delta = tasks.import(document.plan)?;
             tasks.flush()?;
-        }
-        if let Some(session) = Arc::into_inner(tasks.into_session()) {
-            session.close()?;
-        }
+            if let Some(session) = Arc::into_inner(tasks.into_session()) {
+                session.close()?;
+            }
+            delta
+        };
         let meaning = Meaning { outcome: "into", session: Some(id), parent: None, delta };
         self.report(&meaning, Some(&opened))
     }

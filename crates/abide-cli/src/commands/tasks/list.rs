@@ -162,7 +162,7 @@ fn table(tree: &TaskTree, rows: &[Row<'_>]) -> Vec<String> {
 
 fn fields(tree: &TaskTree, row: &Row<'_>) -> String {
     let task = row.task;
-    let waiting = !task.is_done() && !tree.waits_for(task.id.as_str()).is_empty();
+    let waiting = !task.is_done() && tree.is_waiting(task.id.as_str());
     let can = match (row.ready, waiting) {
         (true, _) => "ready",
         (false, true) => "waiting",

@@ -54,8 +54,7 @@ pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {
         notes.push(format!("priority {}", task.priority));
     }
     if !task.is_done() {
-        let mut open = tree.waits_for(task.id.as_str());
-        open.retain(|need| task.depends.contains(&need.id));
+        let open = tree.own_waits_for(task.id.as_str());
         let more = format!("{} more", open.len().saturating_sub(NAMED));
         let names = open.iter().take(NAMED).map(|need| need.id.as_str());
         let names: Vec<&str> = names.chain((open.len() > NAMED).then_some(more.as_str())).collect();
@@ -97,6 +96,7 @@ pub(super) struct Listed<'a> {
     leaf: bool,
     ready: bool,
     depends: &'a [TaskId],
+    /// Its own only: what it is a part of has a line of its own.
     waits_for: Vec<&'a TaskId>,
     priority: i64,
     attempts: u64,
@@ -121,7 +121,7 @@ impl<'a> Listed<'a> {
         ready: bool,
     ) -> String {
         let id = task.id.as_str();
-        let waits_for = if task.is_done() { Vec::new() } else { tree.waits_for(id) };
+        let waits_for = if task.is_done() { Vec::new() } else { tree.own_waits_for(id) };
         let listed = Self {
             task: &task.id,
             title: &task.title,

@@ -63,8 +63,8 @@ fn line(event: &NewEvent) -> Option<Line> {
 
 /// Writes what is pending, and says what that was.
 pub(super) fn write(mut tasks: Tasks, json: bool) -> Result<(), CommandError> {
-    let lines: Vec<Line> = tasks.pending_events().filter_map(line).collect();
-    let flushed = tasks.flush()?;
+    let mut lines = Vec::new();
+    let flushed = tasks.flush_and(|event| lines.extend(line(event)))?;
     if let Some(session) = Arc::into_inner(tasks.into_session()) {
         session.close()?;
     }

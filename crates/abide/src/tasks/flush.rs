@@ -1,0 +1,165 @@
+//! What is pending is recorded.
+//!
+//! Others may write to the session at the same time: the holder's children. What does not fit what
+//! they wrote is never recorded as if it had worked. It is redone on top of theirs, or refused.
+
+use abide_model::{Acknowledged, AppendError, Durability, NewEvent, OddEvents, TaskTree};
+
+use super::{Tasks, Wish};
+use crate::Error;
+
+/// The most events in one write. Fewer than the keys that a session remembers, so that what a
+/// failed write left behind is known again.
+const MOST: usize = 8192;
+/// The most bytes of their data in one write, unless one event alone has more. A child's write is
+/// a line over a socket, which has its limit.
+const MOST_BYTES: usize = 16 << 20;
+/// So often a write is tried that others are in the way of.
+const TRIES: usize = 16;
+
+/// What a flush wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Flushed {
+    /// How many events.
+    pub items: u64,
+    /// How many writes fewer than with one for each.
+    pub writes_saved: u64,
+}
+
+impl Tasks {
+    /// Records all that is pending, in one durable write. Where that fails everything that is not
+    /// known to be durable is kept, and the next flush tries again; a session whose writer has
+    /// stopped must be opened anew first, see [`Tasks::into_pending`]. Only what can never be
+    /// recorded is let go, and the error says why: an event that no session takes, or a wish that
+    /// somebody else has made illegal meanwhile.
+    pub fn flush(&mut self) -> Result<Flushed, Error> {
+        self.flush_and(|_| ())
+    }
+
+    /// Like [`Tasks::flush`], and tells of each event as it was recorded.
+    pub fn flush_and(&mut self, mut told: impl FnMut(&NewEvent)) -> Result<Flushed, Error> {
+        let mut flushed = Flushed::default();
+        let mut next = Next::Batch;
+        let mut tries = 0;
+        while !self.pending.is_empty() {
+            let (count, odd) = match next {
+                Next::Batch => (self.batch(MOST), OddEvents::Refuse),
+                Next::Before(index) => (self.batch(index), OddEvents::Refuse),
+                Next::Odd => (1, OddEvents::Keep),
+            };
+            let events = self.pending.iter().take(count).map(|waiting| waiting.event.clone());
+            let written = self
+                .session
+                .append_with(events.collect(), Durability::Synced, odd)
+                .and_then(|ticket| Ok(ticket.wait()?));
+            let written = match written {
+                Ok(written) => written,
+                Err(Error::Append(AppendError::Odd { index, .. })) if self.is_other(index) => {
+                    // What is no wish is recorded however odd it is, by itself.
+                    next = if index == 0 { Next::Odd } else { Next::Before(index) };
+                    continue;
+                }
+                Err(error @ Error::Append(AppendError::Odd { .. })) => {
+                    tries += 1;
+                    if tries >= TRIES {
+                        return Err(error);
+                    }
+                    self.redo()?;
+                    next = Next::Batch;
+                    continue;
+                }
+                Err(error) => {
+                    self.drop_refused(&error);
+                    return Err(error);
+                }
+            };
+            (next, tries) = (Next::Batch, 0);
+            for (waiting, done) in self.pending.drain(..count).zip(written) {
+                place(&mut self.tree, &waiting.wish, done);
+                told(&waiting.event);
+            }
+            flushed.items += count as u64;
+            flushed.writes_saved += count as u64 - 1;
+        }
+        if std::mem::take(&mut self.stale) {
+            self.refresh()?;
+        }
+        Ok(flushed)
+    }
+
+    /// How many of the next events one write takes, at least one.
+    fn batch(&self, most: usize) -> usize {
+        let mut bytes = 0;
+        let fits = self.pending.iter().take(most.clamp(1, MOST)).take_while(|waiting| {
+            let before = bytes;
+            bytes += waiting.event.data.as_str().len();
+            before == 0 || bytes <= MOST_BYTES
+        });
+        fits.count()
+    }
+
+    fn is_other(&self, index: usize) -> bool {
+        self.pending.get(index).is_some_and(|waiting| matches!(waiting.wish, Wish::Other))
+    }
+
+    /// Puts what is pending on top of what others wrote meanwhile. A wish that is not legal any
+    /// more is let go, with an error.
+    fn redo(&mut self) -> Result<(), Error> {
+        // What is in the way may be taken in and not readable yet.
+        self.session
+            .append_with(Vec::new(), Durability::Synced, OddEvents::Keep)
+            .and_then(|ticket| Ok(ticket.wait()?))?;
+        match self.refresh()?.into_iter().next() {
+            Some(refused) => Err(refused.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// An event that no session takes would be in the way of all others.
+    fn drop_refused(&mut self, error: &Error) {
+        if let Error::Append(AppendError::Input { index, .. }) = error
+            && *index < self.pending.len()
+        {
+            self.pending.remove(*index);
+        }
+    }
+}
+
+/// What is written next.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    Batch,
+    /// Only what comes before this one.
+    Before(usize),
+    /// One event, which is odd.
+    Odd,
+}
+
+/// Notes where a fact was recorded. A task that is gone by now needs no note.
+fn place(tree: &mut TaskTree, wish: &Wish, done: Acknowledged) {
+    let seq = done.seq;
+    let _ = match wish {
+        Wish::Create(created) | Wish::CreateNext(created, _) => {
+            let id = created.task.as_str();
+            tree.set_created(id, seq).and_then(|()| {
+                if created.details.is_some() {
+                    tree.set_details(id, seq)?;
+                }
+                if created.documents.is_empty() {
+                    return Ok(());
+                }
+                tree.set_documents(id, Some(seq))
+            })
+        }
+        Wish::Change(change) => {
+            let id = change.task.as_str();
+            let details = if change.details.is_some() { tree.set_details(id, seq) } else { Ok(()) };
+            details.and_then(|()| match &change.documents {
+                Some(documents) => tree.set_documents(id, (!documents.is_empty()).then_some(seq)),
+                None => Ok(()),
+            })
+        }
+        Wish::Set(change) if change.result.is_some() => tree.set_result(change.task.as_str(), seq),
+        Wish::Set(_) | Wish::Follow | Wish::Other => Ok(()),
+    };
+}
