@@ -164,7 +164,7 @@ impl Writer<'_> {
             lines.push(format!("priority: {}", task.priority));
         }
         for document in task.documents.iter().filter(|document| !document.is_empty()) {
-            if document.trim() != document || document.contains(char::is_control) {
+            if document.trim() != document || document.contains('\n') {
                 return Err(unwritable(task, "the name of a document is not a line"));
             }
             lines.push(format!("document: {document}"));
