@@ -46,3 +46,26 @@ fn an_agent_adds_tasks_that_are_run_and_ends_its_own() {
     let order = fs::read_to_string(environment.project().join("order")).unwrap();
     assert_eq!(order, "P1\nP2\nP3\n");
 }
+
+#[test]
+fn what_an_agent_left_behind_does_not_keep_the_session() {
+    // It records without end, and outlives the run that started it.
+    let environment = lab(
+        "[ ! -e up ] || exit 0\nsetsid sh -c 'while :; do echo \"{\\\"kind\\\":\\\"x.note\\\",\\\"data\\\":{}}\" | \"$0\" record > /dev/null 2>&1; done' \"$abide\" &\ntouch up\nsleep 60",
+    );
+    let mut run = environment
+        .command(&["run", "--plan", "PLAN.md", "--", "./agent"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !environment.project().join("up").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let done = environment.run(&["resume", "--grace", "1s"]).success();
+    assert!(done.stderr.contains("of an earlier run"), "{}", done.stderr);
+    let tasks = environment.run(&["tasks", "--json"]).success().json_lines();
+    assert!(tasks.iter().all(|task| task["status"] == "complete"), "{tasks:?}");
+}

@@ -10,7 +10,7 @@ use abide_runner::{Leftover, RecordedOptions};
 use abide_transcript::escape;
 
 use super::rewind::files_back;
-use super::run::{Conduct, Work};
+use super::run::{Conduct, Work, open};
 use crate::error::CommandError;
 use crate::output::{status, warning};
 use crate::store::{Opened, SessionArg, Surroundings, finish_rewind};
@@ -64,7 +64,7 @@ impl Resume {
             Some(at) => self.fork(&opened, id, at)?,
             None => (id, None),
         };
-        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let session = open(&opened, id)?;
         session.notes().iter().for_each(warning);
         finish_rewind(&session)?;
         if self.nothing_left(&session)? {

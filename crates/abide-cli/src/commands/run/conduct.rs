@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Session, SessionId, TaskId};
+use abide::{Session, SessionId, SessionRef, StoreError, TaskId};
 use abide_runner::{
     AgentKind, Decision, Finish, Interrupted, Leftover, RunError, RunOptions, RunSummary, Stop, Way,
 };
@@ -238,6 +238,27 @@ impl Conduct {
         }
         report::exit(summary.finish)
     }
+}
+
+/// Opens a session to be run. What an agent started goes on by itself when its supervisor was killed,
+/// and may hold the session for a moment, again and again: that ends first.
+pub(crate) fn open(opened: &Opened, id: SessionId) -> Result<Session, CommandError> {
+    let session = SessionRef::Id(id);
+    let error = match opened.store.open_session(&session) {
+        Ok(session) => return Ok(session),
+        Err(error) => error,
+    };
+    if let abide::Error::Store(StoreError::Held { holder, .. }) = &error {
+        let left = abide::processes_marked(&format!("{id}/"));
+        if left.contains(&holder.process) {
+            let ended = abide::end_processes(&left, Duration::from_secs(5));
+            status(format_args!(
+                "{ended} processes of an earlier run were still there, and were ended"
+            ));
+            return Ok(opened.store.open_session(&session)?);
+        }
+    }
+    Err(error.into())
 }
 
 /// What is run.

@@ -11,12 +11,12 @@ mod told;
 mod tree;
 mod view;
 
-pub(crate) use conduct::{Conduct, Work};
+pub(crate) use conduct::{Conduct, Work, open};
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use abide::{NewSession, SessionFields, SessionRef};
+use abide::{NewSession, SessionFields};
 
 use self::plan::Matched;
 use crate::error::CommandError;
@@ -91,7 +91,7 @@ impl Run {
             }
             None => self.unplanned(&opened, surroundings)?,
         };
-        let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let session = open(&opened, id)?;
         finish_rewind(&session)?;
         super::cleanup::daily(&opened, id);
         let work = Work {
