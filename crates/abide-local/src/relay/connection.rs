@@ -71,10 +71,19 @@ pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
             serving &= !stopped;
             // While this child reads, or does not, another one may send a long line.
             lines.let_go();
-            say(stream, said.as_bytes(), READING)?;
+            match say(stream, said.as_bytes(), READING) {
+                // It has gone; what it sent before is there to be read.
+                Err(error) if is_gone(&error) => {}
+                said => said?,
+            }
         }
     }
     ended
+}
+
+/// Is there nobody any more who reads?
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 /// Says something, all of it within this time.
