@@ -187,7 +187,7 @@ fn a_plan_is_done_through_the_death_of_everybody() {
     let mut deaths: BTreeMap<&str, usize> = BTreeMap::new();
     let mut running = lab.start();
     while deaths.values().sum::<usize>() < kills {
-        std::thread::sleep(Duration::from_millis(random.below(if full() { 250 } else { 150 })));
+        std::thread::sleep(Duration::from_millis(random.below(if full() { 130 } else { 150 })));
         if let Some(status) = running.try_wait().unwrap() {
             assert!(status.success(), "{status}: {}", lab.said());
             break;
@@ -215,6 +215,8 @@ fn a_plan_is_done_through_the_death_of_everybody() {
     let status = running.wait().unwrap();
     assert!(status.success(), "{status}: {}", lab.said());
     println!("kills in a run of {tasks} tasks: {deaths:?}");
+    // A short one may be done before.
+    assert!(!full() || deaths.values().sum::<usize>() == kills, "{deaths:?}");
 
     assert!(!lab.beside().join("overlaps").exists(), "two agents at the same time");
     assert!(!lab.beside().join("wrong").exists(), "an agent was told something else");
