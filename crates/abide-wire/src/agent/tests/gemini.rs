@@ -24,7 +24,7 @@ fn a_run_of_it() {
             "touched new.txt write",
             r#"called read_file__read_file_1794777501186_0 read_file {"file_path":"missing.txt"}"#,
             "step read_file: missing.txt",
-            r#"finished read_file__read_file_1794777501186_0 not ok {"type":"file_not_found","message":"File not found: /work/project/missing.txt"}"#,
+            r#"finished read_file__read_file_1794777501186_0 not ok {"type":"file_not_found","message":"File not found: /project/missing.txt"}"#,
             r#"message {"role":"assistant","content":"Done."}"#,
             "step Done.",
             "usage gemini-2.5-flash 480/38/20/0/5/0",
