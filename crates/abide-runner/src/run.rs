@@ -87,7 +87,7 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
     let start = RunStart {
         command: options.command.clone(),
         directory: Some(options.directory.to_string_lossy().into_owned()),
-        adapter: supervisor.adapter().to_string(),
+        adapter: options.adapter.to_string(),
         planned: options.planned,
         options: serde_json::value::to_raw_value(&recorded).ok(),
     };

@@ -5,32 +5,32 @@
 //! one is begun; what an agent prints is recorded in its order. One thread does all of it; those of
 //! the children only read.
 
+mod begin;
+mod checkpoints;
+mod conclude;
+mod settle;
+
+pub(crate) use begin::program_name;
+
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use abide::{
-    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, Kind, LaneId, Message,
-    NewEvent, Session, SessionRef, SessionStatus, Snapshot, StatusChange, StoreError, TaskId,
-    TaskNode, TaskStatus, TaskStatusChange, Tasks, Timestamp, Trigger, TurnEnd, TurnStart, Usage,
-    end_processes, process_tree, processes_marked,
+    Checkpointer, CheckpointerEvent, Kind, NewEvent, Session, Snapshot, TaskId, TaskStatus,
+    TaskStatusChange, Tasks, Timestamp, TurnEnd, Usage, end_marked, process_tree,
 };
-use abide_wire::agent::{AgentKind, Before};
 use rustix::process::Signal;
 
-use crate::account::{account, last_failure, told, used};
-use crate::child::{Child, ChildPlan, Happening, Input};
-use crate::ending::{Ending, result};
+use crate::RunError;
+use crate::child::Happening;
 use crate::event::RunEvent;
-use crate::job::{Begin, Job};
-use crate::leftover::{Interrupted, Leftover, end_calls, status_of};
-use crate::options::{Decision, RunOptions, Way};
+use crate::job::Job;
+use crate::leftover::Interrupted;
+use crate::options::{Decision, RunOptions};
 use crate::stop::{Stop, Urgency};
-use crate::summary::Difference;
-use crate::{RunError, prompt};
 
 /// It is looked at least so often whether somebody wants it to stop.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -38,21 +38,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SAMPLE: Duration = Duration::from_secs(15);
 /// So long output that something else holds open is waited for, once the agent is gone.
 const OUTPUT: Duration = Duration::from_millis(500);
-/// Processes that an agent left behind may take so long to end.
-const LEFT_BEHIND: Duration = Duration::from_secs(2);
-/// So often in a row a task may be interrupted by the death of its agent before that counts as a
-/// failure: something kills it each time.
-const KILLS: u32 = 20;
-/// So often in a row a task may meet a limit before that counts as a failure.
-const WAITS: u32 = 24;
-/// A limit that does not say when it is over is waited for so long at first, then twice as long.
-const WAIT: Duration = Duration::from_secs(30);
-/// And never longer.
-const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// A process that is still there so long after it was killed is given up.
 const UNKILLABLE: Duration = Duration::from_secs(5);
 /// Why a task that failed is planned.
 const AGAIN: &str = "to be tried again";
+/// Processes that a job left behind may take so long to end.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
 /// Chunks of output that wait to be taken in.
 const CHUNKS: usize = 64;
 
@@ -181,120 +172,6 @@ impl<'a> Supervisor<'a> {
         self.stop.urgency().max(self.urgency)
     }
 
-    /// Ends the processes of earlier runs of this session, and of the one that it goes on from: they
-    /// work in the same place.
-    fn end_earlier(&mut self) -> Result<(), RunError> {
-        let mut sessions = vec![self.session.id()];
-        if let Some(parent) = self.session.core()?.0.fields.parent {
-            let store = self.session.store().clone().waiting(Duration::ZERO);
-            match store.open_session(&SessionRef::Id(parent.session)) {
-                Ok(held) => {
-                    held.close()?;
-                    sessions.push(parent.session);
-                }
-                Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let ended = sessions.iter().map(|id| end_marked(&format!("{id}/"), self.options.grace));
-        let processes: usize = ended.sum();
-        if processes > 0 {
-            self.tell(&RunEvent::LeftBehind { task: None, processes });
-        }
-        Ok(())
-    }
-
-    /// Ends what an earlier run left: its processes, its turns, its tasks. Where nobody decides what
-    /// becomes of a task, everything stays as it was.
-    pub(crate) fn settle(&mut self) -> Result<(), RunError> {
-        self.end_earlier()?;
-        let leftover = Leftover::of(&self.session.state()?);
-        let mut decided = Vec::with_capacity(leftover.tasks.len());
-        for left in &leftover.tasks {
-            let decision = (self.decide)(left);
-            decided.push(decision.ok_or_else(|| RunError::Undecided(left.task.clone()))?);
-        }
-        for event in leftover.end_turns()?.into_iter().chain(end_calls(&leftover.unknown, None)?) {
-            self.tasks.also(event);
-        }
-        for (left, decision) in leftover.tasks.into_iter().zip(decided) {
-            for event in end_calls(&left.unknown, Some(&left.task))? {
-                self.tasks.also(event);
-            }
-            self.set(&left.task, status_of(decision), Some("interrupted".to_owned()), None)?;
-            self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
-        }
-        self.try_again()?;
-        // What was cut off between a task's end and its parents'.
-        self.tasks.settle()?;
-        self.tasks.flush()?;
-        Ok(())
-    }
-
-    /// Plans tasks again that failed: all of them where that is asked for, and those that have
-    /// attempts left, which an earlier run did not come to.
-    fn try_again(&mut self) -> Result<(), RunError> {
-        let tree = self.tasks.tree();
-        let failed = tree.walk(self.options.scope.as_ref()).filter(|(node, _)| {
-            node.status == TaskStatus::Failed
-                && tree.is_leaf(node.id.as_str())
-                && (self.options.retry_failed || node.failures <= self.options.retries)
-        });
-        let failed: Vec<_> = failed.map(|(node, _)| (node.id.clone(), node.failures)).collect();
-        for (task, failures) in failed {
-            if self.options.retry_failed {
-                self.before.insert(task.clone(), failures);
-            }
-            self.set(&task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
-        }
-        Ok(())
-    }
-
-    /// The first checkpoint, and those at intervals from then on.
-    pub(crate) fn start_checkpoints(&mut self) -> Result<(), RunError> {
-        let options = CheckpointerOptions {
-            interval: self.options.interval(),
-            request: CheckpointRequest {
-                lenient: true,
-                process: Some(std::process::id()),
-                ..CheckpointRequest::default()
-            },
-        };
-        self.checkpoints = Some(Checkpointer::start(self.session.clone(), options)?);
-        self.take_checkpoints();
-        Ok(())
-    }
-
-    fn take_checkpoints(&mut self) {
-        let Some((_, events)) = &self.checkpoints else { return };
-        let events: Vec<CheckpointerEvent> = events.try_iter().collect();
-        for event in events {
-            match event {
-                CheckpointerEvent::Checkpoint(made) => {
-                    if self.first.is_none() {
-                        self.first.clone_from(&made.snapshot);
-                    }
-                    self.last = made.snapshot.clone().or(self.last.take());
-                    if let Some(error) = &made.checkpoint.error {
-                        self.warn(format!("checkpoint {} holds no files: {error}", made.number));
-                    }
-                    self.tell(&RunEvent::Checkpoint(made));
-                }
-                CheckpointerEvent::Failed(error) => self.warn(format!("no checkpoint: {error}")),
-                CheckpointerEvent::Started { .. } | CheckpointerEvent::Stopped(_) => {}
-            }
-        }
-    }
-
-    fn checkpoint(&mut self, trigger: Trigger) {
-        if let Some((checkpointer, _)) = &self.checkpoints
-            && let Err(error) = checkpointer.capture(trigger)
-        {
-            self.warn(format!("no checkpoint: {error}"));
-        }
-        self.take_checkpoints();
-    }
-
     /// Goes on until everything is done, or it is to stop.
     pub(crate) fn work(&mut self) -> Result<(), RunError> {
         loop {
@@ -368,175 +245,6 @@ impl<'a> Supervisor<'a> {
         if self.hold.is_some_and(|until| self.session.store().now() >= until) {
             self.hold = None;
         }
-    }
-
-    /// Begins what is ready, as far as there is room.
-    fn begin_ready(&mut self) -> Result<(), RunError> {
-        while self.jobs.len() < self.options.jobs.max(1) && self.hold.is_none() {
-            if !self.may_begin() {
-                return Ok(());
-            }
-            if self.stale.swap(false, Ordering::Relaxed) {
-                self.tasks.refresh()?;
-            }
-            let enough = self.is_enough();
-            let task = {
-                let mut ready = self.tasks.tree().ready(self.options.scope.as_ref());
-                let ready = ready.find(|node| !enough || self.tried.contains(&node.id));
-                ready.map(|node| node.id.clone())
-            };
-            let Some(task) = task else { return Ok(()) };
-            self.begin(&task)?;
-        }
-        Ok(())
-    }
-
-    /// The least number that no job has.
-    fn slot(&self) -> usize {
-        let taken = |slot: &usize| self.jobs.iter().any(|job| job.slot == *slot);
-        (1..).find(|slot| !taken(slot)).unwrap_or(1)
-    }
-
-    /// How a task that was interrupted goes on.
-    fn way(&self, node: &TaskNode, agent_session: Option<&str>) -> Option<Way> {
-        let task = &node.id;
-        // Every attempt that did not fail was interrupted: the task is not done.
-        if node.attempts <= node.failures {
-            return None;
-        }
-        let inside = agent_session.is_some_and(|session| {
-            self.options.adapter.resume(&self.options.command, session).is_some()
-        }) && !self.not_inside.contains(task);
-        Some(match self.options.way {
-            Way::Auto | Way::Inside if inside => Way::Inside,
-            Way::Auto | Way::Inside | Way::Outside if self.options.planned => Way::Outside,
-            _ => Way::Restart,
-        })
-    }
-
-    /// Begins a task: it is recorded, and then its agent is started.
-    fn begin(&mut self, task: &TaskId) -> Result<(), RunError> {
-        let Some(node) = self.tasks.tree().get(task.as_str()).cloned() else { return Ok(()) };
-        let turn = self.session.core()?.0.turns.last.next();
-        let told = told(&self.session, &node)?;
-        let mut text = prompt::task(self.tasks.tree(), task.as_str(), &told);
-        let mut command = self.options.command.clone();
-        let own = self.agent_sessions.get(task).or(node.agent_session.as_ref()).cloned();
-        let mut way = self.way(&node, own.as_deref());
-        // Every attempt failed that was not interrupted.
-        let failed = node.failures > 0 && way.is_none();
-        let mut before = Before { calls: format!("{turn}."), ..Before::default() };
-        match way {
-            Some(Way::Inside) => {
-                let session = own.as_deref().unwrap_or_default();
-                command = self.options.adapter.resume(&command, session).unwrap_or(command);
-                text = prompt::inside(&text);
-                before.used = used(&self.session, task, session)?;
-            }
-            Some(Way::Outside) => match account(&self.session, task)? {
-                Some(account) => text = prompt::outside(&text, &account),
-                None => way = Some(Way::Restart),
-            },
-            Some(Way::Auto | Way::Restart) | None => {}
-        }
-        if failed && let Some(reason) = last_failure(&self.session, task)? {
-            text = prompt::again(&text, &reason);
-        }
-        before.prompt = self.options.planned.then(|| text.clone());
-        let slot = self.slot();
-        let lane = (self.options.jobs > 1).then(|| LaneId(format!("job-{slot}")));
-        let begin = Begin {
-            number: self.next_job,
-            task: task.clone(),
-            title: node.title.clone(),
-            lane: lane.clone(),
-            slot,
-            turn,
-            way,
-            attempt: node.attempts + 1,
-        };
-        self.next_job += 1;
-        let status = if failed { TaskStatus::Retrying } else { TaskStatus::Implementing };
-        self.set(task, status, None, None)?;
-        let agent = command.first().map(|program| program_name(program)).unwrap_or_default();
-        let placed = |event: NewEvent| NewEvent {
-            turn: Some(turn),
-            task: Some(task.clone()),
-            lane: lane.clone(),
-            ..event
-        };
-        let start = TurnStart { turn: Some(turn), agent, ..TurnStart::default() };
-        self.tasks.also(placed(start.try_into()?));
-        if self.options.planned {
-            self.tasks.also(placed(Message::user(text.clone()).try_into()?));
-        }
-        if self.flush()? == Kept::NotAll {
-            // Somebody else has said meanwhile where the task stands.
-            self.close_turn(&placed, turn, "failed")?;
-            self.flush()?;
-            return Ok(());
-        }
-        let child =
-            Child::start(self.child_plan(&begin, &command, &text), begin.number, &self.sender);
-        let child = match child {
-            Ok(child) => child,
-            Err(source) => {
-                let reason = format!("cannot start the agent: {source}");
-                // Of a program that is not there no task is to blame.
-                let ours =
-                    matches!(source.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
-                let status = if ours { TaskStatus::Planned } else { TaskStatus::Failed };
-                self.close_turn(&placed, turn, "failed")?;
-                self.set(task, status, Some(reason.clone()), None)?;
-                self.flush()?;
-                if !ours {
-                    self.failed |= !self.options.continue_on_error;
-                    self.warn(format!("task {task}: {reason}"));
-                    return Ok(());
-                }
-                let program = command.first().cloned().unwrap_or_default();
-                return Err(RunError::Start { program, source });
-            }
-        };
-        self.started += 1;
-        self.tried.insert(task.clone());
-        self.tell(&RunEvent::TaskStarted {
-            task: task.clone(),
-            title: node.title,
-            attempt: begin.attempt,
-            lane,
-            way,
-            process: child.id,
-        });
-        self.jobs.push(Job::new(begin, self.options.adapter, before, child));
-        Ok(())
-    }
-
-    fn child_plan(&self, begin: &Begin, command: &[String], text: &str) -> ChildPlan {
-        let id = begin.task.as_str();
-        let (command, held) = if self.options.planned {
-            prompt::fill(command, id, &begin.title, text)
-        } else {
-            (command.to_vec(), true)
-        };
-        let stdin = if self.options.interactive {
-            Input::Terminal
-        } else if !held {
-            Input::Text(text.to_owned())
-        } else if self.options.inherit_stdin {
-            Input::Inherited
-        } else {
-            Input::Nothing
-        };
-        let session = self.session.id();
-        let mut environment = self.options.environment.clone();
-        environment.insert("ABIDE_SESSION".to_owned(), session.to_string());
-        environment.insert("ABIDE_TASK".to_owned(), id.to_owned());
-        environment.insert("ABIDE_RUN".to_owned(), Job::mark(session, begin.turn));
-        if let Some(lane) = &begin.lane {
-            environment.insert("ABIDE_LANE".to_owned(), lane.to_string());
-        }
-        ChildPlan { command, directory: self.options.directory.clone(), environment, stdin }
     }
 
     /// Sets a task's status, with what follows for its parents.
@@ -661,154 +369,6 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn end_job(&mut self, mut job: Job) -> Result<(), RunError> {
-        let events = job.finish(self.tell);
-        self.append(events)?;
-        if let Some(own) = job.agent_session.take() {
-            self.agent_sessions.insert(job.task.clone(), own);
-        }
-        self.usage.add(&job.usage);
-        self.peak_rss = self.peak_rss.max(job.peak_rss);
-        let now = self.session.store().now();
-        let ending = Ending::of(&job, self.options.adapter, now);
-        let ending = self.counted(&job.task, ending);
-        self.conclude(&job, ending, now)
-    }
-
-    /// What happens too often in a row is a failure.
-    fn counted(&mut self, task: &TaskId, ending: Ending) -> Ending {
-        let (counts, most) = match &ending {
-            Ending::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
-            Ending::Limited(_) => (&mut self.waits, WAITS),
-            _ => return ending,
-        };
-        let count = counts.entry(task.clone()).or_default();
-        *count += 1;
-        match ending {
-            Ending::Interrupted(reason) if *count > most => {
-                Ending::Failed(format!("{reason}, {count} times in a row"))
-            }
-            Ending::Limited(limited) if *count > most => {
-                Ending::Failed(format!("{}, {count} times in a row", limited.text))
-            }
-            ending => ending,
-        }
-    }
-
-    /// What becomes of a task whose agent ended in the middle of calls: it is decided now, unless the
-    /// run ends, when whoever goes on decides.
-    fn decided(&mut self, job: &Job) -> Result<Option<Decision>, RunError> {
-        if job.calls.is_empty() || self.stopping() >= Urgency::Now {
-            return Ok(None);
-        }
-        let left = Interrupted {
-            task: job.task.clone(),
-            title: job.title.clone(),
-            unknown: job.calls.values().cloned().collect(),
-            agent_session: self.agent_sessions.get(&job.task).cloned(),
-        };
-        let decision = (self.decide)(&left);
-        let decision = decision.ok_or_else(|| RunError::Undecided(job.task.clone()))?;
-        self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
-        Ok(Some(decision))
-    }
-
-    /// Records how a task ended, and what is to be done about it.
-    fn conclude(&mut self, job: &Job, ending: Ending, now: Timestamp) -> Result<(), RunError> {
-        let task = &job.task;
-        let failures = self.tasks.tree().get(task.as_str()).map_or(0, |node| node.failures);
-        let failures = failures - self.before.get(task).copied().unwrap_or(0).min(failures);
-        let over = matches!(ending, Ending::Done | Ending::Failed(_));
-        let decision = if over { Ok(None) } else { self.decided(job) };
-        let skipped = matches!(decision, Ok(Some(Decision::Skip)));
-        let (status, turn, reason) = match &ending {
-            Ending::Done => (TaskStatus::Complete, "done", None),
-            Ending::Failed(reason) => (TaskStatus::Failed, "failed", Some(reason.clone())),
-            Ending::Interrupted(reason) | Ending::NotResumed(reason) => {
-                (TaskStatus::Planned, "interrupted", Some(reason.clone()))
-            }
-            Ending::Limited(limited) => {
-                (TaskStatus::Planned, "limited", Some(limited.text.clone()))
-            }
-        };
-        let status = if skipped { TaskStatus::Blocked } else { status };
-        let result = (status == TaskStatus::Complete).then(|| result(job)).flatten();
-        // Others may have changed the task meanwhile.
-        if self.stale.swap(false, Ordering::Relaxed) {
-            self.tasks.refresh()?;
-        }
-        let set = self.set(task, status, reason.clone(), result);
-        let again = matches!(ending, Ending::Failed(_)) && failures < self.options.retries;
-        if set.is_ok() && again {
-            // In the same write: a run that ends here has not used the attempt up.
-            self.set(task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
-        }
-        if over || matches!(decision, Ok(Some(_))) {
-            let calls: Vec<_> = job.calls.values().cloned().collect();
-            for event in end_calls(&calls, Some(task))? {
-                self.tasks.also(event);
-            }
-        }
-        self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
-        self.flush()?;
-        let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
-        if processes > 0 {
-            self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });
-        }
-        if !matches!(ending, Ending::Interrupted(_)) {
-            self.kills.remove(task);
-        }
-        if !matches!(ending, Ending::Limited(_)) {
-            self.waits.remove(task);
-        }
-        let told = match &set {
-            Ok(()) => status,
-            // Somebody else, perhaps its own agent, said how it stands.
-            Err(error) => {
-                self.warn(format!("task {task} stays as it is: {error}"));
-                self.tasks.tree().get(task.as_str()).map_or(status, |node| node.status)
-            }
-        };
-        self.tell(&RunEvent::TaskEnded {
-            task: task.clone(),
-            title: job.title.clone(),
-            status: told,
-            reason,
-            took: job.started.elapsed(),
-        });
-        match ending {
-            Ending::Done => self.checkpoint(Trigger::Turn),
-            Ending::Failed(_) => {
-                self.checkpoint(Trigger::Error);
-                self.failed |=
-                    told == TaskStatus::Failed && !again && !self.options.continue_on_error;
-            }
-            Ending::NotResumed(_) => {
-                self.not_inside.insert(task.clone());
-            }
-            Ending::Interrupted(_) => {}
-            Ending::Limited(limited) => self.wait_for(task, &limited, now),
-        }
-        decision.map(|_| ())
-    }
-
-    /// Begins nothing before a limit is over.
-    fn wait_for(&mut self, task: &TaskId, limited: &abide_wire::agent::Limited, now: Timestamp) {
-        let times = self.waits.get(task).copied().unwrap_or(1).saturating_sub(1).min(10);
-        let unknown = WAIT.saturating_mul(1 << times).min(LONGEST);
-        let length = match limited.resets {
-            Some(resets) => {
-                let millis = resets.as_millis().saturating_sub(now.as_millis()).max(1000);
-                Duration::from_millis(u64::try_from(millis).unwrap_or(1000))
-            }
-            None => unknown,
-        };
-        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
-        let until = Timestamp::from_millis(now.as_millis().saturating_add(millis));
-        self.tell(&RunEvent::Waiting { task: task.clone(), until, why: limited.text.clone() });
-        self.hold = self.hold.max(Some(until));
-    }
-
     /// Ends what is still at work, whatever went wrong before. What else goes wrong is a warning.
     pub(crate) fn end_all(&mut self) {
         self.urgency = self.urgency.max(Urgency::Now);
@@ -825,68 +385,6 @@ impl<'a> Supervisor<'a> {
             end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
         }
     }
-
-    /// The last checkpoint, the session's status, and what changed between beginning and end.
-    pub(crate) fn close(&mut self, status: SessionStatus, reason: Option<String>) -> Closing {
-        let mut closing = Closing::default();
-        if let Some((checkpointer, events)) = self.checkpoints.take() {
-            let stopped = checkpointer.stop();
-            self.checkpoints = None;
-            for event in events.try_iter() {
-                if let CheckpointerEvent::Checkpoint(made) = event {
-                    self.last = made.snapshot.clone().or(self.last.take());
-                    self.tell(&RunEvent::Checkpoint(made));
-                }
-            }
-            match stopped {
-                Ok(summary) => closing.checkpoints = (&summary).into(),
-                Err(error) => self.warn(format!("no last checkpoint: {error}")),
-            }
-        }
-        if let (Some(first), Some(last)) = (&self.first, &self.last)
-            && let Ok(objects) = self.session.store().objects()
-        {
-            closing.difference = Difference::between(&*objects, first, last);
-        }
-        let fact = StatusChange { status, reason, summary: None };
-        let ended = self.session.append(fact).and_then(|ticket| Ok(ticket.wait()?));
-        if let Err(error) = ended {
-            self.warn(format!("the session's status was not recorded: {error}"));
-        }
-        closing
-    }
-
-    /// The adapter by which output is read.
-    pub(crate) const fn adapter(&self) -> AgentKind {
-        self.options.adapter
-    }
-}
-
-/// Ends all processes that are marked so, also those that they start meanwhile; says how many.
-fn end_marked(mark: &str, grace: Duration) -> usize {
-    let mut ended = 0;
-    for _ in 0..5 {
-        let left = processes_marked(mark);
-        if left.is_empty() {
-            break;
-        }
-        ended += end_processes(&left, grace);
-    }
-    ended
-}
-
-/// What was done at the very end.
-#[derive(Debug, Default)]
-pub(crate) struct Closing {
-    pub(crate) checkpoints: crate::summary::CheckpointTotals,
-    pub(crate) difference: Option<Difference>,
-}
-
-/// The name of a program without its directory.
-pub(crate) fn program_name(program: &str) -> String {
-    std::path::Path::new(program)
-        .file_name()
-        .map_or_else(|| program.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Does a child's event change tasks?

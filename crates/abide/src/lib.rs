@@ -71,7 +71,9 @@ pub use follow::Follow;
 pub use git::git_state;
 pub use plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
 pub use position::{PositionError, Resolved};
-pub use processes::{RUN_VARIABLE, descendants, end_processes, process_tree, processes_marked};
+pub use processes::{
+    RUN_VARIABLE, descendants, end_marked, end_processes, process_tree, processes_marked,
+};
 pub use rewind::{HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};

@@ -11,7 +11,7 @@ use std::fs;
 
 use abide_model::ResourceSample;
 
-pub use ending::end_processes;
+pub use ending::{end_marked, end_processes};
 pub use marked::{RUN_VARIABLE, processes_marked};
 
 /// A path upwards is not followed further: a loop of parents cannot be, but is not trusted.

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use super::Process;
+use super::{Process, processes_marked};
 
 /// How often processes are looked at while their end is waited for.
 const LOOK: Duration = Duration::from_millis(5);
+/// So often it is looked whether marked processes have started others.
+const LOOKS: usize = 5;
 /// How long the system may take to end what was killed. One that waits for a device can take longer.
 const KILLED: Duration = Duration::from_secs(2);
 
@@ -30,6 +32,20 @@ pub fn end_processes(pids: &[u32], grace: Duration) -> usize {
         wait(&targets, KILLED);
     }
     targets.iter().filter(|target| !target.runs()).count()
+}
+
+/// Ends all processes that are marked so, as [`end_processes`] does, and those that they start
+/// meanwhile. Gives how many.
+pub fn end_marked(mark: &str, grace: Duration) -> usize {
+    let mut ended = 0;
+    for _ in 0..LOOKS {
+        let left = processes_marked(mark);
+        if left.is_empty() {
+            break;
+        }
+        ended += end_processes(&left, grace);
+    }
+    ended
 }
 
 /// Waits until none of them runs, for so long. Is it so?

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use abide::{Session, SessionId, SessionRef, StoreError, TaskId};
 use abide_runner::{
-    AgentKind, Decision, Finish, Interrupted, Leftover, RunError, RunOptions, RunSummary, Stop, Way,
+    AgentKind, Decision, Finish, Interrupted, Leftover, RunError, RunEvent, RunOptions, RunSummary,
+    Stop, Way,
 };
 use abide_transcript::escape;
 
 use super::raw::Raw;
 use super::view::{self, Shown};
-use super::{report, signals};
+use super::{report, signals, told};
 use crate::commands::record::duration;
 use crate::error::CommandError;
 use crate::output::{status, warning};
@@ -249,12 +250,12 @@ pub(crate) fn open(opened: &Opened, id: SessionId) -> Result<Session, CommandErr
         Err(error) => error,
     };
     if let abide::Error::Store(StoreError::Held { holder, .. }) = &error {
-        let left = abide::processes_marked(&format!("{id}/"));
-        if left.contains(&holder.process) {
-            let ended = abide::end_processes(&left, Duration::from_secs(5));
-            status(format_args!(
-                "{ended} processes of an earlier run were still there, and were ended"
-            ));
+        let mark = format!("{id}/");
+        if abide::processes_marked(&mark).contains(&holder.process) {
+            let processes = abide::end_marked(&mark, Duration::from_secs(5));
+            if let Some(line) = told::line(&RunEvent::LeftBehind { task: None, processes }) {
+                status(line);
+            }
             return Ok(opened.store.open_session(&session)?);
         }
     }

@@ -271,15 +271,7 @@ impl Scene {
             let left = told::left(*until, now);
             lines.push(format!("Waiting {left}: {}", escape::text(why)));
         }
-        match self.stopping {
-            Urgency::None => {}
-            Urgency::AfterStep => {
-                lines
-                    .push("Stopping after what is under way; Ctrl-C again stops it now".to_owned());
-            }
-            Urgency::Now => lines.push("Stopping now; Ctrl-C again kills the agent".to_owned()),
-            Urgency::Kill => lines.push("Killing the agent".to_owned()),
-        }
+        lines.extend(told::line(&RunEvent::Stopping(self.stopping)));
         lines
     }
 

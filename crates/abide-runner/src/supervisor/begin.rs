@@ -1,0 +1,193 @@
+//! The beginning of a task: recorded first, and then its agent is started.
+
+use std::io::ErrorKind;
+use std::sync::atomic::Ordering;
+
+use abide::{LaneId, Message, NewEvent, RUN_VARIABLE, TaskId, TaskNode, TaskStatus, TurnStart};
+use abide_wire::agent::Before;
+
+use super::{Kept, Supervisor};
+use crate::account::{account, last_failure, told, used};
+use crate::child::{Child, ChildPlan, Input};
+use crate::event::RunEvent;
+use crate::job::{Begin, Job};
+use crate::options::Way;
+use crate::{RunError, prompt};
+
+impl Supervisor<'_> {
+    /// Begins what is ready, as far as there is room.
+    pub(super) fn begin_ready(&mut self) -> Result<(), RunError> {
+        while self.jobs.len() < self.options.jobs.max(1) && self.hold.is_none() {
+            if !self.may_begin() {
+                return Ok(());
+            }
+            if self.stale.swap(false, Ordering::Relaxed) {
+                self.tasks.refresh()?;
+            }
+            let enough = self.is_enough();
+            let task = {
+                let mut ready = self.tasks.tree().ready(self.options.scope.as_ref());
+                let ready = ready.find(|node| !enough || self.tried.contains(&node.id));
+                ready.map(|node| node.id.clone())
+            };
+            let Some(task) = task else { return Ok(()) };
+            self.begin(&task)?;
+        }
+        Ok(())
+    }
+
+    /// The least number that no job has.
+    fn slot(&self) -> usize {
+        let taken = |slot: &usize| self.jobs.iter().any(|job| job.slot == *slot);
+        (1..).find(|slot| !taken(slot)).unwrap_or(1)
+    }
+
+    /// How a task that was interrupted goes on.
+    fn way(&self, node: &TaskNode, agent_session: Option<&str>) -> Option<Way> {
+        let task = &node.id;
+        // Every attempt that did not fail was interrupted: the task is not done.
+        if node.attempts <= node.failures {
+            return None;
+        }
+        let inside = agent_session.is_some_and(|session| {
+            self.options.adapter.resume(&self.options.command, session).is_some()
+        }) && !self.not_inside.contains(task);
+        Some(match self.options.way {
+            Way::Auto | Way::Inside if inside => Way::Inside,
+            Way::Auto | Way::Inside | Way::Outside if self.options.planned => Way::Outside,
+            _ => Way::Restart,
+        })
+    }
+
+    /// Begins a task: it is recorded, and then its agent is started.
+    fn begin(&mut self, task: &TaskId) -> Result<(), RunError> {
+        let Some(node) = self.tasks.tree().get(task.as_str()).cloned() else { return Ok(()) };
+        let turn = self.session.core()?.0.turns.last.next();
+        let told = told(&self.session, &node)?;
+        let mut text = prompt::task(self.tasks.tree(), task.as_str(), &told);
+        let mut command = self.options.command.clone();
+        let own = self.agent_sessions.get(task).or(node.agent_session.as_ref()).cloned();
+        let mut way = self.way(&node, own.as_deref());
+        // Every attempt failed that was not interrupted.
+        let failed = node.failures > 0 && way.is_none();
+        let mut before = Before { calls: format!("{turn}."), ..Before::default() };
+        match way {
+            Some(Way::Inside) => {
+                let session = own.as_deref().unwrap_or_default();
+                command = self.options.adapter.resume(&command, session).unwrap_or(command);
+                text = prompt::inside(&text);
+                before.used = used(&self.session, task, session)?;
+            }
+            Some(Way::Outside) => match account(&self.session, task)? {
+                Some(account) => text = prompt::outside(&text, &account),
+                None => way = Some(Way::Restart),
+            },
+            Some(Way::Auto | Way::Restart) | None => {}
+        }
+        if failed && let Some(reason) = last_failure(&self.session, task)? {
+            text = prompt::again(&text, &reason);
+        }
+        before.prompt = self.options.planned.then(|| text.clone());
+        let slot = self.slot();
+        let lane = (self.options.jobs > 1).then(|| LaneId(format!("job-{slot}")));
+        let begin = Begin {
+            number: self.next_job,
+            task: task.clone(),
+            title: node.title.clone(),
+            lane: lane.clone(),
+            slot,
+            turn,
+            way,
+            attempt: node.attempts + 1,
+        };
+        self.next_job += 1;
+        let status = if failed { TaskStatus::Retrying } else { TaskStatus::Implementing };
+        self.set(task, status, None, None)?;
+        let agent = command.first().map(|program| program_name(program)).unwrap_or_default();
+        let placed = |event: NewEvent| NewEvent {
+            turn: Some(turn),
+            task: Some(task.clone()),
+            lane: lane.clone(),
+            ..event
+        };
+        let start = TurnStart { turn: Some(turn), agent, ..TurnStart::default() };
+        self.tasks.also(placed(start.try_into()?));
+        if self.options.planned {
+            self.tasks.also(placed(Message::user(text.clone()).try_into()?));
+        }
+        if self.flush()? == Kept::NotAll {
+            // Somebody else has said meanwhile where the task stands.
+            self.close_turn(&placed, turn, "failed")?;
+            self.flush()?;
+            return Ok(());
+        }
+        let child =
+            Child::start(self.child_plan(&begin, &command, &text), begin.number, &self.sender);
+        let child = match child {
+            Ok(child) => child,
+            Err(source) => {
+                let reason = format!("cannot start the agent: {source}");
+                // Of a program that is not there no task is to blame.
+                let ours =
+                    matches!(source.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
+                let status = if ours { TaskStatus::Planned } else { TaskStatus::Failed };
+                self.close_turn(&placed, turn, "failed")?;
+                self.set(task, status, Some(reason.clone()), None)?;
+                self.flush()?;
+                if !ours {
+                    self.failed |= !self.options.continue_on_error;
+                    self.warn(format!("task {task}: {reason}"));
+                    return Ok(());
+                }
+                let program = command.first().cloned().unwrap_or_default();
+                return Err(RunError::Start { program, source });
+            }
+        };
+        self.started += 1;
+        self.tried.insert(task.clone());
+        self.tell(&RunEvent::TaskStarted {
+            task: task.clone(),
+            title: node.title,
+            attempt: begin.attempt,
+            lane,
+            way,
+            process: child.id,
+        });
+        self.jobs.push(Job::new(begin, self.options.adapter, before, child));
+        Ok(())
+    }
+
+    fn child_plan(&self, begin: &Begin, command: &[String], text: &str) -> ChildPlan {
+        let id = begin.task.as_str();
+        let (command, held) = if self.options.planned {
+            prompt::fill(command, id, &begin.title, text)
+        } else {
+            (command.to_vec(), true)
+        };
+        let stdin = if self.options.interactive {
+            Input::Terminal
+        } else if !held {
+            Input::Text(text.to_owned())
+        } else if self.options.inherit_stdin {
+            Input::Inherited
+        } else {
+            Input::Nothing
+        };
+        let session = self.session.id();
+        let mut environment = self.options.environment.clone();
+        environment.insert("ABIDE_SESSION".to_owned(), session.to_string());
+        environment.insert("ABIDE_TASK".to_owned(), id.to_owned());
+        environment.insert(RUN_VARIABLE.to_owned(), Job::mark(session, begin.turn));
+        if let Some(lane) = &begin.lane {
+            environment.insert("ABIDE_LANE".to_owned(), lane.to_string());
+        }
+        ChildPlan { command, directory: self.options.directory.clone(), environment, stdin }
+    }
+}
+
+/// The name of a program without its directory.
+pub(crate) fn program_name(program: &str) -> String {
+    std::path::Path::new(program)
+        .file_name()
+        .map_or_else(|| program.to_owned(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,94 @@
+//! The checkpoints of a run, from the first to the last.
+
+use abide::{
+    CheckpointRequest, Checkpointer, CheckpointerEvent, CheckpointerOptions, SessionStatus,
+    StatusChange, Trigger,
+};
+
+use super::Supervisor;
+use crate::RunError;
+use crate::event::RunEvent;
+use crate::summary::{CheckpointTotals, Difference};
+
+/// What was done at the very end.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    pub(crate) checkpoints: CheckpointTotals,
+    pub(crate) difference: Option<Difference>,
+}
+
+impl Supervisor<'_> {
+    /// The first checkpoint, and those at intervals from then on.
+    pub(crate) fn start_checkpoints(&mut self) -> Result<(), RunError> {
+        let options = CheckpointerOptions {
+            interval: self.options.interval(),
+            request: CheckpointRequest {
+                lenient: true,
+                process: Some(std::process::id()),
+                ..CheckpointRequest::default()
+            },
+        };
+        self.checkpoints = Some(Checkpointer::start(self.session.clone(), options)?);
+        self.take_checkpoints();
+        Ok(())
+    }
+
+    pub(super) fn take_checkpoints(&mut self) {
+        let Some((_, events)) = &self.checkpoints else { return };
+        let events: Vec<CheckpointerEvent> = events.try_iter().collect();
+        for event in events {
+            match event {
+                CheckpointerEvent::Checkpoint(made) => {
+                    if self.first.is_none() {
+                        self.first.clone_from(&made.snapshot);
+                    }
+                    self.last = made.snapshot.clone().or(self.last.take());
+                    if let Some(error) = &made.checkpoint.error {
+                        self.warn(format!("checkpoint {} holds no files: {error}", made.number));
+                    }
+                    self.tell(&RunEvent::Checkpoint(made));
+                }
+                CheckpointerEvent::Failed(error) => self.warn(format!("no checkpoint: {error}")),
+                CheckpointerEvent::Started { .. } | CheckpointerEvent::Stopped(_) => {}
+            }
+        }
+    }
+
+    pub(super) fn checkpoint(&mut self, trigger: Trigger) {
+        if let Some((checkpointer, _)) = &self.checkpoints
+            && let Err(error) = checkpointer.capture(trigger)
+        {
+            self.warn(format!("no checkpoint: {error}"));
+        }
+        self.take_checkpoints();
+    }
+
+    /// The last checkpoint, the session's status, and what changed between beginning and end.
+    pub(crate) fn close(&mut self, status: SessionStatus, reason: Option<String>) -> Closing {
+        let mut closing = Closing::default();
+        if let Some((checkpointer, events)) = self.checkpoints.take() {
+            let stopped = checkpointer.stop();
+            for event in events.try_iter() {
+                if let CheckpointerEvent::Checkpoint(made) = event {
+                    self.last = made.snapshot.clone().or(self.last.take());
+                    self.tell(&RunEvent::Checkpoint(made));
+                }
+            }
+            match stopped {
+                Ok(summary) => closing.checkpoints = (&summary).into(),
+                Err(error) => self.warn(format!("no last checkpoint: {error}")),
+            }
+        }
+        if let (Some(first), Some(last)) = (&self.first, &self.last)
+            && let Ok(objects) = self.session.store().objects()
+        {
+            closing.difference = Difference::between(&*objects, first, last);
+        }
+        let fact = StatusChange { status, reason, summary: None };
+        let ended = self.session.append(fact).and_then(|ticket| Ok(ticket.wait()?));
+        if let Err(error) = ended {
+            self.warn(format!("the session's status was not recorded: {error}"));
+        }
+        closing
+    }
+}

@@ -1,0 +1,176 @@
+//! The end of a task: what came of it, and what is to be done about it.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use abide::{TaskId, TaskStatus, Timestamp, Trigger, end_marked};
+use abide_wire::agent::Limited;
+
+use super::{AGAIN, LEFT_BEHIND, Supervisor};
+use crate::RunError;
+use crate::ending::{Ending, result};
+use crate::event::RunEvent;
+use crate::job::Job;
+use crate::leftover::{Interrupted, end_calls};
+use crate::options::Decision;
+use crate::stop::Urgency;
+
+/// So often in a row a task may be interrupted by the death of its agent before that counts as a
+/// failure: something kills it each time.
+const KILLS: u32 = 20;
+/// So often in a row a task may meet a limit before that counts as a failure.
+const WAITS: u32 = 24;
+/// A limit that does not say when it is over is waited for so long at first, then twice as long.
+const WAIT: Duration = Duration::from_secs(30);
+/// And never longer.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+
+impl Supervisor<'_> {
+    pub(super) fn end_job(&mut self, mut job: Job) -> Result<(), RunError> {
+        let events = job.finish(self.tell);
+        self.append(events)?;
+        if let Some(own) = job.agent_session.take() {
+            self.agent_sessions.insert(job.task.clone(), own);
+        }
+        self.usage.add(&job.usage);
+        self.peak_rss = self.peak_rss.max(job.peak_rss);
+        let now = self.session.store().now();
+        let ending = Ending::of(&job, self.options.adapter, now);
+        let ending = self.counted(&job.task, ending);
+        self.conclude(&job, ending, now)
+    }
+
+    /// What happens too often in a row is a failure.
+    fn counted(&mut self, task: &TaskId, ending: Ending) -> Ending {
+        let (counts, most) = match &ending {
+            Ending::Interrupted(_) if self.stopping() < Urgency::Now => (&mut self.kills, KILLS),
+            Ending::Limited(_) => (&mut self.waits, WAITS),
+            _ => return ending,
+        };
+        let count = counts.entry(task.clone()).or_default();
+        *count += 1;
+        match ending {
+            Ending::Interrupted(reason) if *count > most => {
+                Ending::Failed(format!("{reason}, {count} times in a row"))
+            }
+            Ending::Limited(limited) if *count > most => {
+                Ending::Failed(format!("{}, {count} times in a row", limited.text))
+            }
+            ending => ending,
+        }
+    }
+
+    /// What becomes of a task whose agent ended in the middle of calls: it is decided now, unless the
+    /// run ends, when whoever goes on decides.
+    fn decided(&mut self, job: &Job) -> Result<Option<Decision>, RunError> {
+        if job.calls.is_empty() || self.stopping() >= Urgency::Now {
+            return Ok(None);
+        }
+        let left = Interrupted {
+            task: job.task.clone(),
+            title: job.title.clone(),
+            unknown: job.calls.values().cloned().collect(),
+            agent_session: self.agent_sessions.get(&job.task).cloned(),
+        };
+        let decision = (self.decide)(&left);
+        let decision = decision.ok_or_else(|| RunError::Undecided(job.task.clone()))?;
+        self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
+        Ok(Some(decision))
+    }
+
+    /// Records how a task ended, and what is to be done about it.
+    fn conclude(&mut self, job: &Job, ending: Ending, now: Timestamp) -> Result<(), RunError> {
+        let task = &job.task;
+        let failures = self.tasks.tree().get(task.as_str()).map_or(0, |node| node.failures);
+        let failures = failures - self.before.get(task).copied().unwrap_or(0).min(failures);
+        let over = matches!(ending, Ending::Done | Ending::Failed(_));
+        let decision = if over { Ok(None) } else { self.decided(job) };
+        let skipped = matches!(decision, Ok(Some(Decision::Skip)));
+        let (status, turn, reason) = match &ending {
+            Ending::Done => (TaskStatus::Complete, "done", None),
+            Ending::Failed(reason) => (TaskStatus::Failed, "failed", Some(reason.clone())),
+            Ending::Interrupted(reason) | Ending::NotResumed(reason) => {
+                (TaskStatus::Planned, "interrupted", Some(reason.clone()))
+            }
+            Ending::Limited(limited) => {
+                (TaskStatus::Planned, "limited", Some(limited.text.clone()))
+            }
+        };
+        let status = if skipped { TaskStatus::Blocked } else { status };
+        let result = (status == TaskStatus::Complete).then(|| result(job)).flatten();
+        // Others may have changed the task meanwhile.
+        if self.stale.swap(false, Ordering::Relaxed) {
+            self.tasks.refresh()?;
+        }
+        let set = self.set(task, status, reason.clone(), result);
+        let again = matches!(ending, Ending::Failed(_)) && failures < self.options.retries;
+        if set.is_ok() && again {
+            // In the same write: a run that ends here has not used the attempt up.
+            self.set(task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
+        }
+        if over || matches!(decision, Ok(Some(_))) {
+            let calls: Vec<_> = job.calls.values().cloned().collect();
+            for event in end_calls(&calls, Some(task))? {
+                self.tasks.also(event);
+            }
+        }
+        self.close_turn(&|event| job.placed(event, None), job.turn, turn)?;
+        self.flush()?;
+        let processes = end_marked(&Job::mark(self.session.id(), job.turn), LEFT_BEHIND);
+        if processes > 0 {
+            self.tell(&RunEvent::LeftBehind { task: Some(task.clone()), processes });
+        }
+        if !matches!(ending, Ending::Interrupted(_)) {
+            self.kills.remove(task);
+        }
+        if !matches!(ending, Ending::Limited(_)) {
+            self.waits.remove(task);
+        }
+        let told = match &set {
+            Ok(()) => status,
+            // Somebody else, perhaps its own agent, said how it stands.
+            Err(error) => {
+                self.warn(format!("task {task} stays as it is: {error}"));
+                self.tasks.tree().get(task.as_str()).map_or(status, |node| node.status)
+            }
+        };
+        self.tell(&RunEvent::TaskEnded {
+            task: task.clone(),
+            title: job.title.clone(),
+            status: told,
+            reason,
+            took: job.started.elapsed(),
+        });
+        match ending {
+            Ending::Done => self.checkpoint(Trigger::Turn),
+            Ending::Failed(_) => {
+                self.checkpoint(Trigger::Error);
+                self.failed |=
+                    told == TaskStatus::Failed && !again && !self.options.continue_on_error;
+            }
+            Ending::NotResumed(_) => {
+                self.not_inside.insert(task.clone());
+            }
+            Ending::Interrupted(_) => {}
+            Ending::Limited(limited) => self.wait_for(task, &limited, now),
+        }
+        decision.map(|_| ())
+    }
+
+    /// Begins nothing before a limit is over.
+    fn wait_for(&mut self, task: &TaskId, limited: &Limited, now: Timestamp) {
+        let times = self.waits.get(task).copied().unwrap_or(1).saturating_sub(1).min(10);
+        let unknown = WAIT.saturating_mul(1 << times).min(LONGEST);
+        let length = match limited.resets {
+            Some(resets) => {
+                let millis = resets.as_millis().saturating_sub(now.as_millis()).max(1000);
+                Duration::from_millis(u64::try_from(millis).unwrap_or(1000))
+            }
+            None => unknown,
+        };
+        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
+        let until = Timestamp::from_millis(now.as_millis().saturating_add(millis));
+        self.tell(&RunEvent::Waiting { task: task.clone(), until, why: limited.text.clone() });
+        self.hold = self.hold.max(Some(until));
+    }
+}

@@ -1,0 +1,81 @@
+//! What an earlier run left is put in order before anything is begun.
+
+use std::time::Duration;
+
+use abide::{SessionRef, StoreError, TaskStatus, end_marked};
+
+use super::{AGAIN, Supervisor};
+use crate::RunError;
+use crate::event::RunEvent;
+use crate::leftover::{Leftover, end_calls, status_of};
+
+impl Supervisor<'_> {
+    /// Ends the processes of earlier runs of this session, and of the one that it goes on from: they
+    /// work in the same place.
+    fn end_earlier(&mut self) -> Result<(), RunError> {
+        let mut sessions = vec![self.session.id()];
+        if let Some(parent) = self.session.core()?.0.fields.parent {
+            let store = self.session.store().clone().waiting(Duration::ZERO);
+            match store.open_session(&SessionRef::Id(parent.session)) {
+                Ok(held) => {
+                    held.close()?;
+                    sessions.push(parent.session);
+                }
+                Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let ended = sessions.iter().map(|id| end_marked(&format!("{id}/"), self.options.grace));
+        let processes: usize = ended.sum();
+        if processes > 0 {
+            self.tell(&RunEvent::LeftBehind { task: None, processes });
+        }
+        Ok(())
+    }
+
+    /// Ends what an earlier run left: its processes, its turns, its tasks. Where nobody decides what
+    /// becomes of a task, everything stays as it was.
+    pub(crate) fn settle(&mut self) -> Result<(), RunError> {
+        self.end_earlier()?;
+        let leftover = Leftover::of(&self.session.state()?);
+        let mut decided = Vec::with_capacity(leftover.tasks.len());
+        for left in &leftover.tasks {
+            let decision = (self.decide)(left);
+            decided.push(decision.ok_or_else(|| RunError::Undecided(left.task.clone()))?);
+        }
+        for event in leftover.end_turns()?.into_iter().chain(end_calls(&leftover.unknown, None)?) {
+            self.tasks.also(event);
+        }
+        for (left, decision) in leftover.tasks.into_iter().zip(decided) {
+            for event in end_calls(&left.unknown, Some(&left.task))? {
+                self.tasks.also(event);
+            }
+            self.set(&left.task, status_of(decision), Some("interrupted".to_owned()), None)?;
+            self.tell(&RunEvent::Interrupted { left: Box::new(left), decision });
+        }
+        self.try_again()?;
+        // What was cut off between a task's end and its parents'.
+        self.tasks.settle()?;
+        self.tasks.flush()?;
+        Ok(())
+    }
+
+    /// Plans tasks again that failed: all of them where that is asked for, and those that have
+    /// attempts left, which an earlier run did not come to.
+    fn try_again(&mut self) -> Result<(), RunError> {
+        let tree = self.tasks.tree();
+        let failed = tree.walk(self.options.scope.as_ref()).filter(|(node, _)| {
+            node.status == TaskStatus::Failed
+                && tree.is_leaf(node.id.as_str())
+                && (self.options.retry_failed || node.failures <= self.options.retries)
+        });
+        let failed: Vec<_> = failed.map(|(node, _)| (node.id.clone(), node.failures)).collect();
+        for (task, failures) in failed {
+            if self.options.retry_failed {
+                self.before.insert(task.clone(), failures);
+            }
+            self.set(&task, TaskStatus::Planned, Some(AGAIN.to_owned()), None)?;
+        }
+        Ok(())
+    }
+}
