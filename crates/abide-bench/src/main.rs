@@ -4,6 +4,7 @@
 //! set against a raw measure is: the raw measure is taken in the same round, in turns with ours,
 //! so that the noise of the machine falls on both.
 
+mod acp;
 mod answer;
 mod append;
 mod bench;
@@ -91,13 +92,16 @@ enum Command {
     /// An agent that talks.
     #[command(hide = true)]
     Talk(run::Talk),
+    /// An agent that speaks ACP.
+    #[command(hide = true)]
+    AcpAgent,
 }
 
 /// Measures a group of figures.
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 17] = [
+const GROUPS: [(&str, Measure); 19] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -115,6 +119,8 @@ const GROUPS: [(&str, Measure); 17] = [
     ("tasks", tasks::measure),
     ("run.start", run::start),
     ("run.stream", run::stream),
+    ("acp.pass", acp::pass),
+    ("acp.load", acp::load),
 ];
 
 fn main() -> Outcome {
@@ -122,6 +128,7 @@ fn main() -> Outcome {
     match &arguments.command {
         Some(Command::Child(task)) => child::run(task),
         Some(Command::Talk(talk)) => run::talk(talk),
+        Some(Command::AcpAgent) => acp::agent(),
         Some(Command::Peer(single)) => peers::run_one(single),
         Some(Command::Peers(peers)) => peers::measure(&peers.setting.bench()?, peers),
         Some(Command::Workspace(workspace)) => {

@@ -98,6 +98,8 @@ fn said(fact: &Fact) -> Option<String> {
         Fact::FileTouched(touch) => {
             format!("{} {}", touch.op.as_str(), touch.path)
         }
+        Fact::PermissionAsked(asked) => asked.title.clone(),
+        Fact::PermissionAnswered(answered) => answered.word().to_owned(),
         Fact::Artifact(artifact) => {
             let ok = if artifact.ok { "ok" } else { "failed" };
             format!("{} {} {ok}", artifact.kind, artifact.name)
@@ -152,6 +154,14 @@ mod tests {
         insta::assert_snapshot!(
             line(r#"{"kind":"tool.called","data":{"call":"c1","name":"bash","arguments":{"command":"ls"}}}"#, 60),
             @r#"1970-01-01 00:00:00     7  tool.called      c1 bash {"comma…"#
+        );
+        insta::assert_snapshot!(
+            line(r#"{"kind":"permission.asked","data":{"call":"c1","title":"Edit main.rs"}}"#, 80),
+            @"1970-01-01 00:00:00     7  permission.asked Edit main.rs"
+        );
+        insta::assert_snapshot!(
+            line(r#"{"kind":"permission.answered","data":{"outcome":"selected","option":"y","kind":"allow_once"}}"#, 80),
+            @"1970-01-01 00:00:00     7  permission.answered allow_once"
         );
         insta::assert_snapshot!(
             line(r#"{"kind":"x.own","data":{"a":1}}"#, 80),

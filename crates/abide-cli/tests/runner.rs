@@ -9,6 +9,7 @@
     clippy::print_stdout
 )]
 
+mod acp;
 mod bad_input;
 mod bundle;
 mod checkpoint;

@@ -5,13 +5,14 @@ use std::process::Stdio;
 
 use crate::environment::{HELLO, TestEnvironment};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "init",
     "new",
     "record",
     "history",
     "show",
     "tail",
+    "acp",
     "export",
     "import",
     "status",
@@ -49,6 +50,8 @@ fn wrong_usage_is_2() {
         &["show", "--turn", "x"],
         &["export", "--format", "x"],
         &["record", "--wait", "long"],
+        &["acp", "--checkpoint", "x", "--", "true"],
+        &["acp", "--timeout", "0", "--", "true"],
     ] {
         let done = env.run(args).failure(2);
         assert_eq!(done.stdout(), "");

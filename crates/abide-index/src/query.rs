@@ -382,6 +382,10 @@ fn filter_of(query: &HistoryQuery) -> (String, Vec<Value>) {
         parts.push("created <= ?".to_owned());
         values.push(Value::Integer(until.as_millis()));
     }
+    if let Some(since) = query.unchanged_since {
+        parts.push("updated <= ?".to_owned());
+        values.push(Value::Integer(since.as_millis()));
+    }
     if query.file.is_some() {
         let touched = "row IN (SELECT session FROM files WHERE path IN (SELECT path FROM wanted))";
         parts.push(touched.to_owned());

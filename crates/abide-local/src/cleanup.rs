@@ -24,7 +24,7 @@ const DAY: i64 = 86_400_000;
 /// Objects that are younger are not collected: whoever put them may be about to name them.
 const GRACE: Duration = Duration::from_secs(3600);
 /// The index is made anew when this part of the sessions went.
-const INDEX_PART: usize = 8;
+pub(crate) const INDEX_PART: usize = 8;
 /// So long a cleanup waits for forks that are being made, and for another one.
 const CLEANUP_WAIT: Duration = Duration::from_secs(1);
 /// So long who makes a fork waits for a cleanup.

@@ -11,15 +11,16 @@ use abide_model::{NewSession, Parent, ParentReason, Seq, SessionId, StoreError};
 use crate::error::store_error;
 use crate::layout::shown;
 use crate::past::{MAX_FORKS, state_to_fork};
-use crate::store::{Beginning, LocalStore};
+use crate::store::{Beginning, LocalStore, Made};
 
 impl LocalStore {
-    pub(crate) fn fork_now(
+    /// As [`Store::fork`](abide_model::Store::fork), and tells whether the session is new.
+    pub fn fork_new(
         &self,
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<SessionId, StoreError> {
+    ) -> Result<Made, StoreError> {
         let _parents_stay = self.keep_sessions()?;
         self.layout_of(parent)?;
         self.make(session, |_, session| self.begin_fork(parent, at, session))

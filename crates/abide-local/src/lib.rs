@@ -21,6 +21,7 @@ mod changed;
 mod cleanup;
 mod collection;
 mod config;
+mod deletion;
 mod directory;
 mod disk_use;
 mod doctor;
@@ -56,6 +57,7 @@ pub use abide_journal::{BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, 
 pub use cleanup::{Cleaned, CleanupPlan, ClockJump, Daily, Departing};
 pub use collection::CollectError;
 pub use config::{Config, STORE_VERSION};
+pub use deletion::DeleteError;
 pub use disk_use::{DiskUse, SessionUse};
 pub use doctor::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
@@ -72,5 +74,5 @@ pub use place::{Place, find_store, store_for_recording};
 pub use process::Orphan;
 pub use reader::LocalReader;
 pub use relay::ChildSocket;
-pub use store::{LocalStore, Options, Upkeep};
+pub use store::{LocalStore, Made, Options, Upkeep};
 pub use writer::LocalWriter;

@@ -27,7 +27,7 @@ impl LocalStore {
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, Duration::ZERO)?;
         if self.reader_at(session, &layout).last().map_err(store_error)? != last {
-            let used = io::Error::other("it was used since the cleanup was planned");
+            let used = io::Error::other("it was used meanwhile");
             return Err(storage_error("remove", &layout.dir)(used));
         }
         let (root, aside) = (self.root(), self.layout().removed());

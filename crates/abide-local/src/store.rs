@@ -90,6 +90,25 @@ pub struct LocalStore {
     settings_trouble: Option<StoreError>,
 }
 
+/// What came of making a session that has a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// It was made.
+    New(SessionId),
+    /// There is one already that has its key.
+    Known(SessionId),
+}
+
+impl Made {
+    /// Whichever it is.
+    #[must_use]
+    pub const fn id(self) -> SessionId {
+        match self {
+            Self::New(id) | Self::Known(id) => id,
+        }
+    }
+}
+
 /// What a new session begins with.
 #[derive(Debug)]
 pub(crate) struct Beginning {
@@ -385,7 +404,9 @@ impl LocalStore {
         Ok(key)
     }
 
-    fn create_now(&self, session: NewSession) -> Result<SessionId, StoreError> {
+    /// As [`Store::create`], and tells whether the session is new: of those who ask for the same key
+    /// at once, one is told so.
+    pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
         self.make(session, |id, session| Ok((session, Beginning::of(id))))
     }
 
@@ -395,15 +416,15 @@ impl LocalStore {
         &self,
         session: NewSession,
         begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, Beginning), StoreError>,
-    ) -> Result<SessionId, StoreError> {
+    ) -> Result<Made, StoreError> {
         let Some(key) = session.fields.key.clone() else {
             let id = self.new_id();
             let (session, beginning) = begin(id, session)?;
-            return self.create_at(id, session, beginning).map(|()| id);
+            return self.create_at(id, session, beginning).map(|()| Made::New(id));
         };
         let keys = self.all_keys()?;
         let id = match self.key_holder(&keys, &key)? {
-            Some(id) if self.is_made(id)? => return Ok(id),
+            Some(id) if self.is_made(id)? => return Ok(Made::Known(id)),
             // The key was given and the session never made: a crash between the two.
             Some(id) => id,
             None => {
@@ -413,7 +434,7 @@ impl LocalStore {
             }
         };
         let (session, beginning) = begin(id, session)?;
-        self.create_at(id, session, beginning).map(|()| id)
+        self.create_at(id, session, beginning).map(|()| Made::New(id))
     }
 
     /// The keys, with a file for each session's.
@@ -799,7 +820,7 @@ fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
 
 impl Store for LocalStore {
     fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
-        Box::pin(async move { self.create_now(session) })
+        Box::pin(async move { Ok(self.create_new(session)?.id()) })
     }
 
     fn fork(
@@ -808,7 +829,7 @@ impl Store for LocalStore {
         at: Option<Seq>,
         session: NewSession,
     ) -> Pending<'_, SessionId> {
-        Box::pin(async move { self.fork_now(parent, at, session) })
+        Box::pin(async move { Ok(self.fork_new(parent, at, session)?.id()) })
     }
 
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {

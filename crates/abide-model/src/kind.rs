@@ -47,6 +47,8 @@ vocabulary! {
     API_FINISHED = "api.finished",
     TOOL_CALLED = "tool.called",
     TOOL_FINISHED = "tool.finished",
+    PERMISSION_ASKED = "permission.asked",
+    PERMISSION_ANSWERED = "permission.answered",
     PLAN_RECORDED = "plan.recorded",
     TASK_CREATED = "task.created",
     TASK_CHANGED = "task.changed",

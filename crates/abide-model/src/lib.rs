@@ -52,10 +52,11 @@ pub use fact::{
     AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction,
     Content, ContextRestored, DependencyResolution, Erasure, Fact, FactError, FileOp, FileTouch,
     FilesRestored, GitState, KnownBlock, LimitObservation, LogRecord, Manifest, Message,
-    ModelConfiguration, Parent, ParentReason, Pin, PlanRecord, Recovery, ResourceSample, Rewind,
-    RunEnd, RunStart, SessionCreated, SessionFields, SessionStatus, Source, StatusChange,
-    TaskChange, TaskCreated, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd,
-    TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened,
+    ModelConfiguration, Parent, ParentReason, PermissionAnswered, PermissionAsked,
+    PermissionOption, Pin, PlanRecord, Recovery, ResourceSample, Rewind, RunEnd, RunStart,
+    SessionCreated, SessionFields, SessionStatus, Source, StatusChange, TaskChange, TaskCreated,
+    TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart,
+    Usage, UsageRecord, WorkspaceCounts, WriterOpened,
 };
 pub use finding::{Finding, FindingType, FoundAt, Repair, Severity};
 pub use history::{

@@ -672,6 +672,9 @@ fn history_lists_and_filters(subject: &dyn Subject) {
     assert_eq!(ids(HistoryQuery { since: Some(since), ..all() }), [third, second]);
     assert_eq!(ids(HistoryQuery { until: Some(until), ..all() }), [second, first]);
     assert_eq!(ids(HistoryQuery { since: Some(since), until: Some(until), ..all() }), [second]);
+    assert_eq!(ids(HistoryQuery { unchanged_since: Some(until), ..all() }), [second, first]);
+    let before = overview.updated;
+    assert_eq!(ids(HistoryQuery { unchanged_since: Some(before), ..all() }), [first]);
 }
 
 fn what_was_said_is_found(subject: &dyn Subject) {

@@ -1,16 +1,20 @@
 //! What tries to break abide: a simulated disk that loses what was not synced and fails on
-//! demand, a contract that every store must keep, an in-memory store to run it on, and a stubbed
-//! model that answers by a script and misbehaves on demand.
+//! demand, a contract that every store must keep, an in-memory store to run it on, a stubbed model
+//! that answers by a script and misbehaves on demand, and a stubbed agent that does so too, with a
+//! client that talks to it.
 //!
 //! Everything is seeded: the same seed gives the same run.
 
+mod acp_client;
 pub mod contract;
 mod history;
 mod memory;
 mod random;
 mod sim;
+pub mod stub_agent;
 pub mod stub_model;
 
+pub use acp_client::{AcpClient, Answering};
 pub use history::plain_history;
 pub use memory::MemoryStore;
 pub use random::Random;

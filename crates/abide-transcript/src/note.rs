@@ -38,6 +38,10 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
             let ok = if artifact.ok { "ok" } else { "failed" };
             ("Artifact", format!("{} {}: {ok}", artifact.kind, artifact.name), Weight::Normal)
         }
+        Some(Fact::PermissionAsked(asked)) => ("Permission asked", asked.title, Weight::Normal),
+        Some(Fact::PermissionAnswered(answered)) => {
+            ("Permission", answered.word().to_owned(), Weight::Normal)
+        }
         Some(Fact::Checkpoint(checkpoint)) => {
             let number = checkpoint.number.map(|number| number.to_string());
             let words = [number, checkpoint.label, Some(checkpoint.trigger)];
@@ -156,4 +160,31 @@ pub(crate) fn usage(usage: &Usage) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_model::{NewEvent, Seq, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn permissions_are_told_in_words() {
+        let told = |json: &str| {
+            let event = NewEvent::parse(json).unwrap();
+            let event = event.into_event(Seq(1), Timestamp::from_millis(0));
+            let (label, text, _) = note(&event, event.fact().ok());
+            format!("{label}: {text}")
+        };
+        assert_eq!(
+            told(r#"{"kind":"permission.asked","data":{"call":"c","title":"Edit main.rs"}}"#),
+            "Permission asked: Edit main.rs"
+        );
+        assert_eq!(
+            told(
+                r#"{"kind":"permission.answered","data":{"outcome":"selected","kind":"allow_once"}}"#
+            ),
+            "Permission: allow_once"
+        );
+    }
 }

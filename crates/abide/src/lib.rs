@@ -92,10 +92,10 @@ pub use abide_local::{
 };
 pub use abide_local::{
     ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ChildSocket,
-    Cleaned, CleanupPlan, ClockJump, CollectError, Collected, Daily, Departing, DiskUse,
-    Environment, EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome,
-    Imported, LocalStore, Matches, OpenCall, OpenTurn, Options, Orphan, Place, Progress,
-    SessionLiveness, SessionUse, Step, Upkeep,
+    Cleaned, CleanupPlan, ClockJump, CollectError, Collected, Daily, DeleteError, Departing,
+    DiskUse, Environment, EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError,
+    ImportOutcome, Imported, LocalStore, Made, Matches, OpenCall, OpenTurn, Options, Orphan, Place,
+    Progress, SessionLiveness, SessionUse, Step, Upkeep,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
@@ -107,13 +107,14 @@ pub use abide_model::{
     Kind, KnownBlock, LaneId, LaneState, LimitObservation, Limits, Lineage, Liveness,
     LivenessEvidence, LivenessReason, LockSeen, LogRecord, Manifest, Match, Message,
     ModelConfiguration, NewEvent, NewSession, OUTCOME_UNKNOWN, ObjectHash, Objects, OddEvents,
-    Overview, Parent, ParentReason, Payload, PendingCall, Pin, PlanRecord, ProcessSeen, ReadNote,
-    Recovery, ResourceSample, Rewind, RunEnd, RunStart, RunState, Search, SearchError, Seq,
-    SessionFields, SessionId, SessionRef, SessionState, SessionStatus, SessionSummary, Source,
-    StatusChange, StoreError, TaskChange, TaskCreated, TaskError, TaskId, TaskNode, TaskProgress,
-    TaskState, TaskStatus, TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens,
-    ToolCall, ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
-    Uncompactable, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
+    Overview, Parent, ParentReason, Payload, PendingCall, PermissionAnswered, PermissionAsked,
+    PermissionOption, Pin, PlanRecord, ProcessSeen, ReadNote, Recovery, ResourceSample, Rewind,
+    RunEnd, RunStart, RunState, Search, SearchError, Seq, SessionFields, SessionId, SessionRef,
+    SessionState, SessionStatus, SessionSummary, Source, StatusChange, StoreError, TaskChange,
+    TaskCreated, TaskError, TaskId, TaskNode, TaskProgress, TaskState, TaskStatus,
+    TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens, ToolCall, ToolResult, Touched,
+    TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState, Uncompactable, Usage,
+    UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_model::{Conversation, MessageForm, Shown};

@@ -84,6 +84,7 @@ impl History {
             label: self.label,
             since: self.since.map(|since| since.first(now)),
             until: self.until.map(|until| until.last(now)),
+            unchanged_since: None,
         };
         let found = opened.store.history(&query)?;
         let mut out = Output::stdout();

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod acp;
 mod checkpoint;
 mod cleanup;
 mod compact;
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Tail(tail::Tail),
     Run(run::Run),
     Resume(resume::Resume),
+    Acp(acp::Acp),
     Tasks(tasks::Tasks),
     Checkpoint(checkpoint::Checkpoint),
     Rewind(rewind::Rewind),
@@ -72,6 +74,7 @@ impl Command {
             Self::Tail(tail) => tail.run(surroundings),
             Self::Run(run) => run.run(surroundings),
             Self::Resume(resume) => resume.run(surroundings),
+            Self::Acp(acp) => acp.run(surroundings),
             Self::Tasks(tasks) => tasks.run(surroundings),
             Self::Checkpoint(checkpoint) => checkpoint.run(surroundings),
             Self::Rewind(rewind) => rewind.run(surroundings),

@@ -15,6 +15,7 @@ mod bundle;
 mod checkpoints;
 mod contract;
 mod damage;
+mod deletion;
 mod erase;
 mod faults;
 mod fence;

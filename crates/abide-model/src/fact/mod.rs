@@ -8,6 +8,7 @@ mod context;
 mod environment;
 mod file;
 mod message;
+mod permission;
 mod run;
 mod session;
 mod task;
@@ -22,6 +23,7 @@ pub use environment::{
 };
 pub use file::{Artifact, FileOp, FileTouch};
 pub use message::{Block, Content, KnownBlock, Message};
+pub use permission::{PermissionAnswered, PermissionAsked, PermissionOption};
 pub use run::{AgentObservation, RunEnd, RunStart};
 pub use session::{
     Created as SessionCreated, Parent, ParentReason, SessionFields, SessionStatus, Source,
@@ -113,6 +115,10 @@ facts! {
     ApiCall(ApiCall) = API_CALLED,
     /// The model's answer came.
     ApiResult(ApiResult) = API_FINISHED,
+    /// An agent asks for leave.
+    PermissionAsked(PermissionAsked) = PERMISSION_ASKED,
+    /// What the user said to it.
+    PermissionAnswered(PermissionAnswered) = PERMISSION_ANSWERED,
     /// A plan was taken in: its tasks follow.
     PlanRecorded(PlanRecord) = PLAN_RECORDED,
     /// A task exists.
@@ -184,6 +190,8 @@ new_events! {
     TurnEnd => TURN_FINISHED,
     ApiCall => API_CALLED,
     ApiResult => API_FINISHED,
+    PermissionAsked => PERMISSION_ASKED,
+    PermissionAnswered => PERMISSION_ANSWERED,
     PlanRecord => PLAN_RECORDED,
     TaskCreated => TASK_CREATED,
     TaskChange => TASK_CHANGED,

@@ -24,6 +24,8 @@ pub struct HistoryQuery {
     pub since: Option<Timestamp>,
     /// Which were made at this time or before.
     pub until: Option<Timestamp>,
+    /// In which nothing happened after this time.
+    pub unchanged_since: Option<Timestamp>,
 }
 
 /// The answer.
@@ -131,6 +133,7 @@ impl HistoryQuery {
             && self.label.as_ref().is_none_or(label)
             && self.since.is_none_or(|since| overview.updated >= since)
             && self.until.is_none_or(|until| overview.created <= until)
+            && self.unchanged_since.is_none_or(|since| overview.updated <= since)
     }
 
     /// Is this the file that is asked for?

@@ -182,7 +182,11 @@ impl SessionState {
                 self.core.health.erased += 1;
                 return (fact.seq >= event.seq).then_some(Anomaly::UnknownPosition);
             }
-            Fact::PlanRecorded(_) | Fact::Erased | Fact::Foreign => {}
+            Fact::PlanRecorded(_)
+            | Fact::PermissionAsked(_)
+            | Fact::PermissionAnswered(_)
+            | Fact::Erased
+            | Fact::Foreign => {}
         }
         None
     }

@@ -307,7 +307,12 @@ pub(crate) fn beside(dialect: &Dialect, kept: &str, depth: usize) -> Vec<(String
         };
         if !held && raw != NOTHING {
             let value = serde_json::from_str::<serde_json::Value>(raw);
-            beside.push((name, value.map_or_else(|_| raw.to_owned(), |value| value.to_string())));
+            // A build may keep the order of members.
+            let sorted = value.map(|mut value| {
+                value.sort_all_objects();
+                value.to_string()
+            });
+            beside.push((name, sorted.unwrap_or_else(|_| raw.to_owned())));
         }
     }
     beside.sort_unstable();

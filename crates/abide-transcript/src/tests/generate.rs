@@ -117,6 +117,8 @@ fn fitting() -> impl Strategy<Value = (String, String)> {
         ("task.status", r#"{"task":"t","status":"complete","reason":$,"result":{"a":$}}"#),
         ("file.touched", r#"{"path":$,"op":"write"}"#),
         ("file.touched", r#"{"path":$,"op":"rename","to":$}"#),
+        ("permission.asked", r#"{"call":"c","title":$,"options":[{"id":$,"name":$}]}"#),
+        ("permission.answered", r#"{"outcome":$,"kind":$}"#),
         ("log.recorded", r#"{"level":$,"text":$}"#),
         ("context.compacted", r#"{"first":1,"last":2,"summary":$}"#),
         ("session.rewound", r#"{"to":1}"#),

@@ -256,7 +256,7 @@ fn a_call_that_was_cut_off_is_exported_in_words() {
     }
     let words = cut(part("1", &json!({"type": "text", "text": "we"})));
     let out = export(MessageForm::Anthropic, &payload(&words.to_string()));
-    assert_eq!(out[0].get(), r#"{"content":[{"text":"we","type":"text"}],"role":"assistant"}"#);
+    assert_eq!(out[0].get(), r#"{"role":"assistant","content":[{"type":"text","text":"we"}]}"#);
 }
 
 #[test]

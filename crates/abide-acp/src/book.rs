@@ -1,0 +1,273 @@
+//! The record of one session while it is open: a translator, and the journal that it writes to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use abide::workspace::Watch;
+use abide::{
+    AgentObservation, AppendError, CheckpointRequest, Durability, Event, EventRange, LogRecord,
+    NewEvent, OddEvents, Session, SessionFields, SessionId, SessionRef, Store, Trigger, TurnEnd,
+};
+
+use serde_json::value::RawValue;
+
+use crate::record::{Recorded, Translator, Weight, title_of_prompt};
+
+/// The label that tells which session of the agent's this is.
+const INNER: &str = "acp.session";
+
+/// Writes what passes in one session. Where the store fails, what passes is counted instead.
+pub(crate) struct Book {
+    /// What reads the messages.
+    pub(crate) translator: Translator,
+    session: Option<Arc<Session>>,
+    /// Where to find it again after the store failed.
+    place: Option<(Arc<Store>, SessionId)>,
+    missed: u64,
+    told: bool,
+    /// It has a title, or will have none.
+    entitled: bool,
+    closed: bool,
+}
+
+/// A session of the agent's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Its id.
+    pub(crate) id: String,
+    /// It was told what was before, instead of having been there.
+    pub(crate) primed: bool,
+}
+
+/// The store failed; what to tell the user, unless that was told before.
+#[derive(Debug)]
+pub(crate) struct Failed(pub(crate) Option<String>);
+
+impl Book {
+    /// The record of a session.
+    pub(crate) fn new(session: Arc<Session>, translator: Translator) -> Self {
+        let place = Some((Arc::new(session.store().clone()), session.id()));
+        Self {
+            translator,
+            session: Some(session),
+            place,
+            missed: 0,
+            told: false,
+            entitled: false,
+            closed: false,
+        }
+    }
+
+    /// Ends the turn that a proxy left open when it died.
+    pub(crate) fn settle(&mut self) -> Result<(), Failed> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let turn = match session.core() {
+            Ok((core, _)) => core.main.turn,
+            Err(error) => return Err(self.failed(&error)),
+        };
+        let Some(turn) = turn else { return Ok(()) };
+        let end = TurnEnd { turn: Some(turn), status: "interrupted".into(), usage: None };
+        let events = NewEvent::try_from(end).map(|event| vec![event]).unwrap_or_default();
+        self.write(Recorded { events, weight: Weight::Behind })
+    }
+
+    /// No record: the store failed before there was one.
+    pub(crate) fn none(translator: Translator) -> Self {
+        Self {
+            translator,
+            session: None,
+            place: None,
+            missed: 0,
+            told: false,
+            entitled: false,
+            closed: false,
+        }
+    }
+
+    /// The session, while it is written.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    /// Writes events; when they must be durable before the message is passed on, waits until they
+    /// are.
+    pub(crate) fn write(&mut self, recorded: Recorded) -> Result<(), Failed> {
+        let Recorded { events, weight } = recorded;
+        if events.is_empty() {
+            return Ok(());
+        }
+        let count = events.len() as u64;
+        let Some(session) = &self.session else {
+            self.missed += count;
+            return Ok(());
+        };
+        let durability = match weight {
+            Weight::Before => Durability::Synced,
+            Weight::Behind => Durability::Buffered,
+        };
+        let written = session.append_with(events, durability, OddEvents::Keep).and_then(|ticket| {
+            // On stable storage, or at least out of this process, which may be killed.
+            ticket.wait()?;
+            Ok(())
+        });
+        match written {
+            Ok(()) => Ok(()),
+            // What is refused for what it is says nothing of the store.
+            Err(abide::Error::Append(
+                AppendError::Input { .. } | AppendError::TooLarge { .. } | AppendError::Odd { .. },
+            )) => {
+                self.missed += count;
+                Ok(())
+            }
+            Err(error) => {
+                self.missed += count;
+                Err(self.failed(&error))
+            }
+        }
+    }
+
+    /// The store failed: nothing more is written until it is opened again.
+    pub(crate) fn failed(&mut self, error: &dyn std::error::Error) -> Failed {
+        self.session = None;
+        if std::mem::replace(&mut self.told, true) {
+            return Failed(None);
+        }
+        let mut why = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            why.push_str(": ");
+            why.push_str(&error.to_string());
+            source = error.source();
+        }
+        Failed(Some(format!(
+            "abide cannot record this session: {why}. The conversation goes on, unrecorded; \
+             abide tries again at the next prompt."
+        )))
+    }
+
+    /// Takes a session that could not be made before.
+    pub(crate) fn take(&mut self, session: Session) {
+        self.place = Some((Arc::new(session.store().clone()), session.id()));
+        self.session = Some(Arc::new(session));
+    }
+
+    /// Was there never a place to record to?
+    pub(crate) fn is_homeless(&self) -> bool {
+        self.place.is_none() && !self.closed
+    }
+
+    /// Opens the session again after the store failed. Tells when it is recorded again.
+    pub(crate) fn reopen(&mut self) -> Option<String> {
+        if self.session.is_some() {
+            return None;
+        }
+        let (store, id) = self.place.as_ref()?;
+        let session = store.open_session(&SessionRef::Id(*id)).ok()?;
+        self.session = Some(Arc::new(session));
+        let missed = std::mem::take(&mut self.missed);
+        let text = format!("the store had failed; {missed} events before this were not recorded");
+        let gap = LogRecord { level: "warn".into(), text };
+        let events = NewEvent::try_from(gap).map(|event| vec![event]).unwrap_or_default();
+        self.write(Recorded { events, weight: Weight::Before }).ok()?;
+        Some(format!("abide records this session again; {missed} events were not recorded."))
+    }
+
+    /// Gives a session that has no title one by its first prompt.
+    pub(crate) fn entitle(&mut self, params: &RawValue) -> Result<(), Failed> {
+        let Some(session) = self.session.as_ref().filter(|_| !self.entitled) else {
+            return Ok(());
+        };
+        self.entitled = true;
+        let title = match session.core() {
+            Ok((core, _)) if core.fields.title.is_none() => title_of_prompt(params),
+            Ok(_) => None,
+            Err(error) => return Err(self.failed(&error)),
+        };
+        let Some(title) = title else { return Ok(()) };
+        let fields = SessionFields { title: Some(title), ..SessionFields::default() };
+        let events = NewEvent::try_from(fields).map(|event| vec![event]).unwrap_or_default();
+        self.write(Recorded { events, weight: Weight::Behind })
+    }
+
+    /// Takes a checkpoint of the workspace as it is before a prompt.
+    pub(crate) fn checkpoint(
+        session: &Session,
+        cancelled: Arc<AtomicBool>,
+    ) -> Result<(), abide::Error> {
+        let request = CheckpointRequest {
+            trigger: Trigger::Turn,
+            lenient: true,
+            watch: Watch { cancel: Some(cancelled), ..Watch::default() },
+            ..CheckpointRequest::default()
+        };
+        session.checkpoint(&request).map(drop)
+    }
+
+    /// Notes which session of the agent's this is.
+    pub(crate) fn observe(&mut self, inner: &str, agent: &str, primed: bool) -> Result<(), Failed> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let rewinds = match session.core() {
+            Ok((core, _)) => core.rewinds,
+            Err(error) => return Err(self.failed(&error)),
+        };
+        let how = if primed { "primed" } else { "whole" };
+        let label = format!("{} {rewinds} {how} {inner}", session.id());
+        let fields = SessionFields {
+            labels: BTreeMap::from([(INNER.to_owned(), label)]),
+            ..SessionFields::default()
+        };
+        let seen = AgentObservation {
+            session: Some(inner.to_owned()),
+            agent: Some(agent.to_owned()),
+            model: None,
+        };
+        let events = [NewEvent::try_from(fields), NewEvent::try_from(seen)];
+        let events = events.into_iter().filter_map(Result::ok).collect();
+        self.write(Recorded { events, weight: Weight::Before })
+    }
+
+    /// The agent's session that knows all of this one: none where the session was rewound since,
+    /// or is a fork.
+    pub(crate) fn inner(&self) -> Option<Known> {
+        let session = self.session.as_ref()?;
+        let (core, _) = session.core().ok()?;
+        let mut parts = core.fields.labels.get(INNER)?.splitn(4, ' ');
+        let (of, rewinds) = (parts.next()?, parts.next()?);
+        let (how, id) = (parts.next()?, parts.next()?);
+        let fits = of == session.id().to_string() && rewinds == core.rewinds.to_string();
+        fits.then(|| Known { id: id.to_owned(), primed: how == "primed" })
+    }
+
+    /// Notes something in the session's log.
+    pub(crate) fn log(&mut self, text: String) -> Result<(), Failed> {
+        let event = NewEvent::try_from(LogRecord { level: "warn".into(), text });
+        let events = event.map(|event| vec![event]).unwrap_or_default();
+        self.write(Recorded { events, weight: Weight::Behind })
+    }
+
+    /// The live events of the session, in order.
+    pub(crate) fn each(
+        session: &Session,
+        take: &mut dyn FnMut(&Event) -> bool,
+    ) -> Result<(), abide::Error> {
+        let (core, _) = session.core()?;
+        for event in session.view().events(EventRange::ALL) {
+            let event = event?;
+            if event.seq > core.seq {
+                break;
+            }
+            if core.lineage.contains(event.seq) && !take(&event) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the session go.
+    pub(crate) fn close(&mut self) {
+        self.session = None;
+        self.place = None;
+        self.closed = true;
+    }
+}

@@ -1,0 +1,39 @@
+//! Where a page of a list ends: a place in the order of the list, not a count, so that sessions
+//! that come meanwhile move nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use abide::{SessionId, Timestamp};
+
+use super::CatalogError;
+
+/// The session that a page ended with. Greater is newer, and stands before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cursor {
+    /// When something last happened in it.
+    pub(super) updated: Timestamp,
+    /// Which of those of the same time.
+    pub(super) id: SessionId,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.updated.as_millis(), self.id)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = CatalogError;
+
+    fn from_str(text: &str) -> Result<Self, CatalogError> {
+        let parse = || {
+            let (millis, id) = text.split_once('.')?;
+            let updated = Timestamp::from_millis(millis.parse().ok()?);
+            Some(Self { updated, id: id.parse().ok()? })
+        };
+        // Whatever is not written back the same was not written by a list.
+        let cursor = parse().filter(|cursor| cursor.to_string() == text);
+        cursor.ok_or_else(|| CatalogError::BadCursor { cursor: text.chars().take(100).collect() })
+    }
+}

@@ -1,0 +1,136 @@
+//! A list of sessions, page by page, from the stores' indexes.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use abide::{HistoryEntry, HistoryQuery, Overview, SessionFields, SessionId};
+use agent_client_protocol::v1::schema::SessionInfo;
+
+use super::cursor::Cursor;
+use super::stores::OpenStore;
+use super::{CatalogError, KEY, SessionPage};
+
+/// Sessions on a page.
+pub(super) const PAGE: usize = 50;
+/// So many are asked of an index at first. More where few of them are of the directory.
+const ASKED: usize = 4 * PAGE;
+/// The most characters of a title that is made of what the user asked for.
+const TITLE: usize = 80;
+
+/// A session in the list.
+struct Listed {
+    place: Cursor,
+    info: SessionInfo,
+}
+
+/// A page of the sessions of these stores: those of a directory, where one is given, behind a
+/// cursor, where one is given.
+pub(super) fn page(
+    stores: &[OpenStore],
+    directory: Option<&Path>,
+    after: Option<Cursor>,
+) -> Result<SessionPage, CatalogError> {
+    let wanted = directory.map(real);
+    let mut listed = Vec::new();
+    for open in stores {
+        gather(open, wanted.as_deref(), after, &mut listed)?;
+    }
+    listed.sort_by_key(|one| Reverse(one.place));
+    let more = listed.len() > PAGE;
+    listed.truncate(PAGE);
+    let next = listed.last().filter(|_| more).map(|last| last.place.to_string());
+    Ok(SessionPage { sessions: listed.into_iter().map(|one| one.info).collect(), next })
+}
+
+/// Takes in one session more than a page has, where the store has so many.
+fn gather(
+    open: &OpenStore,
+    wanted: Option<&Path>,
+    after: Option<Cursor>,
+    listed: &mut Vec<Listed>,
+) -> Result<(), CatalogError> {
+    let mut limit = ASKED;
+    let mut until = after.map(|after| after.updated);
+    let mut directories = Directories::default();
+    let mut count = 0;
+    loop {
+        let query =
+            HistoryQuery { limit: Some(limit), unchanged_since: until, ..HistoryQuery::default() };
+        let mut history = open.store.history(&query)?;
+        let more = history.more.is_none_or(|more| more > 0);
+        let last = history.entries.last().map(|entry| entry.overview.updated);
+        if more {
+            // Others of that time may have been cut off: all of them come with the next ones.
+            history.entries.retain(|entry| Some(entry.overview.updated) != last);
+            if history.entries.is_empty() {
+                limit = limit.saturating_mul(4);
+                continue;
+            }
+        }
+        for entry in history.entries {
+            let place = Cursor { updated: entry.overview.updated, id: entry.id };
+            let cwd = directory_of(&entry.overview, open);
+            if after.is_none_or(|after| place < after)
+                && wanted.is_none_or(|wanted| directories.real(&cwd) == wanted)
+            {
+                count += 1;
+                listed.push(Listed { place, info: info(&entry, cwd) });
+            }
+        }
+        if !more || count > PAGE {
+            return Ok(());
+        }
+        until = last;
+        limit = limit.saturating_mul(2);
+    }
+}
+
+/// The session as the protocol tells it.
+fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
+    let overview = &entry.overview;
+    SessionInfo::new(client_id(&overview.fields, entry.id), cwd)
+        .title(title(overview))
+        .updated_at(overview.updated.to_string())
+}
+
+/// The id that a client knows a session by.
+pub(super) fn client_id(fields: &SessionFields, id: SessionId) -> String {
+    let own = fields.key.as_deref().and_then(|key| key.strip_prefix(KEY));
+    own.map_or_else(|| id.to_string(), str::to_owned)
+}
+
+fn directory_of(overview: &Overview, open: &OpenStore) -> PathBuf {
+    let workspace = overview.fields.workspace.as_deref().map(Path::new);
+    workspace.filter(|path| path.is_absolute()).unwrap_or_else(|| open.project()).to_owned()
+}
+
+/// What people call it, or the beginning of what was asked for.
+fn title(overview: &Overview) -> Option<String> {
+    let asked = || {
+        let line =
+            overview.request.as_deref()?.lines().map(str::trim).find(|line| !line.is_empty())?;
+        let mut title: String = line.chars().take(TITLE).collect();
+        if title.len() < line.len() {
+            title.push('…');
+        }
+        Some(title)
+    };
+    let own = overview.fields.title.clone().filter(|title| !title.trim().is_empty());
+    own.or_else(asked)
+}
+
+/// Directories as the file system has them, each looked up once.
+#[derive(Default)]
+struct Directories(HashMap<PathBuf, PathBuf>);
+
+impl Directories {
+    fn real(&mut self, path: &Path) -> &Path {
+        self.0.entry(path.to_owned()).or_insert_with(|| real(path))
+    }
+}
+
+/// A path without links; as it stands where it is not there any more.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.components().collect())
+}

@@ -1,0 +1,271 @@
+//! The sessions that a client can name: stores by directory, sessions by the client's ids.
+//!
+//! A client's id of a session is the first that the agent gave it. The session has it as its key,
+//! behind `acp:`. Where another session has that key, and for sessions that were not made through
+//! the protocol, the client's id is the session's own.
+
+mod cursor;
+mod error;
+mod listing;
+mod stores;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use abide::{
+    DeleteError, Made, NewSession, Session, SessionFields, SessionId, SessionRef, Store, StoreError,
+};
+
+pub use self::error::CatalogError;
+use self::stores::{OpenStore, Stores};
+
+/// Stands before a client's id in the key of its session.
+const KEY: &str = "acp:";
+/// The label of sessions that were made through the protocol.
+const LABEL: &str = "acp";
+/// A longer id of an agent's is no key: its session goes by its own.
+const ID_BYTES: usize = 1024;
+
+/// A page of a list of sessions, newest first.
+#[derive(Debug, Default)]
+pub struct SessionPage {
+    /// As the protocol tells them.
+    pub sessions: Vec<agent_client_protocol::v1::schema::SessionInfo>,
+    /// Where the next page begins; none at the end.
+    pub next: Option<String>,
+}
+
+/// Stores by directory, and the sessions in them by the ids that clients know them by.
+#[derive(Debug)]
+pub struct Catalog {
+    stores: Stores,
+    /// The ids that were given out or asked for, and the stores that they are of.
+    known: Mutex<HashMap<String, PathBuf>>,
+}
+
+impl Catalog {
+    /// All sessions in this store; where none is named, each in the store of its directory.
+    #[must_use]
+    pub fn new(store: Option<PathBuf>) -> Self {
+        Self::started_in(store, std::env::current_dir().ok())
+    }
+
+    /// As [`Catalog::new`], for a process that was started in this directory.
+    fn started_in(store: Option<PathBuf>, here: Option<PathBuf>) -> Self {
+        Self { stores: Stores::new(store, here), known: Mutex::default() }
+    }
+
+    /// The store of what is recorded in this directory; made where there is none.
+    pub fn store(&self, directory: &Path) -> Result<Arc<Store>, CatalogError> {
+        Ok(self.stores.for_recording(directory)?.store)
+    }
+
+    /// Makes a session that a client knows by `id`, or, where another has that id, by one of ours;
+    /// gives the id that it goes by.
+    pub fn create(
+        &self,
+        directory: &Path,
+        id: &str,
+        agent: &str,
+    ) -> Result<(String, Session), CatalogError> {
+        let open = self.stores.for_recording(directory)?;
+        let fields = SessionFields {
+            workspace: Some(text_of(directory)),
+            agent: Some(agent.to_owned()).filter(|agent| !agent.is_empty()),
+            labels: [(LABEL.to_owned(), "1".to_owned())].into(),
+            ..SessionFields::default()
+        };
+        let made =
+            self.named(&open, id, NewSession { fields }, |session| open.local.create_new(session))?;
+        self.begin(&open, made)
+    }
+
+    /// The session that a client calls so.
+    pub fn find(
+        &self,
+        directory: Option<&Path>,
+        id: &str,
+    ) -> Result<(Arc<Store>, SessionId), CatalogError> {
+        let (open, session) = self.look(directory, id)?;
+        Ok((open.store, session))
+    }
+
+    /// Opens the session that a client calls so for writing.
+    pub fn open(&self, directory: Option<&Path>, id: &str) -> Result<Session, CatalogError> {
+        let (open, session) = self.look(directory, id)?;
+        let opened = open.store.open_session(&SessionRef::Id(session));
+        opened.map_err(|error| CatalogError::about(id, error))
+    }
+
+    /// A page of the sessions in this directory, or in all that are known: those first in which
+    /// something happened last. A session in which something happens while the pages are asked
+    /// for is not told twice; it stands at the beginning of the next list.
+    pub fn list(
+        &self,
+        directory: Option<&Path>,
+        cursor: Option<&str>,
+    ) -> Result<SessionPage, CatalogError> {
+        let after = cursor.map(str::parse).transpose()?;
+        let stores = match directory {
+            Some(directory) => self.stores.of(directory)?.into_iter().collect(),
+            None => self.stores.all()?,
+        };
+        listing::page(&stores, directory, after)
+    }
+
+    /// Makes a fork of a session that goes by `id`, or by one of ours. It is in the store of the
+    /// session that it comes from, and its files are in `directory`.
+    pub fn fork(
+        &self,
+        directory: &Path,
+        of: &str,
+        id: &str,
+    ) -> Result<(String, Session), CatalogError> {
+        let (open, parent) = match self.look(Some(directory), of) {
+            Err(CatalogError::NoSession { .. }) => self.look(None, of)?,
+            found => found?,
+        };
+        let fields =
+            SessionFields { workspace: Some(text_of(directory)), ..SessionFields::default() };
+        let made = self.named(&open, id, NewSession { fields }, |session| {
+            open.local.fork_new(parent, None, session)
+        })?;
+        self.begin(&open, made)
+    }
+
+    /// Deletes a session for good. One that somebody holds stays, this process included, and so does
+    /// one that another session is a fork of.
+    pub fn delete(&self, directory: Option<&Path>, id: &str) -> Result<(), CatalogError> {
+        let (open, session) = self.look(directory, id)?;
+        open.local.delete_session(session).map_err(|error| match error {
+            DeleteError::Forked { fork, .. } => CatalogError::Forked { id: id.to_owned(), fork },
+            DeleteError::Store(error) => CatalogError::about(id, error.into()),
+        })?;
+        self.known().remove(id);
+        Ok(())
+    }
+
+    /// Makes a session under a client's id where that is free, else under its own.
+    fn named(
+        &self,
+        open: &OpenStore,
+        id: &str,
+        session: NewSession,
+        make: impl Fn(NewSession) -> Result<Made, StoreError>,
+    ) -> Result<(String, SessionId), CatalogError> {
+        if self.may_be_key(open, id)? {
+            let keyed = session.clone().with_key(format!("{KEY}{id}"));
+            // Of two processes that try the same key at once, one is told that it is known.
+            if let Made::New(made) = make(keyed)? {
+                return Ok((id.to_owned(), made));
+            }
+        }
+        let made = make(session)?.id();
+        Ok((made.to_string(), made))
+    }
+
+    /// Can a session of this store go by this id, as far as is known without its keys?
+    fn may_be_key(&self, open: &OpenStore, id: &str) -> Result<bool, CatalogError> {
+        let elsewhere = self.known().get(id).is_some_and(|root| root != open.local.root());
+        if id.is_empty() || id.len() > ID_BYTES || elsewhere {
+            return Ok(false);
+        }
+        // The id of a session here is that session's, and nobody else's.
+        Ok(match id.parse() {
+            Ok(own) => found(open, &SessionRef::Id(own))?.is_none(),
+            Err(_) => true,
+        })
+    }
+
+    fn begin(
+        &self,
+        open: &OpenStore,
+        (id, session): (String, SessionId),
+    ) -> Result<(String, Session), CatalogError> {
+        let session = open.store.open_session(&SessionRef::Id(session));
+        let session = session.map_err(|error| CatalogError::about(&id, error))?;
+        self.know(open, &id);
+        Ok((id, session))
+    }
+
+    fn look(
+        &self,
+        directory: Option<&Path>,
+        id: &str,
+    ) -> Result<(OpenStore, SessionId), CatalogError> {
+        let stores = match directory {
+            Some(directory) => self.stores.of(directory)?.into_iter().collect(),
+            None => self.stores.all()?,
+        };
+        let mut matches = Vec::new();
+        for open in &stores {
+            matches.extend(session_of(open, id)?.map(|session| (open, session)));
+        }
+        if matches.len() > 1 {
+            // The one that this client has dealt with already.
+            let known = self.known().get(id).cloned();
+            if let Some(known) = known
+                && matches.iter().any(|(open, _)| open.local.root() == known)
+            {
+                matches.retain(|(open, _)| open.local.root() == known);
+            }
+        }
+        match matches.as_slice() {
+            [(open, session)] => {
+                self.know(open, id);
+                Ok(((*open).clone(), *session))
+            }
+            [] => {
+                let mut places: Vec<String> = stores.iter().map(OpenStore::place).collect();
+                if places.is_empty() {
+                    let none = |dir: &Path| format!("{}, which has no store", dir.display());
+                    places.push(directory.map_or_else(|| "any store".to_owned(), none));
+                }
+                Err(CatalogError::NoSession { id: id.to_owned(), place: places.join(" or ") })
+            }
+            many => Err(CatalogError::Ambiguous {
+                id: id.to_owned(),
+                places: many.iter().map(|(open, _)| open.place()).collect(),
+            }),
+        }
+    }
+
+    fn know(&self, open: &OpenStore, id: &str) {
+        self.known().insert(id.to_owned(), open.local.root().to_owned());
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, PathBuf>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The session of a store that a client calls so: by its own full id, or by its key. A part of an
+/// id is none.
+fn session_of(open: &OpenStore, id: &str) -> Result<Option<SessionId>, CatalogError> {
+    if let Ok(own) = id.parse()
+        && let Some(session) = found(open, &SessionRef::Id(own))?
+    {
+        return Ok(Some(session));
+    }
+    if id.is_empty() || id.len() > ID_BYTES {
+        return Ok(None);
+    }
+    found(open, &SessionRef::Key(format!("{KEY}{id}")))
+}
+
+fn found(open: &OpenStore, session: &SessionRef) -> Result<Option<SessionId>, CatalogError> {
+    match open.store.find(session) {
+        Ok(found) => Ok(Some(found)),
+        Err(abide::Error::Store(StoreError::NoSession { .. })) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A directory as it is recorded: without the `.` and the doubled slashes that people type.
+fn text_of(directory: &Path) -> String {
+    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    directory.components().collect::<PathBuf>().to_string_lossy().into_owned()
+}

@@ -1,0 +1,296 @@
+//! One connection to a conductor, told apart into the two sides of a switch.
+//!
+//! In a chain of proxies both sides share a connection. What is plain is for or from the client; a
+//! request or notification in a `proxy/successor` is for or from the agent. Answers are always
+//! plain, so it is remembered which side each request went to and came from. Ids pass as they are:
+//! a conductor's own are all different, and those of the switch are nobody else's.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_client_protocol::v1::schema::{PROTOCOL_LEVEL_METHOD_NAMES, PROXY_METHOD_NAMES};
+use agent_client_protocol::{
+    Error, RawJsonRpcId, RawJsonRpcMessage, RawJsonRpcNotification, RawJsonRpcParams,
+    RawJsonRpcRequest, TransportFrame,
+};
+use futures::channel::mpsc::UnboundedSender;
+use serde_json::{Map, Value};
+
+use crate::port::{AgentPort, ClientPort};
+use crate::switch::Switch;
+
+/// Whom a message is for, or who it is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The client, or the proxy that comes before.
+    Client,
+    /// The agent, or the proxy that comes next.
+    Agent,
+}
+
+/// A connection to a conductor.
+pub(crate) struct Chain {
+    out: UnboundedSender<TransportFrame>,
+    ids: Mutex<Ids>,
+    /// Nothing is sent to the agent any more.
+    ended: AtomicBool,
+    note: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// The requests that are not answered yet.
+#[derive(Default)]
+struct Ids {
+    /// Where those went that were sent.
+    sent: HashMap<RawJsonRpcId, Side>,
+    /// Where those are from that came.
+    came: HashMap<RawJsonRpcId, Side>,
+    /// Those that were cancelled while they still waited for their turn, and how.
+    early: HashMap<RawJsonRpcId, RawJsonRpcNotification>,
+}
+
+impl Chain {
+    pub(crate) fn new(
+        out: UnboundedSender<TransportFrame>,
+        note: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Arc<Self> {
+        Arc::new(Self { out, ids: Mutex::default(), ended: AtomicBool::new(false), note })
+    }
+
+    fn ids(&self) -> MutexGuard<'_, Ids> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing comes from the agent any more, so nothing is sent to it.
+    pub(crate) fn end_agent(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    /// Nothing more is sent at all.
+    pub(crate) fn close(&self) {
+        self.out.close_channel();
+    }
+
+    /// The line for the switch that a frame holds, and the side that it is from. What is not for
+    /// the switch is answered here.
+    pub(crate) fn take(&self, frame: TransportFrame) -> Option<(Side, String)> {
+        let (side, message) = match frame {
+            TransportFrame::Single(RawJsonRpcMessage::Request(request)) => self.request(request)?,
+            TransportFrame::Single(RawJsonRpcMessage::Notification(notification)) => {
+                self.notification(notification)?
+            }
+            TransportFrame::Single(RawJsonRpcMessage::Response(response)) => {
+                let Some(side) = self.ids().sent.remove(response.id()) else {
+                    (self.note)("an answer to nothing that was asked was dropped");
+                    return None;
+                };
+                (side, RawJsonRpcMessage::Response(response))
+            }
+            TransportFrame::Malformed { raw, error } => {
+                self.malformed(&raw, error);
+                return None;
+            }
+            // The SDK may come to know others.
+            _ => return None,
+        };
+        match serde_json::to_string(&message) {
+            Ok(line) => Some((side, line)),
+            Err(error) => {
+                (self.note)(&format!("a message that cannot be written was dropped: {error}"));
+                None
+            }
+        }
+    }
+
+    fn request(&self, request: RawJsonRpcRequest) -> Option<(Side, RawJsonRpcMessage)> {
+        let RawJsonRpcRequest { id, method, params } = request;
+        if id == RawJsonRpcId::Null {
+            self.refuse(id, "a request whose id is null cannot be told from others");
+            return None;
+        }
+        let (side, method, params) = if *method == *PROXY_METHOD_NAMES.proxy_successor {
+            match unwrapped(params) {
+                Ok((method, params)) => (Side::Agent, method, params),
+                Err(why) => {
+                    self.refuse(id, why);
+                    return None;
+                }
+            }
+        } else if *method == *PROXY_METHOD_NAMES.proxy_initialize {
+            (Side::Client, "initialize".into(), params)
+        } else if &*method == "initialize" {
+            self.refuse(id, "a proxy is initialized with `proxy/initialize`");
+            return None;
+        } else {
+            (Side::Client, method, params)
+        };
+        self.ids().came.insert(id.clone(), side);
+        Some((side, RawJsonRpcRequest { id, method, params }.into()))
+    }
+
+    fn notification(
+        &self,
+        notification: RawJsonRpcNotification,
+    ) -> Option<(Side, RawJsonRpcMessage)> {
+        if cancels(&notification.method) {
+            // It is plain whoever sends it; whose request it names says who.
+            let id = cancelled(notification.params.as_ref())?;
+            let side = self.ids().came.get(&id).copied()?;
+            return Some((side, notification.into()));
+        }
+        if *notification.method != *PROXY_METHOD_NAMES.proxy_successor {
+            return Some((Side::Client, notification.into()));
+        }
+        match unwrapped(notification.params) {
+            // One that is wrapped names a request of another connection.
+            Ok((method, _)) if cancels(&method) => None,
+            Ok((method, params)) => {
+                Some((Side::Agent, RawJsonRpcNotification { method, params }.into()))
+            }
+            Err(why) => {
+                (self.note)(&format!("a notification was dropped: {why}"));
+                None
+            }
+        }
+    }
+
+    fn malformed(&self, raw: &str, error: Error) {
+        let value = serde_json::from_str::<Value>(raw).unwrap_or_default();
+        let answers = value.get("result").is_some() || value.get("error").is_some();
+        if answers && value.get("method").is_none() {
+            // An answer is not answered, lest two go on for ever.
+            return (self.note)("an answer that is malformed was dropped");
+        }
+        self.put(RawJsonRpcMessage::response(RawJsonRpcId::Null, Err(error)));
+    }
+
+    fn refuse(&self, id: RawJsonRpcId, why: &str) {
+        let error = Error::invalid_request().data(why);
+        self.put(RawJsonRpcMessage::response(id, Err(error)));
+    }
+
+    fn put(&self, message: RawJsonRpcMessage) -> bool {
+        self.out.unbounded_send(TransportFrame::Single(message)).is_ok()
+    }
+
+    /// Sends a line of the switch to one side.
+    fn send_to(&self, side: Side, line: &str) -> bool {
+        let message = match serde_json::from_str::<RawJsonRpcMessage>(line) {
+            Ok(message) => message,
+            Err(error) => {
+                (self.note)(&format!("a line that is no message was dropped: {error}"));
+                return true;
+            }
+        };
+        match message {
+            RawJsonRpcMessage::Request(mut request) => {
+                if side == Side::Agent {
+                    (request.method, request.params) = wrapped(&request.method, request.params);
+                }
+                // Held over both, so that nothing cancels it in between.
+                let mut ids = self.ids();
+                ids.sent.insert(request.id.clone(), side);
+                let early = ids.early.remove(&request.id);
+                let sent = self.put(request.into());
+                if let Some(cancel) = early {
+                    self.put(cancel.into());
+                }
+                sent
+            }
+            RawJsonRpcMessage::Notification(cancel) if cancels(&cancel.method) => {
+                let Some(id) = cancelled(cancel.params.as_ref()) else { return true };
+                let mut ids = self.ids();
+                if ids.sent.get(&id) == Some(&side) {
+                    return self.put(cancel.into());
+                }
+                if ids.came.contains_key(&id) {
+                    ids.early.insert(id, cancel);
+                }
+                true
+            }
+            RawJsonRpcMessage::Notification(mut notification) => {
+                if side == Side::Agent {
+                    (notification.method, notification.params) =
+                        wrapped(&notification.method, notification.params);
+                }
+                self.put(notification.into())
+            }
+            RawJsonRpcMessage::Response(response) => {
+                let mut ids = self.ids();
+                ids.came.remove(response.id());
+                ids.early.remove(response.id());
+                drop(ids);
+                self.put(response.into())
+            }
+        }
+    }
+}
+
+/// The side of a connection where the client is.
+pub(crate) struct ToClient(pub(crate) Arc<Chain>);
+
+impl ClientPort for ToClient {
+    fn send(&self, line: &str) {
+        self.0.send_to(Side::Client, line);
+    }
+}
+
+/// The side where the agent is. Whoever made the chain runs it: it is not started here.
+pub(crate) struct ToAgent(pub(crate) Arc<Chain>);
+
+impl AgentPort for ToAgent {
+    fn send(&self, line: &str) -> bool {
+        !self.0.ended.load(Ordering::SeqCst) && self.0.send_to(Side::Agent, line)
+    }
+
+    fn ensure(&self, _: &Arc<Switch>) -> Result<bool, String> {
+        if self.0.ended.load(Ordering::SeqCst) {
+            return Err("the connection to the conductor has ended".to_owned());
+        }
+        Ok(false)
+    }
+
+    fn end(&self, why: &str) {
+        (self.0.note)(&format!("the agent belongs to the chain and is not ended: {why}"));
+    }
+}
+
+/// The message in an envelope. The envelope's own `_meta` is for this hop alone.
+fn unwrapped(
+    params: Option<RawJsonRpcParams>,
+) -> Result<(Arc<str>, Option<RawJsonRpcParams>), &'static str> {
+    let Some(RawJsonRpcParams::Object(mut envelope)) = params else {
+        return Err("the params of `proxy/successor` are not an object");
+    };
+    let Some(Value::String(method)) = envelope.remove("method") else {
+        return Err("the `method` in `proxy/successor` is not a string");
+    };
+    // Passed on, they would be read as this proxy's own.
+    if method == PROXY_METHOD_NAMES.proxy_successor || method == PROXY_METHOD_NAMES.proxy_initialize
+    {
+        return Err("what is in `proxy/successor` is itself for a conductor");
+    }
+    let params = RawJsonRpcParams::from_value(envelope.remove("params").unwrap_or_default())
+        .map_err(|_| "the `params` in `proxy/successor` are neither an object nor an array")?;
+    Ok((method.into(), params))
+}
+
+/// An envelope around a message.
+fn wrapped(method: &str, params: Option<RawJsonRpcParams>) -> (Arc<str>, Option<RawJsonRpcParams>) {
+    let mut envelope = Map::new();
+    envelope.insert("method".to_owned(), method.into());
+    if let Some(params) = params {
+        envelope.insert("params".to_owned(), params.into_value());
+    }
+    (PROXY_METHOD_NAMES.proxy_successor.into(), Some(RawJsonRpcParams::Object(envelope)))
+}
+
+fn cancels(method: &str) -> bool {
+    method == PROTOCOL_LEVEL_METHOD_NAMES.cancel_request
+}
+
+/// The request that is not wanted any more.
+fn cancelled(params: Option<&RawJsonRpcParams>) -> Option<RawJsonRpcId> {
+    let Some(RawJsonRpcParams::Object(params)) = params else { return None };
+    serde_json::from_value(params.get("requestId")?.clone()).ok()
+}

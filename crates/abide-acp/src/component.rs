@@ -1,0 +1,210 @@
+//! The proxy as a component of the official SDK, for those who chain proxies.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use agent_client_protocol::{Conductor, ConnectTo, Error, TransportFrame};
+use futures::StreamExt;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender};
+use futures::channel::oneshot;
+use futures::future::{Either, select};
+
+use crate::chain::{Chain, Side, ToAgent, ToClient};
+use crate::options::{CheckpointWhen, ProxyOptions};
+use crate::switch::{Manner, Switch};
+
+/// A proxy that makes the sessions of a chain durable.
+///
+/// It goes into the list of proxies that a conductor is given. What lies behind it in the chain is
+/// its agent, what lies before it is its client: what other proxies change before it is recorded
+/// as they changed it.
+///
+/// As [`run_stdio`](crate::run_stdio) does, it records what passes before it passes it on, and
+/// answers from the store what the agent lacks. Other than there,
+/// - what passes is the same JSON, with unknown fields and methods and in the same order, but not
+///   the same bytes: the SDK hands over messages that are parsed already;
+/// - the agent is the chain's: the command in the options is not used, and an agent that has ended
+///   is not started again;
+/// - what waits is held in memory without a bound, as the SDK's channels have none.
+///
+/// It needs no particular runtime: what waits for the disk does so on threads of its own. They end
+/// when the connection does, or when its future is dropped.
+///
+/// ```
+/// use abide_acp::{Proxy, ProxyOptions};
+/// use agent_client_protocol::{Conductor, DynConnectTo};
+///
+/// let abide = Proxy::new(ProxyOptions::new(Vec::new())).with_notes(|note| eprintln!("abide: {note}"));
+/// // For `ConductorImpl` of the crate `agent-client-protocol-conductor`, or any other conductor.
+/// let proxies: Vec<DynConnectTo<Conductor>> = vec![DynConnectTo::new(abide)];
+/// # assert_eq!(proxies.len(), 1);
+/// ```
+#[derive(Clone)]
+pub struct Proxy {
+    options: ProxyOptions,
+    note: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Proxy {
+    /// A proxy that is run so. The command in the options is not used.
+    #[must_use]
+    pub fn new(options: ProxyOptions) -> Self {
+        Self { options, note: Arc::new(|_| {}) }
+    }
+
+    /// Has `note` told what the people should know who look at the log; otherwise it is lost.
+    #[must_use]
+    pub fn with_notes(mut self, note: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.note = Arc::new(note);
+        self
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl ConnectTo<Conductor> for Proxy {
+    async fn connect_to(
+        self,
+        conductor: impl ConnectTo<agent_client_protocol::Proxy>,
+    ) -> Result<(), Error> {
+        let (ends, mut driver) = conductor.into_channel_and_future();
+        let (mut frames, out) = ends.into_parts();
+        let (threads, done) = Threads::start(&self, out).map_err(Error::into_internal_error)?;
+        loop {
+            match next(&mut frames, driver.as_mut()).await {
+                Next::Frame(frame) => threads.take(frame),
+                Next::End => break,
+                Next::Driven(driven) => {
+                    driven?;
+                    // What it had handed over before is still to be taken.
+                    driver = None;
+                    frames.close();
+                }
+            }
+        }
+        drop(threads);
+        let Some(driver) = driver else {
+            let _ = done.await;
+            return Ok(());
+        };
+        // What is sent last must be driven too.
+        match select(done, driver).await {
+            Either::Left((_, mut driver)) => {
+                let _ = driver.request_finish();
+                driver.await
+            }
+            Either::Right((driven, done)) => {
+                let _ = done.await;
+                driven
+            }
+        }
+    }
+}
+
+/// What comes next of a connection.
+enum Next {
+    Frame(TransportFrame),
+    /// Nothing more.
+    End,
+    /// Whoever drove it has done.
+    Driven(Result<(), Error>),
+}
+
+async fn next(
+    frames: &mut UnboundedReceiver<TransportFrame>,
+    driver: Option<&mut (impl Future<Output = Result<(), Error>> + Unpin)>,
+) -> Next {
+    let frame = match driver {
+        None => frames.next().await,
+        Some(driver) => match select(frames.next(), driver).await {
+            Either::Left((frame, _)) => frame,
+            Either::Right((driven, _)) => return Next::Driven(driven),
+        },
+    };
+    frame.map_or(Next::End, Next::Frame)
+}
+
+/// Who takes the lines of each side: the switch waits for the disk, which an executor must not.
+struct Threads {
+    chain: Arc<Chain>,
+    client: Sender<String>,
+    agent: Sender<String>,
+}
+
+impl Threads {
+    /// Starts them. They end once this is dropped; what they then have done, and sent, is all.
+    fn start(
+        proxy: &Proxy,
+        out: UnboundedSender<TransportFrame>,
+    ) -> std::io::Result<(Self, oneshot::Receiver<()>)> {
+        let chain = Chain::new(out, Arc::clone(&proxy.note));
+        let options = &proxy.options;
+        let manner = Manner {
+            checkpoint: options.checkpoint == CheckpointWhen::Turn,
+            timeout: options.timeout,
+            cancel_grace: options.cancel_grace,
+        };
+        let note = Arc::clone(&proxy.note);
+        let switch = Switch::new(
+            manner,
+            options.store.clone(),
+            Box::new(ToClient(Arc::clone(&chain))),
+            Box::new(ToAgent(Arc::clone(&chain))),
+            Box::new(move |what| note(what)),
+        )?;
+        let (client, from_client) = channel::<String>();
+        let (agent, from_agent) = channel::<String>();
+        let (finished, done) = oneshot::channel();
+        let taker = Arc::clone(&switch);
+        let agents = std::thread::Builder::new().name("from-agent".into()).spawn(move || {
+            for line in from_agent {
+                taker.from_agent(&line);
+            }
+        })?;
+        let line = Arc::clone(&chain);
+        std::thread::Builder::new().name("from-client".into()).spawn(move || {
+            take_all(&switch, from_client);
+            let _ = agents.join();
+            end(&switch, &line);
+            let _ = finished.send(());
+        })?;
+        Ok((Self { chain, client, agent }, done))
+    }
+
+    fn take(&self, frame: TransportFrame) {
+        let Some((side, line)) = self.chain.take(frame) else { return };
+        // A thread ends only when this does.
+        let _ = match side {
+            Side::Client => self.client.send(line),
+            Side::Agent => self.agent.send(line),
+        };
+    }
+}
+
+fn take_all(switch: &Arc<Switch>, lines: Receiver<String>) {
+    for line in lines {
+        switch.from_client(line);
+    }
+}
+
+/// Both sides are gone. What the client sent last is taken, and answered where that needs no agent.
+fn end(switch: &Arc<Switch>, chain: &Chain) {
+    chain.end_agent();
+    loop {
+        // Whoever waits for the agent must know, also who began to just now.
+        switch.agent_gone("the connection to the agent has ended");
+        if switch.is_idle() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    switch.client_gone();
+    chain.close();
+}

@@ -1,0 +1,37 @@
+//! Durable sessions for every editor and agent that speak the Agent Client Protocol (ACP).
+//!
+//! A proxy stands between a client and an agent. What passes is byte for byte what was sent;
+//! what matters of it is in a store before it is passed on. What the agent lacks (loading, listing,
+//! resuming, deleting, closing and forking of sessions) is answered from the store.
+
+mod abilities;
+mod agent;
+mod book;
+mod catalog;
+mod chain;
+mod component;
+mod deadlines;
+mod error;
+mod live;
+mod message;
+mod options;
+mod pending;
+mod port;
+mod primer;
+mod record;
+mod replay;
+mod splice;
+mod stdio;
+#[cfg(test)]
+mod story;
+mod switch;
+mod worker;
+
+pub use catalog::{Catalog, CatalogError, SessionPage};
+pub use component::Proxy;
+pub use error::ProxyError;
+pub use options::{CheckpointWhen, ProxyOptions};
+pub use primer::{primer, primer_since};
+pub use record::{Recorded, Translator, Weight, subagent, title_of_prompt};
+pub use replay::{Check, Checked, Replay, Replayed};
+pub use stdio::run_stdio;

@@ -1,0 +1,250 @@
+//! A message of JSON-RPC, read in place: what it holds are slices of its line.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The id of a request, so that two spellings of one id are the same: a string by its text, anything
+/// else as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RequestId(String);
+
+impl RequestId {
+    pub(crate) fn of(raw: &RawValue) -> Self {
+        // Decoded and written again, so that escapes do not make two of one.
+        let text = serde_json::from_str::<Cow<'_, str>>(raw.get());
+        let text = text.ok().and_then(|text| serde_json::to_string(&text).ok());
+        Self(text.unwrap_or_else(|| raw.get().to_owned()))
+    }
+
+    /// A string as an id.
+    pub(crate) fn text(text: &str) -> Self {
+        Self(serde_json::Value::from(text).to_string())
+    }
+
+    /// Its JSON.
+    pub(crate) fn json(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a response says: the result or the error.
+pub(crate) type Outcome<T> = Result<T, T>;
+
+/// One message.
+#[derive(Debug, Clone)]
+pub(crate) enum Message<'a> {
+    /// Wants an answer.
+    Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// Wants none.
+    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// Is one.
+    Response { id: &'a RawValue, outcome: Outcome<&'a RawValue> },
+    /// An error that answers no request: the other side could not read something.
+    Stray,
+}
+
+/// Why a line is not a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// It is no JSON.
+    Parse(String),
+    /// It is JSON, but no message.
+    Invalid(&'static str),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parse(why) => write!(f, "not JSON: {why}"),
+            Self::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Reads a line.
+    pub(crate) fn read(line: &'a str) -> Result<Self, Malformed> {
+        let fields = match serde_json::from_str::<Fields<'a>>(line) {
+            Ok(fields) => fields,
+            Err(error) if error.is_data() => {
+                return Err(Malformed::Invalid("not a JSON-RPC message: it is not an object"));
+            }
+            Err(error) => return Err(Malformed::Parse(error.to_string())),
+        };
+        let id = fields.id.filter(|id| id.get() != "null");
+        match (fields.method, id, fields.result, fields.error) {
+            (Some(method), id, ..) => {
+                let method = serde_json::from_str::<Text<'a>>(method.get())
+                    .map_err(|_| Malformed::Invalid("its method is not a string"))?
+                    .0;
+                Ok(match id {
+                    Some(id) => Self::Request { id, method, params: fields.params },
+                    None => Self::Notification { method, params: fields.params },
+                })
+            }
+            (None, Some(id), _, Some(error)) => Ok(Self::Response { id, outcome: Err(error) }),
+            (None, Some(id), Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
+            (None, None, _, Some(_)) => Ok(Self::Stray),
+            _ => Err(Malformed::Invalid("it has neither a method nor a result")),
+        }
+    }
+}
+
+/// The members of a message; of a doubled one the last counts, as most readers do it.
+#[derive(Default)]
+struct Fields<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+/// A string, borrowed where it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+                    let value: &'de RawValue = map.next_value()?;
+                    match &*key {
+                        "id" => fields.id = Some(value),
+                        "method" => fields.method = Some(value),
+                        "params" => fields.params = Some(value),
+                        "result" => fields.result = Some(value),
+                        // An `error` of null beside a result is none.
+                        "error" if value.get() != "null" => fields.error = Some(value),
+                        _ => {}
+                    }
+                }
+                Ok(fields)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// The line of a request.
+pub(crate) fn request(id: &RequestId, method: &str, params: &str) -> String {
+    let method = serde_json::Value::from(method);
+    format!(r#"{{"jsonrpc":"2.0","id":{},"method":{method},"params":{params}}}"#, id.json())
+}
+
+/// The line of a notification.
+pub(crate) fn notification(method: &str, params: &str) -> String {
+    let method = serde_json::Value::from(method);
+    format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params}}}"#)
+}
+
+/// The line of a good answer.
+pub(crate) fn result(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// The line of a bad one.
+pub(crate) fn failure(id: &str, error: &Failure) -> String {
+    let message = serde_json::Value::from(&*error.message);
+    let code = error.code;
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
+}
+
+/// An error as JSON-RPC tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Which sort.
+    pub(crate) code: i32,
+    /// For people.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Something went wrong on this side.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self { code: -32603, message: message.into() }
+    }
+
+    /// What was asked for cannot be.
+    pub(crate) fn params(message: impl Into<String>) -> Self {
+        Self { code: -32602, message: message.into() }
+    }
+
+    /// What was asked for is not there.
+    pub(crate) fn missing(message: impl Into<String>) -> Self {
+        Self { code: -32002, message: message.into() }
+    }
+
+    /// Somebody else has it.
+    pub(crate) fn held(message: impl Into<String>) -> Self {
+        Self { code: -32001, message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sort(line: &str) -> String {
+        match Message::read(line) {
+            Ok(Message::Request { id, method, params }) => {
+                format!("request {id} {method} {}", params.map_or("-", RawValue::get))
+            }
+            Ok(Message::Notification { method, params }) => {
+                format!("notification {method} {}", params.map_or("-", RawValue::get))
+            }
+            Ok(Message::Response { id, outcome: Ok(result) }) => format!("result {id} {result}"),
+            Ok(Message::Response { id, outcome: Err(error) }) => format!("error {id} {error}"),
+            Ok(Message::Stray) => "stray".to_owned(),
+            Err(malformed) => format!("{malformed}"),
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_as_what_it_is() {
+        for (line, expected) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"b":1}}"#, r#"request 1 a {"b":1}"#),
+            (r#"{"id":"x","method":"a"}"#, r#"request "x" a -"#),
+            (r#"{"method":"a\/b","params":[1]}"#, "notification a/b [1]"),
+            (r#"{"id":null,"method":"a"}"#, "notification a -"),
+            (r#"{"id":2,"result":null}"#, "result 2 null"),
+            (r#"{"id":2,"result":{},"error":null}"#, "result 2 {}"),
+            (r#"{"id":2,"error":{"code":1}}"#, r#"error 2 {"code":1}"#),
+            (r#"{"id":1,"id":2,"method":"a","method":"b"}"#, "request 2 b -"),
+            (r#"{"id":2}"#, "it has neither a method nor a result"),
+            (r#"{"id":2,"method":5}"#, "its method is not a string"),
+            (r#"{"id":null,"error":{}}"#, "stray"),
+            ("[]", "not a JSON-RPC message: it is not an object"),
+            ("7", "not a JSON-RPC message: it is not an object"),
+        ] {
+            assert_eq!(sort(line), expected, "{line}");
+        }
+        for line in ["", "x", "{", r#"{"id":1"#, "{}{}"] {
+            assert!(matches!(Message::read(line), Err(Malformed::Parse(_))), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn two_spellings_are_one_id() {
+        let id = |text: &str| RequestId::of(serde_json::from_str(text).unwrap());
+        assert_eq!(id(r#""a""#), id("\"\\u0061\""));
+        assert_eq!(id(r#""a""#), RequestId::text("a"));
+        assert_ne!(id("1"), id(r#""1""#));
+    }
+}

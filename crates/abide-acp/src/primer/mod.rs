@@ -1,0 +1,166 @@
+//! What an agent is told of a session that it does not know.
+//!
+//! It is the compacted context of the session's main lane as plain text. Where that is longer than
+//! an agent should be given at once, the session is compacted first, by the built-in summarizer: one
+//! event, which can be taken back as any compaction.
+
+mod said;
+#[cfg(test)]
+mod tests;
+
+use abide::{
+    CompactRequest, CompactionError, Entry, Error, Extractive, Seq, Session, SessionContext,
+    TaskState, TaskStatus, Tokenizer,
+};
+
+use self::said::Telling;
+
+/// The most tokens of a primer, by estimate.
+const MOST_TOKENS: u64 = 24_000;
+/// So many of them are the last messages' when the rest gives way to a summary.
+const KEPT_TOKENS: u64 = 14_000;
+/// So many of the last messages stay at least.
+const LEAST_KEPT: usize = 4;
+/// Characters of a message, unless there is too much in all.
+const MESSAGE: usize = 40_000;
+/// The least characters of a message that is cut.
+const LEAST_MESSAGE: usize = 200;
+/// The most open tasks that are told.
+const TASKS: usize = 50;
+/// Characters of a task's title.
+const TITLE: usize = 200;
+
+const WHOLE: &str = "What follows is the earlier conversation of this session, restored from its \
+record because you have not seen it. Go on from where it ends: what was done in it is done and must \
+not be done again, and the user's next message comes after it.";
+const PART: &str = "What follows was said and done in this session after the part of it that you \
+know, restored from its record. Go on from where it ends: what was done in it is done and must not \
+be done again, and the user's next message comes after it.";
+const END: &str = "This is the end of the earlier conversation.";
+
+/// The compacted context of a session as a text to stand before a prompt; none where there is
+/// nothing to tell. Ask for it before that prompt is recorded.
+pub fn primer(session: &Session) -> Result<Option<String>, Error> {
+    told(session, Seq::ZERO, WHOLE)
+}
+
+/// The same for an agent that knows the session up to event `first`: what came with it and after.
+pub fn primer_since(session: &Session, first: Seq) -> Result<Option<String>, Error> {
+    told(session, first, PART)
+}
+
+fn told(session: &Session, first: Seq, opening: &str) -> Result<Option<String>, Error> {
+    let mut context = session.context()?;
+    let mut text = conversation(&context, first, MESSAGE);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if tokens(&text) > MOST_TOKENS {
+        let request = CompactRequest { keep: keep(&context, first), ..CompactRequest::default() };
+        match session.compact(&request, &Extractive) {
+            Ok(_) => {
+                context = session.context()?;
+                text = conversation(&context, first, MESSAGE);
+            }
+            // Few messages that are long, or a summary that would be longer: they are cut.
+            Err(Error::Compaction(
+                CompactionError::Nothing(_)
+                | CompactionError::Longer { .. }
+                | CompactionError::Summary { .. },
+            )) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut most = MESSAGE;
+    while tokens(&text) > MOST_TOKENS && most > LEAST_MESSAGE {
+        most /= 2;
+        text = conversation(&context, first, most);
+    }
+    // Thousands of small ones that nothing covers: their beginning goes.
+    let text = end_of(&text, usize::try_from(4 * MOST_TOKENS).unwrap_or(usize::MAX));
+    let tasks = open_tasks(session)?;
+    Ok(Some(format!("{opening}\n\n{text}{tasks}{END}\n")))
+}
+
+/// The entries of a context from an event on, each message cut to so many characters.
+fn conversation(context: &SessionContext, first: Seq, most: usize) -> String {
+    let mut telling = Telling::new(most);
+    for entry in from(context, first) {
+        telling.entry(entry);
+    }
+    telling.finish()
+}
+
+/// The entries that came with or after an event. The summary of what is partly before it counts.
+fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item = &Entry> {
+    let mut after = false;
+    let mut entries = Vec::new();
+    for entry in &context.context.entries {
+        after = match entry {
+            Entry::Summary { seq, .. } => {
+                let covering = context.lane.compactions.iter().find(|one| one.at == *seq);
+                covering.is_none_or(|one| one.last >= first)
+            }
+            // An outcome that is unknown goes with the call before it.
+            Entry::Unknown { .. } => after,
+            Entry::Message { seq, .. } | Entry::Result { seq, .. } => *seq >= first,
+        };
+        if after {
+            entries.push(entry);
+        }
+    }
+    entries.into_iter()
+}
+
+/// How many of the last messages fit.
+fn keep(context: &SessionContext, first: Seq) -> usize {
+    let mut left = KEPT_TOKENS;
+    let fitting = from(context, first).rev().take_while(|entry| {
+        let mut telling = Telling::new(MESSAGE);
+        telling.entry(entry);
+        let tokens = tokens(&telling.finish());
+        let fits = tokens <= left;
+        left = left.saturating_sub(tokens);
+        fits
+    });
+    fitting.count().max(LEAST_KEPT)
+}
+
+fn tokens(text: &str) -> u64 {
+    Tokenizer::estimate().text(text)
+}
+
+/// The tasks that are not done, in their order.
+fn open_tasks(session: &Session) -> Result<String, Error> {
+    let state = session.state()?;
+    let open = state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done());
+    let mut open: Vec<(&str, &TaskState)> = open.collect();
+    if open.is_empty() {
+        return Ok(String::new());
+    }
+    open.sort_unstable_by_key(|(_, task)| task.order);
+    let mut text = "Tasks that are open:\n".to_owned();
+    for (id, task) in open.iter().take(TASKS) {
+        let title = if task.title.is_empty() { id } else { task.title.as_str() };
+        let status = match task.status {
+            TaskStatus::Planned => String::new(),
+            status => format!(" ({})", status.as_str()),
+        };
+        text.push_str(&format!("- {}{status}\n", said::one_line(title, TITLE)));
+    }
+    if open.len() > TASKS {
+        text.push_str(&format!("- … and {} more\n", open.len() - TASKS));
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// The last so many bytes of a text, from the beginning of a line.
+fn end_of(text: &str, most: usize) -> &str {
+    let from = text.len().saturating_sub(most);
+    if from == 0 {
+        return text;
+    }
+    let rest = (from..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default();
+    rest.split_once('\n').map_or(rest, |(_, lines)| lines)
+}

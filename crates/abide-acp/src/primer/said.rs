@@ -1,0 +1,218 @@
+//! Messages, calls and results as plain text, each in short.
+
+use std::collections::HashMap;
+
+use abide::{Call, CallResult, Entry, Part, Payload, ToolResult, read_message};
+use serde_json::Value;
+
+/// Characters of what a call is made with.
+const ARGUMENTS: usize = 400;
+/// Characters of a result.
+const RESULT: usize = 600;
+/// Characters of a thought.
+const THOUGHT: usize = 400;
+/// Characters of a document that came with a message.
+const DOCUMENT: usize = 2_000;
+/// Characters of anything else.
+const OTHER: usize = 200;
+
+/// Tells a conversation.
+pub(super) struct Telling {
+    text: String,
+    /// Characters of a message.
+    most: usize,
+    /// The calls so far, by their ids: which tools.
+    names: HashMap<String, String>,
+    /// Who spoke last.
+    role: String,
+}
+
+impl Telling {
+    /// With at most so many characters of each message.
+    pub(super) fn new(most: usize) -> Self {
+        Self { text: String::new(), most, names: HashMap::new(), role: String::new() }
+    }
+
+    /// What was told.
+    pub(super) fn finish(mut self) -> String {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text
+    }
+
+    /// Tells one thing more.
+    pub(super) fn entry(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Message { data, .. } => self.message(data),
+            Entry::Result { call, data, executed, .. } => {
+                let (ok, result) =
+                    if *executed { executed_result(data) } else { given(data, &call.0) };
+                let name = self.names.get(&call.0).map_or("the call", String::as_str);
+                let how = if ok { "gave" } else { "failed" };
+                let result = cut(result.trim(), RESULT);
+                let line = if result.is_empty() {
+                    format!("  {name} {how}{}", if ok { " nothing" } else { "" })
+                } else {
+                    format!("  {name} {how}: {}", result.replace('\n', "\n    "))
+                };
+                self.line(&line);
+            }
+            Entry::Unknown { call, .. } => {
+                let name = self.names.get(&call.0).map_or("the call", String::as_str);
+                let line = format!(
+                    "  {name}: outcome unknown, for the session was interrupted; look before you repeat it"
+                );
+                self.line(&line);
+            }
+            Entry::Summary { text, .. } => {
+                self.heading("Summary of what came before");
+                let text = cut(text.trim(), self.most);
+                self.line(&text);
+            }
+        }
+    }
+
+    fn message(&mut self, data: &Payload) {
+        let Some(said) = read_message(data) else { return };
+        let parts: Vec<String> = said.parts.iter().filter_map(|part| self.part(part)).collect();
+        if parts.is_empty() {
+            return;
+        }
+        let role = match said.role.as_str() {
+            "user" => "User",
+            "assistant" => "Assistant (you)",
+            "system" | "developer" => "Instructions",
+            other => other,
+        };
+        self.heading(role);
+        for part in parts {
+            self.line(&part);
+        }
+        if data.field("abide").is_some_and(|ours| ours.contains("\"partial\":true")) {
+            self.line("[interrupted here]");
+        }
+    }
+
+    fn part(&mut self, part: &Part) -> Option<String> {
+        let text = match part {
+            Part::Text(text) | Part::Refusal(text) => cut(text.trim(), self.most),
+            Part::Thinking { text, .. } if text.trim().is_empty() => return None,
+            Part::Thinking { text, .. } => format!("[thought] {}", cut(text.trim(), THOUGHT)),
+            Part::Image(_) => "[an image]".to_owned(),
+            Part::Call(call) => self.call(call),
+            // It is told on its own.
+            Part::Result(_) => return None,
+            Part::Other(raw) => {
+                serde_json::from_str(raw.get()).map_or_else(|_| String::new(), |raw| plain(&raw))
+            }
+        };
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn call(&mut self, call: &Call) -> String {
+        let name = one_line(&call.name, OTHER);
+        self.names.insert(call.id.clone(), name.clone());
+        let arguments = one_line(&call.arguments, ARGUMENTS);
+        match arguments.as_str() {
+            "" | "{}" | "null" => format!("[call] {name}"),
+            _ => format!("[call] {name} {arguments}"),
+        }
+    }
+
+    /// Who speaks, unless it is the same as before.
+    fn heading(&mut self, role: &str) {
+        if self.role != role {
+            if !self.text.is_empty() {
+                self.text.push('\n');
+            }
+            self.line(&format!("## {role}"));
+            role.clone_into(&mut self.role);
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+}
+
+/// Whether a call that was run went well, and what it gave.
+fn executed_result(data: &Payload) -> (bool, String) {
+    let Ok(fact) = data.decode::<ToolResult>() else { return (true, String::new()) };
+    let result = fact.result.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    (fact.ok, result.map_or_else(String::new, |result: Value| plain(&result)))
+}
+
+/// The same, from a message that holds results.
+fn given(data: &Payload, call: &str) -> (bool, String) {
+    let said = read_message(data).unwrap_or_default();
+    let result = said.parts.into_iter().find_map(|part| match part {
+        Part::Result(result) if result.id == call => Some(result),
+        _ => None,
+    });
+    let Some(CallResult { ok, parts, .. }) = result else { return (true, String::new()) };
+    let texts = parts.into_iter().map(|part| match part {
+        Part::Text(text) | Part::Refusal(text) => text,
+        Part::Image(_) => "[an image]".to_owned(),
+        Part::Other(raw) => {
+            serde_json::from_str(raw.get()).map_or_else(|_| String::new(), |raw| plain(&raw))
+        }
+        Part::Thinking { .. } | Part::Call(_) | Part::Result(_) => String::new(),
+    });
+    (ok.unwrap_or(true), texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// What a content of the protocol says, in short.
+fn plain(value: &Value) -> String {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => {
+            let texts = values.iter().map(plain).filter(|text| !text.is_empty());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Value::Object(_) => match (text("type"), value.get("content"), value.get("resource")) {
+            (Some("content"), Some(content), _) => plain(content),
+            (Some("text"), ..) => text("text").unwrap_or_default().to_owned(),
+            (Some("diff"), ..) => format!("[changed {}]", text("path").unwrap_or("a file")),
+            (Some("terminal"), ..) => "[a terminal]".to_owned(),
+            (Some(sort @ ("image" | "audio")), ..) => format!("[{sort}]"),
+            (Some("resource_link"), ..) => format!("[{}]", text("uri").unwrap_or("a link")),
+            (Some("resource"), _, Some(resource)) => {
+                let field = |name: &str| resource.get(name).and_then(Value::as_str);
+                let uri = field("uri").unwrap_or("a document");
+                match field("text") {
+                    Some(text) => format!("[{uri}]\n{}", cut(text.trim(), DOCUMENT)),
+                    None => format!("[{uri}]"),
+                }
+            }
+            (Some(_), ..) => one_line(&value.to_string(), OTHER),
+            (None, ..) => one_line(&value.to_string(), RESULT),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// A text on one line, cut.
+pub(super) fn one_line(text: &str, most: usize) -> String {
+    // What is far behind the cut is never looked at.
+    let near: String = text.chars().take(most.saturating_mul(4)).collect();
+    let line = near.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = line.chars().take(most).collect();
+    if short.len() < line.len() || near.len() < text.len() { format!("{short}…") } else { short }
+}
+
+/// A text of at most so many characters: its beginning and its end, and how much is between.
+fn cut(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let head = most * 2 / 3;
+    let tail = most - head;
+    let beginning: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    format!("{beginning} […{} characters left out…] {end}", count - head - tail)
+}

@@ -1,0 +1,79 @@
+//! The events that one message calls for, as they are gathered.
+
+use abide::{InputError, Kind, LaneId, LogRecord, NewEvent, Payload};
+use serde::Serialize;
+
+use super::{Recorded, Weight};
+
+/// The kind of an update that is kept as it came.
+pub(crate) const UPDATE: &str = "acp.update";
+/// The kind of what an agent asks its client.
+pub(super) const REQUEST: &str = "acp.request";
+/// The kind of what the client answers to it.
+pub(super) const RESPONSE: &str = "acp.response";
+/// The kind of a setting that the client made and the agent took.
+pub(crate) const CONFIGURED: &str = "acp.configured";
+
+/// Events in order. What cannot be an event gives way to a note that says so.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    recorded: Recorded,
+}
+
+impl Batch {
+    /// Its events must be durable before the message is passed on.
+    pub(super) fn before(&mut self) {
+        self.recorded.weight = Weight::Before;
+    }
+
+    /// Adds an event; where it cannot be one, a note of that.
+    pub(super) fn add(&mut self, kind: &str, lane: Option<&LaneId>, data: &impl Serialize) -> bool {
+        self.payload(kind, lane, Payload::of(data))
+    }
+
+    /// Adds an event with this data.
+    pub(super) fn payload(
+        &mut self,
+        kind: &str,
+        lane: Option<&LaneId>,
+        data: Result<Payload, InputError>,
+    ) -> bool {
+        match data {
+            Ok(data) => {
+                let Some(kind) = Kind::new(kind) else { return false };
+                let event = NewEvent::new(kind, data);
+                self.recorded.events.push(NewEvent { lane: lane.cloned(), ..event });
+                true
+            }
+            Err(error) => {
+                self.left_out(kind, lane, &error);
+                false
+            }
+        }
+    }
+
+    /// Adds a typed fact.
+    pub(super) fn fact<F>(&mut self, kind: &Kind, lane: Option<&LaneId>, fact: F)
+    where
+        NewEvent: TryFrom<F, Error = InputError>,
+    {
+        match NewEvent::try_from(fact) {
+            Ok(event) => {
+                self.recorded.events.push(NewEvent { lane: lane.cloned(), ..event });
+            }
+            Err(error) => self.left_out(kind.as_str(), lane, &error),
+        }
+    }
+
+    fn left_out(&mut self, kind: &str, lane: Option<&LaneId>, error: &InputError) {
+        let text = format!("not recorded as it came ({kind}): {error}");
+        let note = NewEvent::try_from(LogRecord { level: "warn".to_owned(), text });
+        if let Ok(note) = note {
+            self.recorded.events.push(NewEvent { lane: lane.cloned(), ..note });
+        }
+    }
+
+    pub(super) fn finish(self) -> Recorded {
+        self.recorded
+    }
+}

@@ -1,0 +1,193 @@
+//! Blocks: the chunks of a message as they come, one open block in each lane.
+//!
+//! A text is gathered as it is written, with its escapes: nothing is decoded on the way, and a
+//! character that two chunks share comes together again.
+
+use std::borrow::Cow;
+
+use abide::{Kind, LaneId, Limits, Payload};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::batch::Batch;
+
+/// How many bytes of a message are gathered before it is recorded.
+const BLOCK: usize = 256 << 10;
+/// How many lanes may have an open block.
+const LANES: usize = 64;
+
+/// Who says a chunk, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    User,
+    Agent,
+    Thought,
+}
+
+impl Sort {
+    /// By the name of the update.
+    pub(super) fn of(update: &str) -> Option<Self> {
+        match update {
+            "agent_message_chunk" => Some(Self::Agent),
+            "agent_thought_chunk" => Some(Self::Thought),
+            "user_message_chunk" => Some(Self::User),
+            _ => None,
+        }
+    }
+}
+
+/// What stands in a chunk. All of it is borrowed: chunks are many.
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// The inside of a JSON string.
+    Text(String),
+    /// A content block that is no plain text.
+    Verbatim(Box<RawValue>),
+}
+
+#[derive(Debug)]
+struct Open {
+    lane: Option<LaneId>,
+    sort: Sort,
+    /// JSON.
+    message: Option<Box<str>>,
+    pieces: Vec<Piece>,
+    bytes: usize,
+}
+
+/// Did the message come to its end?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Whole,
+    Partial,
+}
+
+/// The open blocks, the one that was opened first at the front.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    open: Vec<Open>,
+}
+
+impl Blocks {
+    /// Takes in a chunk; records the blocks that it ends. Says whether it was one.
+    pub(super) fn chunk(
+        &mut self,
+        sort: Sort,
+        lane: Option<&LaneId>,
+        message: Option<&RawValue>,
+        content: &RawValue,
+        batch: &mut Batch,
+    ) -> bool {
+        let message = message.map(RawValue::get).filter(|id| id.starts_with('"'));
+        let Ok(chunk) = serde_json::from_str::<Chunk<'_>>(content.get()) else { return false };
+        let plain = chunk.annotations.is_none() && chunk.meta.is_none() || sort == Sort::Thought;
+        let text = chunk.text.map(RawValue::get).filter(|_| chunk.r#type == "text" && plain);
+        let text = text.and_then(|json| json.strip_prefix('"')?.strip_suffix('"'));
+        let more = text.map_or(content.get().len(), str::len);
+        let mut at = self.open.iter().position(|open| open.lane.as_ref() == lane);
+        if let Some(open) = at.and_then(|at| self.open.get(at)) {
+            let same = open.sort == sort && open.message.as_deref() == message;
+            if !same || open.bytes.saturating_add(more) > BLOCK {
+                self.end(lane, End::Whole, batch);
+                at = None;
+            }
+        }
+        if at.is_none() {
+            if self.open.len() >= LANES {
+                self.open.remove(0).record(End::Whole, batch);
+            }
+            self.open.push(Open {
+                lane: lane.cloned(),
+                sort,
+                message: message.map(Into::into),
+                pieces: Vec::new(),
+                bytes: 0,
+            });
+        }
+        let last = self.open.len().saturating_sub(1);
+        let Some(open) = self.open.get_mut(at.unwrap_or(last)) else { return false };
+        open.bytes = open.bytes.saturating_add(more);
+        match (text, open.pieces.last_mut()) {
+            (Some(text), Some(Piece::Text(so_far))) => so_far.push_str(text),
+            (Some(text), _) => open.pieces.push(Piece::Text(text.to_owned())),
+            (None, _) => open.pieces.push(Piece::Verbatim(content.to_owned())),
+        }
+        if open.bytes >= BLOCK {
+            self.end(lane, End::Whole, batch);
+        }
+        true
+    }
+
+    /// Records what is open in a lane.
+    pub(super) fn end(&mut self, lane: Option<&LaneId>, end: End, batch: &mut Batch) {
+        if let Some(at) = self.open.iter().position(|open| open.lane.as_ref() == lane) {
+            self.open.remove(at).record(end, batch);
+        }
+    }
+
+    /// Records all that is open.
+    pub(super) fn end_all(&mut self, end: End, batch: &mut Batch) {
+        for open in self.open.drain(..) {
+            open.record(end, batch);
+        }
+    }
+}
+
+impl Open {
+    fn record(self, end: End, batch: &mut Batch) {
+        let silent = |piece: &Piece| matches!(piece, Piece::Text(text) if text.is_empty());
+        if self.pieces.iter().all(silent) {
+            return;
+        }
+        let (role, key) = match self.sort {
+            Sort::User => ("user", "text"),
+            Sort::Agent => ("assistant", "text"),
+            Sort::Thought => ("assistant", "thinking"),
+        };
+        let mut data = String::with_capacity(self.bytes + 128);
+        data.push_str(&format!(r#"{{"role":"{role}","content":["#));
+        let mut other_thought = false;
+        for (number, piece) in self.pieces.iter().enumerate() {
+            if number > 0 {
+                data.push(',');
+            }
+            match piece {
+                Piece::Text(text) => {
+                    data.push_str(&format!(r#"{{"type":"{key}","{key}":""#));
+                    data.push_str(text);
+                    data.push_str("\"}");
+                }
+                Piece::Verbatim(block) => {
+                    other_thought |= self.sort == Sort::Thought;
+                    data.push_str(block.get());
+                }
+            }
+        }
+        data.push(']');
+        // A thought that is no text looks like anything that is said.
+        let thought = other_thought.then_some(r#""sessionUpdate":"agent_thought_chunk""#);
+        let message = self.message.map(|id| format!(r#""messageId":{id}"#));
+        let marks: Vec<_> = [message.as_deref(), thought].into_iter().flatten().collect();
+        if !marks.is_empty() {
+            data.push_str(&format!(r#","acp":{{{}}}"#, marks.join(",")));
+        }
+        if end == End::Partial {
+            data.push_str(r#","abide":{"partial":true}"#);
+        }
+        data.push('}');
+        let data = Payload::new(&data, &Limits::default());
+        batch.payload(Kind::MESSAGE_ADDED.as_str(), self.lane.as_ref(), data);
+    }
+}

@@ -1,0 +1,418 @@
+//! Tool calls: which are open, and the events of their beginning and end.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use abide::{CallId, CallState, FileOp, Kind, LaneId, OUTCOME_UNKNOWN};
+use agent_client_protocol::v1::schema::{ToolCallStatus, ToolKind};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::batch::{Batch, UPDATE};
+use super::file::Directory;
+use super::lane::text_in_meta;
+use super::name::{name, start};
+use super::remembered::Remembered;
+use super::update::Kept;
+
+/// How many calls are remembered.
+const CALLS: usize = 4096;
+/// How much of what a call gave so far is remembered until it ends.
+const CONTENT: usize = 256 << 10;
+/// How much of it in all.
+const ALL_CONTENT: usize = 8 << 20;
+/// How long the name of a tool may be.
+const NAME: usize = 200;
+
+/// A call, as it is or as it changes, in an update or in a request for leave.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Call<'a> {
+    #[serde(borrow)]
+    tool_call_id: Cow<'a, str>,
+    #[serde(borrow)]
+    title: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    locations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    raw_input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    raw_output: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+fn text(json: Option<&RawValue>) -> Option<String> {
+    let text: String = serde_json::from_str(json?.get()).ok()?;
+    (!text.trim().is_empty()).then_some(text)
+}
+
+impl Call<'_> {
+    /// Its id, as events hold it.
+    pub(super) fn id(&self) -> CallId {
+        CallId(name(&self.tool_call_id))
+    }
+
+    /// What it is called by the agent, in a line.
+    pub(super) fn title(&self) -> Option<String> {
+        text(self.title)
+    }
+
+    fn status(&self) -> Option<ToolCallStatus> {
+        serde_json::from_str(self.status?.get()).ok()
+    }
+
+    /// Has it ended, and well?
+    fn ended(&self) -> Option<bool> {
+        match self.status()? {
+            ToolCallStatus::Completed => Some(true),
+            ToolCallStatus::Failed => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The tool's own name, or the best that there is for one.
+    fn name(&self) -> Option<String> {
+        let kind = || {
+            let kind: ToolKind = serde_json::from_str(self.kind?.get()).ok()?;
+            text(self.kind).filter(|_| kind != ToolKind::Other)
+        };
+        let meta = || text_in_meta(self.meta, "toolName").map(Cow::into_owned);
+        let name = text(self.name).or_else(meta).or_else(kind).or_else(|| self.title())?;
+        Some(start(&name, NAME).to_owned())
+    }
+
+    fn arguments(&self) -> Cow<'_, RawValue> {
+        #[derive(Serialize)]
+        struct Told<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            title: Option<&'a RawValue>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            locations: Option<&'a RawValue>,
+        }
+        // Some agents begin a call before they know what they call it with.
+        match self.raw_input.filter(|input| input.get() != "{}") {
+            Some(input) => Cow::Borrowed(input),
+            None => {
+                let told = Told { title: self.title, locations: self.locations };
+                to_raw_value(&told).map_or(Cow::Borrowed(RawValue::NULL), Cow::Owned)
+            }
+        }
+    }
+
+    /// What it gave, in blocks that every reader of messages knows.
+    fn blocks(&self) -> Option<Box<RawValue>> {
+        let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
+        let blocks: Vec<_> = items.into_iter().map(block).collect();
+        if blocks.is_empty() { None } else { to_raw_value(&blocks).ok() }
+    }
+
+    /// The files that it changed, as it tells them.
+    fn changed(&self) -> Option<Vec<String>> {
+        let items: Vec<&RawValue> = serde_json::from_str(self.content?.get()).ok()?;
+        let mut paths: Vec<String> = Vec::new();
+        for item in items {
+            let Ok(item) = serde_json::from_str::<Item<'_>>(item.get()) else { continue };
+            if let Some(path) = text(item.path).filter(|_| item.r#type == "diff")
+                && !paths.contains(&path)
+            {
+                paths.push(path);
+            }
+        }
+        Some(paths)
+    }
+}
+
+/// What a call gives.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    path: Option<&'a RawValue>,
+    #[serde(borrow)]
+    terminal_id: Option<&'a RawValue>,
+}
+
+/// What a call gives, as a block of a message. A difference and a terminal are named: what they
+/// hold is in the update.
+fn block(raw: &RawValue) -> Cow<'_, RawValue> {
+    #[derive(Serialize)]
+    struct Text<'a> {
+        r#type: &'a str,
+        text: String,
+    }
+    let Ok(item) = serde_json::from_str::<Item<'_>>(raw.get()) else { return Cow::Borrowed(raw) };
+    let told = match (&*item.r#type, item.content) {
+        ("content", Some(content)) => return Cow::Borrowed(content),
+        ("diff", _) => text(item.path).map(|path| format!("Changed {path}")),
+        ("terminal", _) => text(item.terminal_id).map(|id| format!("Terminal {id}")),
+        _ => None,
+    };
+    let block = told.and_then(|text| to_raw_value(&Text { r#type: "text", text }).ok());
+    block.map_or(Cow::Borrowed(raw), Cow::Owned)
+}
+
+/// A call that is remembered.
+#[derive(Debug, Default)]
+struct Known {
+    lane: Option<LaneId>,
+    ended: bool,
+    /// What it gave so far, in case that its end does not say it again.
+    result: Option<Box<RawValue>>,
+    changed: Vec<String>,
+}
+
+/// The calls of a session.
+#[derive(Debug)]
+pub(super) struct Calls {
+    known: Remembered<Known>,
+    /// Bytes of results in `known`.
+    bytes: usize,
+}
+
+#[derive(Serialize)]
+struct CallMessage<'a> {
+    role: &'a str,
+    content: [CallBlock<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acp: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct CallBlock<'a> {
+    r#type: &'a str,
+    call: &'a CallId,
+    name: &'a str,
+    arguments: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    call: &'a CallId,
+    name: &'a str,
+    arguments: &'a RawValue,
+    observed: bool,
+}
+
+#[derive(Serialize)]
+struct Finished<'a> {
+    call: &'a CallId,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acp: Option<&'a RawValue>,
+}
+
+impl Calls {
+    pub(super) fn new() -> Self {
+        Self { known: Remembered::new(CALLS), bytes: 0 }
+    }
+
+    /// Knows a call that was open when the session was opened again.
+    pub(super) fn resume(&mut self, id: &str, call: &CallState) {
+        self.remember(id, Known { lane: call.lane.clone(), ..Known::default() });
+    }
+
+    /// The lane that a call was made in; none where the call is not known.
+    pub(super) fn lane(&self, id: &CallId) -> Option<Option<&LaneId>> {
+        self.known.get(id.as_str()).map(|known| known.lane.as_ref())
+    }
+
+    /// A `tool_call`, as it came.
+    pub(super) fn began(
+        &mut self,
+        lane: Option<&LaneId>,
+        call: &Call<'_>,
+        update: &RawValue,
+        directory: &Directory,
+        batch: &mut Batch,
+    ) {
+        batch.before();
+        let id = call.id();
+        match self.known.get(id.as_str()) {
+            // An agent that counts its calls anew in each turn.
+            Some(known) if known.ended && call.ended().is_none() => {}
+            Some(_) => return self.changed(lane, call, update, directory, batch),
+            None => {}
+        }
+        self.open(lane, &id, call, update, batch);
+        self.gave(&id, call);
+        if let Some(ok) = call.ended() {
+            self.finish(&id, ok, call, None, directory, batch);
+        }
+    }
+
+    /// A `tool_call_update`, as it came.
+    pub(super) fn changed(
+        &mut self,
+        lane: Option<&LaneId>,
+        call: &Call<'_>,
+        update: &RawValue,
+        directory: &Directory,
+        batch: &mut Batch,
+    ) {
+        if call.status().is_some() {
+            batch.before();
+        }
+        let id = call.id();
+        let ended = match self.known.get(id.as_str()) {
+            Some(known) => known.ended,
+            None => {
+                self.open(lane, &id, call, update, batch);
+                self.gave(&id, call);
+                if let Some(ok) = call.ended() {
+                    self.finish(&id, ok, call, None, directory, batch);
+                }
+                return;
+            }
+        };
+        self.gave(&id, call);
+        match call.ended().filter(|_| !ended) {
+            Some(ok) => self.finish(&id, ok, call, Some(update), directory, batch),
+            None => {
+                let known = self.known.get(id.as_str()).and_then(|known| known.lane.clone());
+                batch.add(UPDATE, lane.or(known.as_ref()), &Kept { acp: update });
+            }
+        }
+    }
+
+    /// A call of which the agent tells first by asking leave for it.
+    pub(super) fn asked(&mut self, call: &Call<'_>, raw: &RawValue, batch: &mut Batch) {
+        let id = call.id();
+        if self.known.get(id.as_str()).is_some() {
+            return;
+        }
+        // Told as the update that it stands for, so that it can be told again.
+        let mut members: BTreeMap<Cow<'_, str>, &RawValue> =
+            serde_json::from_str(raw.get()).unwrap_or_default();
+        let sort = to_raw_value("tool_call").ok();
+        let title = to_raw_value(&call.title().unwrap_or_default()).ok();
+        for (key, value) in [("sessionUpdate", &sort), ("title", &title)] {
+            if let Some(value) = value {
+                members.insert(Cow::Borrowed(key), value);
+            }
+        }
+        let update = to_raw_value(&members);
+        self.open(None, &id, call, update.as_deref().unwrap_or(raw), batch);
+        self.gave(&id, call);
+    }
+
+    /// The turn is over: of what is still open, nobody knows how it ends.
+    pub(super) fn leave_open(&mut self, batch: &mut Batch) {
+        let unknown = to_raw_value(OUTCOME_UNKNOWN).ok();
+        self.known.each(|id, known| {
+            if !known.ended {
+                known.ended = true;
+                known.result = None;
+                let id = CallId(id.to_owned());
+                let result = unknown.as_deref();
+                let finished = Finished { call: &id, ok: false, result, acp: None };
+                batch.add(Kind::TOOL_FINISHED.as_str(), known.lane.as_ref(), &finished);
+            }
+        });
+        self.bytes = 0;
+    }
+
+    fn remember(&mut self, id: &str, known: Known) {
+        if let Some(old) = self.known.remove(id) {
+            self.forget(old.result.as_deref());
+        }
+        if let Some((_, oldest)) = self.known.insert(id, known) {
+            self.forget(oldest.result.as_deref());
+        }
+    }
+
+    fn forget(&mut self, result: Option<&RawValue>) {
+        self.bytes = self.bytes.saturating_sub(result.map_or(0, |result| result.get().len()));
+    }
+
+    fn open(
+        &mut self,
+        lane: Option<&LaneId>,
+        id: &CallId,
+        call: &Call<'_>,
+        update: &RawValue,
+        batch: &mut Batch,
+    ) {
+        let name = call.name().unwrap_or_else(|| "tool".to_owned());
+        let arguments = call.arguments();
+        let message = |arguments, acp| CallMessage {
+            role: "assistant",
+            content: [CallBlock { r#type: "tool_call", call: id, name: &name, arguments }],
+            acp,
+        };
+        let kind = Kind::MESSAGE_ADDED;
+        let called = |arguments| Called { call: id, name: &name, arguments, observed: true };
+        let mut arguments: &RawValue = &arguments;
+        if !batch.add(kind.as_str(), lane, &message(arguments, Some(update))) {
+            arguments = RawValue::NULL;
+            batch.add(kind.as_str(), lane, &message(arguments, None));
+        }
+        batch.add(Kind::TOOL_CALLED.as_str(), lane, &called(arguments));
+        self.remember(id.as_str(), Known { lane: lane.cloned(), ..Known::default() });
+    }
+
+    /// Remembers what a call has given, while it is open.
+    fn gave(&mut self, id: &CallId, call: &Call<'_>) {
+        let Some(known) = self.known.get_mut(id.as_str()).filter(|known| !known.ended) else {
+            return;
+        };
+        if let Some(changed) = call.changed() {
+            known.changed = changed;
+            known.changed.truncate(256);
+        }
+        // The end gives its own; what came before it is needed only where it does not.
+        if call.ended().is_some() && (call.content.is_some() || call.raw_output.is_some()) {
+            return;
+        }
+        let given = call.blocks().or_else(|| call.raw_output.map(ToOwned::to_owned));
+        let Some(given) = given else { return };
+        let old = known.result.take().map_or(0, |old| old.get().len());
+        self.bytes = self.bytes.saturating_sub(old);
+        let size = given.get().len();
+        if size <= CONTENT && self.bytes + size <= ALL_CONTENT {
+            self.bytes += size;
+            known.result = Some(given);
+        }
+    }
+
+    fn finish(
+        &mut self,
+        id: &CallId,
+        ok: bool,
+        call: &Call<'_>,
+        acp: Option<&RawValue>,
+        directory: &Directory,
+        batch: &mut Batch,
+    ) {
+        let Some(known) = self.known.get_mut(id.as_str()) else { return };
+        known.ended = true;
+        let lane = known.lane.clone();
+        let so_far = known.result.take();
+        let changed = std::mem::take(&mut known.changed);
+        self.forget(so_far.as_deref());
+        let blocks = call.blocks();
+        let result = blocks.as_deref().or(call.raw_output).or(so_far.as_deref());
+        let kind = Kind::TOOL_FINISHED;
+        if !batch.add(kind.as_str(), lane.as_ref(), &Finished { call: id, ok, result, acp }) {
+            let bare = Finished { call: id, ok, result: None, acp: None };
+            batch.add(kind.as_str(), lane.as_ref(), &bare);
+        }
+        for path in changed.iter().filter(|_| ok) {
+            directory.touched(path, FileOp::Write, None, lane.as_ref(), batch);
+        }
+    }
+}

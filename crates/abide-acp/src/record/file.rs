@@ -1,0 +1,41 @@
+//! Files that are read and written through the client, or that a call says it changed.
+
+use std::path::{Path, PathBuf};
+
+use abide::{FileOp, FileTouch, Kind, LaneId, ObjectHash};
+use serde::Deserialize;
+
+use super::batch::Batch;
+
+/// The directory that a session works in.
+#[derive(Debug, Default)]
+pub(super) struct Directory(Option<PathBuf>);
+
+impl Directory {
+    pub(super) fn new(path: &Path) -> Self {
+        Self(Some(path.to_owned()))
+    }
+
+    /// Records that a file was touched; its path is told from the directory where it is inside.
+    pub(super) fn touched(
+        &self,
+        path: &str,
+        op: FileOp,
+        after: Option<ObjectHash>,
+        lane: Option<&LaneId>,
+        batch: &mut Batch,
+    ) {
+        let inside = self.0.as_deref().and_then(|root| Path::new(path).strip_prefix(root).ok());
+        let inside = inside.and_then(Path::to_str).filter(|inside| !inside.is_empty());
+        let path = inside.unwrap_or(path).to_owned();
+        let touch = FileTouch { path, op, to: None, before: None, after };
+        batch.fact(&Kind::FILE_TOUCHED, lane, touch);
+    }
+}
+
+/// The params of `fs/read_text_file` and `fs/write_text_file`, as far as they are needed.
+#[derive(Deserialize)]
+pub(super) struct FileParams {
+    pub(super) path: String,
+    pub(super) content: Option<String>,
+}

@@ -1,0 +1,132 @@
+//! Prompts: what the client asks, and how the agent ends.
+
+use std::borrow::Cow;
+
+use abide::{TurnStart, Usage, UsageRecord};
+use agent_client_protocol::v1::schema::PromptResponse;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::batch::Batch;
+use super::name::start;
+use super::update::object;
+
+/// How long a title is that a prompt gives.
+const TITLE: usize = 80;
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    prompt: &'a RawValue,
+}
+
+/// What the client asks, as a message.
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'a str,
+    content: &'a RawValue,
+}
+
+/// The data of `turn.finished`.
+#[derive(Serialize)]
+struct TurnEnd<'a> {
+    status: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RawValue>,
+}
+
+/// Records that a turn begins.
+pub(super) fn begin_turn(agent: &str, batch: &mut Batch) {
+    let turn = TurnStart { agent: agent.to_owned(), ..TurnStart::default() };
+    batch.fact(&abide::Kind::TURN_STARTED, None, turn);
+}
+
+/// Records what the client asks.
+pub(super) fn asked(params: &RawValue, batch: &mut Batch) {
+    let content = object::<Params<'_>>(params).map_or(params, |params| params.prompt);
+    let kind = abide::Kind::MESSAGE_ADDED;
+    if !batch.add(kind.as_str(), None, &Message { role: "user", content }) {
+        batch.fact(&kind, None, abide::Message::user(""));
+    }
+}
+
+/// Records how a turn ended: the agent's result, or its error.
+pub(super) fn end(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
+    match outcome {
+        Ok(result) => {
+            let (status, usage) = read(result);
+            finish(&TurnEnd { status: &status, usage, error: None }, batch);
+        }
+        Err(error) => {
+            let ended = TurnEnd { status: "error", usage: None, error: Some(error) };
+            finish(&ended, batch);
+        }
+    }
+}
+
+/// Records what a prompt used in a turn that goes on with another.
+pub(super) fn used(outcome: Result<&RawValue, &RawValue>, batch: &mut Batch) {
+    if let Some(usage) = outcome.ok().and_then(|result| read(result).1) {
+        let record = UsageRecord { model: None, usage };
+        batch.fact(&abide::Kind::USAGE_RECORDED, None, record);
+    }
+}
+
+/// Records that a turn ended without an answer.
+pub(super) fn break_off(why: &str, batch: &mut Batch) {
+    finish(&TurnEnd { status: start(why, 4096), usage: None, error: None }, batch);
+}
+
+fn finish(end: &TurnEnd<'_>, batch: &mut Batch) {
+    let kind = abide::Kind::TURN_FINISHED;
+    if !batch.add(kind.as_str(), None, end) {
+        let bare = TurnEnd { status: end.status, usage: end.usage.clone(), error: None };
+        batch.add(kind.as_str(), None, &bare);
+    }
+}
+
+/// Why the agent stopped, in its word, and what it used.
+fn read(result: &RawValue) -> (String, Option<Usage>) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Reason {
+        stop_reason: String,
+    }
+    let reason = serde_json::from_str(result.get()).map(|read: Reason| read.stop_reason);
+    let status = reason.map_or_else(|_| "unknown".to_owned(), |word| start(&word, 256).to_owned());
+    let usage = serde_json::from_str(result.get()).ok().and_then(|read: PromptResponse| read.usage);
+    let usage = usage.map(|usage| Usage {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cache_read_tokens: usage.cached_read_tokens.unwrap_or(0),
+        cache_write_tokens: usage.cached_write_tokens.unwrap_or(0),
+        reasoning_tokens: usage.thought_tokens.unwrap_or(0),
+        cost_micros: 0,
+    });
+    (status, usage)
+}
+
+/// A title for a session by the params of its first `session/prompt`: the first line that says
+/// something, of the first text in it.
+#[must_use]
+pub fn title_of_prompt(params: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow)]
+        r#type: Cow<'a, str>,
+        text: Option<String>,
+    }
+    let params: Params<'_> = object(params)?;
+    let blocks: Vec<&RawValue> = serde_json::from_str(params.prompt.get()).ok()?;
+    let text = blocks.iter().find_map(|block| {
+        let block: Block<'_> = serde_json::from_str(block.get()).ok()?;
+        block.text.filter(|text| block.r#type == "text" && !text.trim().is_empty())
+    })?;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(match start(line, TITLE) {
+        whole if whole.len() == line.len() => whole.to_owned(),
+        _ => format!("{}…", start(line, TITLE - 1).trim_end()),
+    })
+}

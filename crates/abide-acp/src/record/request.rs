@@ -1,0 +1,128 @@
+//! What the agent asks its client, until it is answered.
+
+use abide::{CallId, FileOp, LaneId, ObjectHash};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::batch::{Batch, REQUEST, RESPONSE};
+use super::name::name;
+use super::remembered::Remembered;
+use crate::splice::without_member;
+
+/// How many requests are remembered.
+const REQUESTS: usize = 4096;
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub(super) enum Request {
+    Permission(Box<Permission>),
+    File { path: String, op: FileOp, after: Option<ObjectHash> },
+    TerminalOutput { terminal: String },
+    Other { terminal: Option<String> },
+}
+
+/// What an answer to a request for leave is told by.
+#[derive(Debug)]
+pub(super) struct Permission {
+    pub(super) call: Option<CallId>,
+    pub(super) lane: Option<LaneId>,
+    /// The options that could be chosen, and their sorts.
+    pub(super) options: Vec<(String, String)>,
+}
+
+/// The requests of a session, by their ids, each with its method.
+#[derive(Debug)]
+pub(super) struct Requests {
+    waiting: Remembered<(String, Request)>,
+}
+
+impl Requests {
+    pub(super) fn new() -> Self {
+        Self { waiting: Remembered::new(REQUESTS) }
+    }
+
+    pub(super) fn ask(&mut self, id: &RawValue, method: &str, request: Request) {
+        self.waiting.insert(&name(id.get()), (name(method), request));
+    }
+
+    pub(super) fn answer(&mut self, id: &RawValue) -> Option<(String, Request)> {
+        self.waiting.remove(&name(id.get()))
+    }
+}
+
+/// The data of `acp.request`.
+#[derive(Serialize)]
+struct Asked<'a> {
+    method: &'a str,
+    id: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a RawValue>,
+}
+
+/// The data of `acp.response`.
+#[derive(Serialize)]
+struct Answered<'a> {
+    method: &'a str,
+    id: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RawValue>,
+}
+
+/// What an answer is about, where its request was not recorded or is far away.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct About<'a> {
+    pub(super) terminal: Option<&'a str>,
+    pub(super) path: Option<&'a str>,
+}
+
+/// What may be recorded of params or a result: neither the environment of a terminal nor what a
+/// person was asked for is anybody's business later.
+fn discreet(method: &str, raw: Option<&RawValue>) -> Option<Box<RawValue>> {
+    let private = match method {
+        "terminal/create" => "env",
+        "elicitation/create" => "content",
+        _ => return None,
+    };
+    let without = without_member(raw?.get(), private)?;
+    RawValue::from_string(without).ok()
+}
+
+/// Records a request.
+pub(super) fn asked(id: &RawValue, method: &str, params: Option<&RawValue>, batch: &mut Batch) {
+    let discreet = discreet(method, params);
+    let params = discreet.as_deref().or(params);
+    if !batch.add(REQUEST, None, &Asked { method, id, params }) {
+        batch.add(REQUEST, None, &Asked { method: &name(method), id: short(id), params: None });
+    }
+}
+
+/// Records an answer.
+pub(super) fn answered(
+    id: &RawValue,
+    method: &str,
+    about: About<'_>,
+    outcome: Result<&RawValue, &RawValue>,
+    batch: &mut Batch,
+) {
+    let About { terminal, path } = about;
+    let (result, error) = (outcome.ok(), outcome.err());
+    let discreet = discreet(method, result);
+    let result = discreet.as_deref().or(result);
+    if !batch.add(RESPONSE, None, &Answered { method, id, terminal, path, result, error }) {
+        let id = short(id);
+        let bare = Answered { method, id, terminal, path, result: None, error: None };
+        batch.add(RESPONSE, None, &bare);
+    }
+}
+
+/// An id that is a number or a short text; any other is not repeated.
+fn short(id: &RawValue) -> &RawValue {
+    let plain = id.get().len() <= 512 && !id.get().starts_with(['[', '{']);
+    if plain { id } else { RawValue::NULL }
+}

@@ -1,0 +1,86 @@
+//! Modes and options of a session, as they are set.
+
+use abide::{Kind, ModelConfiguration};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::batch::{Batch, CONFIGURED};
+
+/// The values of a list of options, as the protocol tells it: ids, and the JSON of each value.
+pub(crate) fn values(options: &RawValue) -> Vec<(String, Box<RawValue>)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Setting<'a> {
+        id: String,
+        #[serde(borrow)]
+        current_value: &'a RawValue,
+    }
+    let options: Vec<&RawValue> = serde_json::from_str(options.get()).unwrap_or_default();
+    let read = |raw: &RawValue| {
+        let setting: Setting<'_> = serde_json::from_str(raw.get()).ok()?;
+        Some((setting.id, setting.current_value.to_owned()))
+    };
+    options.into_iter().filter_map(read).collect()
+}
+
+/// The data of `acp.configured`.
+#[derive(Serialize)]
+struct Configured<'a> {
+    method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'a str>,
+    /// Options that now have these values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    values: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct Value {
+    id: String,
+    #[serde(rename = "currentValue")]
+    value: Box<RawValue>,
+}
+
+/// Records what the client set, and the agent took.
+pub(super) fn configured(method: &str, params: &RawValue, result: &RawValue, batch: &mut Batch) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        mode_id: Option<String>,
+        config_id: Option<String>,
+        model_id: Option<String>,
+        #[serde(borrow)]
+        value: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        config_options: Option<&'a RawValue>,
+    }
+    let mut configured = Configured { method, mode: None, values: Vec::new(), params: None };
+    let Ok(read) = serde_json::from_str::<Params<'_>>(params.get()) else {
+        configured.params = Some(params);
+        batch.add(CONFIGURED, None, &configured);
+        return;
+    };
+    configured.mode = read.mode_id.as_deref();
+    let answer: Option<Answer<'_>> = serde_json::from_str(result.get()).ok();
+    let told = answer.and_then(|answer| answer.config_options).map(values).unwrap_or_default();
+    if let (Some(id), Some(value)) = (read.config_id, read.value)
+        && !told.iter().any(|(told, _)| *told == id)
+    {
+        configured.values.push(Value { id, value: value.to_owned() });
+    }
+    configured.values.extend(told.into_iter().map(|(id, value)| Value { id, value }));
+    if configured.mode.is_none() && configured.values.is_empty() {
+        configured.params = Some(params);
+    }
+    batch.add(CONFIGURED, None, &configured);
+    if let Some(model) = read.model_id {
+        let model = ModelConfiguration { model, ..ModelConfiguration::default() };
+        batch.fact(&Kind::MODEL_CONFIGURED, None, model);
+    }
+}

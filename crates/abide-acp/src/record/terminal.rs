@@ -1,0 +1,121 @@
+//! Terminals: of what one gave, the last is recorded, not every look at it.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::batch::{Batch, RESPONSE};
+use super::name::name;
+use super::remembered::Remembered;
+
+/// How many terminals have their last output remembered.
+const TERMINALS: usize = 16;
+/// How much of an output is kept: its end.
+const OUTPUT: usize = 1 << 20;
+
+/// The params of the requests about a terminal.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TerminalParams {
+    pub(super) terminal_id: String,
+}
+
+/// The answer to `terminal/output`.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Output<'a> {
+    #[serde(borrow)]
+    output: Cow<'a, str>,
+    #[serde(default)]
+    truncated: bool,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    exit_status: Option<&'a RawValue>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// The answer as it is recorded.
+    answer: Box<RawValue>,
+    recorded: bool,
+}
+
+/// The last that was seen of each terminal.
+#[derive(Debug)]
+pub(super) struct Terminals {
+    seen: Remembered<Seen>,
+}
+
+#[derive(Serialize)]
+struct Given<'a> {
+    method: &'a str,
+    terminal: &'a str,
+    result: &'a RawValue,
+}
+
+impl Seen {
+    fn record(&mut self, terminal: &str, batch: &mut Batch) {
+        if !std::mem::replace(&mut self.recorded, true) {
+            let given = Given { method: "terminal/output", terminal, result: &self.answer };
+            batch.add(RESPONSE, None, &given);
+        }
+    }
+}
+
+impl Terminals {
+    pub(super) fn new() -> Self {
+        Self { seen: Remembered::new(TERMINALS) }
+    }
+
+    /// A look at a terminal; recorded at once when its process has ended.
+    pub(super) fn output(&mut self, terminal: &str, result: &RawValue, batch: &mut Batch) {
+        let terminal = name(terminal);
+        let (answer, over) = kept(result);
+        let known = self.seen.get_mut(&terminal);
+        if let Some(seen) = known.filter(|seen| seen.answer.get() == answer.get()) {
+            if over {
+                seen.record(&terminal, batch);
+            }
+            return;
+        }
+        let mut seen = Seen { answer, recorded: false };
+        if over {
+            seen.record(&terminal, batch);
+        }
+        if let Some((terminal, mut oldest)) = self.seen.insert(&terminal, seen) {
+            oldest.record(&terminal, batch);
+        }
+    }
+
+    /// The client ends a terminal or lets it go.
+    pub(super) fn ended(&mut self, terminal: &str, batch: &mut Batch) {
+        let terminal = name(terminal);
+        if let Some(mut seen) = self.seen.remove(&terminal) {
+            seen.record(&terminal, batch);
+        }
+    }
+
+    /// The turn is over.
+    pub(super) fn end_turn(&mut self, batch: &mut Batch) {
+        self.seen.each(|terminal, seen| seen.record(terminal, batch));
+    }
+}
+
+/// An answer, no longer than is kept, and whether it says that the process has ended.
+fn kept(result: &RawValue) -> (Box<RawValue>, bool) {
+    let Ok(mut output) = serde_json::from_str::<Output<'_>>(result.get()) else {
+        let short = result.get().len() <= OUTPUT;
+        return (if short { result } else { RawValue::NULL }.to_owned(), false);
+    };
+    let over = output.exit_status.is_some();
+    let mut from = output.output.len().saturating_sub(OUTPUT);
+    if from == 0 {
+        return (result.to_owned(), over);
+    }
+    while !output.output.is_char_boundary(from) {
+        from += 1;
+    }
+    output.output = Cow::Owned(output.output.get(from..).unwrap_or_default().to_owned());
+    output.truncated = true;
+    (to_raw_value(&output).unwrap_or_else(|_| RawValue::NULL.to_owned()), over)
+}

@@ -1,0 +1,685 @@
+//! Each rule of recording.
+
+use std::path::Path;
+
+use abide::{Fact, Kind, ObjectHash, TaskStatus};
+
+use crate::story::{Story, chunk, raw};
+use crate::{Translator, Weight, subagent, title_of_prompt};
+
+const AGENT: &str = "agent_message_chunk";
+const THOUGHT: &str = "agent_thought_chunk";
+
+fn lines(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+#[test]
+fn a_turn_is_a_prompt_its_messages_and_its_end() {
+    let mut story = Story::new();
+    let (told, weight) = story.prompt("Fix\nit");
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told,
+        lines(&[
+            r#"turn.started {"agent":"agent","role":"agent"}"#,
+            r#"message.added {"role":"user","content":[{"type":"text","text":"Fix\nit"}]}"#,
+        ])
+    );
+    assert_eq!(story.update(&chunk(THOUGHT, "Let me ")), (vec![], Weight::Behind));
+    assert_eq!(story.update(&chunk(THOUGHT, "think")), (vec![], Weight::Behind));
+    let (told, weight) = story.update(&chunk(AGENT, "Done"));
+    assert_eq!(weight, Weight::Behind);
+    assert_eq!(
+        told,
+        lines(&[
+            r#"message.added {"role":"assistant","content":[{"type":"thinking","thinking":"Let me think"}]}"#
+        ])
+    );
+    let (told, weight) = story.prompted(
+        r#"{"stopReason":"end_turn","usage":{"totalTokens":17,"inputTokens":10,"outputTokens":7,"thoughtTokens":3,"cachedReadTokens":4}}"#,
+    );
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told[0],
+        r#"message.added {"role":"assistant","content":[{"type":"text","text":"Done"}]}"#
+    );
+    let Fact::TurnFinished(end) = story.events.last().unwrap().fact().unwrap() else { panic!() };
+    let usage = end.usage.unwrap();
+    assert_eq!((end.status.as_str(), usage.input_tokens, usage.output_tokens), ("end_turn", 10, 7));
+    assert_eq!((usage.reasoning_tokens, usage.cache_read_tokens), (3, 4));
+    assert_eq!(story.odd, []);
+    assert_eq!(story.state.core.turns.finished, 1);
+}
+
+#[test]
+fn an_error_and_a_break_end_a_turn_too() {
+    let mut story = Story::new();
+    story.prompt("a");
+    let error = raw(r#"{"code":-32603,"message":"boom"}"#);
+    let recorded = story.translator.prompted(Err(&error));
+    let (told, _) = story.write(recorded);
+    assert_eq!(
+        told,
+        lines(&[r#"turn.finished {"status":"error","error":{"code":-32603,"message":"boom"}}"#])
+    );
+    story.prompt("b");
+    story.update(&chunk(AGENT, "half"));
+    let recorded = story.translator.interrupted("interrupted");
+    let (told, weight) = story.write(recorded);
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told,
+        lines(&[
+            r#"message.added {"role":"assistant","content":[{"type":"text","text":"half"}],"abide":{"partial":true}}"#,
+            r#"turn.finished {"status":"interrupted"}"#,
+        ])
+    );
+    // No turn is open: there is none to be ended.
+    assert_eq!(story.prompted(r#"{"stopReason":"end_turn"}"#).0, lines(&[]));
+    story.prompt("c");
+    assert_eq!(story.prompted(r#"{}"#).0, lines(&[r#"turn.finished {"status":"unknown"}"#]));
+    assert_eq!(story.odd, []);
+}
+
+#[test]
+fn a_prompt_within_a_turn_is_of_that_turn() {
+    let mut story = Story::new();
+    assert_eq!(story.prompt("a").0.len(), 2);
+    assert_eq!(
+        story.prompt("b").0,
+        lines(&[r#"message.added {"role":"user","content":[{"type":"text","text":"b"}]}"#])
+    );
+    let used = |tokens: u64| {
+        format!(
+            r#"{{"stopReason":"end_turn","usage":{{"totalTokens":9,"inputTokens":{tokens},"outputTokens":1}}}}"#
+        )
+    };
+    story.prompted(&used(10));
+    assert_eq!(story.state.core.turns.finished, 0);
+    story.prompted(&used(5));
+    assert_eq!(story.state.core.turns.finished, 1);
+    assert_eq!(story.state.core.usage.input_tokens, 15);
+    // All of a turn is broken off at once.
+    story.prompt("c");
+    story.prompt("d");
+    let recorded = story.translator.interrupted("gone");
+    assert_eq!(story.write(recorded).0, lines(&[r#"turn.finished {"status":"gone"}"#]));
+    let recorded = story.translator.interrupted("gone");
+    assert_eq!(story.write(recorded).0, lines(&[]));
+    assert_eq!(story.odd, []);
+}
+
+#[test]
+fn a_message_ends_where_another_id_begins() {
+    let mut story = Story::new();
+    let with_id = |id: &str, text: &str| {
+        format!(
+            r#"{{"sessionUpdate":"agent_message_chunk","messageId":"{id}","content":{{"type":"text","text":"{text}"}}}}"#
+        )
+    };
+    story.update(&with_id("m1", "a"));
+    story.update(&with_id("m1", "b"));
+    let (told, _) = story.update(&with_id("m2", "c"));
+    assert_eq!(
+        told,
+        lines(&[
+            r#"message.added {"role":"assistant","content":[{"type":"text","text":"ab"}],"acp":{"messageId":"m1"}}"#
+        ])
+    );
+}
+
+#[test]
+fn what_is_no_plain_text_stays_as_it_came() {
+    let mut story = Story::new();
+    let image = r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#;
+    let noted = r#"{"type":"text","text":"x","annotations":{"audience":["user"]}}"#;
+    story.update(&chunk(AGENT, "see"));
+    story.update(&format!(r#"{{"sessionUpdate":"agent_message_chunk","content":{image}}}"#));
+    story.update(&format!(r#"{{"sessionUpdate":"agent_message_chunk","content":{noted}}}"#));
+    story.update(&chunk(AGENT, "end"));
+    let (told, _) =
+        story.update(&format!(r#"{{"sessionUpdate":"agent_thought_chunk","content":{image}}}"#));
+    assert_eq!(
+        told,
+        [format!(
+            r#"message.added {{"role":"assistant","content":[{{"type":"text","text":"see"}},{image},{noted},{{"type":"text","text":"end"}}]}}"#
+        )]
+    );
+    let recorded = story.translator.interrupted("x");
+    let (told, _) = story.write(recorded);
+    assert_eq!(
+        told[0],
+        format!(
+            r#"message.added {{"role":"assistant","content":[{image}],"acp":{{"sessionUpdate":"agent_thought_chunk"}},"abide":{{"partial":true}}}}"#
+        )
+    );
+    // What says nothing is no message.
+    story.update(&chunk(AGENT, ""));
+    let recorded = story.translator.interrupted("x");
+    assert_eq!(story.write(recorded).0, lines(&[]));
+}
+
+#[test]
+fn open_blocks_are_bounded_in_size_and_number() {
+    let mut story = Story::new();
+    let part = "x".repeat(100 << 10);
+    assert_eq!(story.update(&chunk(AGENT, &part)).0.len(), 0);
+    assert_eq!(story.update(&chunk(AGENT, &part)).0.len(), 0);
+    assert_eq!(story.update(&chunk(AGENT, &part)).0.len(), 1);
+    assert_eq!(story.update(&chunk(AGENT, &"y".repeat(300 << 10))).0.len(), 2);
+    let said = |lane: usize| {
+        raw(&format!(
+            r#"{{"update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{lane}"}}}}}}"#
+        ))
+    };
+    for lane in 0..64 {
+        let recorded = story.translator.update_in(Some(&format!("l{lane}")), &said(lane));
+        assert_eq!(recorded.events.len(), 0);
+    }
+    let recorded = story.translator.update_in(Some("another"), &said(64));
+    assert_eq!(recorded.events[0].lane.as_ref().unwrap().as_str(), "l0");
+    assert_eq!(recorded.events.len(), 1);
+}
+
+#[test]
+fn a_call_is_a_message_and_a_fact_and_ends_with_its_result() {
+    let mut story = Story::with(Translator::new("a").in_directory(Path::new("/home/p")));
+    story.prompt("x");
+    story.update(&chunk(AGENT, "I look."));
+    let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit main.rs","kind":"edit","status":"pending","rawInput":{"path":"main.rs","n":1.50}}"#;
+    let (told, weight) = story.update(call);
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told,
+        [
+            r#"message.added {"role":"assistant","content":[{"type":"text","text":"I look."}]}"#
+                .to_owned(),
+            format!(
+                r#"message.added {{"role":"assistant","content":[{{"type":"tool_call","call":"c1","name":"edit","arguments":{{"path":"main.rs","n":1.50}}}}],"acp":{call}}}"#
+            ),
+            r#"tool.called {"call":"c1","name":"edit","arguments":{"path":"main.rs","n":1.50},"observed":true}"#.to_owned(),
+        ]
+    );
+    let more = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","content":[{"type":"diff","path":"/home/p/src/main.rs","oldText":"a","newText":"b"},{"type":"content","content":{"type":"text","text":"changed"}}]}"#;
+    assert_eq!(
+        story.update(more),
+        (vec![format!(r#"acp.update {{"acp":{more}}}"#)], Weight::Behind)
+    );
+    let running =
+        r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"in_progress"}"#;
+    assert_eq!(
+        story.update(running),
+        (vec![format!(r#"acp.update {{"acp":{running}}}"#)], Weight::Before)
+    );
+    // The end does not say again what it gave.
+    let end = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"completed"}"#;
+    let (told, weight) = story.update(end);
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told,
+        [
+            format!(
+                r#"tool.finished {{"call":"c1","ok":true,"result":[{{"type":"text","text":"Changed /home/p/src/main.rs"}},{{"type":"text","text":"changed"}}],"acp":{end}}}"#
+            ),
+            r#"file.touched {"path":"src/main.rs","op":"write"}"#.to_owned(),
+        ]
+    );
+    // What comes after the end is kept, and ends nothing again.
+    assert_eq!(story.update(end).0, [format!(r#"acp.update {{"acp":{end}}}"#)]);
+    assert!(story.state.calls.is_empty());
+    assert_eq!(story.odd, []);
+}
+
+#[test]
+fn the_name_of_a_tool_is_the_best_that_is_told() {
+    let name = |more: &str| {
+        let mut story = Story::new();
+        story.update(&format!(
+            r#"{{"sessionUpdate":"tool_call","toolCallId":"c","title":"Title"{more}}}"#
+        ));
+        let Fact::ToolCall(call) = story.events[1].fact().unwrap() else { panic!() };
+        (call.name, call.arguments.unwrap().get().to_owned())
+    };
+    let title = r#"{"title":"Title"}"#.to_owned();
+    assert_eq!(name(""), ("Title".to_owned(), title.clone()));
+    assert_eq!(name(r#","kind":"other""#), ("Title".to_owned(), title));
+    assert_eq!(name(r#","kind":"read","rawInput":[1]"#), ("read".to_owned(), "[1]".to_owned()));
+    let meta = r#","kind":"read","_meta":{"x":1,"claudeCode":{"toolName":"Read"}}"#;
+    assert_eq!(name(meta).0, "Read");
+    assert_eq!(name(&format!(r#"{meta},"name":"own""#)).0, "own");
+    let located = name(r#","rawInput":{},"locations":[{"path":"/a"}]"#);
+    assert_eq!(located.1, r#"{"title":"Title","locations":[{"path":"/a"}]}"#);
+}
+
+#[test]
+fn calls_that_come_otherwise_are_recorded_once() {
+    let mut story = Story::new();
+    story.prompt("x");
+    // Over at once.
+    let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Read","status":"completed","rawOutput":{"lines":3}}"#;
+    let (told, _) = story.update(call);
+    assert_eq!(told.len(), 3);
+    assert_eq!(told[2], r#"tool.finished {"call":"c1","ok":true,"result":{"lines":3}}"#);
+    // Never begun.
+    let (told, _) = story.update(
+        r#"{"sessionUpdate":"tool_call_update","toolCallId":"c2","title":"Late","status":"failed"}"#,
+    );
+    assert_eq!(told.len(), 3);
+    assert_eq!(told[2], r#"tool.finished {"call":"c2","ok":false}"#);
+    // Told twice.
+    let begun = r#"{"sessionUpdate":"tool_call","toolCallId":"c3","title":"T"}"#;
+    assert_eq!(story.update(begun).0.len(), 2);
+    assert_eq!(story.update(begun).0, [format!(r#"acp.update {{"acp":{begun}}}"#)]);
+    // Left open by the agent.
+    let (told, _) = story.prompted(r#"{"stopReason":"cancelled"}"#);
+    assert_eq!(told.len(), 2);
+    assert!(told[0].starts_with(r#"tool.finished {"call":"c3","ok":false,"result":"#), "{told:?}");
+    // The same id in another turn is another call.
+    story.prompt("y");
+    assert_eq!(story.update(begun).0.len(), 2);
+    assert_eq!(story.odd, []);
+}
+
+#[test]
+fn subagents_have_lanes() {
+    let mut story = Story::new();
+    let inner = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"in"},"_meta":{"claudeCode":{"parentToolUseId":"toolu_1"}}}"#;
+    story.update(&chunk(AGENT, "out"));
+    assert_eq!(story.update(inner).0, lines(&[]));
+    let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"T","_meta":{"claudeCode":{"parentToolUseId":"toolu_1"}}}"#;
+    let (told, _) = story.update(call);
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|line| line.starts_with("[toolu_1] ")), "{told:?}");
+    // Its end is in its lane, whether it says so or not.
+    let (told, _) = story
+        .update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}"#);
+    let end = told.last().unwrap();
+    assert!(end.starts_with("[toolu_1] tool.finished"), "{told:?}");
+
+    let params = raw(
+        r#"{"sessionId":"s","update":{"sessionUpdate":"subagent_update","sessionId":"child-1","title":"T"}}"#,
+    );
+    assert_eq!(subagent(&params).as_deref(), Some("child-1"));
+    assert_eq!(
+        subagent(&raw(&format!(r#"{{"update":{}}}"#, chunk(AGENT, "subagent_update")))),
+        None
+    );
+    let said = raw(&format!(r#"{{"sessionId":"child-1","update":{}}}"#, chunk(AGENT, "hi")));
+    let recorded = story.translator.update_in(Some("child-1"), &said);
+    assert!(recorded.events.is_empty());
+    let recorded = story.translator.interrupted("x");
+    let (told, _) = story.write(recorded);
+    assert!(told.contains(&r#"[child-1] message.added {"role":"assistant","content":[{"type":"text","text":"hi"}],"abide":{"partial":true}}"#.to_owned()), "{told:?}");
+}
+
+#[test]
+fn a_plan_is_the_tasks_of_the_session() {
+    let plan = |entries: &[(&str, &str, &str)]| {
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|(content, priority, status)| {
+                format!(r#"{{"content":"{content}","priority":"{priority}","status":"{status}"}}"#)
+            })
+            .collect();
+        format!(r#"{{"sessionUpdate":"plan","entries":[{}]}}"#, entries.join(","))
+    };
+    let mut story = Story::new();
+    let (told, weight) = story.update(&plan(&[
+        ("a", "high", "in_progress"),
+        ("a", "low", "pending"),
+        ("b", "medium", "pending"),
+    ]));
+    assert_eq!(weight, Weight::Behind);
+    assert_eq!(
+        told[1..],
+        lines(&[
+            r#"task.created {"task":"plan-1","title":"a","priority":1}"#,
+            r#"task.status {"task":"plan-1","status":"implementing"}"#,
+            r#"task.created {"task":"plan-2","title":"a","priority":-1}"#,
+            r#"task.created {"task":"plan-3","title":"b","priority":0}"#,
+        ])
+    );
+    // Nothing is otherwise.
+    let same =
+        plan(&[("a", "high", "in_progress"), ("a", "low", "pending"), ("b", "medium", "pending")]);
+    assert_eq!(story.update(&same).0.len(), 1);
+    let (told, _) = story.update(&plan(&[("a", "high", "completed"), ("b", "high", "pending")]));
+    assert_eq!(
+        told[1..],
+        lines(&[
+            r#"task.status {"task":"plan-1","status":"complete"}"#,
+            r#"task.changed {"task":"plan-3","priority":1}"#,
+            r#"task.status {"task":"plan-2","status":"obsolete"}"#,
+        ])
+    );
+    assert_eq!(story.odd, []);
+    // Opened again, it goes on with the tasks that there are.
+    story.translator = Translator::new("agent").resuming(&story.state);
+    let (told, _) = story.update(&plan(&[
+        ("a", "high", "completed"),
+        ("a", "low", "in_progress"),
+        ("c", "medium", "pending"),
+    ]));
+    assert_eq!(
+        told[1..],
+        lines(&[
+            r#"task.status {"task":"plan-2","status":"planned"}"#,
+            r#"task.status {"task":"plan-2","status":"implementing"}"#,
+            r#"task.created {"task":"plan-4","title":"c","priority":0}"#,
+            r#"task.status {"task":"plan-3","status":"obsolete"}"#,
+        ])
+    );
+    assert_eq!(story.odd, []);
+    assert_eq!(story.state.tasks.get("plan-1").unwrap().status, TaskStatus::Complete);
+    // What the agent says of it is recorded, legal or not.
+    let (told, _) = story.update(&plan(&[("a", "high", "pending")]));
+    assert_eq!(told[1], r#"task.status {"task":"plan-1","status":"planned"}"#);
+}
+
+#[test]
+fn permissions_are_recorded_before_they_pass() {
+    let mut story = Story::new();
+    story.prompt("x");
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit"}"#);
+    story.update(&chunk(AGENT, "May I?"));
+    let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c1","title":"Edit main.rs"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]}"#;
+    let (told, weight) = story.asked(7, "session/request_permission", params);
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told,
+        [
+            r#"message.added {"role":"assistant","content":[{"type":"text","text":"May I?"}]}"#
+                .to_owned(),
+            format!(
+                r#"permission.asked {{"call":"c1","title":"Edit main.rs","options":[{{"id":"y","name":"Yes","kind":"allow_once"}},{{"id":"n","name":"No","kind":"reject_once"}}],"params":{params}}}"#
+            ),
+        ]
+    );
+    let (told, weight) = story.answered(7, r#"{"outcome":{"outcome":"selected","optionId":"y"}}"#);
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told,
+        lines(&[
+            r#"permission.answered {"call":"c1","outcome":"selected","option":"y","kind":"allow_once"}"#
+        ])
+    );
+    // It is answered once.
+    assert_eq!(story.answered(7, "{}").0, lines(&[]));
+
+    // A call that is told of by this alone.
+    let params = r#"{"toolCall":{"toolCallId":"c2","kind":"execute","rawInput":{"command":"ls"}},"options":[]}"#;
+    let (told, _) = story.asked(8, "session/request_permission", params);
+    assert_eq!(
+        told[0],
+        r#"message.added {"role":"assistant","content":[{"type":"tool_call","call":"c2","name":"execute","arguments":{"command":"ls"}}],"acp":{"kind":"execute","rawInput":{"command":"ls"},"sessionUpdate":"tool_call","title":"","toolCallId":"c2"}}"#
+    );
+    assert!(told[1].starts_with("tool.called") && told[2].starts_with("permission.asked"));
+    let (told, _) = story.answered(8, r#"{"outcome":{"outcome":"cancelled"}}"#);
+    assert_eq!(told, lines(&[r#"permission.answered {"call":"c2","outcome":"cancelled"}"#]));
+    story.asked(9, "session/request_permission", "[]");
+    let (told, _) = story.refused(9, r#"{"code":1}"#);
+    assert_eq!(told, lines(&[r#"permission.answered {"outcome":"error","error":{"code":1}}"#]));
+    assert_eq!(story.odd, []);
+}
+
+#[test]
+fn files_are_touched_when_the_client_says_so() {
+    let mut story = Story::with(Translator::new("a").in_directory(Path::new("/w")));
+    assert_eq!(
+        story.asked(1, "fs/read_text_file", r#"{"path":"/w/a.txt"}"#),
+        (vec![], Weight::Behind)
+    );
+    let (told, weight) = story.answered(1, r#"{"content":"secret"}"#);
+    assert_eq!(told, lines(&[r#"file.touched {"path":"a.txt","op":"read"}"#]));
+    assert_eq!(weight, Weight::Behind);
+
+    let params = r#"{"sessionId":"s","path":"/elsewhere/b","content":"text\n"}"#;
+    let (told, weight) = story.asked(2, "fs/write_text_file", params);
+    assert_eq!(
+        told,
+        [format!(r#"acp.request {{"method":"fs/write_text_file","id":2,"params":{params}}}"#)]
+    );
+    assert_eq!(weight, Weight::Before);
+    let (told, weight) = story.answered(2, "null");
+    let hash = ObjectHash::of(b"text\n");
+    assert_eq!(
+        told,
+        [format!(r#"file.touched {{"path":"/elsewhere/b","op":"write","after":"{hash}"}}"#)]
+    );
+    assert_eq!(weight, Weight::Before);
+
+    story.asked(3, "fs/write_text_file", params);
+    let (told, _) = story.refused(3, r#"{"code":-1,"message":"no"}"#);
+    assert_eq!(
+        told,
+        lines(&[
+            r#"acp.response {"method":"fs/write_text_file","id":3,"path":"/elsewhere/b","error":{"code":-1,"message":"no"}}"#
+        ])
+    );
+}
+
+#[test]
+fn of_a_terminal_the_last_output_is_recorded() {
+    let mut story = Story::new();
+    story.prompt("x");
+    let (told, weight) = story.asked(1, "terminal/create", r#"{"command":"make"}"#);
+    assert_eq!((told.len(), weight), (1, Weight::Before));
+    let (told, weight) = story.answered(1, r#"{"terminalId":"t1"}"#);
+    assert_eq!(weight, Weight::Behind);
+    assert_eq!(
+        told,
+        lines(&[
+            r#"acp.response {"method":"terminal/create","id":1,"result":{"terminalId":"t1"}}"#
+        ])
+    );
+    let look = |story: &mut Story, answer: &str| {
+        assert_eq!(
+            story.asked(2, "terminal/output", r#"{"terminalId":"t1"}"#),
+            (vec![], Weight::Behind)
+        );
+        story.answered(2, answer).0
+    };
+    let given = |answer: &str| {
+        [format!(
+            r#"acp.response {{"method":"terminal/output","terminal":"t1","result":{answer}}}"#
+        )]
+    };
+    assert_eq!(look(&mut story, r#"{"output":"a","truncated":false}"#), lines(&[]));
+    assert_eq!(look(&mut story, r#"{"output":"ab","truncated":false}"#), lines(&[]));
+    let over = r#"{"output":"abc","truncated":false,"exitStatus":{"exitCode":0}}"#;
+    assert_eq!(look(&mut story, over), given(over));
+    assert_eq!(look(&mut story, over), lines(&[]));
+    let more = r#"{"output":"abcd","truncated":false}"#;
+    assert_eq!(look(&mut story, more), lines(&[]));
+    let (told, weight) = story.asked(3, "terminal/release", r#"{"terminalId":"t1"}"#);
+    assert_eq!((told[..1].to_vec(), weight), (given(more).to_vec(), Weight::Behind));
+    assert!(told[1].starts_with("acp.request"));
+    assert_eq!(story.asked(4, "terminal/kill", r#"{"terminalId":"t1"}"#).1, Weight::Before);
+
+    // The end of a turn records what is seen; a long output is cut to its end.
+    let long = format!("{}é{}", "x".repeat(1 << 20), "y".repeat((1 << 20) - 1));
+    look(&mut story, &format!(r#"{{"output":"{long}","truncated":false}}"#));
+    let (told, _) = story.prompted(r#"{"stopReason":"end_turn"}"#);
+    let kept = format!(r#"{{"output":"{}","truncated":true}}"#, "y".repeat((1 << 20) - 1));
+    assert_eq!(told[..1], given(&kept));
+    story.asked(5, "terminal/wait_for_exit", r#"{"terminalId":"t1"}"#);
+    let (told, _) = story.answered(5, r#"{"exitCode":1}"#);
+    assert_eq!(
+        told,
+        lines(&[
+            r#"acp.response {"method":"terminal/wait_for_exit","id":5,"terminal":"t1","result":{"exitCode":1}}"#
+        ])
+    );
+}
+
+#[test]
+fn other_requests_are_kept_with_their_answers() {
+    let mut story = Story::new();
+    let (told, weight) = story.asked(1, "elicitation/create", r#"{"message":"?"}"#);
+    assert_eq!(weight, Weight::Before);
+    assert_eq!(
+        told,
+        lines(&[r#"acp.request {"method":"elicitation/create","id":1,"params":{"message":"?"}}"#])
+    );
+    let recorded = story.translator.asked(&raw("\"u\""), "_own/method", None);
+    assert_eq!(recorded.weight, Weight::Behind);
+    assert_eq!(
+        story.write(recorded).0,
+        lines(&[r#"acp.request {"method":"_own/method","id":"u"}"#])
+    );
+    let recorded = story.translator.answered(&raw("\"u\""), Ok(&raw("[1]")));
+    assert_eq!(
+        story.write(recorded).0,
+        lines(&[r#"acp.response {"method":"_own/method","id":"u","result":[1]}"#])
+    );
+}
+
+#[test]
+fn titles_usage_and_settings() {
+    let mut story = Story::new();
+    story.update(&chunk(AGENT, "one "));
+    let info = r#"{"sessionUpdate":"session_info_update","title":"New title"}"#;
+    let (told, _) = story.update(info);
+    assert_eq!(
+        told,
+        [
+            format!(r#"acp.update {{"acp":{info}}}"#),
+            r#"session.updated {"title":"New title"}"#.to_owned()
+        ]
+    );
+    let usage = r#"{"sessionUpdate":"usage_update","used":5,"size":10,"cost":{"amount":0.5,"currency":"USD"}}"#;
+    assert_eq!(story.update(usage).0, [format!(r#"acp.update {{"acp":{usage}}}"#)]);
+    assert_eq!(story.update(usage).0, lines(&[]));
+    story.update(&chunk(AGENT, "two"));
+    // None of this is part of what is said.
+    let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"plan"}"#;
+    let (told, _) = story.update(mode);
+    assert_eq!(
+        told[0],
+        r#"message.added {"role":"assistant","content":[{"type":"text","text":"one two"}]}"#
+    );
+    assert_eq!(story.state.core.usage.input_tokens, 0);
+
+    let recorded = story.translator.configured(
+        "session/set_mode",
+        &raw(r#"{"sessionId":"s","modeId":"code"}"#),
+        &raw("{}"),
+    );
+    assert_eq!(
+        story.write(recorded).0,
+        lines(&[r#"acp.configured {"method":"session/set_mode","mode":"code"}"#])
+    );
+    let recorded = story.translator.configured(
+        "session/set_config_option",
+        &raw(r#"{"sessionId":"s","configId":"model","value":"big"}"#),
+        &raw(r#"{"configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"big","options":[]},{"id":"fast","name":"F","type":"boolean","currentValue":true}]}"#),
+    );
+    assert_eq!(
+        story.write(recorded).0,
+        lines(&[
+            r#"acp.configured {"method":"session/set_config_option","values":[{"id":"model","currentValue":"big"},{"id":"fast","currentValue":true}]}"#
+        ])
+    );
+    let recorded = story.translator.configured("x", &raw("[]"), &raw("null"));
+    assert_eq!(story.write(recorded).0, lines(&[r#"acp.configured {"method":"x","params":[]}"#]));
+}
+
+#[test]
+fn a_prompt_gives_a_title() {
+    let title = |prompt: &str| title_of_prompt(&raw(&format!(r#"{{"prompt":{prompt}}}"#)));
+    assert_eq!(
+        title(r#"[{"type":"image"},{"type":"text","text":"\n  Fix it \nnow"},{"type":"text","text":"b"}]"#)
+            .as_deref(),
+        Some("Fix it")
+    );
+    let long = title(&format!(r#"[{{"type":"text","text":"{}"}}]"#, "é".repeat(81))).unwrap();
+    assert_eq!(long, format!("{}…", "é".repeat(79)));
+    let fits = "é".repeat(80);
+    assert_eq!(title(&format!(r#"[{{"type":"text","text":"{fits}"}}]"#)), Some(fits));
+    for odd in
+        ["[]", "5", r#"[{"type":"text","text":" "}]"#, r#"[{"type":"text","text":"\ud800"}]"#]
+    {
+        assert_eq!(title(odd), None);
+    }
+}
+
+#[test]
+fn nothing_odd_fails_and_nothing_is_lost_unsaid() {
+    let mut story = Story::new();
+    let unknown = r#"{"sessionUpdate":"_own","x":[1e999]}"#;
+    assert_eq!(story.update(unknown).0, [format!(r#"acp.update {{"acp":{unknown}}}"#)]);
+    for odd in [
+        "5",
+        "null",
+        "[]",
+        "{}",
+        r#"{"sessionUpdate":7}"#,
+        r#"{"sessionUpdate":"agent_message_chunk"}"#,
+        r#"{"sessionUpdate":"agent_message_chunk","content":"x"}"#,
+        r#"{"sessionUpdate":"tool_call","toolCallId":5}"#,
+        r#"{"sessionUpdate":"tool_call","toolCallId":"a"}"#,
+        r#"{"sessionUpdate":"plan","entries":5,"entries":6}"#,
+        r#"{"sessionUpdate":"tool_call_update","toolCallId":"a","toolCallId":"b"}"#,
+    ] {
+        assert_eq!(story.update(odd).0, [format!(r#"acp.update {{"acp":{odd}}}"#)], "{odd}");
+    }
+    let recorded = story.translator.update(&raw("[1]"));
+    assert_eq!(story.write(recorded).0, lines(&[r#"acp.update {"params":[1]}"#]));
+    // A text that no text can hold is kept as it is written.
+    let half =
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\ud83d"}}"#;
+    let other =
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\ude00"}}"#;
+    story.update(half);
+    story.update(other);
+    let (told, _) = story.prompt("x");
+    assert_eq!(
+        told[0],
+        r#"message.added {"role":"assistant","content":[{"type":"text","text":"\ud83d\ude00"}]}"#
+    );
+    let recorded = story.translator.prompt(&raw("7"));
+    let (told, _) = story.write(recorded);
+    assert_eq!(told.last().unwrap(), r#"message.added {"role":"user","content":7}"#);
+
+    // Too deep.
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let (told, _) = story.update(&format!(r#"{{"sessionUpdate":"_deep","x":{deep}}}"#));
+    assert!(told.len() == 1 && told[0].starts_with("log.recorded"), "{told:?}");
+    let nested = format!("{}{}", "[".repeat(99), "]".repeat(99));
+    let (told, _) = story.update(&format!(
+        r#"{{"sessionUpdate":"tool_call","toolCallId":"d","title":"T","rawInput":{nested}}}"#
+    ));
+    let kinds: Vec<_> = told.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(kinds, ["log.recorded", "message.added", "tool.called"], "{told:?}");
+    let recorded = story.translator.prompt(&raw(&format!(r#"{{"prompt":{deep}}}"#)));
+    let kinds: Vec<_> = recorded.events.iter().map(|event| event.kind.clone()).collect();
+    assert_eq!(kinds, [Kind::LOG_RECORDED, Kind::MESSAGE_ADDED]);
+
+    // Ids that are too long.
+    let long = "i".repeat(600);
+    let hash = ObjectHash::of(long.as_bytes());
+    let (told, _) = story.update(&format!(
+        r#"{{"sessionUpdate":"tool_call","toolCallId":"{long}","title":"T","_meta":{{"x":{{"parentToolUseId":"{long}"}}}}}}"#
+    ));
+    assert!(told[1].starts_with(&format!(r#"[{hash}] tool.called {{"call":"{hash}""#)), "{told:?}");
+    let (told, _) = story.update(&format!(
+        r#"{{"sessionUpdate":"tool_call_update","toolCallId":"{long}","status":"completed"}}"#
+    ));
+    assert!(told[0].starts_with(&format!(r#"[{hash}] tool.finished {{"call":"{hash}""#)));
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn the_cost_of_a_chunk() {
+    let mut story = Story::new();
+    let params = raw(&format!(
+        r#"{{"sessionId":"0b5a6a5e-0d4e-4f6e-9d0a-4a4f8c6d8e21","update":{}}}"#,
+        chunk(AGENT, "a few words of an answer")
+    ));
+    let (count, start) = (1_000_000_u32, std::time::Instant::now());
+    let events: usize = (0..count).map(|_| story.translator.update(&params).events.len()).sum();
+    let each = start.elapsed() / count;
+    assert_eq!(events, 94);
+    println!("{each:?} a chunk");
+}

@@ -1,0 +1,289 @@
+//! The translator of one session.
+
+use std::path::Path;
+
+use abide::{FileOp, Kind, LaneId, ObjectHash, SessionFields, SessionState};
+use agent_client_protocol::v1::schema::SessionUpdate;
+use serde_json::value::RawValue;
+
+use super::batch::{Batch, UPDATE};
+use super::block::{Blocks, End, Sort};
+use super::call::{Call, Calls};
+use super::file::{Directory, FileParams};
+use super::lane::lane_of_meta;
+use super::name::{name, start};
+use super::plan::PlanTasks;
+use super::request::{About, Request, Requests};
+use super::terminal::{TerminalParams, Terminals};
+use super::update::{Head, Kept, KeptParams, Params, object};
+use super::{Recorded, permission, prompt, request, settings};
+
+/// The longest path that is remembered.
+const PATH: usize = 16 << 10;
+
+/// Translates one session.
+#[derive(Debug)]
+pub struct Translator {
+    agent: String,
+    directory: Directory,
+    /// Prompts that are not answered yet.
+    turns: usize,
+    blocks: Blocks,
+    calls: Calls,
+    requests: Requests,
+    terminals: Terminals,
+    plan: PlanTasks,
+    /// The hash of the last `usage_update`.
+    usage: Option<ObjectHash>,
+}
+
+impl Translator {
+    /// For a session with this agent, as it calls itself.
+    #[must_use]
+    pub fn new(agent: &str) -> Self {
+        Self {
+            agent: start(agent, 256).to_owned(),
+            directory: Directory::default(),
+            turns: 0,
+            blocks: Blocks::default(),
+            calls: Calls::new(),
+            requests: Requests::new(),
+            terminals: Terminals::new(),
+            plan: PlanTasks::default(),
+            usage: None,
+        }
+    }
+
+    /// Tells the files in this directory by their paths from it.
+    #[must_use]
+    pub fn in_directory(mut self, directory: &Path) -> Self {
+        self.directory = Directory::new(directory);
+        self
+    }
+
+    /// Goes on with a session that is opened again: with the tasks of its plan, and the calls that
+    /// are open.
+    #[must_use]
+    pub fn resuming(mut self, state: &SessionState) -> Self {
+        self.plan.resume(state);
+        for (id, call) in state.calls.iter().filter(|(_, call)| !call.request) {
+            self.calls.resume(id, call);
+        }
+        self
+    }
+
+    /// The client asks: the params of `session/prompt`, as it sent them.
+    pub fn prompt(&mut self, params: &RawValue) -> Recorded {
+        let mut batch = Batch::default();
+        batch.before();
+        self.blocks.end_all(End::Whole, &mut batch);
+        // One that comes while another is not answered yet is of the same turn.
+        if self.turns == 0 {
+            prompt::begin_turn(&self.agent, &mut batch);
+        }
+        self.turns = self.turns.saturating_add(1);
+        prompt::asked(params, &mut batch);
+        batch.finish()
+    }
+
+    /// The agent has answered the prompt: its result, or its error.
+    pub fn prompted(&mut self, outcome: Result<&RawValue, &RawValue>) -> Recorded {
+        if self.turns > 1 {
+            self.turns -= 1;
+            let mut batch = Batch::default();
+            batch.before();
+            self.blocks.end_all(End::Whole, &mut batch);
+            prompt::used(outcome, &mut batch);
+            return batch.finish();
+        }
+        self.end_turn(End::Whole, |batch| prompt::end(outcome, batch))
+    }
+
+    /// The turn ended without an answer, whatever prompts it has: `why` is its status.
+    pub fn interrupted(&mut self, why: &str) -> Recorded {
+        self.end_turn(End::Partial, |batch| prompt::break_off(why, batch))
+    }
+
+    fn end_turn(&mut self, end: End, finish: impl FnOnce(&mut Batch)) -> Recorded {
+        let mut batch = Batch::default();
+        batch.before();
+        self.blocks.end_all(end, &mut batch);
+        self.terminals.end_turn(&mut batch);
+        self.calls.leave_open(&mut batch);
+        if std::mem::take(&mut self.turns) > 0 {
+            finish(&mut batch);
+        }
+        batch.finish()
+    }
+
+    /// The params of a `session/update`.
+    pub fn update(&mut self, params: &RawValue) -> Recorded {
+        self.update_in(None, params)
+    }
+
+    /// The params of a `session/update` of a child session, which has a lane of its own.
+    pub fn update_in(&mut self, lane: Option<&str>, params: &RawValue) -> Recorded {
+        let mut batch = Batch::default();
+        let lane = lane.map(|lane| LaneId(name(lane)));
+        let Some(Params { update }) = object(params) else {
+            batch.add(UPDATE, lane.as_ref(), &KeptParams { params });
+            return batch.finish();
+        };
+        let Some(head) = object::<Head<'_>>(update) else {
+            batch.add(UPDATE, lane.as_ref(), &Kept { acp: update });
+            return batch.finish();
+        };
+        let lane = lane.or_else(|| lane_of_meta(head.meta));
+        let lane = lane.as_ref();
+        let chunk = Sort::of(&head.session_update).zip(head.content);
+        let taken = chunk.is_some_and(|(sort, content)| {
+            self.blocks.chunk(sort, lane, head.message_id, content, &mut batch)
+        });
+        if !taken {
+            self.other(lane, &head, update, &mut batch);
+        }
+        batch.finish()
+    }
+
+    /// An update that is no chunk.
+    fn other(
+        &mut self,
+        lane: Option<&LaneId>,
+        head: &Head<'_>,
+        update: &RawValue,
+        batch: &mut Batch,
+    ) {
+        // These come at any moment, and are no part of what is said.
+        let beside = ["usage_update", "available_commands_update", "session_info_update"];
+        if !beside.contains(&&*head.session_update) {
+            self.blocks.end(lane, End::Whole, batch);
+        }
+        let keep = |batch: &mut Batch| {
+            batch.add(UPDATE, lane, &Kept { acp: update });
+        };
+        let call = || serde_json::from_str::<Call<'_>>(update.get());
+        match (serde_json::from_str::<SessionUpdate>(update.get()), call()) {
+            (Ok(SessionUpdate::ToolCall(_)), Ok(call)) => {
+                self.calls.began(lane, &call, update, &self.directory, batch);
+            }
+            (Ok(SessionUpdate::ToolCallUpdate(_)), Ok(call)) => {
+                self.calls.changed(lane, &call, update, &self.directory, batch);
+            }
+            (Ok(SessionUpdate::Plan(plan)), _) => {
+                keep(batch);
+                // The tasks of the session are the plan of its own agent.
+                if lane.is_none() {
+                    self.plan.plan(&plan, batch);
+                }
+            }
+            (Ok(SessionUpdate::SessionInfoUpdate(info)), _) => {
+                keep(batch);
+                let title = info.title.take().filter(|title| !title.trim().is_empty());
+                if let Some(title) = title.filter(|_| lane.is_none()) {
+                    let title = Some(start(&title, 4096).to_owned());
+                    let fields = SessionFields { title, ..SessionFields::default() };
+                    batch.fact(&Kind::SESSION_UPDATED, None, fields);
+                }
+            }
+            (Ok(SessionUpdate::UsageUpdate(_)), _) => {
+                let hash = Some(ObjectHash::of(update.get().as_bytes()));
+                if self.usage != hash {
+                    self.usage = hash;
+                    keep(batch);
+                }
+            }
+            _ => keep(batch),
+        }
+    }
+
+    /// The agent asks the client: permission, files, terminals, anything.
+    pub fn asked(&mut self, id: &RawValue, method: &str, params: Option<&RawValue>) -> Recorded {
+        let mut batch = Batch::default();
+        let file = || params.and_then(object::<FileParams>);
+        let terminal =
+            || params.and_then(object::<TerminalParams>).map(|read| name(&read.terminal_id));
+        let waiting = match method {
+            "session/request_permission" => {
+                let lane = permission::lane_of(params, &self.calls);
+                self.blocks.end(lane.as_ref(), End::Whole, &mut batch);
+                let asked = permission::asked(params, &mut self.calls, &mut batch);
+                Request::Permission(Box::new(asked))
+            }
+            "fs/read_text_file" => match file().filter(|file| file.path.len() <= PATH) {
+                Some(file) => Request::File { path: file.path, op: FileOp::Read, after: None },
+                None => Request::Other { terminal: None },
+            },
+            "fs/write_text_file" => {
+                batch.before();
+                request::asked(id, method, params, &mut batch);
+                match file().filter(|file| file.path.len() <= PATH) {
+                    Some(file) => {
+                        let after = file.content.map(|text| ObjectHash::of(text.as_bytes()));
+                        Request::File { path: file.path, op: FileOp::Write, after }
+                    }
+                    None => Request::Other { terminal: None },
+                }
+            }
+            "terminal/output" | "terminal/wait_for_exit" => match (method, terminal()) {
+                ("terminal/output", Some(terminal)) => Request::TerminalOutput { terminal },
+                (_, terminal) => Request::Other { terminal },
+            },
+            _ => {
+                let terminal = if method.starts_with("terminal/") { terminal() } else { None };
+                let ends = matches!(method, "terminal/kill" | "terminal/release");
+                if let Some(terminal) = terminal.as_ref().filter(|_| ends) {
+                    self.terminals.ended(terminal, &mut batch);
+                }
+                if matches!(method, "terminal/create" | "terminal/kill" | "elicitation/create") {
+                    batch.before();
+                }
+                request::asked(id, method, params, &mut batch);
+                Request::Other { terminal }
+            }
+        };
+        self.requests.ask(id, method, waiting);
+        batch.finish()
+    }
+
+    /// The client has answered what the agent asked under this id.
+    pub fn answered(&mut self, id: &RawValue, outcome: Result<&RawValue, &RawValue>) -> Recorded {
+        let mut batch = Batch::default();
+        let Some((method, waiting)) = self.requests.answer(id) else { return batch.finish() };
+        match (waiting, outcome) {
+            (Request::Permission(asked), outcome) => {
+                permission::answered(&asked, outcome, &mut batch);
+            }
+            (Request::File { path, op, after }, outcome) => {
+                if op == FileOp::Write {
+                    batch.before();
+                }
+                match outcome {
+                    Ok(_) => self.directory.touched(&path, op, after, None, &mut batch),
+                    Err(_) => {
+                        let about = About { path: Some(&path), ..About::default() };
+                        request::answered(id, &method, about, outcome, &mut batch);
+                    }
+                }
+            }
+            (Request::TerminalOutput { terminal }, Ok(result)) => {
+                self.terminals.output(&terminal, result, &mut batch);
+            }
+            (Request::TerminalOutput { terminal }, Err(_)) => {
+                let about = About { terminal: Some(&terminal), ..About::default() };
+                request::answered(id, &method, about, outcome, &mut batch);
+            }
+            (Request::Other { terminal }, outcome) => {
+                let about = About { terminal: terminal.as_deref(), ..About::default() };
+                request::answered(id, &method, about, outcome, &mut batch);
+            }
+        }
+        batch.finish()
+    }
+
+    /// The client set a mode or an option, and the agent took it.
+    pub fn configured(&mut self, method: &str, params: &RawValue, result: &RawValue) -> Recorded {
+        let mut batch = Batch::default();
+        settings::configured(method, params, result, &mut batch);
+        batch.finish()
+    }
+}

@@ -1,0 +1,47 @@
+//! Updates: what a `session/update` carries, without reading more of it than is needed.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The params of a `session/update`.
+#[derive(Deserialize)]
+pub(crate) struct Params<'a> {
+    #[serde(borrow)]
+    pub(crate) update: &'a RawValue,
+}
+
+/// Reads an object. Types that are read of objects would be read of arrays, too.
+pub(crate) fn object<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
+    if !json.get().starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(json.get()).ok()
+}
+
+/// What is read of every update.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Head<'a> {
+    #[serde(borrow)]
+    pub(crate) session_update: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) message_id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    pub(crate) meta: Option<&'a RawValue>,
+}
+
+/// The data of an event that is an update and nothing else.
+#[derive(Serialize)]
+pub(super) struct Kept<'a> {
+    pub(super) acp: &'a RawValue,
+}
+
+/// The data of an event for params in which no update is found.
+#[derive(Serialize)]
+pub(super) struct KeptParams<'a> {
+    pub(super) params: &'a RawValue,
+}

@@ -1,0 +1,312 @@
+//! Compares what an agent replays with what is recorded.
+//!
+//! What is compared are messages and tool calls. Chunks of one speaker that follow each other are
+//! one message, whatever else comes between them, and white space does not count: agents cut and
+//! join their texts as they like. Of all of it only hashes are kept.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use abide::ObjectHash;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Replayed;
+use crate::record::{Head, Params, name, object};
+
+/// How large a table may be by which the best match is found.
+const TABLE: usize = 1 << 20;
+
+/// Compares what an agent replays with what is recorded.
+#[derive(Debug, Default)]
+pub struct Check {
+    recorded: Side,
+    replayed: Side,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checked {
+    /// Messages and calls that both have.
+    pub same: usize,
+    /// Recorded ones that the agent lacks before the last that both have.
+    pub lacking: usize,
+    /// What the agent replays and is not recorded.
+    pub foreign: usize,
+    /// How many of the recorded updates stand before the end that the agent lacks; none where it
+    /// lacks no end.
+    pub tail: Option<usize>,
+}
+
+/// A message or a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Item {
+    key: [u8; 16],
+    /// The update that it begins with.
+    first: usize,
+    /// The bytes of a message; none for a call.
+    length: usize,
+    /// Of a message, the hashes of its first 1, 2, 4, 8 … bytes, speaker included.
+    starts: Vec<[u8; 8]>,
+}
+
+/// What one of the two has.
+#[derive(Debug, Default)]
+struct Side {
+    updates: usize,
+    items: Vec<Item>,
+    calls: HashSet<[u8; 16]>,
+    /// Of calls that ended, the update that says so.
+    ends: HashMap<[u8; 16], usize>,
+    open: Option<Open>,
+    /// Thoughts, which agents need not keep: the update that each begins with, and what it says.
+    thoughts: Vec<(usize, [u8; 16])>,
+    thought: Option<Open>,
+}
+
+/// A message that may go on.
+#[derive(Debug, Clone)]
+struct Open {
+    first: usize,
+    /// Who speaks, and then the text without white space.
+    text: String,
+}
+
+impl Check {
+    /// Takes in the next update that is recorded.
+    pub fn recorded(&mut self, update: &Replayed) {
+        self.recorded.update(&update.update);
+    }
+
+    /// Takes in the next update that the agent replays: the params of its `session/update`.
+    pub fn replayed(&mut self, params: &RawValue) {
+        if let Some(params) = object::<Params<'_>>(params) {
+            self.replayed.update(params.update.get());
+        }
+    }
+
+    /// What it comes to.
+    #[must_use]
+    pub fn finish(&self) -> Checked {
+        let (recorded, replayed) = (self.recorded.all(), self.replayed.all());
+        let start = start(&recorded, &replayed);
+        // An agent that has all but the end. What it has last of a message can be the same as
+        // another one further on, but is not that.
+        if let (Some(tail), Some([end])) = (recorded.get(start), replayed.get(start..))
+            && end.begins(tail)
+        {
+            let last = start.checked_sub(1).and_then(|at| recorded.get(at));
+            let thought = last.and_then(|last| self.lacking_thought(last));
+            let tail = thought.map_or(tail.first, |at| at.min(tail.first));
+            return Checked { same: start, tail: Some(tail), ..Checked::default() };
+        }
+        let matches = matches(start, &recorded, &replayed);
+        let same = matches.len();
+        let last = matches.last();
+        let next = last.map_or(0, |(recorded, _)| recorded + 1);
+        let mut foreign = replayed.len() - same;
+        let tail = recorded.get(next);
+        let lacking_end = last.and_then(|(at, _)| self.lacking_end(recorded.get(*at)?));
+        // What the agent has last may be the beginning of what comes next.
+        let rest = replayed.get(last.map_or(0, |(_, replayed)| replayed + 1)..);
+        if let (Some(tail), Some([.., end])) = (tail, rest)
+            && end.begins(tail)
+        {
+            foreign -= 1;
+        }
+        let thought = last.and_then(|(at, _)| self.lacking_thought(recorded.get(*at)?));
+        let tail = tail.map(|item| item.first).into_iter().chain(lacking_end).chain(thought).min();
+        Checked { same, lacking: next - same, foreign, tail }
+    }
+
+    /// The first recorded thought behind what both have last, where the agent does not have it.
+    fn lacking_thought(&self, last: &Item) -> Option<usize> {
+        let had: HashSet<[u8; 16]> =
+            self.replayed.thoughts().into_iter().map(|(_, key)| key).collect();
+        let mut thoughts = self.recorded.thoughts().into_iter();
+        let lacking = thoughts.find(|(at, key)| *at > last.first && !had.contains(key));
+        lacking.map(|(at, _)| at)
+    }
+
+    /// The first recorded end of a call behind what both have last, where the agent has the call and
+    /// not its end.
+    fn lacking_end(&self, last: &Item) -> Option<usize> {
+        let ends = self.recorded.ends.iter();
+        let lacking = ends.filter(|(call, at)| {
+            **at > last.first
+                && self.replayed.calls.contains(*call)
+                && !self.replayed.ends.contains_key(*call)
+        });
+        lacking.map(|(_, at)| *at).min()
+    }
+}
+
+impl Item {
+    fn message(open: &Open) -> Option<Self> {
+        let bytes = open.text.as_bytes();
+        // The speaker alone says nothing.
+        if bytes.len() <= 1 {
+            return None;
+        }
+        let powers = (0..usize::BITS).map(|bit| 1_usize << bit);
+        let starts = powers.map_while(|length| bytes.get(..length).map(short)).collect();
+        Some(Self { key: key(bytes), first: open.first, length: bytes.len(), starts })
+    }
+
+    /// Is this the beginning of that message, as far as its hashes tell?
+    fn begins(&self, whole: &Self) -> bool {
+        let starts = whole.starts.get(..self.starts.len());
+        self.length > 0 && self.length < whole.length && starts == Some(&self.starts)
+    }
+}
+
+fn key(bytes: &[u8]) -> [u8; 16] {
+    let mut key = [0; 16];
+    key.iter_mut().zip(ObjectHash::of(bytes).0).for_each(|(to, from)| *to = from);
+    key
+}
+
+fn short(bytes: &[u8]) -> [u8; 8] {
+    let mut short = [0; 8];
+    short.iter_mut().zip(ObjectHash::of(bytes).0).for_each(|(to, from)| *to = from);
+    short
+}
+
+impl Side {
+    fn update(&mut self, json: &str) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Call<'a> {
+            #[serde(borrow)]
+            tool_call_id: Cow<'a, str>,
+            #[serde(borrow, default)]
+            status: Option<Cow<'a, str>>,
+        }
+        #[derive(Deserialize)]
+        struct Text<'a> {
+            #[serde(borrow)]
+            text: Cow<'a, str>,
+        }
+        let at = self.updates;
+        self.updates += 1;
+        let Ok(head) = serde_json::from_str::<Head<'_>>(json) else { return };
+        if head.session_update == "agent_thought_chunk" {
+            let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            if let Some(Text { text }) = content {
+                let thought =
+                    self.thought.get_or_insert_with(|| Open { first: at, text: String::new() });
+                thought.text.extend(text.split_whitespace());
+            }
+            return;
+        }
+        if let Some(open) = self.thought.take() {
+            self.thoughts.push((open.first, key(open.text.as_bytes())));
+        }
+        let speaker = match &*head.session_update {
+            "agent_message_chunk" => 'a',
+            "user_message_chunk" => 'u',
+            "tool_call" | "tool_call_update" => {
+                let Ok(call) = serde_json::from_str::<Call<'_>>(json) else { return };
+                let key = key(format!("c{}", name(&call.tool_call_id)).as_bytes());
+                if self.calls.insert(key) {
+                    self.close();
+                    self.items.push(Item { key, first: at, length: 0, starts: Vec::new() });
+                }
+                if matches!(call.status.as_deref(), Some("completed" | "failed")) {
+                    self.ends.entry(key).or_insert(at);
+                }
+                return;
+            }
+            _ => return,
+        };
+        let content = head.content.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let Some(Text { text }) = content else { return };
+        if !self.open.as_ref().is_some_and(|open| open.text.starts_with(speaker)) {
+            self.close();
+        }
+        let open = self.open.get_or_insert_with(|| Open { first: at, text: speaker.to_string() });
+        open.text.extend(text.split_whitespace());
+    }
+
+    fn thoughts(&self) -> Vec<(usize, [u8; 16])> {
+        let open = self.thought.as_ref();
+        let open = open.map(|open| (open.first, key(open.text.as_bytes())));
+        self.thoughts.iter().copied().chain(open).collect()
+    }
+
+    fn close(&mut self) {
+        self.items.extend(self.open.take().and_then(|open| Item::message(&open)));
+    }
+
+    fn all(&self) -> Vec<Item> {
+        let open = self.open.as_ref().and_then(Item::message);
+        self.items.iter().cloned().chain(open).collect()
+    }
+}
+
+/// How many items at the start are the same.
+fn start(recorded: &[Item], replayed: &[Item]) -> usize {
+    let equal = |(a, b): &(&Item, &Item)| a.key == b.key;
+    recorded.iter().zip(replayed).take_while(equal).count()
+}
+
+/// Which items are the same, in order, when so many at the start are: of two ways, the one that ends earlier.
+fn matches(start: usize, recorded: &[Item], replayed: &[Item]) -> Vec<(usize, usize)> {
+    let (a, b) =
+        (recorded.get(start..).unwrap_or_default(), replayed.get(start..).unwrap_or_default());
+    let rest = if a.len().saturating_mul(b.len()) <= TABLE { longest(a, b) } else { next(a, b) };
+    let rest = rest.into_iter().map(|(a, b)| (start + a, start + b));
+    (0..start).map(|at| (at, at)).chain(rest).collect()
+}
+
+/// The longest common subsequence.
+fn longest(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
+    let width = b.len() + 1;
+    // For each two places, how much is common behind them.
+    let mut common = vec![0_u32; (a.len() + 1) * width];
+    let at = |common: &[u32], i: usize, j: usize| common.get(i * width + j).copied().unwrap_or(0);
+    for (i, x) in a.iter().enumerate().rev() {
+        for (j, y) in b.iter().enumerate().rev() {
+            let best = if x.key == y.key {
+                at(&common, i + 1, j + 1) + 1
+            } else {
+                at(&common, i + 1, j).max(at(&common, i, j + 1))
+            };
+            if let Some(cell) = common.get_mut(i * width + j) {
+                *cell = best;
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        if x.key == y.key {
+            found.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if at(&common, i, j + 1) >= at(&common, i + 1, j) {
+            j += 1;
+        } else {
+            i += 1;
+        }
+    }
+    found
+}
+
+/// Each of `b` with the next of `a` that is the same: for what is too long to be matched well.
+fn next(a: &[Item], b: &[Item]) -> Vec<(usize, usize)> {
+    let mut places: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
+    for (i, item) in a.iter().enumerate() {
+        places.entry(item.key).or_default().push(i);
+    }
+    let mut found = Vec::new();
+    let mut from = 0;
+    for (j, item) in b.iter().enumerate() {
+        let Some(places) = places.get(&item.key) else { continue };
+        let behind = places.partition_point(|place| *place < from);
+        if let Some(place) = places.get(behind) {
+            found.push((*place, j));
+            from = place + 1;
+        }
+    }
+    found
+}

@@ -1,0 +1,151 @@
+//! Messages as chunks.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use abide::{Image, Part, Payload};
+use agent_client_protocol::v1::schema::ContentBlock;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// Who says a chunk, and how, by the name of the update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    User,
+    Agent,
+    Thought,
+}
+
+impl Sort {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user_message_chunk",
+            Self::Agent => "agent_message_chunk",
+            Self::Thought => "agent_thought_chunk",
+        }
+    }
+
+    /// Who speaks in this role; none for instructions and for tools.
+    pub(super) fn of_role(role: &str) -> Option<Self> {
+        match role {
+            "assistant" | "model" => Some(Self::Agent),
+            "system" | "developer" | "tool" | "function" => None,
+            _ => Some(Self::User),
+        }
+    }
+}
+
+/// What is noted with a message that came by this protocol.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Marks<'a> {
+    #[serde(borrow)]
+    message_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    session_update: Option<Cow<'a, str>>,
+}
+
+/// A message whose blocks are those of the protocol, as they were recorded, and thoughts.
+pub(super) struct Plain<'a> {
+    sort: Sort,
+    marks: Marks<'a>,
+    blocks: Vec<(Sort, Cow<'a, RawValue>)>,
+}
+
+impl<'a> Plain<'a> {
+    /// Reads the data of a `message.added`; none where there is more in it than such blocks.
+    pub(super) fn of(data: &'a Payload) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Message<'a> {
+            #[serde(borrow)]
+            role: Cow<'a, str>,
+            #[serde(borrow)]
+            content: Vec<&'a RawValue>,
+            #[serde(borrow)]
+            acp: Option<&'a RawValue>,
+            #[serde(borrow, rename = "abide")]
+            _abide: Option<&'a RawValue>,
+        }
+        let message: Message<'a> = data.decode().ok()?;
+        let sort = Sort::of_role(&message.role)?;
+        let marks: Marks<'a> =
+            message.acp.and_then(|acp| serde_json::from_str(acp.get()).ok()).unwrap_or_default();
+        let thought = marks.session_update.as_deref() == Some(Sort::Thought.name());
+        let said = if thought { Sort::Thought } else { sort };
+        let block = |raw: &'a RawValue| {
+            if let Some(thinking) = thinking(raw) {
+                return text_block(&thinking).map(|block| (Sort::Thought, Cow::Owned(block)));
+            }
+            let read = serde_json::from_str::<ContentBlock>(raw.get()).is_ok();
+            read.then_some((said, Cow::Borrowed(raw)))
+        };
+        let blocks: Option<Vec<_>> = message.content.into_iter().map(block).collect();
+        Some(Self { sort, marks, blocks: blocks? })
+    }
+
+    /// Does the user say something in it?
+    pub(super) fn is_of_user(&self) -> bool {
+        self.sort == Sort::User
+    }
+
+    /// The updates that show it.
+    pub(super) fn updates(&self) -> impl Iterator<Item = String> {
+        let message = self.marks.message_id.filter(|id| id.get().starts_with('"'));
+        self.blocks.iter().map(move |(sort, block)| chunk(*sort, block, message))
+    }
+}
+
+fn thinking(raw: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Thinking<'a> {
+        #[serde(borrow)]
+        r#type: Cow<'a, str>,
+        #[serde(borrow)]
+        thinking: Cow<'a, str>,
+    }
+    let read: Thinking<'_> = serde_json::from_str(raw.get()).ok()?;
+    (read.r#type == "thinking").then_some(read.thinking)
+}
+
+/// One chunk, as an update.
+pub(super) fn chunk(sort: Sort, block: &RawValue, message: Option<&RawValue>) -> String {
+    let (name, block) = (sort.name(), block.get());
+    match message {
+        Some(id) => {
+            format!(r#"{{"sessionUpdate":"{name}","messageId":{},"content":{block}}}"#, id.get())
+        }
+        None => format!(r#"{{"sessionUpdate":"{name}","content":{block}}}"#),
+    }
+}
+
+/// A text as a block; none where it says nothing.
+pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
+    #[derive(Serialize)]
+    struct Text<'a> {
+        r#type: &'a str,
+        text: &'a str,
+    }
+    if text.is_empty() {
+        return None;
+    }
+    to_raw_value(&Text { r#type: "text", text }).ok()
+}
+
+/// A part of a message of any form as a block; none where the protocol has no such block.
+pub(super) fn block_of(part: &Part) -> Option<Box<RawValue>> {
+    let object = |members: [(&str, &str); 3]| to_raw_value(&BTreeMap::from(members)).ok();
+    match part {
+        Part::Text(text) | Part::Refusal(text) | Part::Thinking { text, .. } => text_block(text),
+        Part::Image(Image::Data { media_type, base64 }) => {
+            object([("type", "image"), ("mimeType", media_type), ("data", base64)])
+        }
+        Part::Image(Image::Url(url)) => {
+            object([("type", "resource_link"), ("name", "image"), ("uri", url)])
+        }
+        Part::Other(raw) => {
+            serde_json::from_str::<ContentBlock>(raw.get()).ok().map(|_| raw.clone())
+        }
+        Part::Call(_) | Part::Result(_) => None,
+    }
+}

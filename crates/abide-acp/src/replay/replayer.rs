@@ -1,0 +1,216 @@
+//! Makes updates of events.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use abide::{Call, Event, Kind, Part, Payload, ToolCall, read_message};
+use agent_client_protocol::v1::schema::{SessionUpdate, ToolCallStatus};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::message::{Plain, Sort, block_of, chunk};
+use super::{Replayed, call};
+use crate::record::{CONFIGURED, UPDATE, name, values};
+
+/// Makes updates of live events, in order.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// Calls that were told of, and whether their end was.
+    calls: HashMap<String, bool>,
+    mode: Option<String>,
+    options: BTreeMap<String, String>,
+    /// The last of the updates that each stand for all before them.
+    commands: Option<String>,
+    usage: Option<String>,
+}
+
+type Send<'a> = &'a mut dyn FnMut(Replayed);
+
+impl Replay {
+    /// The updates that one event calls for.
+    pub fn event(&mut self, event: &Event, send: &mut dyn FnMut(Replayed)) {
+        let Some(data) = &event.data else { return };
+        let main = event.lane.is_none();
+        if event.kind == Kind::MESSAGE_ADDED {
+            self.message(data, main, send);
+        } else if event.kind == Kind::TOOL_CALLED {
+            if let Ok(called) = data.decode::<ToolCall>() {
+                let arguments = called.arguments.map_or("{}".into(), |json| json.get().to_owned());
+                let call = Call { id: called.call.0, name: called.name, arguments };
+                self.call(&call, send);
+            }
+        } else if event.kind == Kind::TOOL_FINISHED {
+            self.finished(data, send);
+        } else if event.kind.as_str() == UPDATE {
+            if let Some(update) = data.field("acp") {
+                self.update(update, main, send);
+            }
+        } else if event.kind.as_str() == CONFIGURED {
+            self.configured(data);
+        }
+    }
+
+    /// No more events come: what stands for all of them.
+    pub fn finish(&mut self, send: &mut dyn FnMut(Replayed)) {
+        for update in [self.usage.take(), self.commands.take()].into_iter().flatten() {
+            send(Replayed { update });
+        }
+    }
+
+    /// The mode that the session was last in.
+    #[must_use]
+    pub fn mode(&self) -> Option<&str> {
+        self.mode.as_deref()
+    }
+
+    /// The options that were last set: id and the JSON of its value.
+    pub fn options(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.options.iter().map(|(id, value)| (id.as_str(), value.as_str()))
+    }
+
+    fn message(&mut self, data: &Payload, main: bool, send: Send<'_>) {
+        // A call that came by this protocol.
+        let update = data.field("acp").filter(|acp| acp.contains("toolCallId"));
+        if let Some(update) = update
+            && self.update(update, main, send)
+        {
+            return;
+        }
+        if let Some(plain) = Plain::of(data) {
+            if main {
+                plain.updates().for_each(|update| send(Replayed { update }));
+                if plain.is_of_user() {
+                    self.forget_ended();
+                }
+            }
+            return;
+        }
+        let Some(said) = read_message(data) else { return };
+        let speaker = Sort::of_role(&said.role);
+        for part in &said.parts {
+            match part {
+                Part::Call(call) => self.call(call, send),
+                Part::Result(result) => {
+                    let blocks = call::blocks_of(&result.parts);
+                    self.result(&result.id, result.ok.unwrap_or(true), &blocks, send);
+                }
+                part => {
+                    let Some(speaker) = speaker.filter(|_| main) else { continue };
+                    let thought = matches!(part, Part::Thinking { .. });
+                    let sort = if thought { Sort::Thought } else { speaker };
+                    if let Some(block) = block_of(part) {
+                        send(Replayed { update: chunk(sort, &block, None) });
+                        if sort == Sort::User {
+                            self.forget_ended();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The user goes on: a call under an id that was used before is another one.
+    fn forget_ended(&mut self) {
+        self.calls.retain(|_, ended| !*ended);
+    }
+
+    fn call(&mut self, call: &Call, send: Send<'_>) {
+        if call.id.is_empty() || self.calls.contains_key(&name(&call.id)) {
+            return;
+        }
+        self.calls.insert(name(&call.id), false);
+        send(Replayed { update: call::began(call) });
+    }
+
+    fn result(&mut self, id: &str, ok: bool, blocks: &[Box<RawValue>], send: Send<'_>) {
+        if id.is_empty() {
+            return;
+        }
+        let known = self.calls.insert(name(id), true);
+        if known != Some(true) {
+            send(Replayed { update: call::ended(id, ok, blocks, known.is_some()) });
+        }
+    }
+
+    fn finished(&mut self, data: &Payload, send: Send<'_>) {
+        if let Some(update) = data.field("acp")
+            && self.update(update, true, send)
+        {
+            return;
+        }
+        let Ok(finished) = data.decode::<call::Finished<'_>>() else { return };
+        // Of a call whose end nobody knows, nothing is told.
+        if !finished.is_unknown() {
+            let ok = finished.ok.unwrap_or(true);
+            self.result(&finished.call, ok, &finished.blocks(), send);
+        }
+    }
+
+    /// An update as it came. Says whether it was one: what is none is not sent again.
+    fn update(&mut self, json: &str, main: bool, send: Send<'_>) -> bool {
+        let Ok(update) = serde_json::from_str::<SessionUpdate>(json) else { return false };
+        let json = Replayed { update: json.to_owned() };
+        match update {
+            SessionUpdate::ToolCall(call) => {
+                let ended = is_end(call.status);
+                self.calls.insert(name(&call.tool_call_id.0), ended);
+                send(json);
+            }
+            SessionUpdate::ToolCallUpdate(call) => {
+                let ended = call.fields.status.is_some_and(is_end);
+                let known = self.calls.entry(name(&call.tool_call_id.0)).or_default();
+                *known |= ended;
+                send(json);
+            }
+            // A subagent's own affairs are not the session's.
+            _ if !main => {}
+            SessionUpdate::Notice(_) => {}
+            SessionUpdate::AvailableCommandsUpdate(_) => self.commands = Some(json.update),
+            SessionUpdate::UsageUpdate(_) => self.usage = Some(json.update),
+            SessionUpdate::CurrentModeUpdate(mode) => {
+                self.mode = Some(mode.current_mode_id.0.to_string());
+                send(json);
+            }
+            SessionUpdate::ConfigOptionUpdate(_) => {
+                self.set(&json.update);
+                send(json);
+            }
+            _ => send(json),
+        }
+        true
+    }
+
+    fn configured(&mut self, data: &Payload) {
+        #[derive(Deserialize)]
+        struct Configured<'a> {
+            #[serde(borrow)]
+            mode: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            values: Option<&'a RawValue>,
+        }
+        let Ok(configured) = data.decode::<Configured<'_>>() else { return };
+        if let Some(mode) = configured.mode {
+            self.mode = Some(mode.into_owned());
+        }
+        for (id, value) in configured.values.map(values).unwrap_or_default() {
+            self.options.insert(id, value.get().to_owned());
+        }
+    }
+
+    fn set(&mut self, update: &str) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Options<'a> {
+            #[serde(borrow)]
+            config_options: &'a RawValue,
+        }
+        let Ok(options) = serde_json::from_str::<Options<'_>>(update) else { return };
+        for (id, value) in values(options.config_options) {
+            self.options.insert(id, value.get().to_owned());
+        }
+    }
+}
+
+fn is_end(status: ToolCallStatus) -> bool {
+    matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
+}

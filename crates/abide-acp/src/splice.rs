@@ -1,0 +1,119 @@
+//! Changes in a line of JSON that leave every other byte as it is.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The members of an object, as slices of its text.
+type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// The members of an object; none where it is something else.
+fn members(object: &str) -> Option<Members<'_>> {
+    serde_json::from_str(object).ok()
+}
+
+/// The value at a path of members.
+pub(crate) fn member<'a>(object: &'a str, path: &[&str]) -> Option<&'a RawValue> {
+    let (name, rest) = path.split_first()?;
+    let value = members(object)?.remove(*name)?;
+    if rest.is_empty() { Some(value) } else { member(value.get(), rest) }
+}
+
+/// A text at a path of members.
+pub(crate) fn text<'a>(object: &'a str, path: &[&str]) -> Option<Cow<'a, str>> {
+    let value = member(object, path)?;
+    serde_json::from_str::<crate::message::Text<'a>>(value.get()).ok().map(|text| text.0)
+}
+
+/// The `sessionId` of params: the text, and its place.
+pub(crate) fn session_of(params: &RawValue) -> Option<(Cow<'_, str>, &RawValue)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Named<'a> {
+        #[serde(borrow)]
+        session_id: Option<&'a RawValue>,
+    }
+    let named: Named<'_> = serde_json::from_str(params.get()).ok()?;
+    let raw = named.session_id?;
+    let text = serde_json::from_str::<crate::message::Text<'_>>(raw.get()).ok()?;
+    Some((text.0, raw))
+}
+
+/// Where a part of a line stands in it.
+fn place(line: &str, part: &str) -> Option<std::ops::Range<usize>> {
+    let start = (part.as_ptr() as usize).checked_sub(line.as_ptr() as usize)?;
+    let end = start.checked_add(part.len())?;
+    (line.get(start..end) == Some(part)).then_some(start..end)
+}
+
+/// The line with another text in the place of one of its parts.
+pub(crate) fn replaced(line: &str, part: &str, new: &str) -> Option<String> {
+    let place = place(line, part)?;
+    let (before, after) = (line.get(..place.start)?, line.get(place.end..)?);
+    Some([before, new, after].concat())
+}
+
+/// An object or list with something put in at its beginning.
+fn with_first(whole: &str, new: &str) -> Option<String> {
+    let (open, rest) = whole.split_at_checked(1)?;
+    let empty = rest.trim_start().len() == 1;
+    Some([open, new, if empty { "" } else { "," }, rest].concat())
+}
+
+/// A list with one more item at its beginning.
+pub(crate) fn list_with_first(list: &str, item: &str) -> Option<String> {
+    list.starts_with('[').then(|| with_first(list, item))?
+}
+
+/// An object in which a member has this value.
+pub(crate) fn with_member(object: &str, name: &str, value: &str) -> Option<String> {
+    match members(object)?.get(name) {
+        Some(old) => replaced(object, old.get(), value),
+        None => with_first(object, &format!("{}:{value}", serde_json::Value::from(name))),
+    }
+}
+
+/// An object without a member.
+pub(crate) fn without_member(object: &str, name: &str) -> Option<String> {
+    let mut members: Vec<(Cow<'_, str>, &RawValue)> = members(object)?.into_iter().collect();
+    members.retain(|(key, _)| key != name);
+    let parts = members
+        .iter()
+        .map(|(key, value)| format!("{}:{}", serde_json::Value::from(&**key), value.get()));
+    Some(format!("{{{}}}", parts.collect::<Vec<_>>().join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_meant_changes() {
+        let line = r#"{ "a" : {"sessionId" : "x\u0041",  "n":1.0e+2 , "n":2}, "é":"\/" }"#;
+        let params = member(line, &["a"]).unwrap();
+        let (id, raw) = session_of(params).unwrap();
+        assert_eq!(id, "xA");
+        assert_eq!(
+            replaced(line, raw.get(), "\"long id\"").unwrap(),
+            r#"{ "a" : {"sessionId" : "long id",  "n":1.0e+2 , "n":2}, "é":"\/" }"#
+        );
+        assert_eq!(replaced(line, "elsewhere", ""), None);
+    }
+
+    #[test]
+    fn members_are_set_put_in_and_left_out() {
+        assert_eq!(with_member("{}", "a", "1").unwrap(), r#"{"a":1}"#);
+        assert_eq!(with_member("{ }", "a", "1").unwrap(), r#"{"a":1 }"#);
+        assert_eq!(with_member(r#"{"b": 2}"#, "a", "1").unwrap(), r#"{"a":1,"b": 2}"#);
+        assert_eq!(with_member(r#"{"a": 2}"#, "a", "1").unwrap(), r#"{"a": 1}"#);
+        assert_eq!(with_member("[]", "a", "1"), None);
+        assert_eq!(list_with_first("[]", "1").unwrap(), "[1]");
+        assert_eq!(list_with_first("[ 2 ]", "1").unwrap(), "[1, 2 ]");
+        assert_eq!(list_with_first("{}", "1"), None);
+        assert_eq!(without_member(r#"{"a":1,"b":[ ]}"#, "a").unwrap(), r#"{"b":[ ]}"#);
+        assert_eq!(text(r#"{"a":{"b":"c"}}"#, &["a", "b"]).unwrap(), "c");
+        assert_eq!(text(r#"{"a":{"b":1}}"#, &["a", "b"]), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! A proxy on stdin and stdout, with the agent as a child process.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::agent::{AgentProcess, Lines};
+use crate::error::ProxyError;
+use crate::options::{CheckpointWhen, ProxyOptions};
+use crate::port::ClientPort;
+use crate::switch::{Manner, Switch};
+
+/// How long an agent may say nothing once the client is gone, before it is ended.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Runs a proxy until the client closes its end, a signal asks to stop, or the agent cannot even
+/// be greeted. stdout is the protocol's alone; what people should know goes to stderr, as all that
+/// the agent prints there.
+pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
+    let Some(program) = options.command.first() else { return Err(ProxyError::NoCommand) };
+    let end = Arc::new(End::default());
+    let stdout =
+        std::io::stdout().as_fd().try_clone_to_owned().map_err(failed("write to stdout"))?;
+    let agent = AgentProcess::new(options.command.clone());
+    let client = Stdout {
+        file: Mutex::new(File::from(stdout)),
+        end: Arc::clone(&end),
+        gone: AtomicBool::new(false),
+    };
+    let manner = Manner {
+        checkpoint: options.checkpoint == CheckpointWhen::Turn,
+        timeout: options.timeout,
+        cancel_grace: options.cancel_grace,
+    };
+    let store = options.store.clone();
+    let switch =
+        Switch::new(manner, store, Box::new(client), Box::new(Arc::clone(&agent)), notes())
+            .map_err(failed("begin"))?;
+    agent
+        .start(&switch)
+        .map_err(|source| ProxyError::NoAgent { program: program.clone(), source })?;
+    heed(&end).map_err(failed("watch for signals"))?;
+    let (reader, ended) = (Arc::clone(&switch), Arc::clone(&end));
+    let reading = std::thread::Builder::new().name("from-client".into()).spawn(move || {
+        let mut lines = Lines::new(std::io::stdin());
+        let why = loop {
+            match lines.next() {
+                Ok(Some(line)) => reader.from_client(line),
+                Ok(None) => break Why::Closed,
+                Err(_) => break Why::Lost,
+            }
+        };
+        ended.set(why);
+    });
+    reading.map_err(failed("read from stdin"))?;
+    match end.wait() {
+        Why::Closed => {
+            // What it sent last is still to be taken, and answered.
+            while !switch.is_idle() && !end.is_lost() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            agent.close(QUIET, &|| end.is_lost());
+        }
+        Why::Lost => agent.kill(),
+    }
+    switch.client_gone();
+    Ok(())
+}
+
+/// What could not be done.
+fn failed(action: &'static str) -> impl FnOnce(std::io::Error) -> ProxyError {
+    move |source| ProxyError::Io { action, source }
+}
+
+/// Why a proxy ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The client has said all.
+    Closed,
+    /// The client is gone, or somebody asks to stop.
+    Lost,
+}
+
+/// The end, once it has come.
+#[derive(Default)]
+struct End {
+    why: Mutex<Option<Why>>,
+    come: Condvar,
+}
+
+impl End {
+    fn set(&self, why: Why) {
+        let mut end = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        // A client that is lost outweighs one that has only said all.
+        if *end != Some(Why::Lost) {
+            *end = Some(why);
+        }
+        self.come.notify_all();
+    }
+
+    fn is_lost(&self) -> bool {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) == Some(Why::Lost)
+    }
+
+    fn wait(&self) -> Why {
+        let mut end = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *end {
+                Some(why) => return why,
+                None => end = self.come.wait(end).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// A signal ends the proxy, and the agent with it.
+fn heed(end: &Arc<End>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let end = Arc::clone(end);
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            end.set(Why::Lost);
+        }
+    })?;
+    Ok(())
+}
+
+/// The client's end.
+struct Stdout {
+    file: Mutex<File>,
+    end: Arc<End>,
+    gone: AtomicBool,
+}
+
+impl ClientPort for Stdout {
+    fn send(&self, line: &str) {
+        if self.gone.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut whole = Vec::with_capacity(line.len() + 1);
+        whole.extend_from_slice(line.as_bytes());
+        whole.push(b'\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.write_all(&whole).is_err() {
+            self.gone.store(true, Ordering::Relaxed);
+            self.end.set(Why::Lost);
+        }
+    }
+}
+
+/// Tells people on stderr; of a flood of notes only the first, and then one of a thousand.
+fn notes() -> Box<dyn Fn(&str) + Send + Sync> {
+    let count = AtomicU64::new(0);
+    Box::new(move |what| {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        if number < 20 || number.is_multiple_of(1000) {
+            let _ = writeln!(std::io::stderr(), "abide: {what}");
+        }
+    })
+}

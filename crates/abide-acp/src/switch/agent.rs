@@ -1,0 +1,457 @@
+//! What comes from the agent.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+
+use super::{Switch, directory_of, lock};
+use crate::abilities::Abilities;
+use crate::book::Book;
+use crate::live::{Live, Updates};
+use crate::message::{self, Failure, Message, Outcome, RequestId};
+use crate::pending::{Asked, Own, Pending, Purpose};
+use crate::record::subagent;
+use crate::splice::{member, replaced, session_of, text};
+
+impl Switch {
+    /// Takes a line from the agent.
+    pub(crate) fn from_agent(self: &Arc<Self>, line: &str) {
+        match Message::read(line) {
+            Ok(Message::Response { id, outcome }) => self.response(line, id, outcome),
+            Ok(Message::Notification { method, params: Some(params) })
+                if method == "session/update" =>
+            {
+                self.update(line, params);
+            }
+            Ok(Message::Notification { params, .. }) => self.pass(line, params),
+            Ok(Message::Request { id, method, params }) => self.asks(line, id, &method, params),
+            Ok(Message::Stray) => self.client.send(line),
+            Err(malformed) => {
+                if !line.trim().is_empty() {
+                    let begin: String = line.chars().take(120).collect();
+                    (self.note)(&format!(
+                        "the agent printed a line that is no message ({malformed}): {}",
+                        begin.escape_debug()
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Passes on what may name a session.
+    fn pass(&self, line: &str, params: Option<&RawValue>) {
+        let named = params.and_then(session_of);
+        let live = named.as_ref().and_then(|(id, _)| self.table().inner.get(&**id).cloned());
+        match (live, named) {
+            (Some(live), Some((id, raw))) => self.send_in(&live, line, &id, raw),
+            _ => self.client.send(line),
+        }
+    }
+
+    /// Sends a line to the client with its own id of the session.
+    fn send_in(&self, live: &Live, line: &str, id: &str, raw: &RawValue) {
+        if live.id == id {
+            return self.client.send(line);
+        }
+        let new = serde_json::Value::from(&*live.id).to_string();
+        match replaced(line, raw.get(), &new) {
+            Some(line) => self.client.send(&line),
+            None => self.client.send(line),
+        }
+    }
+
+    /// Takes a `session/update`.
+    fn update(&self, line: &str, params: &RawValue) {
+        let Some((id, raw)) = session_of(params) else { return self.client.send(line) };
+        let (live, child) = {
+            let table = self.table();
+            match (table.inner.get(&*id), table.children.get(&*id)) {
+                (Some(live), _) => (Arc::clone(live), false),
+                (None, Some(parent)) => (Arc::clone(parent), true),
+                (None, None) => {
+                    drop(table);
+                    return self.client.send(line);
+                }
+            }
+        };
+        if !child {
+            let mut inner = live.inner();
+            match &mut inner.updates {
+                Updates::Hidden(check) if is_of_conversation(params) => {
+                    check.replayed(params);
+                    inner.heard = Some(Instant::now());
+                    return;
+                }
+                Updates::Shown(check) => {
+                    check.replayed(params);
+                    inner.heard = Some(Instant::now());
+                    drop(inner);
+                    return self.send_in(&live, line, &id, raw);
+                }
+                Updates::News | Updates::Hidden(_) => {}
+            }
+        }
+        let mut book = live.book();
+        let recorded = if child {
+            book.translator.update_in(Some(&id), params)
+        } else {
+            book.translator.update(params)
+        };
+        // What ends a block may follow only when the block is recorded; within one, nothing waits.
+        let before = !recorded.events.is_empty();
+        let send =
+            || if child { self.client.send(line) } else { self.send_in(&live, line, &id, raw) };
+        if !before {
+            send();
+        }
+        let written = book.write(recorded);
+        drop(book);
+        if before {
+            send();
+        }
+        if let Err(failed) = written {
+            self.tell_failed(&live, failed);
+        }
+        if params.get().contains("subagent_update")
+            && let Some(child) = subagent(params)
+        {
+            self.table().children.insert(child, live);
+        }
+    }
+
+    /// The agent asks the client.
+    fn asks(&self, line: &str, id: &RawValue, method: &str, params: Option<&RawValue>) {
+        let named = params.and_then(session_of);
+        let live = named.as_ref().and_then(|(session, _)| {
+            let table = self.table();
+            table.inner.get(&**session).or_else(|| table.children.get(&**session)).cloned()
+        });
+        if let Some(live) = &live {
+            let mut book = live.book();
+            let recorded = book.translator.asked(id, method, params);
+            let written = book.write(recorded);
+            drop(book);
+            if let Err(failed) = written {
+                self.tell_failed(live, failed);
+            }
+        }
+        let own = live.as_ref().zip(named).filter(|(live, (session, _))| {
+            live.id != **session && self.table().inner.contains_key(&**session)
+        });
+        let line = own
+            .and_then(|(live, (_, raw))| {
+                replaced(line, raw.get(), &serde_json::Value::from(&*live.id).to_string())
+            })
+            .map_or(std::borrow::Cow::Borrowed(line), std::borrow::Cow::Owned);
+        let key = RequestId::of(id);
+        let asked = Asked { id: id.get().to_owned(), live };
+        let mut table = self.table();
+        // An answer to an agent that is gone must not be taken for this one's.
+        if table.stale.has(&key) || table.asked.contains_key(&key) {
+            let key = self.own_id();
+            let renamed = match Message::read(&line) {
+                Ok(Message::Request { id, .. }) => replaced(&line, id.get(), key.json()),
+                _ => None,
+            };
+            table.asked.insert(key, asked);
+            drop(table);
+            return self.client.send(renamed.as_deref().unwrap_or(&line));
+        }
+        table.asked.insert(key, asked);
+        drop(table);
+        self.client.send(&line);
+    }
+
+    /// The agent answers.
+    fn response(self: &Arc<Self>, line: &str, id: &RawValue, outcome: Outcome<&RawValue>) {
+        let key = RequestId::of(id);
+        let mut table = self.table();
+        if let Some(Own { answer, opens }) = table.own.remove(&key) {
+            drop(table);
+            let outcome =
+                outcome.map(|raw| raw.get().to_owned()).map_err(|raw| raw.get().to_owned());
+            if let (Some(live), Ok(result)) = (opens, &outcome)
+                && let Some(inner) = text(result, &["sessionId"])
+            {
+                self.attach(&live, &inner, Updates::News);
+            }
+            let _ = answer.try_send(outcome);
+            return;
+        }
+        let pending = table.pending.remove(&key);
+        if pending.is_none() && table.given_up.take(&key) {
+            return;
+        }
+        drop(table);
+        let Some(Pending { purpose, deadline, .. }) = pending else {
+            return self.client.send(line);
+        };
+        if let Some(deadline) = deadline {
+            self.deadlines.call_off(deadline);
+        }
+        self.finish(line, id, &key, outcome, purpose);
+    }
+
+    fn finish(
+        self: &Arc<Self>,
+        line: &str,
+        id: &RawValue,
+        key: &RequestId,
+        outcome: Outcome<&RawValue>,
+        purpose: Purpose,
+    ) {
+        match (purpose, outcome) {
+            (Purpose::Greet, Ok(result)) => return self.greeted(line, result),
+            (Purpose::Authenticate(params), Ok(_)) => {
+                lock(&self.greeting).authenticate = Some(params);
+            }
+            (Purpose::Open(setup), Ok(result)) => return self.opened(line, result, setup),
+            (Purpose::Fork(of, setup), Ok(result)) => {
+                return self.agent_forked(line, result, &of, setup);
+            }
+            (Purpose::Prompt(live), outcome) => {
+                // Whoever takes it out answers it.
+                if live.prompts().remove(key).is_none() {
+                    return;
+                }
+                let mut book = live.book();
+                let recorded = book.translator.prompted(outcome);
+                let written = book.write(recorded);
+                drop(book);
+                if let Err(failed) = written {
+                    self.tell_failed(&live, failed);
+                }
+                self.observe_primed(&live, outcome.is_ok());
+            }
+            (Purpose::Configure(live, method, params), Ok(result)) => {
+                if let Ok(params) = serde_json::from_str::<&RawValue>(&params) {
+                    let mut book = live.book();
+                    let recorded = book.translator.configured(&method, params, result);
+                    let written = book.write(recorded);
+                    drop(book);
+                    if let Err(failed) = written {
+                        self.tell_failed(&live, failed);
+                    }
+                }
+            }
+            (Purpose::Load(live), Ok(_)) => {
+                if !self.is_complete(&live) {
+                    // Some agents answer before they have replayed all; the client has its answer
+                    // behind that.
+                    let (switch, line) = (Arc::clone(self), line.to_owned());
+                    std::thread::spawn(move || {
+                        switch.await_rest(&live, true);
+                        switch.client.send(&line);
+                    });
+                    return;
+                }
+                self.settle(&live);
+            }
+            (Purpose::Load(live), Err(_)) => return self.load_anew(live, id, true),
+            (Purpose::Resume(live), Err(_)) => return self.load_anew(live, id, false),
+            (Purpose::Adopt(live), Err(_)) => {
+                let _ = self.erase(&live.id);
+            }
+            // The end of what it replayed is recorded, too.
+            (Purpose::Adopt(live), Ok(_)) => self.interrupt(&live, "interrupted"),
+            (Purpose::Greet, Err(_)) => self.greeting_over(),
+            (Purpose::List, Ok(_)) => return self.listed(line),
+            (Purpose::Close(name), Ok(_)) => self.close_live(&name),
+            // What the agent does not know of, abide does.
+            (Purpose::Close(name), Err(_)) if self.is_open(&name) => {
+                self.close_live(&name);
+                return self.client.send(&message::result(id.get(), "{}"));
+            }
+            (Purpose::Delete(name), Err(_)) if self.catalog.find(None, &name).is_ok() => {
+                return match self.erase(&name) {
+                    Ok(()) => self.client.send(&message::result(id.get(), "{}")),
+                    Err(failure) => self.refuse(id.get(), &failure),
+                };
+            }
+            (Purpose::Delete(name), Ok(_)) => {
+                if let Err(failure) = self.erase(&name) {
+                    return self.refuse(id.get(), &failure);
+                }
+            }
+            _ => {}
+        }
+        self.client.send(line);
+    }
+
+    /// The agent could not open its own session: a new one is told what was before. This takes
+    /// answers of the agent, which nobody would read if it were done here.
+    fn load_anew(self: &Arc<Self>, live: Arc<Live>, id: &RawValue, shown: bool) {
+        let (switch, id) = (Arc::clone(self), id.get().to_owned());
+        std::thread::spawn(move || switch.load_for(&live, &id, shown));
+    }
+
+    fn is_open(&self, name: &str) -> bool {
+        self.table().sessions.contains_key(name)
+    }
+
+    /// An agent that was told what was before knows the session once it has answered.
+    fn observe_primed(&self, live: &Live, answered: bool) {
+        let inner = {
+            let known = live.inner();
+            known.id.clone().filter(|_| answered && !known.observed)
+        };
+        if let Some(inner) = inner {
+            self.observe(live, &inner, true);
+        }
+    }
+
+    fn greeted(&self, line: &str, result: &RawValue) {
+        let abilities = Abilities::read(result.get());
+        let known = abilities.version == 1;
+        if !known {
+            (self.note)(&format!(
+                "the agent speaks version {} of the protocol; abide knows 1, and passes what is \
+                 said without a record",
+                abilities.version
+            ));
+        }
+        *lock(&self.abilities) = abilities;
+        self.greeting_over();
+        let completed = Abilities::completed(result.get()).filter(|_| known);
+        let completed = completed.and_then(|new| replaced(line, result.get(), &new));
+        self.client.send(completed.as_deref().unwrap_or(line));
+    }
+
+    /// A new session.
+    fn opened(self: &Arc<Self>, line: &str, result: &RawValue, setup: String) {
+        let (Some(inner), Some(directory)) =
+            (text(result.get(), &["sessionId"]), directory_of(&setup))
+        else {
+            return self.client.send(line);
+        };
+        let agent = self.abilities().name;
+        match self.catalog.create(&directory, &inner, &agent) {
+            Ok((name, session)) => {
+                let session = Arc::new(session);
+                let translator = self.translator(&session, &directory);
+                let book = Book::new(session, translator);
+                let live = self.keep(Live::new(name, directory, setup, book));
+                self.attach(&live, &inner, Updates::News);
+                self.observe(&live, &inner, false);
+                self.send_new_id(line, result, &live, &inner);
+            }
+            Err(error) => {
+                // The client must know of the session before it is told of its trouble.
+                self.client.send(line);
+                self.unrecorded(&inner, directory, setup, &error);
+            }
+        }
+    }
+
+    fn agent_forked(self: &Arc<Self>, line: &str, result: &RawValue, of: &str, setup: String) {
+        let (Some(inner), Some(directory)) =
+            (text(result.get(), &["sessionId"]), directory_of(&setup))
+        else {
+            return self.client.send(line);
+        };
+        match self.forked(of, &directory, setup.clone(), &inner, false) {
+            Ok(live) => self.send_new_id(line, result, &live, &inner),
+            Err(failure) => {
+                self.client.send(line);
+                let error = std::io::Error::other(failure.message);
+                self.unrecorded(&inner, directory, setup, &error);
+            }
+        }
+    }
+
+    fn send_new_id(&self, line: &str, result: &RawValue, live: &Live, inner: &str) {
+        let raw = member(result.get(), &["sessionId"]);
+        match raw.filter(|_| live.id != inner) {
+            Some(raw) => {
+                let new = serde_json::Value::from(&*live.id).to_string();
+                let line = replaced(line, raw.get(), &new).unwrap_or_else(|| line.to_owned());
+                self.client.send(&line);
+            }
+            None => self.client.send(line),
+        }
+    }
+
+    /// The agent's list, with the client's ids.
+    fn listed(&self, line: &str) {
+        let mut list = line.to_owned();
+        let known: Vec<(String, String)> = {
+            let table = self.table();
+            let renamed = table.inner.iter().filter(|(inner, live)| **inner != live.id);
+            renamed.map(|(inner, live)| (inner.clone(), live.id.clone())).collect()
+        };
+        for (inner, name) in known {
+            if let Some(renamed) = renamed_in_list(&list, &inner, &name) {
+                list = renamed;
+            }
+        }
+        self.client.send(&list);
+    }
+
+    /// The agent is gone: every request that it had is answered for it.
+    pub(crate) fn agent_gone(&self, why: &str) {
+        let (pending, own, lives) = {
+            let mut table = self.table();
+            let pending: Vec<_> = table.pending.drain().collect();
+            let own: Vec<_> = table.own.drain().collect();
+            let asked: Vec<_> = table.asked.drain().collect();
+            for (key, _) in asked {
+                table.stale.put(key);
+            }
+            table.inner.clear();
+            table.children.clear();
+            (pending, own, table.sessions.values().cloned().collect::<Vec<_>>())
+        };
+        for live in &lives {
+            let mut inner = live.inner();
+            inner.id = None;
+            inner.updates = Updates::News;
+        }
+        let error = serde_json::json!({"code": -32603, "message": why}).to_string();
+        for (_, Own { answer, .. }) in own {
+            let _ = answer.try_send(Err(error.clone()));
+        }
+        for (key, Pending { method, purpose, deadline }) in pending {
+            if let Some(deadline) = deadline {
+                self.deadlines.call_off(deadline);
+            }
+            match &purpose {
+                Purpose::Prompt(live) => {
+                    if live.prompts().remove(&key).is_none() {
+                        continue;
+                    }
+                    self.interrupt(live, "interrupted");
+                }
+                Purpose::Adopt(live) => {
+                    let _ = self.erase(&live.id);
+                }
+                Purpose::Greet => self.greeting_over(),
+                _ => {}
+            }
+            let hint = match purpose {
+                Purpose::Prompt(_) => {
+                    ". What it had done is recorded; prompt again, and it is started anew and goes on"
+                }
+                _ => "",
+            };
+            let message = format!("{why} before it answered {method}{hint}");
+            self.refuse(key.json(), &Failure::internal(message));
+        }
+    }
+}
+
+/// A list of sessions with one of them renamed.
+fn renamed_in_list(line: &str, inner: &str, name: &str) -> Option<String> {
+    let sessions = member(line, &["result", "sessions"])?;
+    let sessions: Vec<&RawValue> = serde_json::from_str(sessions.get()).ok()?;
+    let raw = sessions.into_iter().find_map(|session| {
+        session_of(session).filter(|(id, _)| id == inner).map(|(_, raw)| raw)
+    })?;
+    replaced(line, raw.get(), &serde_json::Value::from(name).to_string())
+}
+
+/// Is an update a part of the conversation, and not only of how things stand?
+fn is_of_conversation(params: &RawValue) -> bool {
+    let sort = text(params.get(), &["update", "sessionUpdate"]).unwrap_or_default();
+    sort.ends_with("_chunk") || sort.starts_with("tool_call") || sort.starts_with("plan")
+}

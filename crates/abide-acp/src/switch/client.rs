@@ -1,0 +1,336 @@
+//! What comes from the client.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+
+use super::load::in_session;
+use super::{Switch, lock};
+use crate::live::Live;
+use crate::message::{self, Failure, Malformed, Message, Outcome, RequestId};
+use crate::pending::Purpose;
+use crate::splice::{member, replaced, session_of};
+use crate::worker::Worker;
+
+/// The most sessions that have a worker of their own.
+const MOST_WORKERS: usize = 1024;
+
+impl Switch {
+    /// Takes a line from the client.
+    pub(crate) fn from_client(self: &Arc<Self>, line: String) {
+        if line.trim().is_empty() {
+            return;
+        }
+        let (id, session) = match Message::read(&line) {
+            Err(malformed) => return self.malformed(&line, &malformed),
+            Ok(Message::Response { id, outcome }) => return self.answered(&line, id, outcome),
+            Ok(Message::Stray) => {
+                self.agent.send(&line);
+                return;
+            }
+            Ok(Message::Notification { method, params }) => {
+                if method == "session/cancel" {
+                    return self.cancel(&line, params);
+                }
+                if method.starts_with("$/") {
+                    self.agent.send(&line);
+                    return;
+                }
+                if self.goes_at_once(params) {
+                    return self.take(&line);
+                }
+                (None, params.and_then(session_of).map(|(session, _)| session.into_owned()))
+            }
+            Ok(Message::Request { id, method, params }) => {
+                // Before it waits for its turn, so that it can be cancelled while it does.
+                if method == "session/prompt"
+                    && let Some(live) = params.and_then(|params| self.live_of(params))
+                {
+                    live.prompts().entry(RequestId::of(id)).or_default();
+                }
+                if method == "initialize" {
+                    lock(&self.greeting).waiting = true;
+                }
+                let session = params.and_then(session_of);
+                (Some(id.get().to_owned()), session.map(|(session, _)| session.into_owned()))
+            }
+        };
+        let worker = self.worker(session.as_deref());
+        let switch = Arc::clone(self);
+        if worker.push(line, move |line| switch.take(line)).is_err() {
+            match id {
+                Some(id) => {
+                    let live = session.and_then(|name| self.table().sessions.get(&name).cloned());
+                    if let (Some(live), Ok(key)) =
+                        (live, serde_json::from_str(&id).map(RequestId::of))
+                    {
+                        live.prompts().remove(&key);
+                    }
+                    self.refuse(
+                        &id,
+                        &Failure::internal("too much waits for the agent already; try again later"),
+                    );
+                }
+                None => (self.note)("a notification was dropped: too much waits for the agent"),
+            }
+        }
+    }
+
+    /// May a notification be passed on at once? So it is wherever nothing that concerns the same
+    /// session waits: what comes after it is taken by other threads, and would overtake it.
+    fn goes_at_once(&self, params: Option<&RawValue>) -> bool {
+        let session = params.and_then(session_of);
+        let table = self.table();
+        let Some((session, _)) = session else { return self.general.is_idle() };
+        let worker = table.workers.get(&*session).unwrap_or(&self.general);
+        let known = table.sessions.get(&*session).is_none_or(|live| live.inner().id.is_some());
+        worker.is_idle() && known
+    }
+
+    fn malformed(&self, line: &str, malformed: &Malformed) {
+        let batch = line.trim_start().starts_with('[');
+        let failure = match malformed {
+            Malformed::Parse(_) => Failure { code: -32700, message: malformed.to_string() },
+            Malformed::Invalid(_) if batch => Failure {
+                code: -32600,
+                message: "ACP has no batches: send each message by itself".to_owned(),
+            },
+            Malformed::Invalid(_) => Failure { code: -32600, message: malformed.to_string() },
+        };
+        self.refuse("null", &failure);
+    }
+
+    /// Who takes what concerns this session.
+    fn worker(&self, session: Option<&str>) -> Arc<Worker> {
+        let Some(session) = session else { return Arc::clone(&self.general) };
+        let mut table = self.table();
+        if let Some(worker) = table.workers.get(session) {
+            return Arc::clone(worker);
+        }
+        if table.workers.len() >= MOST_WORKERS {
+            table.workers.retain(|_, worker| !worker.is_idle());
+        }
+        if table.workers.len() >= MOST_WORKERS {
+            return Arc::clone(&self.general);
+        }
+        let worker = Worker::new();
+        table.workers.insert(session.to_owned(), Arc::clone(&worker));
+        worker
+    }
+
+    /// Takes a request or a notification, on the thread of its worker.
+    fn take(self: &Arc<Self>, line: &str) {
+        match Message::read(line) {
+            Ok(Message::Request { id, method, params }) => {
+                self.request(line, id.get(), &method, params);
+            }
+            Ok(Message::Notification { params, .. }) => {
+                if let Ok(line) = self.for_agent(line, params) {
+                    self.agent.send(&line);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn request(self: &Arc<Self>, line: &str, id: &str, method: &str, params: Option<&RawValue>) {
+        if let Err(failure) = self.ready_for(method, params) {
+            if method == "initialize" {
+                self.greeting_over();
+            }
+            if method == "session/prompt"
+                && let Some(params) = params
+                && let Some(live) = self.live_of(params)
+                && let Ok(key) = serde_json::from_str(id).map(RequestId::of)
+            {
+                return self.lost_prompt(&live, params, &key, &failure);
+            }
+            return self.refuse(id, &failure);
+        }
+        if method != "initialize" {
+            self.await_greeting();
+        }
+        let params = params.map_or("{}", RawValue::get);
+        let raw = serde_json::from_str::<&RawValue>(params).ok();
+        let can = self.abilities();
+        if !self.understands() {
+            let purpose = if method == "initialize" { Purpose::Greet } else { Purpose::Other };
+            return self.forward(line, id, method, purpose);
+        }
+        match method {
+            "initialize" => self.forward(line, id, method, Purpose::Greet),
+            "authenticate" => {
+                self.forward(line, id, method, Purpose::Authenticate(params.to_owned()));
+            }
+            "session/new" => self.forward(line, id, method, Purpose::Open(params.to_owned())),
+            "session/prompt" => self.prompt(line, id, params),
+            "session/load" => self.load(line, id, params),
+            "session/resume" => self.resume(line, id, params),
+            "session/list" if can.list => self.forward(line, id, method, Purpose::List),
+            "session/list" => self.list(id, params),
+            "session/close" => self.close(line, id, raw, can.close),
+            "session/delete" => self.delete(line, id, raw, can.delete),
+            "session/fork" => self.fork(line, id, params, can.fork),
+            "session/set_mode" | "session/set_config_option" => {
+                let purpose = match raw.and_then(|raw| self.live_of(raw)) {
+                    Some(live) => Purpose::Configure(live, method.to_owned(), params.to_owned()),
+                    None => Purpose::Other,
+                };
+                self.forward_in_session(line, id, method, raw, purpose);
+            }
+            _ => self.forward_in_session(line, id, method, raw, Purpose::Other),
+        }
+    }
+
+    /// Sees that there is an agent for a request, and notes what the first one is greeted with.
+    fn ready_for(self: &Arc<Self>, method: &str, params: Option<&RawValue>) -> Result<(), Failure> {
+        if method != "initialize" {
+            return self.ready();
+        }
+        {
+            let _one = lock(&self.starting);
+            self.agent.ensure(self).map_err(Failure::internal)?;
+        }
+        let params = params.map_or("{}", RawValue::get);
+        let notices = member(params, &["clientCapabilities", "session", "notices"]);
+        let mut greeting = lock(&self.greeting);
+        greeting.initialize = Some(params.to_owned());
+        greeting.notices = notices.is_some_and(|raw| raw.get().starts_with('{'));
+        Ok(())
+    }
+
+    /// Waits while the answer to `initialize` is under way: what it says decides about the rest.
+    fn await_greeting(&self) {
+        while lock(&self.greeting).waiting {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The open session that params name.
+    pub(super) fn live_of(&self, params: &RawValue) -> Option<Arc<Live>> {
+        let (session, _) = session_of(params)?;
+        self.table().sessions.get(&*session).cloned()
+    }
+
+    /// Passes on a request that may name a session.
+    pub(super) fn forward_in_session(
+        self: &Arc<Self>,
+        line: &str,
+        id: &str,
+        method: &str,
+        params: Option<&RawValue>,
+        purpose: Purpose,
+    ) {
+        match self.for_agent(line, params) {
+            Ok(line) => self.forward(&line, id, method, purpose),
+            Err(failure) => self.refuse(id, &failure),
+        }
+    }
+
+    /// The line as the agent must see it: with its own id of the session that is named.
+    fn for_agent(
+        self: &Arc<Self>,
+        line: &str,
+        params: Option<&RawValue>,
+    ) -> Result<String, Failure> {
+        let Some(live) = params.and_then(|params| self.live_of(params)) else {
+            return Ok(line.to_owned());
+        };
+        let inner = self.establish(&live)?;
+        in_session(line, &inner).ok_or_else(|| Failure::internal("the id is not in its line"))
+    }
+
+    /// The client has answered something that the agent asked.
+    fn answered(&self, line: &str, id: &RawValue, outcome: Outcome<&RawValue>) {
+        let key = RequestId::of(id);
+        let asked = {
+            let mut table = self.table();
+            let asked = table.asked.remove(&key);
+            if asked.is_none() && table.stale.take(&key) {
+                return;
+            }
+            asked
+        };
+        let Some(asked) = asked else {
+            self.agent.send(line);
+            return;
+        };
+        if let Some(live) = &asked.live
+            && let Ok(own) = serde_json::from_str::<&RawValue>(&asked.id)
+        {
+            let mut book = live.book();
+            let recorded = book.translator.answered(own, outcome);
+            if let Err(failed) = book.write(recorded) {
+                drop(book);
+                self.tell_failed(live, failed);
+            }
+        }
+        if asked.id == id.get() {
+            self.agent.send(line);
+        } else if let Some(line) = replaced(line, id.get(), &asked.id) {
+            self.agent.send(&line);
+        }
+    }
+
+    /// The client does not want a prompt any more.
+    fn cancel(self: &Arc<Self>, line: &str, params: Option<&RawValue>) {
+        let Some(live) = params.and_then(|params| self.live_of(params)) else {
+            self.agent.send(line);
+            return;
+        };
+        let mut prompts = live.prompts();
+        let mut news = Vec::new();
+        for (id, prompt) in prompts.iter_mut() {
+            if !prompt.cancelled.swap(true, Ordering::Relaxed) {
+                news.push(id.clone());
+            }
+            if !prompt.sent {
+                prompt.cancel = Some(line.to_owned());
+            }
+        }
+        let sent = prompts.is_empty() || prompts.values().any(|prompt| prompt.sent);
+        drop(prompts);
+        if sent {
+            // What the client said just before is not overtaken; but nothing holds this up for long.
+            let until = Instant::now() + Duration::from_millis(50);
+            while !self.general.is_idle() && Instant::now() < until {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            self.send_cancel(&live, line);
+        }
+        for id in news {
+            let (switch, live) = (Arc::downgrade(self), Arc::clone(&live));
+            let when = Instant::now() + self.manner.cancel_grace;
+            self.deadlines.at(when, move || {
+                if let Some(switch) = switch.upgrade() {
+                    // It writes to the store, which may take a while.
+                    std::thread::spawn(move || switch.cancelled(&live, &id));
+                }
+            });
+        }
+    }
+
+    /// Tells the agent that the client does not want a prompt any more.
+    pub(super) fn send_cancel(&self, live: &Live, line: &str) {
+        let Some(inner) = live.inner().id.clone() else { return };
+        if let Some(line) = in_session(line, &inner) {
+            self.agent.send(&line);
+        }
+    }
+
+    /// The agent has not ended a prompt that was cancelled.
+    fn cancelled(&self, live: &Arc<Live>, id: &RequestId) {
+        if live.prompts().remove(id).is_none() {
+            return;
+        }
+        let mut table = self.table();
+        table.pending.remove(id);
+        table.given_up.put(id.clone());
+        drop(table);
+        self.interrupt(live, "cancelled");
+        (self.note)("the agent did not end a cancelled prompt; it was answered for it");
+        self.client.send(&message::result(id.json(), r#"{"stopReason":"cancelled"}"#));
+    }
+}

@@ -1,0 +1,263 @@
+//! How the agent comes to know a session: its own is resumed or loaded, or a new one is made and
+//! told what was before.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Question, Switch};
+use crate::book::{Book, Known};
+use crate::live::{Live, Prime, Updates};
+use crate::message::Failure;
+use crate::replay::{Check, Checked, Replay};
+use crate::splice::{member, text, with_member};
+
+impl Switch {
+    /// The agent's id of a session; where it has none, it is told of the session first.
+    pub(super) fn establish(self: &Arc<Self>, live: &Arc<Live>) -> Result<String, Failure> {
+        if let Some(inner) = live.inner().id.clone() {
+            return Ok(inner);
+        }
+        self.restore(live).map(|opened| opened.inner)
+    }
+
+    /// Has the agent open the session, by itself where it can. Gives its id and its answer.
+    pub(super) fn restore(self: &Arc<Self>, live: &Arc<Live>) -> Result<Opened, Failure> {
+        let can = self.abilities();
+        let known = live.book().inner();
+        if let Some(Known { id, .. }) = known
+            && (can.load || can.resume)
+        {
+            let setup = live.setup().clone();
+            let raw = serde_json::Value::from(&*id).to_string();
+            let params = with_member(&setup, "sessionId", &raw).unwrap_or(setup);
+            let method = if can.load { "session/load" } else { "session/resume" };
+            self.attach(live, &id, Updates::Hidden(Box::default()));
+            if let Ok(result) = self.ask(method, &params) {
+                if can.load {
+                    self.gather(live);
+                } else {
+                    self.settle(live);
+                }
+                return Ok(Opened { inner: id, result, news: Vec::new() });
+            }
+            self.detach(live);
+        }
+        let before = self.before(live)?;
+        let question = self.asking("session/new", &live.setup().clone(), Some(live))?;
+        self.renew(live, question, &before)
+    }
+
+    /// What is recorded of a session, read through.
+    fn before(&self, live: &Live) -> Result<Replay, Failure> {
+        let mut replay = Replay::default();
+        let session = live.book().session().cloned();
+        if let Some(session) = session {
+            let read = Book::each(&session, &mut |event| {
+                replay.event(event, &mut |_| {});
+                true
+            });
+            read.map_err(|error| Failure::internal(error.to_string()))?;
+        }
+        Ok(replay)
+    }
+
+    /// Takes the answer to a `session/new` that was asked for a session that is recorded already.
+    pub(super) fn renew(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        question: Question,
+        before: &Replay,
+    ) -> Result<Opened, Failure> {
+        let result = question.wait(self)?;
+        let inner = text(&result, &["sessionId"])
+            .ok_or_else(|| Failure::internal("the agent gave a new session no id"))?
+            .into_owned();
+        {
+            let mut known = live.inner();
+            known.prime = Prime::All;
+            known.observed = false;
+        }
+        let news = self.set_again(&inner, before);
+        Ok(Opened { inner, result, news })
+    }
+
+    /// Sets the mode and the options that were in force before. Gives the updates that tell of it.
+    fn set_again(&self, inner: &str, before: &Replay) -> Vec<String> {
+        let id = serde_json::Value::from(inner);
+        let mut news = Vec::new();
+        if let Some(mode) = before.mode() {
+            let mode = serde_json::Value::from(mode);
+            let params = format!(r#"{{"sessionId":{id},"modeId":{mode}}}"#);
+            if self.ask("session/set_mode", &params).is_ok() {
+                let sort = r#""sessionUpdate":"current_mode_update""#;
+                news.push(format!(r#"{{{sort},"currentModeId":{mode}}}"#));
+            }
+        }
+        for (option, value) in before.options() {
+            let option = serde_json::Value::from(option);
+            let params = format!(r#"{{"sessionId":{id},"configId":{option},"value":{value}}}"#);
+            if let Ok(result) = self.ask("session/set_config_option", &params)
+                && let Some(options) = member(&result, &["configOptions"])
+            {
+                let sort = r#""sessionUpdate":"config_option_update""#;
+                news.push(format!(r#"{{{sort},"configOptions":{options}}}"#));
+            }
+        }
+        news
+    }
+
+    /// Notes in the record that the agent knows the session by this id.
+    pub(super) fn observe(&self, live: &Live, inner: &str, primed: bool) {
+        let agent = self.abilities().name;
+        live.inner().observed = true;
+        let observed = live.book().observe(inner, &agent, primed);
+        if let Err(failed) = observed {
+            self.tell_failed(live, failed);
+        }
+    }
+
+    /// From here on the agent knows the session by this id.
+    pub(super) fn attach(&self, live: &Arc<Live>, inner: &str, updates: Updates) {
+        let mut table = self.table();
+        let mut known = live.inner();
+        if let Some(old) = known.id.replace(inner.to_owned()) {
+            table.inner.remove(&old);
+        }
+        known.updates = updates;
+        known.prime = Prime::Nothing;
+        known.observed = true;
+        known.heard = None;
+        table.inner.insert(inner.to_owned(), Arc::clone(live));
+    }
+
+    /// From here on the agent does not know it.
+    pub(super) fn detach(&self, live: &Live) {
+        let mut table = self.table();
+        let mut known = live.inner();
+        if let Some(old) = known.id.take() {
+            table.inner.remove(&old);
+        }
+        known.updates = Updates::News;
+    }
+
+    /// What the agent sends from here on is news. Gives what it had replayed.
+    pub(super) fn settle(&self, live: &Live) -> Option<Box<Check>> {
+        match std::mem::take(&mut live.inner().updates) {
+            Updates::News => None,
+            Updates::Shown(check) | Updates::Hidden(check) => Some(check),
+        }
+    }
+
+    /// Takes in all that the agent replays, which may go on behind its answer, and completes it.
+    fn gather(&self, live: &Live) {
+        if self.is_complete(live) {
+            self.settle(live);
+        } else {
+            self.await_rest(live, false);
+        }
+    }
+
+    /// Has the agent replayed all that is recorded? To be asked once.
+    pub(super) fn is_complete(&self, live: &Live) -> bool {
+        self.compare(live).is_none_or(|checked| is_whole(&checked))
+    }
+
+    /// Waits until the agent has replayed what it has, and completes it.
+    pub(super) fn await_rest(&self, live: &Live, shown: bool) {
+        /// So long an agent must be silent, and so long it may talk.
+        const QUIET: Duration = Duration::from_millis(250);
+        const MOST: Duration = Duration::from_secs(10);
+        let until = Instant::now() + MOST;
+        let from = Instant::now();
+        while Instant::now() < until {
+            let heard = live.inner().heard.unwrap_or(from).max(from);
+            if heard.elapsed() >= QUIET {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if let Some(check) = self.settle(live) {
+            self.complete(live, check.finish(), shown);
+        }
+    }
+
+    /// Compares what the agent has replayed so far with what is recorded.
+    fn compare(&self, live: &Live) -> Option<Checked> {
+        let session = live.book().session().cloned()?;
+        let mut updates = Vec::new();
+        let mut replay = Replay::default();
+        let read = Book::each(&session, &mut |event| {
+            replay.event(event, &mut |update| updates.push(update));
+            true
+        });
+        if let Err(error) = read {
+            let failed = live.book().failed(&error);
+            self.tell_failed(live, failed);
+            return None;
+        }
+        let mut inner = live.inner();
+        let (Updates::Shown(check) | Updates::Hidden(check)) = &mut inner.updates else {
+            return None;
+        };
+        updates.iter().for_each(|update| check.recorded(update));
+        Some(check.finish())
+    }
+
+    /// Notes what the agent's replay differs in. The end that it lacks is shown to the client where
+    /// it was to see all of it, and told to the agent with the next prompt.
+    pub(super) fn complete(&self, live: &Live, checked: Checked, shown: bool) {
+        let session = live.book().session().cloned();
+        let Some(session) = session else { return };
+        if !is_whole(&checked) || checked.foreign > 0 {
+            let text = format!(
+                "what the agent replayed is not what is recorded: {} the same, {} lacking, {} not \
+                 recorded{}",
+                checked.same,
+                checked.lacking,
+                checked.foreign,
+                if checked.tail.is_some() { ", and the end is lacking" } else { "" }
+            );
+            (self.note)(&text);
+            let logged = live.book().log(text);
+            if let Err(failed) = logged {
+                self.tell_failed(live, failed);
+            }
+        }
+        let Some(tail) = checked.tail else { return };
+        let (mut replay, mut count, mut since) = (Replay::default(), 0_usize, None);
+        let read = Book::each(&session, &mut |event| {
+            replay.event(event, &mut |update| {
+                if count >= tail {
+                    since.get_or_insert(event.seq);
+                    if shown {
+                        self.send_update(&live.id, &update.update);
+                    }
+                }
+                count += 1;
+            });
+            true
+        });
+        if let Err(error) = read {
+            let failed = live.book().failed(&error);
+            self.tell_failed(live, failed);
+        }
+        if let Some(since) = since {
+            live.inner().prime = Prime::Since(since);
+        }
+    }
+}
+
+/// A session that the agent has opened.
+pub(super) struct Opened {
+    /// Its id for it.
+    pub(super) inner: String,
+    /// Its answer.
+    pub(super) result: String,
+    /// What the client is to be told behind it.
+    pub(super) news: Vec<String>,
+}
+
+/// Does the agent lack nothing?
+fn is_whole(checked: &Checked) -> bool {
+    checked.lacking == 0 && checked.tail.is_none()
+}

@@ -1,0 +1,229 @@
+//! Sessions that were before: loaded with all that was said, or resumed without.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::inner::Opened;
+use super::{Switch, directory_of};
+use crate::book::Book;
+use crate::catalog::CatalogError;
+use crate::live::{Live, Updates};
+use crate::message::{self, Failure, Message};
+use crate::pending::Purpose;
+use crate::record::Translator;
+use crate::replay::{Check, Replay};
+use crate::splice::{replaced, session_of, without_member};
+
+impl Switch {
+    /// Takes a `session/load`.
+    pub(super) fn load(self: &Arc<Self>, line: &str, id: &str, params: &str) {
+        self.again(line, id, params, true);
+    }
+
+    /// Takes a `session/resume`.
+    pub(super) fn resume(self: &Arc<Self>, line: &str, id: &str, params: &str) {
+        self.again(line, id, params, false);
+    }
+
+    fn again(self: &Arc<Self>, line: &str, id: &str, params: &str, shown: bool) {
+        let can = self.abilities();
+        let method = if shown { "session/load" } else { "session/resume" };
+        let able = if shown { can.load } else { can.resume };
+        let live = match self.open(params) {
+            Ok(live) => live,
+            // Only the agent knows it: it is recorded from here on.
+            Err(failure) if failure.code == MISSING && able => {
+                return self.adopt(line, id, method, params);
+            }
+            Err(failure) => return self.refuse(id, &failure),
+        };
+        let known = live.book().inner();
+        // One that was told what was before would replay what it was told.
+        let whole = known.filter(|known| able && (!known.primed || !shown));
+        match whole.map(|known| known.id) {
+            Some(inner) => {
+                let updates = if shown { Updates::Shown(Box::default()) } else { Updates::News };
+                self.attach(&live, &inner, updates);
+                let purpose =
+                    if shown { Purpose::Load(Arc::clone(&live)) } else { Purpose::Resume(live) };
+                match in_session(line, &inner) {
+                    Some(line) => self.forward(&line, id, method, purpose),
+                    None => self.refuse(id, &Failure::params("the params name no session")),
+                }
+            }
+            None => self.load_for(&live, id, shown),
+        }
+    }
+
+    /// Answers for an agent that cannot load, or could not.
+    pub(super) fn load_for(self: &Arc<Self>, live: &Arc<Live>, id: &str, shown: bool) {
+        let heard = live.inner().heard.is_some();
+        let part = self.settle(live).filter(|_| heard);
+        let able = self.abilities().load && live.book().inner().is_some_and(|known| known.primed);
+        self.detach(live);
+        let loaded = match (shown, part) {
+            // It has begun to replay, and then failed: what it has not shown is shown for it.
+            (true, Some(mut check)) => {
+                self.rest(live, &mut check).and_then(|()| self.restore(live))
+            }
+            (true, None) if able => self.show(live).and_then(|_| self.restore(live)),
+            // The agent makes a session while the client is shown what was said.
+            (true, None) => {
+                self.asking("session/new", &live.setup().clone(), Some(live)).and_then(|question| {
+                    let before = self.show(live)?;
+                    self.renew(live, question, &before)
+                })
+            }
+            (false, _) => self.restore(live),
+        };
+        match loaded {
+            Ok(Opened { result, news, .. }) => {
+                let result = without_member(&result, "sessionId").unwrap_or_else(|| "{}".into());
+                self.client.send(&message::result(id, &result));
+                news.iter().for_each(|update| self.send_update(&live.id, update));
+            }
+            Err(failure) => {
+                self.close_live(&live.id);
+                self.refuse(id, &failure);
+            }
+        }
+    }
+
+    /// Shows the client what an agent has not replayed.
+    fn rest(&self, live: &Live, check: &mut Check) -> Result<(), Failure> {
+        let session = live.book().session().cloned();
+        let session = session.ok_or_else(|| Failure::internal("the store has failed"))?;
+        let mut replay = Replay::default();
+        let read = Book::each(&session, &mut |event| {
+            replay.event(event, &mut |update| check.recorded(&update));
+            true
+        });
+        read.map_err(|error| Failure::internal(error.to_string()))?;
+        self.complete(live, check.finish(), true);
+        Ok(())
+    }
+
+    /// Shows the client what is recorded.
+    fn show(&self, live: &Live) -> Result<Replay, Failure> {
+        let session = live.book().session().cloned();
+        let session = session.ok_or_else(|| Failure::internal("the store has failed"))?;
+        let mut replay = Replay::default();
+        let shown = Book::each(&session, &mut |event| {
+            replay.event(event, &mut |update| self.send_update(&live.id, &update.update));
+            true
+        });
+        shown.map_err(|error| Failure::internal(error.to_string()))?;
+        replay.finish(&mut |update| self.send_update(&live.id, &update.update));
+        Ok(replay)
+    }
+
+    /// Opens a recorded session for this client.
+    fn open(&self, params: &str) -> Result<Arc<Live>, Failure> {
+        let raw: &RawValue =
+            serde_json::from_str(params).map_err(|error| Failure::params(error.to_string()))?;
+        let (name, _) =
+            session_of(raw).ok_or_else(|| Failure::params("`sessionId` is not a string"))?;
+        let directory =
+            directory_of(params).ok_or_else(|| Failure::params("`cwd` is not a string"))?;
+        let setup = without_member(params, "sessionId").unwrap_or_else(|| "{}".into());
+        let here = self.table().sessions.get(&*name).cloned();
+        if let Some(live) = here.filter(|live| live.book().session().is_some()) {
+            if !live.prompts().is_empty() {
+                return Err(Failure::params("a prompt of this session is under way"));
+            }
+            *live.setup() = setup;
+            return Ok(live);
+        }
+        let session = self.catalog.open(Some(&directory), &name).map_err(refusal)?;
+        let session = Arc::new(session);
+        let translator = self.translator(&session, &directory);
+        let mut book = Book::new(session, translator);
+        let settled = book.settle();
+        let live = self.keep(Live::new(name.into_owned(), directory, setup, book));
+        if let Err(failed) = settled {
+            self.tell_failed(&live, failed);
+        }
+        Ok(live)
+    }
+
+    /// Has the agent load a session of its own, and records what it replays.
+    fn adopt(self: &Arc<Self>, line: &str, id: &str, method: &str, params: &str) {
+        let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
+        let (Some((name, _)), Some(directory)) = (session_of(raw), directory_of(params)) else {
+            return self.forward(line, id, method, Purpose::Other);
+        };
+        let agent = self.abilities().name;
+        let setup = without_member(params, "sessionId").unwrap_or_else(|| "{}".into());
+        match self.catalog.create(&directory, &name, &agent) {
+            Ok((own, session)) if own == *name => {
+                let session = Arc::new(session);
+                let translator = self.translator(&session, &directory);
+                let book = Book::new(session, translator);
+                let live = self.keep(Live::new(own, directory, setup, book));
+                self.attach(&live, &name, Updates::News);
+                self.observe(&live, &name, false);
+                self.forward(line, id, method, Purpose::Adopt(live));
+            }
+            Ok(_) => self.forward(line, id, method, Purpose::Other),
+            Err(error) => {
+                let live = self.unrecorded(name.as_ref(), directory, setup, &error);
+                self.forward(line, id, method, Purpose::Adopt(live));
+            }
+        }
+    }
+
+    /// A session that passes without a record, for the store failed.
+    pub(super) fn unrecorded(
+        &self,
+        name: &str,
+        directory: std::path::PathBuf,
+        setup: String,
+        error: &dyn std::error::Error,
+    ) -> Arc<Live> {
+        let translator = Translator::new(&self.abilities().name);
+        let live = Live::new(name.to_owned(), directory, setup, Book::none(translator));
+        let live = self.keep(live);
+        self.attach(&live, name, Updates::News);
+        let failed = live.book().failed(error);
+        self.tell_failed(&live, failed);
+        live
+    }
+
+    /// From here on the session is open.
+    pub(super) fn keep(&self, live: Live) -> Arc<Live> {
+        let live = Arc::new(live);
+        self.table().sessions.insert(live.id.clone(), Arc::clone(&live));
+        live
+    }
+}
+
+/// The code of what is not there.
+const MISSING: i32 = -32002;
+
+/// What a client is told when a session cannot be given.
+pub(super) fn refusal(error: CatalogError) -> Failure {
+    let message = error.message();
+    match error {
+        CatalogError::NoSession { .. } => Failure::missing(message),
+        CatalogError::BadCursor { .. }
+        | CatalogError::Ambiguous { .. }
+        | CatalogError::Forked { .. } => Failure::params(message),
+        CatalogError::Held { .. } => Failure::held(message),
+        CatalogError::Store(_) => Failure::internal(message),
+    }
+}
+
+/// The line with the agent's id of its session.
+pub(super) fn in_session(line: &str, inner: &str) -> Option<String> {
+    let (Ok(Message::Request { params: Some(params), .. })
+    | Ok(Message::Notification { params: Some(params), .. })) = Message::read(line)
+    else {
+        return None;
+    };
+    let (session, raw) = session_of(params)?;
+    if session == inner {
+        return Some(line.to_owned());
+    }
+    replaced(line, raw.get(), &serde_json::Value::from(inner).to_string())
+}

@@ -1,0 +1,326 @@
+//! The switch: every line comes here, from the client or from the agent, and goes on, is answered,
+//! or both are told something.
+//!
+//! What the client sends is taken by a worker for each session, so that a checkpoint or a start of
+//! the agent in one holds up no other; cancelling is never held up. What the agent sends is taken
+//! in order by the thread that reads it.
+
+mod agent;
+mod client;
+mod inner;
+mod load;
+mod prompt;
+mod sessions;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::abilities::Abilities;
+use crate::book::Failed;
+use crate::catalog::Catalog;
+use crate::deadlines::Deadlines;
+use crate::live::Live;
+use crate::message::{self, Failure, Outcome, RequestId};
+use crate::pending::{Own, Pending, Purpose, Table};
+use crate::port::{AgentPort, ClientPort};
+use crate::splice::{member, text};
+use crate::worker::Worker;
+
+/// How a switch behaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// The workspace is captured at each prompt.
+    pub(crate) checkpoint: bool,
+    /// How long the agent has for an answer, prompts and logins left aside.
+    pub(crate) timeout: Duration,
+    /// How long it has to end a prompt that was cancelled.
+    pub(crate) cancel_grace: Duration,
+}
+
+/// What the client said at the beginning, for an agent that is started again.
+#[derive(Debug, Default)]
+struct Greeting {
+    /// The params of `initialize`.
+    initialize: Option<String>,
+    /// The params of `authenticate`, once it went well.
+    authenticate: Option<String>,
+    /// The client shows notices.
+    notices: bool,
+    /// The answer to `initialize` is under way.
+    waiting: bool,
+}
+
+/// Stands between a client and an agent.
+pub(crate) struct Switch {
+    manner: Manner,
+    catalog: Catalog,
+    client: Box<dyn ClientPort>,
+    agent: Box<dyn AgentPort>,
+    /// Tells the people who look at the log.
+    note: Box<dyn Fn(&str) + Send + Sync>,
+    deadlines: Deadlines,
+    general: Arc<Worker>,
+    table: Mutex<Table>,
+    greeting: Mutex<Greeting>,
+    abilities: Mutex<Abilities>,
+    /// Held while an agent is started and greeted.
+    starting: Mutex<()>,
+    name: String,
+    next: AtomicU64,
+}
+
+impl Switch {
+    pub(crate) fn new(
+        manner: Manner,
+        store: Option<PathBuf>,
+        client: Box<dyn ClientPort>,
+        agent: Box<dyn AgentPort>,
+        note: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> std::io::Result<Arc<Self>> {
+        let random = getrandom::u64().map_err(std::io::Error::other)?;
+        Ok(Arc::new(Self {
+            manner,
+            catalog: Catalog::new(store),
+            client,
+            agent,
+            note,
+            deadlines: Deadlines::start()?,
+            general: Worker::new(),
+            table: Mutex::default(),
+            greeting: Mutex::default(),
+            abilities: Mutex::default(),
+            starting: Mutex::default(),
+            name: format!("abide-{random:016x}"),
+            next: AtomicU64::new(1),
+        }))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
+    }
+
+    fn abilities(&self) -> Abilities {
+        lock(&self.abilities).clone()
+    }
+
+    /// Version 1 was agreed on: what passes is understood.
+    fn understands(&self) -> bool {
+        lock(&self.abilities).version == 1
+    }
+
+    /// An id that nobody else uses.
+    fn own_id(&self) -> RequestId {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        RequestId::text(&format!("{}-{number}", self.name))
+    }
+
+    fn refuse(&self, id: &str, failure: &Failure) {
+        self.client.send(&message::failure(id, failure));
+    }
+
+    /// Sees that an agent runs and was greeted as the client greeted the first.
+    fn ready(self: &Arc<Self>) -> Result<(), Failure> {
+        let _one = lock(&self.starting);
+        let started = self.agent.ensure(self).map_err(Failure::internal)?;
+        if !started {
+            return Ok(());
+        }
+        let (initialize, authenticate) = {
+            let greeting = lock(&self.greeting);
+            (greeting.initialize.clone(), greeting.authenticate.clone())
+        };
+        let Some(initialize) = initialize else { return Ok(()) };
+        let greeted = self.ask("initialize", &initialize).and_then(|result| {
+            *lock(&self.abilities) = Abilities::read(&result);
+            authenticate.map_or(Ok(()), |params| self.ask("authenticate", &params).map(drop))
+        });
+        greeted.inspect_err(|failure| self.agent.end(&failure.message))
+    }
+
+    /// Asks the agent something of our own and waits for its answer.
+    fn ask(&self, method: &str, params: &str) -> Result<String, Failure> {
+        self.asking(method, params, None)?.wait(self)
+    }
+
+    /// Asks the agent something of our own.
+    fn asking(
+        &self,
+        method: &str,
+        params: &str,
+        opens: Option<&Arc<Live>>,
+    ) -> Result<Question, Failure> {
+        let id = self.own_id();
+        let (answer, answered) = sync_channel(1);
+        self.table().own.insert(id.clone(), Own { answer, opens: opens.cloned() });
+        if !self.agent.send(&message::request(&id, method, params)) {
+            self.table().own.remove(&id);
+            return Err(gone());
+        }
+        Ok(Question { id, method: method.to_owned(), answered })
+    }
+
+    /// Passes a client's request on to the agent.
+    fn forward(self: &Arc<Self>, line: &str, id: &str, method: &str, purpose: Purpose) {
+        self.deliver(line, id, method, purpose);
+    }
+
+    /// Passes a client's request on to the agent. Is it on its way? Otherwise it is refused.
+    fn deliver(self: &Arc<Self>, line: &str, id: &str, method: &str, purpose: Purpose) -> bool {
+        let key = match serde_json::from_str(id) {
+            Ok(raw) => RequestId::of(raw),
+            Err(_) => return false,
+        };
+        let patient =
+            matches!(purpose, Purpose::Prompt(_) | Purpose::Authenticate(_) | Purpose::Other);
+        let deadline = (!patient).then(|| {
+            let (switch, key) = (Arc::downgrade(self), key.clone());
+            self.deadlines.at(Instant::now() + self.manner.timeout, move || {
+                if let Some(switch) = switch.upgrade() {
+                    // It writes to the store and to the client, which may take a while.
+                    std::thread::spawn(move || switch.give_up(&key));
+                }
+            })
+        });
+        let pending = Pending { method: method.to_owned(), purpose, deadline };
+        self.table().pending.insert(key.clone(), pending);
+        if self.agent.send(line) {
+            return true;
+        }
+        // Where it is not there, whoever saw the agent go has answered.
+        let refused = self.table().pending.remove(&key).is_some();
+        if refused {
+            self.refuse(id, &gone());
+        }
+        !refused
+    }
+
+    /// The agent has not answered in time.
+    fn give_up(&self, key: &RequestId) {
+        let mut table = self.table();
+        let Some(pending) = table.pending.remove(key) else { return };
+        table.given_up.put(key.clone());
+        drop(table);
+        match &pending.purpose {
+            Purpose::Load(live) | Purpose::Resume(live) => self.close_live(&live.id),
+            Purpose::Adopt(live) => {
+                let _ = self.erase(&live.id);
+            }
+            Purpose::Greet => self.greeting_over(),
+            _ => {}
+        }
+        self.refuse(
+            key.json(),
+            &Failure::internal(format!(
+                "the agent has not answered {} within {} s",
+                pending.method,
+                self.manner.timeout.as_secs()
+            )),
+        );
+    }
+
+    /// The answer to `initialize` has come, or never will.
+    fn greeting_over(&self) {
+        lock(&self.greeting).waiting = false;
+    }
+
+    /// Tells the user of a session something that the agent did not say.
+    fn tell(&self, live: &Live, severity: &str, what: &str) {
+        (self.note)(what);
+        let text = serde_json::Value::from(what);
+        let update = if lock(&self.greeting).notices {
+            format!(r#"{{"sessionUpdate":"notice","severity":"{severity}","title":{text}}}"#)
+        } else if severity == "info" {
+            return;
+        } else {
+            let text = serde_json::Value::from(format!("[{what}]\n\n"));
+            let content = format!(r#"{{"type":"text","text":{text}}}"#);
+            format!(r#"{{"sessionUpdate":"agent_message_chunk","content":{content}}}"#)
+        };
+        self.send_update(&live.id, &update);
+    }
+
+    /// Tells the user that the store failed, the first time.
+    fn tell_failed(&self, live: &Live, failed: Failed) {
+        if let Some(what) = failed.0 {
+            self.tell(live, "error", &what);
+        }
+    }
+
+    fn send_update(&self, session: &str, update: &str) {
+        let session = serde_json::Value::from(session);
+        let params = format!(r#"{{"sessionId":{session},"update":{update}}}"#);
+        self.client.send(&message::notification("session/update", &params));
+    }
+
+    /// The client is gone: what is open is marked as interrupted, and let go.
+    pub(crate) fn client_gone(&self) {
+        self.deadlines.end();
+        let lives: Vec<Arc<Live>> = self.table().sessions.drain().map(|(_, live)| live).collect();
+        for live in lives {
+            let mut book = live.book();
+            let recorded = book.translator.interrupted("interrupted");
+            let _ = book.write(recorded);
+            book.close();
+        }
+    }
+
+    /// Nothing of the client's waits to be taken.
+    pub(crate) fn is_idle(&self) -> bool {
+        let table = self.table();
+        self.general.is_idle() && table.workers.values().all(|worker| worker.is_idle())
+    }
+}
+
+/// A question of our own that the agent has.
+struct Question {
+    id: RequestId,
+    method: String,
+    answered: std::sync::mpsc::Receiver<Outcome<String>>,
+}
+
+impl Question {
+    /// Waits for its answer.
+    fn wait(self, switch: &Switch) -> Result<String, Failure> {
+        match self.answered.recv_timeout(switch.manner.timeout) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(said(&self.method, &error)),
+            Err(_) => {
+                let mut table = switch.table();
+                table.own.remove(&self.id);
+                table.given_up.put(self.id);
+                Err(Failure::internal(format!(
+                    "the agent has not answered {} within {} s",
+                    self.method,
+                    switch.manner.timeout.as_secs()
+                )))
+            }
+        }
+    }
+}
+
+/// What an agent says no with.
+fn said(method: &str, error: &str) -> Failure {
+    let code = member(error, &["code"]).and_then(|raw| raw.get().parse().ok());
+    let message = text(error, &["message"]).unwrap_or_default();
+    Failure {
+        code: code.unwrap_or(-32603),
+        message: format!("the agent refused {method}: {message}"),
+    }
+}
+
+/// The agent ended before it could be told.
+fn gone() -> Failure {
+    Failure::internal("the agent has ended; send it again and it is started anew")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The directory that params name.
+fn directory_of(params: &str) -> Option<PathBuf> {
+    text(params, &["cwd"]).map(|cwd| Path::new(&*cwd).to_owned())
+}

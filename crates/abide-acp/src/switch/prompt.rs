@@ -1,0 +1,180 @@
+//! Prompts: a checkpoint, the record, and then the agent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::value::RawValue;
+
+use super::Switch;
+use crate::book::Book;
+use crate::live::{Live, Prime};
+use crate::message::{self, Failure, Message, RequestId};
+use crate::pending::Purpose;
+use crate::primer;
+use crate::splice::{list_with_first, member, replaced};
+
+impl Switch {
+    /// Takes a `session/prompt`.
+    pub(super) fn prompt(self: &Arc<Self>, line: &str, id: &str, params: &str) {
+        let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
+        let Some(live) = self.live_of(raw) else {
+            return self.forward(line, id, "session/prompt", Purpose::Other);
+        };
+        let Ok(key) = serde_json::from_str(id).map(RequestId::of) else { return };
+        let cancelled = Arc::clone(&live.prompts().entry(key.clone()).or_default().cancelled);
+        self.reopen(&live);
+        self.checkpoint(&live, cancelled);
+        let inner = match self.establish(&live) {
+            Ok(inner) => inner,
+            Err(failure) => return self.lost_prompt(&live, raw, &key, &failure),
+        };
+        // What is told of before must not hold this prompt: it comes first.
+        let (line, prime) = self.primed(&live, line, &inner);
+        if !live.prompts().contains_key(&key) {
+            // It was cancelled, and took so long to begin that it was answered meanwhile.
+            live.inner().prime = prime;
+            return;
+        }
+        let written = {
+            let mut book = live.book();
+            let recorded = book.translator.prompt(raw);
+            book.entitle(raw).and_then(|()| book.write(recorded))
+        };
+        if let Err(failed) = written {
+            self.tell_failed(&live, failed);
+        }
+        if matches!(prime, Prime::Since(_)) {
+            // From here on the agent's own session holds what it was told, not what was.
+            self.observe(&live, &inner, true);
+        }
+        // The client cancels under the same lock: the agent is told once it has the prompt.
+        let mut prompts = live.prompts();
+        let Some(prompt) = prompts.get_mut(&key) else {
+            drop(prompts);
+            live.inner().prime = prime;
+            return self.interrupt(&live, "cancelled");
+        };
+        prompt.sent = true;
+        let cancel = prompt.cancel.take();
+        let sent = self.deliver(&line, id, "session/prompt", Purpose::Prompt(Arc::clone(&live)));
+        if !sent {
+            prompts.remove(&key);
+        }
+        drop(prompts);
+        if !sent {
+            self.interrupt(&live, "interrupted");
+        } else if let Some(cancel) = cancel {
+            self.send_cancel(&live, &cancel);
+        }
+    }
+
+    /// Records that a turn ended without an answer of the agent's.
+    pub(super) fn interrupt(&self, live: &Live, why: &str) {
+        let written = {
+            let mut book = live.book();
+            let recorded = book.translator.interrupted(why);
+            book.write(recorded)
+        };
+        if let Err(failed) = written {
+            self.tell_failed(live, failed);
+        }
+    }
+
+    /// A prompt could not even be begun. It is recorded all the same: the client shows it.
+    pub(super) fn lost_prompt(
+        &self,
+        live: &Live,
+        params: &RawValue,
+        key: &RequestId,
+        failure: &Failure,
+    ) {
+        live.prompts().remove(key);
+        let line = message::failure(key.json(), failure);
+        let written = {
+            let mut book = live.book();
+            let mut recorded = book.translator.prompt(params);
+            let error = member(&line, &["error"]);
+            let ended = error.map(|error| book.translator.prompted(Err(error)));
+            recorded.events.extend(ended.map(|ended| ended.events).unwrap_or_default());
+            book.entitle(params).and_then(|()| book.write(recorded))
+        };
+        if let Err(failed) = written {
+            self.tell_failed(live, failed);
+        }
+        self.client.send(&line);
+    }
+
+    /// Opens the record again, where the store failed before.
+    fn reopen(&self, live: &Live) {
+        if live.book().is_homeless() {
+            let made = self.catalog.create(&live.directory, &live.id, &self.abilities().name);
+            if let Ok((name, session)) = made
+                && name == live.id
+            {
+                let mut book = live.book();
+                book.take(session);
+                drop(book);
+                self.tell(live, "info", "abide records this session from here on.");
+            }
+        }
+        let again = live.book().reopen();
+        if let Some(what) = again {
+            self.tell(live, "info", &what);
+        }
+    }
+
+    /// Captures the workspace. Nothing is locked meanwhile.
+    fn checkpoint(&self, live: &Live, cancelled: Arc<AtomicBool>) {
+        let session = live.book().session().cloned();
+        let Some(session) = session.filter(|_| self.manner.checkpoint) else { return };
+        if let Err(error) = Book::checkpoint(&session, Arc::clone(&cancelled))
+            && !cancelled.load(Ordering::Relaxed)
+        {
+            let failed = live.book().failed(&error);
+            self.tell_failed(live, failed);
+        }
+    }
+
+    /// The prompt as the agent must see it: in its session, and with what it does not know yet.
+    /// Gives what it was told of, too.
+    fn primed(&self, live: &Live, line: &str, inner: &str) -> (String, Prime) {
+        let mut line = line.to_owned();
+        if inner != live.id {
+            let new = serde_json::Value::from(inner).to_string();
+            line = part(&line, "sessionId", |_| Some(new)).unwrap_or(line);
+        }
+        let prime = std::mem::take(&mut live.inner().prime);
+        let session = live.book().session().cloned();
+        let told = match (prime, session) {
+            (Prime::Nothing, _) | (_, None) => None,
+            (Prime::All, Some(session)) => primer::primer(&session).transpose(),
+            (Prime::Since(seq), Some(session)) => primer::primer_since(&session, seq).transpose(),
+        };
+        let line = match told {
+            None => line,
+            Some(Ok(text)) => {
+                let text = serde_json::Value::from(text);
+                let block = format!(r#"{{"type":"text","text":{text}}}"#);
+                part(&line, "prompt", |list| list_with_first(list, &block)).unwrap_or(line)
+            }
+            Some(Err(error)) => {
+                self.tell(
+                    live,
+                    "error",
+                    &format!("abide cannot tell the agent of before: {error}"),
+                );
+                line
+            }
+        };
+        (line, prime)
+    }
+}
+
+/// The line with a member of its params changed.
+fn part(line: &str, name: &str, change: impl FnOnce(&str) -> Option<String>) -> Option<String> {
+    let Ok(Message::Request { params: Some(params), .. }) = Message::read(line) else {
+        return None;
+    };
+    let old = member(params.get(), &[name])?;
+    replaced(line, old.get(), &change(old.get())?)
+}

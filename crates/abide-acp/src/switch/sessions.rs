@@ -1,0 +1,215 @@
+//! Sessions are listed, closed, deleted and forked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use abide::Session;
+use agent_client_protocol::v1::schema::ListSessionsResponse;
+use serde_json::value::RawValue;
+
+use super::load::{in_session, refusal};
+use super::{Switch, directory_of};
+use crate::book::Book;
+use crate::catalog::CatalogError;
+use crate::live::{Live, Prime, Updates};
+use crate::message::{self, Failure};
+use crate::pending::Purpose;
+use crate::record::Translator;
+use crate::splice::{session_of, text, with_member};
+
+impl Switch {
+    /// What reads the messages of a session.
+    pub(super) fn translator(&self, session: &Session, directory: &Path) -> Translator {
+        let translator = Translator::new(&self.abilities().name).in_directory(directory);
+        match session.state() {
+            Ok(state) => translator.resuming(&state),
+            Err(_) => translator,
+        }
+    }
+
+    /// Answers `session/list` from the store.
+    pub(super) fn list(&self, id: &str, params: &str) {
+        let directory = directory_of(params);
+        let cursor = text(params, &["cursor"]);
+        match self.catalog.list(directory.as_deref(), cursor.as_deref()) {
+            Ok(page) => {
+                let response = ListSessionsResponse::new(page.sessions).next_cursor(page.next);
+                let result = serde_json::to_string(&response).unwrap_or_else(|_| "{}".into());
+                self.client.send(&message::result(id, &result));
+            }
+            Err(error) => self.refuse(id, &refusal(error)),
+        }
+    }
+
+    /// Takes a `session/close`.
+    pub(super) fn close(
+        self: &Arc<Self>,
+        line: &str,
+        id: &str,
+        params: Option<&RawValue>,
+        able: bool,
+    ) {
+        let Some((name, _)) = params.and_then(session_of) else {
+            return self.forward(line, id, "session/close", Purpose::Other);
+        };
+        let live = self.table().sessions.get(&*name).cloned();
+        let inner = live.as_ref().and_then(|live| live.inner().id.clone());
+        let there = live.is_none() || inner.is_some();
+        if able && there {
+            let renamed = inner.and_then(|inner| in_session(line, &inner));
+            let line = renamed.as_deref().unwrap_or(line);
+            self.forward(line, id, "session/close", Purpose::Close(name.into_owned()));
+            return;
+        }
+        match live {
+            Some(live) => {
+                self.stop(&live);
+                self.close_live(&name);
+                self.client.send(&message::result(id, "{}"));
+            }
+            None => self.refuse(id, &Failure::missing(format!("session {name:?} is not open"))),
+        }
+    }
+
+    /// Asks the agent to end what it is doing in a session.
+    fn stop(&self, live: &Live) {
+        let inner = live.inner().id.clone();
+        if !live.prompts().is_empty()
+            && let Some(inner) = inner
+        {
+            let id = serde_json::Value::from(inner);
+            self.agent.send(&message::notification(
+                "session/cancel",
+                &format!(r#"{{"sessionId":{id}}}"#),
+            ));
+        }
+    }
+
+    /// Lets a session go.
+    pub(super) fn close_live(&self, name: &str) {
+        let mut table = self.table();
+        let Some(live) = table.sessions.remove(name) else { return };
+        let inner = live.inner().id.take();
+        if let Some(inner) = inner {
+            table.inner.remove(&inner);
+        }
+        table.children.retain(|_, parent| !Arc::ptr_eq(parent, &live));
+        drop(table);
+        let mut book = live.book();
+        let recorded = book.translator.interrupted("cancelled");
+        let _ = book.write(recorded);
+        book.close();
+    }
+
+    /// Takes a `session/delete`.
+    pub(super) fn delete(
+        self: &Arc<Self>,
+        line: &str,
+        id: &str,
+        params: Option<&RawValue>,
+        able: bool,
+    ) {
+        let Some((name, _)) = params.and_then(session_of) else {
+            return self.forward(line, id, "session/delete", Purpose::Other);
+        };
+        if able {
+            let live = self.table().sessions.get(&*name).cloned();
+            let inner = live.and_then(|live| live.inner().id.clone());
+            let inner = inner.or_else(|| self.recorded_inner(&name));
+            let renamed = inner.and_then(|inner| in_session(line, &inner));
+            let line = renamed.as_deref().unwrap_or(line);
+            self.forward(line, id, "session/delete", Purpose::Delete(name.into_owned()));
+            return;
+        }
+        match self.erase(&name) {
+            Ok(()) => self.client.send(&message::result(id, "{}")),
+            Err(failure) => self.refuse(id, &failure),
+        }
+    }
+
+    /// The agent's id of a session that is not open.
+    fn recorded_inner(&self, name: &str) -> Option<String> {
+        let session = self.catalog.open(None, name).ok()?;
+        Book::new(Arc::new(session), Translator::new("")).inner().map(|known| known.id)
+    }
+
+    /// Removes a session from the store. One that is not there is as good as removed.
+    pub(super) fn erase(&self, name: &str) -> Result<(), Failure> {
+        let directory = self.table().sessions.get(name).map(|live| live.directory.clone());
+        let live = self.table().sessions.get(name).cloned();
+        if let Some(live) = live {
+            self.stop(&live);
+        }
+        self.close_live(name);
+        match self.catalog.delete(directory.as_deref(), name) {
+            Ok(()) | Err(CatalogError::NoSession { .. }) => Ok(()),
+            Err(error) => Err(refusal(error)),
+        }
+    }
+
+    /// Takes a `session/fork`.
+    pub(super) fn fork(self: &Arc<Self>, line: &str, id: &str, params: &str, able: bool) {
+        let Ok(raw) = serde_json::from_str::<&RawValue>(params) else { return };
+        let (Some((name, _)), Some(directory)) = (session_of(raw), directory_of(params)) else {
+            let failure = Failure::params("`sessionId` and `cwd` are needed");
+            return self.refuse(id, &failure);
+        };
+        let setup = crate::splice::without_member(params, "sessionId").unwrap_or_default();
+        if able {
+            let live = self.table().sessions.get(&*name).cloned();
+            let inner = live.and_then(|live| live.inner().id.clone());
+            let line = inner.and_then(|inner| in_session(line, &inner));
+            let line = line.as_deref();
+            if let Some(line) = line {
+                let purpose = Purpose::Fork(name.into_owned(), setup);
+                return self.forward(line, id, "session/fork", purpose);
+            }
+        }
+        match self.fork_for(&name, &directory, setup) {
+            Ok(result) => self.client.send(&message::result(id, &result)),
+            Err(failure) => self.refuse(id, &failure),
+        }
+    }
+
+    /// Forks for an agent that cannot: a new session of its own, told what was before.
+    fn fork_for(
+        self: &Arc<Self>,
+        of: &str,
+        directory: &Path,
+        setup: String,
+    ) -> Result<String, Failure> {
+        self.catalog.find(Some(directory), of).map_err(refusal)?;
+        let result = self.ask("session/new", &setup)?;
+        let inner = text(&result, &["sessionId"])
+            .ok_or_else(|| Failure::internal("the agent gave a new session no id"))?
+            .into_owned();
+        let live = self.forked(of, directory, setup, &inner, true)?;
+        let id = serde_json::Value::from(&*live.id).to_string();
+        Ok(with_member(&result, "sessionId", &id).unwrap_or(result))
+    }
+
+    /// Records a fork that the agent knows as `inner`.
+    pub(super) fn forked(
+        self: &Arc<Self>,
+        of: &str,
+        directory: &Path,
+        setup: String,
+        inner: &str,
+        primed: bool,
+    ) -> Result<Arc<Live>, Failure> {
+        let (name, session) = self.catalog.fork(directory, of, inner).map_err(refusal)?;
+        let session = Arc::new(session);
+        let translator = self.translator(&session, directory);
+        let book = Book::new(session, translator);
+        let live = self.keep(Live::new(name, directory.to_owned(), setup, book));
+        self.attach(&live, inner, Updates::News);
+        if primed {
+            let mut known = live.inner();
+            known.prime = Prime::All;
+            known.observed = false;
+        } else {
+            self.observe(&live, inner, false);
+        }
+        Ok(live)
+    }
+}

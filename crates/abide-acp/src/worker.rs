@@ -1,0 +1,96 @@
+//! A thread that does one thing after the other, and a bounded queue of what it is to do.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The most bytes that may wait.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Takes lines, one after the other. Its thread is there only while there is something to do.
+pub(crate) struct Worker {
+    queue: Mutex<Queue>,
+    idle: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<String>,
+    bytes: usize,
+    running: bool,
+    /// A line was taken out and is not done with.
+    busy: bool,
+}
+
+/// Too much waits already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Worker {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { queue: Mutex::default(), idle: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing waits, and nothing is being taken.
+    pub(crate) fn is_idle(&self) -> bool {
+        let queue = self.lock();
+        queue.lines.is_empty() && !queue.busy
+    }
+
+    /// Has `take` take the line, after all that came before.
+    pub(crate) fn push(
+        self: &Arc<Self>,
+        line: String,
+        take: impl Fn(&str) + Send + 'static,
+    ) -> Result<(), Full> {
+        let mut queue = self.lock();
+        let bytes = queue.bytes + line.len();
+        if bytes > MOST_BYTES && !queue.lines.is_empty() {
+            return Err(Full);
+        }
+        queue.bytes = bytes;
+        queue.lines.push_back(line);
+        if !queue.running {
+            let worker = Arc::clone(self);
+            let started =
+                std::thread::Builder::new().name("session".into()).spawn(move || worker.run(&take));
+            if started.is_err() {
+                queue.lines.pop_back();
+                return Err(Full);
+            }
+            queue.running = true;
+        }
+        drop(queue);
+        self.idle.notify_all();
+        Ok(())
+    }
+
+    fn run(&self, take: &dyn Fn(&str)) {
+        /// How long a thread waits for more before it goes.
+        const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
+        loop {
+            let mut queue = self.lock();
+            while queue.lines.is_empty() {
+                let (again, waited) =
+                    self.idle.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
+                queue = again;
+                if waited.timed_out() && queue.lines.is_empty() {
+                    queue.running = false;
+                    return;
+                }
+            }
+            let line = queue.lines.pop_front();
+            queue.busy = true;
+            drop(queue);
+            if let Some(line) = line {
+                take(&line);
+                let mut queue = self.lock();
+                queue.bytes = queue.bytes.saturating_sub(line.len());
+                queue.busy = false;
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `abide acp`: durable sessions between an editor and an agent.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use abide_acp::{CheckpointWhen, ProxyError, ProxyOptions, run_stdio};
+
+use crate::error::CommandError;
+use crate::output::status;
+use crate::store::Surroundings;
+
+/// Stand between an editor and an agent that speak ACP: every session durable and resumable
+///
+/// The Agent Client Protocol goes over stdin and stdout: put `abide acp --` before the agent's command
+/// in the editor's settings. What passes is byte for byte what was sent. Prompts, tool calls,
+/// permissions and results are on stable storage before they are passed on; what the agent lacks
+/// (loading, listing, resuming, deleting and forking of sessions) is answered from the store.
+///
+/// A session is in the store of its directory, `.abide/` at the root of the project, or in that of
+/// --store; every other command of abide works on it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide acp -- opencode acp
+  abide acp --checkpoint off -- gemini --acp
+  abide acp --store ~/sessions -- codex-acp
+
+In an editor's settings, \"abide\" is the command and \"acp\", \"--\" come before the agent's own
+arguments; docs/acp.md shows it for each.")]
+pub(crate) struct Acp {
+    /// When the files of the workspace are kept, for `abide rewind` to go back to
+    #[arg(long, value_enum, default_value_t = When::Turn)]
+    checkpoint: When,
+    /// How long the agent has for an answer; prompts and logins may take as long as they do
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    timeout: u64,
+    /// The agent's command
+    #[arg(last = true, value_name = "AGENT")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum When {
+    /// At each prompt
+    Turn,
+    /// Never
+    Off,
+}
+
+impl Acp {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        if self.command.first().is_none_or(String::is_empty) {
+            return Err(no_command());
+        }
+        if io::stdin().is_terminal() {
+            status(
+                "abide acp speaks the Agent Client Protocol on stdin and stdout and is started by an \
+                 editor; `abide acp --help` and docs/acp.md show how. Ctrl-C ends it",
+            );
+        }
+        let store = surroundings.store.as_ref();
+        let store =
+            store.map(|_| surroundings.place_for_recording(&surroundings.current_dir).store);
+        let checkpoint = match self.checkpoint {
+            When::Turn => CheckpointWhen::Turn,
+            When::Off => CheckpointWhen::Off,
+        };
+        let timeout = Duration::from_secs(self.timeout);
+        let options =
+            ProxyOptions { store, checkpoint, timeout, ..ProxyOptions::new(self.command) };
+        Ok(run_stdio(&options)?)
+    }
+}
+
+fn no_command() -> CommandError {
+    let how = "give the agent's command behind `--`, such as `abide acp -- opencode acp`";
+    CommandError::Usage(how.to_owned())
+}
+
+impl From<ProxyError> for CommandError {
+    fn from(error: ProxyError) -> Self {
+        match error {
+            ProxyError::NoCommand => no_command(),
+            ProxyError::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
+                Self::BrokenPipe
+            }
+            error @ ProxyError::NoAgent { .. } => Self::because(error).with_hint(
+                "behind `--` stands the agent's command as it is started without abide; an editor \
+                 may have another PATH than your shell: give the program's whole path",
+            ),
+            error => Self::because(error),
+        }
+    }
+}

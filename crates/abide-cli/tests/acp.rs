@@ -1,0 +1,14 @@
+//! `abide acp`, with both ends in hand: a client that keeps every line, and an agent that does what
+//! the prompt says.
+
+mod checkpoints;
+mod command;
+mod faults;
+mod kill;
+mod lab;
+mod loading;
+mod order;
+mod sessions;
+mod store;
+mod story;
+mod wire;

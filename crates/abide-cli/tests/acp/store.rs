@@ -1,0 +1,82 @@
+//! A store that fails: the conversation goes on, and the user is told once.
+
+use std::fs;
+use std::process::Command;
+
+use abide_testkit::AcpClient;
+
+use super::lab::{AcpLab, stub_agent};
+use super::story::turn;
+use crate::environment::ABIDE;
+
+/// How often the user was told: by lines that no agent sent, or on stderr.
+fn told(client: &AcpClient, sent: usize) -> (usize, usize) {
+    let stderr = client.stderr();
+    (
+        client.received.len() - sent,
+        stderr.lines().filter(|line| line.contains("not recorded")).count(),
+    )
+}
+
+#[test]
+fn a_store_that_cannot_be_made_stops_nobody() {
+    let lab = AcpLab::new();
+    fs::write(lab.env.path("file"), "no directory").unwrap();
+    let store = lab.beside("file/store");
+    let mut direct = lab.direct(&["--count-ids"]);
+    let mut client = lab.proxy_with(&["--store", &store], &["--count-ids"]);
+    for client in [&mut direct, &mut client] {
+        let session = lab.open(client);
+        for script in ["say alpha; tool one", "ask; say beta", "plan a|b; say gamma"] {
+            turn(client, &session, script);
+        }
+    }
+    let (lines, on_stderr) = told(&client, direct.received.len());
+    assert!(lines <= 1 && on_stderr <= 1 && lines + on_stderr >= 1, "{lines} {on_stderr}");
+    // All that the agent sent came, in its order.
+    let mut rest = client.received[1..].iter();
+    for line in &direct.received[1..] {
+        assert!(rest.any(|received| received == line), "{line} is missing: {:?}", client.received);
+    }
+    assert!(client.close().success());
+}
+
+#[test]
+fn a_store_that_is_full_stops_nobody_and_what_it_has_is_whole() {
+    let lab = AcpLab::new();
+    // No file may have more than 32 KiB; beyond that a write fails, as on a full disk.
+    let shell = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
+    let mut command = lab.env.isolate(Command::new("/bin/sh"));
+    command.args(["-c", shell, "sh", ABIDE, "acp", "--checkpoint", "off", "--"]);
+    command.arg(stub_agent());
+    let mut client = AcpClient::start(command);
+    let session = lab.open(&mut client);
+    let mut agent_lines = client.received.len();
+    for number in 0..60 {
+        // A text that does not compress to nothing.
+        let text: String =
+            (0..200).map(|at| format!("{:x} ", (at + number * 977) * 7_919)).collect();
+        let script = format!("say {number} {text}; tool t{number}");
+        turn(&mut client, &session, &script);
+        agent_lines += 5;
+    }
+    let (lines, on_stderr) = told(&client, agent_lines);
+    assert!(
+        lines <= 1 && on_stderr <= 1 && lines + on_stderr >= 1,
+        "{lines} {on_stderr} {}",
+        client.stderr()
+    );
+    assert!(client.close().success());
+
+    let events = lab.events();
+    assert!(events.iter().any(|event| event["kind"] == "tool.finished"), "nothing was recorded");
+    let turns = events.iter().filter(|event| event["kind"] == "turn.finished").count();
+    assert!(turns < 60, "the limit was never reached: {turns}");
+    lab.healthy();
+    // With room again it goes on.
+    let mut client = lab.proxy(&[]);
+    client.initialize();
+    lab.load(&mut client, &session);
+    turn(&mut client, &session, "say again");
+    assert!(lab.events().iter().any(|event| event["data"].to_string().contains("say again")));
+}
