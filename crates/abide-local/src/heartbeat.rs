@@ -5,10 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use abide_journal::{Access, Storage, StorageFile, read_full, write_full};
+use abide_journal::{Access, Environment, Storage, StorageFile, read_full, write_full};
 use abide_model::{Timestamp, WriterHolder};
-
-use crate::environment::Environment;
 
 /// A commit gives a sign of life when the last one is so many milliseconds old.
 const EVERY: i64 = 5_000;

@@ -25,7 +25,6 @@ mod deletion;
 mod directory;
 mod disk_use;
 mod doctor;
-mod environment;
 mod erase;
 mod error;
 mod export;
@@ -39,7 +38,6 @@ mod liveness;
 mod objects;
 mod past;
 mod place;
-mod process;
 mod reader;
 mod recovery;
 mod relay;
@@ -53,7 +51,9 @@ mod transcript;
 mod writer;
 
 pub use abide_journal::Collected;
+pub use abide_journal::Environment;
 pub use abide_journal::{BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader};
+pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, Orphan, SessionLiveness};
 pub use cleanup::{Cleaned, CleanupPlan, ClockJump, Daily, Departing};
 pub use collection::CollectError;
 pub use config::{Config, STORE_VERSION};
@@ -63,15 +63,12 @@ pub use doctor::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
     Strategy, UndoPlan,
 };
-pub use environment::Environment;
 pub use erase::{EraseError, EraseLine, ErasePlan, Erased, Matches};
 pub use export::ExportError;
 pub use history::{Progress, Step};
 pub use import::{ImportError, ImportOutcome, Imported};
-pub use liveness::{ActiveTask, OpenCall, OpenTurn, SessionLiveness};
 pub use objects::LocalObjects;
 pub use place::{Place, find_store, store_for_recording};
-pub use process::Orphan;
 pub use reader::LocalReader;
 pub use relay::ChildSocket;
 pub use store::{LocalStore, Made, Options, Upkeep};

@@ -9,11 +9,12 @@ use std::ops::ControlFlow;
 
 use abide_journal::{Found, JournalError, Origin, Start, Sum};
 use abide_model::{
-    Event, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber,
+    Event, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber, fold_lineage,
+    rewind_target,
 };
 
 use crate::reader::LocalReader;
-use crate::recovery::{self, rewind_target};
+use crate::recovery;
 use crate::snapshot::{Restored, Snapshots};
 
 /// The most sessions that a fork may come from, one after the other.
@@ -214,7 +215,7 @@ impl Past {
             return Ok(state);
         }
         self.check(gone)?;
-        recovery::fold(to, &|visit| self.each_event(to, visit))
+        fold_lineage(to, &|visit| self.each_event(to, visit))
     }
 }
 

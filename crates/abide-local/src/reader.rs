@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_journal::{
-    Access, Body, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
+    Access, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
 };
 use abide_model::{
-    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, Leaf, Limits, Payload,
-    Pending, ReadNote, Seq, SessionId, SessionReader, SessionState,
+    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, Pending, ReadNote, Seq,
+    SessionId, SessionReader, SessionState,
 };
 
 use crate::directory::Directory;
@@ -269,57 +269,9 @@ impl LocalReader {
 
     /// The event of a line, its objects put back in.
     pub(crate) fn event(&self, line: &Line<'_>) -> (Option<Event>, Option<ReadNote>) {
-        let note = |reason: String| {
-            Some(ReadNote::Damage {
-                place: format!("event {} of session {}", line.seq, self.session),
-                reason,
-                lost: None,
-            })
-        };
-        let Some(mut event) = line.event() else {
-            return (None, note("its sum is good, but it is not an event".to_owned()));
-        };
-        if matches!(line.body(), Body::Present { objects: b"", .. } | Body::Erased { .. }) {
-            return (Some(event), None);
-        }
-        let mut strings = Vec::new();
-        let mut size = 0_u64;
-        for object in line.objects() {
-            // An event was never larger than this when it was taken in.
-            size = size.saturating_add(object.size);
-            if size > Limits::default().event_bytes as u64 {
-                return (
-                    Some(event),
-                    note("its objects are larger than an event may be".to_owned()),
-                );
-            }
-            let bytes = match self.packs.read(object.hash) {
-                Ok(Some(bytes)) if bytes.len() as u64 == object.size => bytes,
-                Ok(Some(_)) => {
-                    return (Some(event), note(format!("object {} has another size", object.hash)));
-                }
-                Ok(None) => {
-                    let reason = format!(
-                        "object {} is missing or damaged; its place is left empty",
-                        object.hash
-                    );
-                    return (Some(event), note(reason));
-                }
-                Err(error) => return (Some(event), note(error.to_string())),
-            };
-            let Some(json) = Leaf::to_json(object.encoding, &bytes) else {
-                return (Some(event), note(format!("object {} is not a string", object.hash)));
-            };
-            strings.push((object.offset, json));
-        }
-        let whole = event.data.clone().and_then(|data: Payload| data.put_leaves(&strings));
-        match whole {
-            Some(data) => {
-                event.data = Some(data);
-                (Some(event), None)
-            }
-            None => (Some(event), note("an object has no place in the data".to_owned())),
-        }
+        line.whole_event(self.session, &|hash| {
+            self.packs.read(hash).map_err(|error| error.to_string())
+        })
     }
 
     /// A page, without waiting for anything but the disk.

@@ -10,7 +10,7 @@ use abide_journal::{
     Access, Damage, DamageReason, Found, Journal, JournalError, Mark, Position, Seam, SegmentForm,
     SegmentName, Start, Storage, Sum, read_full, write_full,
 };
-use abide_model::{Event, Fact, Kind, Lineage, Seq, SessionId, SessionState, Timestamp};
+use abide_model::{Event, Seq, SessionId, SessionState, Timestamp, fold_lineage, rewind_target};
 
 use crate::past::Gone;
 use crate::reader::LocalReader;
@@ -206,19 +206,6 @@ fn last_byte_is_line_break(segment: &abide_journal::Segment) -> Result<bool, Jou
     Ok(byte == [b'\n'])
 }
 
-/// Where a valid rewind goes back to. None for one that leaves no event out: files alone went back.
-pub(crate) fn rewind_target(event: &Event) -> Option<Seq> {
-    if event.kind != Kind::SESSION_REWOUND {
-        return None;
-    }
-    match event.fact() {
-        Ok(Fact::Rewind(rewind)) if rewind.to > Seq::ZERO && rewind.to.next() < event.seq => {
-            Some(rewind.to)
-        }
-        _ => None,
-    }
-}
-
 /// The state at `to`: a fold over the lineage from the beginning, which for a fork is that of the
 /// first session it comes from.
 pub(crate) fn state_at(
@@ -234,26 +221,7 @@ pub(crate) fn state_at(
         return Ok(state);
     }
     past.check(gone)?;
-    fold(to, &|visit| each_event(reader, to, mark, visit))
-}
-
-/// Gives every event up to a place, in order.
-type EachEvent<'a> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<(), JournalError> + 'a;
-
-/// Folds the lineage as of `to`.
-pub(crate) fn fold(to: Seq, each: &EachEvent<'_>) -> Result<SessionState, JournalError> {
-    let mut rewinds = Vec::new();
-    each(&mut |event| rewinds.extend(rewind_target(event).map(|to| (event.seq, to))))?;
-    let lineage = Lineage::at(to, &rewinds);
-    let mut state = SessionState::default();
-    each(&mut |event| {
-        if lineage.contains(event.seq) {
-            state.apply(event);
-        } else {
-            state.apply_dead(event);
-        }
-    })?;
-    Ok(state)
+    fold_lineage(to, &|visit| each_event(reader, to, mark, visit))
 }
 
 /// The state behind a rewind, from the state just before it.

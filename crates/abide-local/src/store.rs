@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, AppendTo, Appender, Disk, Identity, Journal, JournalError, Lock, LockMode, Packs,
-    Storage, Sum, Watermark, write_full,
+    Access, AppendTo, Appender, Disk, Environment, Identity, Journal, JournalError, Lock, LockMode,
+    Packs, Storage, Sum, Watermark, write_full,
 };
 use abide_model::{
     History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
@@ -18,7 +18,6 @@ use abide_model::{
 use crate::changed::ChangedMark;
 use crate::config::Config;
 use crate::directory::Directory;
-use crate::environment::Environment;
 use crate::error::{storage_error, store_error};
 use crate::heartbeat::{Heartbeat, holder_in, name_holder};
 use crate::history::Progress;
@@ -776,18 +775,7 @@ impl LocalStore {
         let found = names.iter().filter_map(|name| self.id_of(&self.layout.session(name)));
         let mut sessions: Vec<SessionId> = found.collect();
         sessions.sort_unstable_by(|a, b| b.cmp(a));
-        let mut shorts: Vec<_> = sessions.iter().map(|id| id.short(12)).collect();
-        shorts.sort_unstable();
-        let unique = |id: &SessionId| {
-            let whole = id.short(12);
-            let length = (SessionId::SHORT..12).find(|length| {
-                let prefix = id.short(*length);
-                let from = shorts.partition_point(|short| short.as_str() < prefix.as_str());
-                shorts.iter().skip(from).take_while(|short| short.starts_with(&prefix)).count() <= 1
-            });
-            length.map_or(whole, |length| id.short(length))
-        };
-        Ok(sessions.iter().map(|id| SessionSummary { id: *id, short: unique(id) }).collect())
+        Ok(SessionSummary::of(&sessions))
     }
 }
 

@@ -1,5 +1,9 @@
 //! What may come in: the limits, and why an input is refused.
 
+use std::sync::Arc;
+
+use crate::{AppendError, Kind, NewEvent};
+
 /// Limits on one event. Every decoder is bounded by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -113,4 +117,21 @@ impl InputError {
     pub(crate) fn json(error: serde_json::Error) -> Self {
         Self::NotJson { reason: error.to_string() }
     }
+}
+
+/// Is this what a caller may have recorded together?
+pub fn check_batch(events: &[NewEvent], limits: &Limits) -> Result<(), AppendError> {
+    let alone = events.len() == 1;
+    for (index, event) in events.iter().enumerate() {
+        let kind = || event.kind.to_string();
+        let checked = if event.kind.is_reserved() {
+            Err(InputError::Reserved { kind: kind() })
+        } else if event.kind == Kind::SESSION_REWOUND && !alone {
+            Err(InputError::NotAlone { kind: kind() })
+        } else {
+            event.check(limits)
+        };
+        checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
+    }
+    Ok(())
 }

@@ -20,6 +20,7 @@
 mod anomaly;
 mod context;
 mod conversation;
+pub mod doing;
 mod event;
 mod fact;
 mod finding;
@@ -47,6 +48,7 @@ pub use context::{
 pub use conversation::{
     CallForm, Conversation, Disorder, DisorderSort, MessageForm, OUTCOME_UNKNOWN, OpenCall, Shown,
 };
+pub use doing::SessionLiveness;
 pub use event::{Event, NewEvent};
 pub use fact::{
     AgentObservation, ApiCall, ApiResult, ArbiterDecision, Artifact, Block, Checkpoint, Compaction,
@@ -65,9 +67,9 @@ pub use history::{
     words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
-pub use input::{InputError, Limits};
+pub use input::{InputError, Limits, check_batch};
 pub use kind::Kind;
-pub use lineage::Lineage;
+pub use lineage::{EachEvent, Lineage, fold_lineage, rewind_target};
 pub use liveness::{Liveness, LivenessEvidence, LivenessReason, LockSeen, ProcessSeen};
 pub use object::{EachObject, NewObject, ObjectBatch, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Seq;
+use crate::{Event, Fact, Kind, Seq, SessionState};
 
 /// The seq ranges that are live, in order, both ends included. A rewind to `to` at `seq` takes
 /// everything between them out of the lineage; the events stay in the journal.
@@ -58,6 +58,39 @@ impl Lineage {
     pub fn ranges(&self) -> &[(Seq, Seq)] {
         &self.ranges
     }
+}
+
+/// Where a valid rewind goes back to. None for one that leaves no event out: files alone went back.
+#[must_use]
+pub fn rewind_target(event: &Event) -> Option<Seq> {
+    if event.kind != Kind::SESSION_REWOUND {
+        return None;
+    }
+    match event.fact() {
+        Ok(Fact::Rewind(rewind)) if rewind.to > Seq::ZERO && rewind.to.next() < event.seq => {
+            Some(rewind.to)
+        }
+        _ => None,
+    }
+}
+
+/// Gives every event up to a place, in order.
+pub type EachEvent<'a, E> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<(), E> + 'a;
+
+/// The state at `to`: a fold over the lineage as of there. The events are gone through twice.
+pub fn fold_lineage<E>(to: Seq, each: &EachEvent<'_, E>) -> Result<SessionState, E> {
+    let mut rewinds = Vec::new();
+    each(&mut |event| rewinds.extend(rewind_target(event).map(|to| (event.seq, to))))?;
+    let lineage = Lineage::at(to, &rewinds);
+    let mut state = SessionState::default();
+    each(&mut |event| {
+        if lineage.contains(event.seq) {
+            state.apply(event);
+        } else {
+            state.apply_dead(event);
+        }
+    })?;
+    Ok(state)
 }
 
 #[cfg(test)]

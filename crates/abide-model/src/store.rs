@@ -186,6 +186,25 @@ pub struct SessionSummary {
     pub short: String,
 }
 
+impl SessionSummary {
+    /// Of all the sessions of a store, in the same order.
+    #[must_use]
+    pub fn of(sessions: &[SessionId]) -> Vec<Self> {
+        let mut shorts: Vec<_> = sessions.iter().map(|id| id.short(12)).collect();
+        shorts.sort_unstable();
+        let unique = |id: &SessionId| {
+            let whole = id.short(12);
+            let length = (SessionId::SHORT..12).find(|length| {
+                let prefix = id.short(*length);
+                let from = shorts.partition_point(|short| short.as_str() < prefix.as_str());
+                shorts.iter().skip(from).take_while(|short| short.starts_with(&prefix)).count() <= 1
+            });
+            length.map_or(whole, |length| id.short(length))
+        };
+        sessions.iter().map(|id| Self { id: *id, short: unique(id) }).collect()
+    }
+}
+
 /// Which way to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {

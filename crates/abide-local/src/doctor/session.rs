@@ -7,7 +7,7 @@ use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
 use abide_model::{
     Conversation, Event, Fact, Finding, FindingType, FoundAt, Kind, Lineage, Liveness, ObjectHash,
     Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity, StoreError, Timestamp,
-    Validation,
+    Validation, rewind_target,
 };
 use abide_transcript::{Chunks, ParseReason};
 use abide_workspace::{Reach, ReachError};
@@ -17,7 +17,6 @@ use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
 use crate::past::{CheckpointNumbers, Gone};
 use crate::reader::LocalReader;
-use crate::recovery::rewind_target;
 
 /// A clock may be so many milliseconds ahead of ours.
 const CLOCK: i64 = 5 * 60 * 1000;

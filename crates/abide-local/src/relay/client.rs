@@ -10,6 +10,7 @@ use std::time::Duration;
 use abide_model::{
     AppendError, Core, Digest, Durability, Epoch, InputError, LaneId, LaneState, Limits, NewEvent,
     OddEvents, Pending, ReadNote, SessionId, SessionState, SessionWriter, StoreError, Ticket,
+    check_batch,
 };
 
 use super::answers::{Answers, Ended};
@@ -21,7 +22,6 @@ use crate::error::{storage_error, store_error};
 use crate::layout::SessionLayout;
 use crate::past::Gone;
 use crate::reader::LocalReader;
-use crate::writer::check_batch;
 
 /// The most bytes of an answer: a batch has so many events at most.
 const ANSWER: u64 = 64 << 20;

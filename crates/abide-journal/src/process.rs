@@ -6,10 +6,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use abide_model::doing::Orphan;
 use abide_model::{ProcessSeen, SessionId};
 use rustix::io::Errno;
 use rustix::process::{Pid, getuid, test_kill_process};
-use serde::Serialize;
 
 /// The variable that tells a program and all it starts which session is its own.
 const SESSION: &[u8] = b"ABIDE_SESSION=";
@@ -54,7 +54,8 @@ pub(crate) fn started() -> Option<u64> {
 }
 
 /// What is seen of a process that began at `started`, where that is known.
-pub(crate) fn seen(process: u32, started: Option<u64>) -> ProcessSeen {
+#[must_use]
+pub fn process_seen(process: u32, started: Option<u64>) -> ProcessSeen {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
         return ProcessSeen::Unknown;
     };
@@ -74,23 +75,15 @@ pub(crate) fn seen(process: u32, started: Option<u64>) -> ProcessSeen {
     }
 }
 
-/// A process that was started for a session and outlives it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Orphan {
-    /// Its number.
-    pub process: u32,
-    /// Its program.
-    pub program: String,
-}
-
 /// The processes of this user that say which session they are for, by what they say: without the
 /// asking process and those above it.
 #[derive(Debug, Default)]
-pub(crate) struct ForSessions(BTreeMap<u32, (String, String)>);
+pub struct ForSessions(BTreeMap<u32, (String, String)>);
 
 impl ForSessions {
     /// Looks at every process. What cannot be looked at is passed over.
-    pub(crate) fn scan() -> Self {
+    #[must_use]
+    pub fn scan() -> Self {
         let above = ancestors(std::process::id());
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -112,7 +105,8 @@ impl ForSessions {
     }
 
     /// Those that are for this session.
-    pub(crate) fn of(&self, session: SessionId, key: Option<&str>) -> Vec<Orphan> {
+    #[must_use]
+    pub fn of(&self, session: SessionId, key: Option<&str>) -> Vec<Orphan> {
         let fits = self.0.iter().filter(|(_, (said, _))| means(said, session, key));
         fits.map(|(process, (_, program))| Orphan { process: *process, program: program.clone() })
             .collect()
@@ -182,21 +176,21 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_process_is_seen_as_it_is() {
-        assert_eq!(seen(std::process::id(), started()), ProcessSeen::Lives);
-        assert_eq!(seen(std::process::id(), Some(1)), ProcessSeen::Another);
-        assert_eq!(seen(std::process::id(), None), ProcessSeen::Lives);
-        assert_eq!(seen(0, None), ProcessSeen::Unknown);
+        assert_eq!(process_seen(std::process::id(), started()), ProcessSeen::Lives);
+        assert_eq!(process_seen(std::process::id(), Some(1)), ProcessSeen::Another);
+        assert_eq!(process_seen(std::process::id(), None), ProcessSeen::Lives);
+        assert_eq!(process_seen(0, None), ProcessSeen::Unknown);
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let began = Stat::read(child.id()).map(|stat| stat.started);
-        assert_eq!(seen(child.id(), began), ProcessSeen::Lives);
+        assert_eq!(process_seen(child.id(), began), ProcessSeen::Lives);
         child.kill().unwrap();
         // Until it is fetched it has a number still.
-        while seen(child.id(), began) == ProcessSeen::Lives {
+        while process_seen(child.id(), began) == ProcessSeen::Lives {
             std::thread::yield_now();
         }
-        assert_eq!(seen(child.id(), began), ProcessSeen::Gone);
+        assert_eq!(process_seen(child.id(), began), ProcessSeen::Gone);
         child.wait().unwrap();
-        assert_eq!(seen(child.id(), began), ProcessSeen::Gone);
+        assert_eq!(process_seen(child.id(), began), ProcessSeen::Gone);
     }
 
     #[cfg(target_os = "linux")]

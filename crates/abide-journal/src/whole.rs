@@ -1,0 +1,69 @@
+//! An event as it was recorded: its line, with the objects that the line names put back in.
+
+use abide_model::{Event, Leaf, Limits, ObjectHash, Payload, ReadNote, SessionId};
+
+use crate::line::{Body, Line};
+
+/// Reads an object; says why, where it cannot.
+pub type ReadObject<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, String> + 'a;
+
+impl Line<'_> {
+    /// The event of a line, its objects put back in; and what to know of it.
+    pub fn whole_event(
+        &self,
+        session: SessionId,
+        read: &ReadObject<'_>,
+    ) -> (Option<Event>, Option<ReadNote>) {
+        let note = |reason: String| {
+            Some(ReadNote::Damage {
+                place: format!("event {} of session {session}", self.seq),
+                reason,
+                lost: None,
+            })
+        };
+        let Some(mut event) = self.event() else {
+            return (None, note("its sum is good, but it is not an event".to_owned()));
+        };
+        if matches!(self.body(), Body::Present { objects: b"", .. } | Body::Erased { .. }) {
+            return (Some(event), None);
+        }
+        let mut strings = Vec::new();
+        let mut size = 0_u64;
+        for object in self.objects() {
+            // An event was never larger than this when it was taken in.
+            size = size.saturating_add(object.size);
+            if size > Limits::default().event_bytes as u64 {
+                return (
+                    Some(event),
+                    note("its objects are larger than an event may be".to_owned()),
+                );
+            }
+            let bytes = match read(object.hash) {
+                Ok(Some(bytes)) if bytes.len() as u64 == object.size => bytes,
+                Ok(Some(_)) => {
+                    return (Some(event), note(format!("object {} has another size", object.hash)));
+                }
+                Ok(None) => {
+                    let reason = format!(
+                        "object {} is missing or damaged; its place is left empty",
+                        object.hash
+                    );
+                    return (Some(event), note(reason));
+                }
+                Err(error) => return (Some(event), note(error)),
+            };
+            let Some(json) = Leaf::to_json(object.encoding, &bytes) else {
+                return (Some(event), note(format!("object {} is not a string", object.hash)));
+            };
+            strings.push((object.offset, json));
+        }
+        let whole = event.data.clone().and_then(|data: Payload| data.put_leaves(&strings));
+        match whole {
+            Some(data) => {
+                event.data = Some(data);
+                (Some(event), None)
+            }
+            None => (Some(event), note("an object has no place in the data".to_owned())),
+        }
+    }
+}
