@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use abide_model::SessionId;
+use abide_model::{SessionId, StoreError};
 
 /// Why the bytes could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,9 @@ pub enum JournalError {
         /// How it showed.
         reason: &'static str,
     },
+    /// The store that the lines went to said no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The writer stopped before.
     #[error("the writer stopped before: {reason}")]
     Stopped {

@@ -19,6 +19,7 @@ pub(crate) fn store_error(error: JournalError) -> StoreError {
         JournalError::Damaged { path, offset, reason } => {
             StoreError::Damaged { place: format!("{} at byte {offset}", path.display()), reason }
         }
+        JournalError::Store(error) => error,
         JournalError::NoParent { session, parent } => StoreError::NoParent { session, parent },
         error @ (JournalError::Fenced { .. }
         | JournalError::Stopped { .. }

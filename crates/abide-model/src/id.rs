@@ -57,6 +57,12 @@ impl SessionId {
         short
     }
 
+    /// The id that these sixteen bytes are.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(uuid::Uuid::from_bytes(bytes))
+    }
+
     /// The sixteen bytes of the id.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
@@ -193,6 +199,12 @@ impl ObjectHash {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The thirty-two bytes of the hash.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 }
 

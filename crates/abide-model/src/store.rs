@@ -112,6 +112,14 @@ pub enum StoreError {
         /// By whom.
         holder: Box<WriterHolder>,
     },
+    /// This writer's hold on a session ended, and another one has written or may write to it.
+    #[error("session {session} was taken over by {by}")]
+    TakenOver {
+        /// Which session.
+        session: SessionId,
+        /// By whom, where that can still be told.
+        by: String,
+    },
     /// The store was written by a newer version.
     #[error("{place} is of version {found}; this program knows {known}")]
     NewerVersion {

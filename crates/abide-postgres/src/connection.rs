@@ -1,0 +1,214 @@
+//! Connections: a few that are shared, made anew when they break.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_model::{Pending, StoreError};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime as Timers};
+use tokio::runtime::Runtime;
+use tokio_postgres::NoTls;
+
+use crate::error::Trouble;
+use crate::tls;
+use crate::url::{StoreUrl, UrlError};
+
+/// The first pause before something is tried again; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How many connections a process has at most.
+const CONNECTIONS: usize = 8;
+
+/// What is asked of the server, with a connection of its own until it is answered.
+pub(crate) type Asking<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
+
+/// A server, and the threads that speak with it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// Taken when the store is dropped, which may be where a runtime cannot be waited for.
+    runtime: Option<Runtime>,
+    pool: Pool,
+    url: StoreUrl,
+    /// How long something is tried again before it has failed.
+    patience: Duration,
+    /// How long one question may take.
+    answer: Duration,
+}
+
+impl Server {
+    pub(crate) fn new(
+        url: StoreUrl,
+        patience: Duration,
+        answer: Duration,
+    ) -> Result<Self, StoreError> {
+        let place = url.to_string();
+        let failed = |action: &'static str| {
+            let place = place.clone();
+            move |source: Arc<dyn std::error::Error + Send + Sync>| StoreError::Storage {
+                action,
+                place,
+                source,
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("abide-postgres")
+            .enable_all()
+            .build()
+            .map_err(|error| failed("start threads for")(Arc::new(error)))?;
+        let mut config = url.config.clone();
+        config.connect_timeout(CONNECT);
+        config.keepalives_idle(Duration::from_secs(30));
+        if config.get_application_name().is_none() {
+            config.application_name("abide");
+        }
+        // An acknowledged event is on the server's disk, whatever the database's default is.
+        let options = format!(
+            "{} -c search_path={},public -c synchronous_commit=on -c statement_timeout={}",
+            config.get_options().unwrap_or_default(),
+            url.schema,
+            answer.as_millis(),
+        );
+        config.options(options);
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = if url.encrypted() {
+            let connector = tls::connector(url.root_certificate.as_deref());
+            let connector =
+                connector.map_err(|error: UrlError| failed("connect to")(Arc::new(error)))?;
+            Manager::from_config(config, connector, recycling)
+        } else {
+            Manager::from_config(config, NoTls, recycling)
+        };
+        let pool = Pool::builder(manager)
+            .max_size(CONNECTIONS)
+            .wait_timeout(Some(answer))
+            .create_timeout(Some(CONNECT))
+            .runtime(Timers::Tokio1)
+            .build()
+            .map_err(|error| failed("connect to")(Arc::new(error)))?;
+        Ok(Self { runtime: Some(runtime), pool, url, patience, answer })
+    }
+
+    pub(crate) const fn url(&self) -> &StoreUrl {
+        &self.url
+    }
+
+    pub(crate) fn place(&self) -> String {
+        self.url.to_string()
+    }
+
+    pub(crate) fn runtime(&self) -> Option<&tokio::runtime::Handle> {
+        self.runtime.as_ref().map(Runtime::handle)
+    }
+
+    /// A connection.
+    pub(crate) async fn connection(&self) -> Result<Object, Trouble> {
+        Ok(self.pool.get().await?)
+    }
+
+    /// Forgets connections that are idle: the server they led to is gone.
+    pub(crate) fn forget_idle(&self) {
+        self.pool.retain(|_, _| false);
+    }
+
+    /// Asks once, within the time that a question may take.
+    pub(crate) async fn once<T>(&self, ask: impl Fn(Object) -> Asking<T>) -> Result<T, Trouble> {
+        let asked = async { ask(self.connection().await?).await };
+        match tokio::time::timeout(self.answer, asked).await {
+            Ok(answered) => answered,
+            Err(_) => Err(Trouble::Silent(self.answer.as_secs())),
+        }
+    }
+
+    /// Asks until there is an answer, as long as the trouble is one that may pass. What is asked
+    /// must do no more when it is done twice.
+    pub(crate) async fn ask<T>(
+        &self,
+        action: &'static str,
+        ask: impl Fn(Object) -> Asking<T>,
+    ) -> Result<T, StoreError> {
+        let mut again = Again::new(self.patience);
+        loop {
+            match self.once(&ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(trouble) if trouble.may_pass() && again.has_time() => {
+                    self.forget_idle();
+                    tokio::time::sleep(again.pause()).await;
+                }
+                Err(trouble) => return Err(trouble.into_store(action, &self.place())),
+            }
+        }
+    }
+
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    pub(crate) const fn answer(&self) -> Duration {
+        self.answer
+    }
+
+    /// Lets something go on the server's threads, whoever awaits it.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Pending<'static, T> {
+        let Some(handle) = self.runtime() else {
+            return Box::pin(async { Err(closed()) });
+        };
+        let working = handle.spawn(work);
+        Box::pin(async move { working.await.unwrap_or_else(|_| Err(closed())) })
+    }
+
+    /// Waits for something on this thread.
+    pub(crate) fn block<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        pollster::block_on(self.run(work))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Perhaps on a thread of a runtime, this one's or another: those must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Storage {
+        action: "ask",
+        place: "the server".to_owned(),
+        source: Arc::new(std::io::Error::other("the store was closed")),
+    }
+}
+
+/// When something is tried again.
+#[derive(Debug)]
+pub(crate) struct Again {
+    until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Again {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { until: Instant::now().checked_add(patience), pause: FIRST_PAUSE }
+    }
+
+    pub(crate) fn has_time(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// The next pause, each longer than the one before.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+}

@@ -1,0 +1,302 @@
+//! Group commit across the sessions of a process: whoever comes first sends what all have staged.
+//!
+//! A session has one batch under way at a time, so that its lines arrive in order. Several
+//! statements may be under way on the one connection, each a transaction of its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use abide_journal::Lines;
+use abide_model::{SessionId, StoreError};
+use deadpool_postgres::Object;
+use tokio_postgres::types::ToSql;
+
+use crate::connection::{Again, Server};
+use crate::error::Trouble;
+use crate::lease::{Lease, LeaseSeen, number};
+
+/// How many statements are under way at once.
+const FLIGHTS: usize = 2;
+/// So many bytes of lines go into one statement; a batch that is larger by itself goes alone.
+const STATEMENT: usize = 4 << 20;
+
+const APPEND_ONE: &str = "WITH held AS MATERIALIZED (
+        SELECT sid FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE)
+    INSERT INTO event (sid, seq, sum, line)
+    SELECT held.sid, $3, $4, $5 FROM held ON CONFLICT (sid, seq) DO NOTHING";
+
+const APPEND_SOME: &str = "WITH held AS MATERIALIZED (
+        SELECT sid FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE)
+    INSERT INTO event (sid, seq, sum, line)
+    SELECT held.sid, given.seq, given.sum, given.line
+    FROM held, unnest($3::bigint[], $4::bytea[], $5::bytea[]) AS given (seq, sum, line)
+    ON CONFLICT (sid, seq) DO NOTHING";
+
+const APPEND_MANY: &str = "WITH held AS MATERIALIZED (
+        SELECT lease.sid FROM lease
+        JOIN unnest($1::bigint[], $2::bigint[]) AS mine (sid, epoch)
+            ON lease.sid = mine.sid AND lease.epoch = mine.epoch
+        ORDER BY lease.sid FOR SHARE OF lease),
+    put AS (
+        INSERT INTO event (sid, seq, sum, line)
+        SELECT given.sid, given.seq, given.sum, given.line
+        FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[])
+            AS given (sid, seq, sum, line) JOIN held ON held.sid = given.sid
+        ON CONFLICT (sid, seq) DO NOTHING RETURNING sid)
+    SELECT sid, count(*) FROM put GROUP BY sid";
+
+const THERE: &str = "SELECT count(*) FROM event
+    JOIN unnest($2::bigint[], $3::bytea[]) AS given (seq, sum)
+        ON event.seq = given.seq AND event.sum = given.sum
+    WHERE event.sid = $1";
+
+/// A batch of one session.
+#[derive(Debug)]
+struct Entry {
+    session: SessionId,
+    lease: Lease,
+    lines: Lines,
+    slot: Arc<Slot>,
+}
+
+/// Where the outcome of a batch is put, and who waits for it.
+#[derive(Debug)]
+struct Slot {
+    outcome: Mutex<Option<Outcome>>,
+    thread: Thread,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Done(Result<(), StoreError>),
+    /// Nobody sends what waits: this one is to.
+    Lead,
+}
+
+impl Slot {
+    fn put(&self, outcome: Outcome) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.thread.unpark();
+    }
+
+    fn take(&self) -> Option<Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Vec<Entry>,
+    flying: usize,
+}
+
+/// Sends lines to the server.
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    server: Arc<Server>,
+    queue: Mutex<Queue>,
+    /// The connection that appends go over; none until the first, and after trouble.
+    line: Mutex<Option<Arc<Object>>>,
+}
+
+impl Flusher {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
+        Self { server, queue: Mutex::default(), line: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a batch of a session durable. Blocks until it is, or is known not to be.
+    pub(crate) fn append(
+        &self,
+        session: SessionId,
+        lease: Lease,
+        lines: Lines,
+    ) -> Result<(), StoreError> {
+        if lines.ends.is_empty() {
+            return Ok(());
+        }
+        let slot = Arc::new(Slot { outcome: Mutex::default(), thread: thread::current() });
+        let entry = Entry { session, lease, lines, slot: slot.clone() };
+        let mut queue = self.lock();
+        queue.waiting.push(entry);
+        let lead = queue.flying < FLIGHTS;
+        if lead {
+            self.fly(queue);
+        } else {
+            drop(queue);
+        }
+        loop {
+            match slot.take() {
+                Some(Outcome::Done(result)) => return result,
+                Some(Outcome::Lead) => self.fly(self.lock()),
+                None => thread::park(),
+            }
+        }
+    }
+
+    /// Sends what waits, and tells everybody.
+    fn fly(&self, mut queue: MutexGuard<'_, Queue>) {
+        let batch = take(&mut queue.waiting);
+        if batch.is_empty() {
+            return;
+        }
+        queue.flying += 1;
+        drop(queue);
+        let outcomes = self.send(&batch);
+        for (entry, outcome) in batch.iter().zip(outcomes) {
+            entry.slot.put(Outcome::Done(outcome));
+        }
+        let mut queue = self.lock();
+        queue.flying -= 1;
+        if let Some(next) = queue.waiting.first() {
+            next.slot.put(Outcome::Lead);
+        }
+    }
+
+    /// Sends a batch until the server has answered.
+    fn send(&self, batch: &[Entry]) -> Vec<Result<(), StoreError>> {
+        let mut again = Again::new(self.server.patience());
+        let failed = |trouble: Trouble| {
+            let error = trouble.into_store("write to", &self.server.place());
+            batch.iter().map(|_| Err(error.clone())).collect()
+        };
+        loop {
+            match self.send_once(batch) {
+                Ok(outcomes) => return outcomes,
+                Err(trouble) if trouble.may_pass() && again.has_time() => {
+                    self.drop_line();
+                    thread::sleep(again.pause());
+                }
+                Err(trouble) => {
+                    self.drop_line();
+                    return failed(trouble);
+                }
+            }
+        }
+    }
+
+    fn send_once(&self, batch: &[Entry]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+        let Some(handle) = self.server.runtime() else {
+            return Err(Trouble::Silent(0));
+        };
+        // On this thread: one less to be woken. Only the timers are the runtime's.
+        let _entered = handle.enter();
+        let limit: Duration = self.server.answer();
+        pollster::block_on(async {
+            match tokio::time::timeout(limit, self.put(batch)).await {
+                Ok(sent) => sent,
+                Err(_) => Err(Trouble::Silent(limit.as_secs())),
+            }
+        })
+    }
+
+    async fn line(&self) -> Result<Arc<Object>, Trouble> {
+        let known = self.line.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(line) = known.filter(|line| !line.is_closed()) {
+            return Ok(line);
+        }
+        let line = Arc::new(self.server.connection().await?);
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
+        Ok(line)
+    }
+
+    /// Whatever is still under way on a connection that had trouble is given up with it: the
+    /// server ends the transaction when it sees the connection gone.
+    fn drop_line(&self) {
+        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(line) = line.and_then(Arc::into_inner) {
+            drop(Object::take(line));
+        }
+        self.server.forget_idle();
+    }
+
+    async fn put(&self, batch: &[Entry]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+        let client = self.line().await?;
+        let counts = insert(&client, batch).await?;
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for (entry, count) in batch.iter().zip(counts) {
+            let whole = count == entry.lines.ends.len() as u64;
+            outcomes.push(if whole { Ok(()) } else { there(&client, entry).await? });
+        }
+        Ok(outcomes)
+    }
+}
+
+/// As much of what waits as goes into one statement.
+fn take(waiting: &mut Vec<Entry>) -> Vec<Entry> {
+    let mut bytes = 0;
+    let fits = waiting.iter().take_while(|entry| {
+        bytes += entry.lines.bytes.len();
+        bytes <= STATEMENT
+    });
+    let count = fits.count().max(1).min(waiting.len());
+    waiting.drain(..count).collect()
+}
+
+/// How many lines of each batch were put.
+async fn insert(client: &Object, batch: &[Entry]) -> Result<Vec<u64>, Trouble> {
+    if let [entry] = batch {
+        return insert_one(client, entry).await.map(|count| vec![count]);
+    }
+    let rows = || batch.iter().flat_map(|e| e.lines.rows().map(move |row| (e.lease.sid, row)));
+    let mine: Vec<i64> = batch.iter().map(|entry| entry.lease.sid).collect();
+    let epochs: Vec<i64> = batch.iter().map(|entry| number(entry.lease.epoch)).collect();
+    let sids: Vec<i64> = rows().map(|(sid, _)| sid).collect();
+    let seqs: Vec<i64> = rows().map(|(_, (seq, _, _))| place(seq.0)).collect();
+    let sums: Vec<Vec<u8>> = rows().map(|(_, (_, sum, _))| sum.as_ascii().to_vec()).collect();
+    let lines: Vec<&[u8]> = rows().map(|(_, (_, _, line))| line).collect();
+    let statement = client.prepare_cached(APPEND_MANY).await?;
+    let given: [&(dyn ToSql + Sync); 6] = [&mine, &epochs, &sids, &seqs, &sums, &lines];
+    let mut put = HashMap::new();
+    for row in client.query(&statement, &given).await? {
+        put.insert(row.try_get::<_, i64>(0)?, row.try_get::<_, i64>(1)?);
+    }
+    let count = |entry: &Entry| put.get(&entry.lease.sid).copied().unwrap_or(0);
+    Ok(batch.iter().map(|entry| u64::try_from(count(entry)).unwrap_or(0)).collect())
+}
+
+async fn insert_one(client: &Object, entry: &Entry) -> Result<u64, Trouble> {
+    let (sid, epoch) = (entry.lease.sid, number(entry.lease.epoch));
+    let mut rows = entry.lines.rows();
+    if let (Some((seq, sum, line)), None) = (rows.next(), rows.next()) {
+        let statement = client.prepare_cached(APPEND_ONE).await?;
+        let sum = &sum.as_ascii()[..];
+        let given: [&(dyn ToSql + Sync); 5] = [&sid, &epoch, &place(seq.0), &sum, &line];
+        return Ok(client.execute(&statement, &given).await?);
+    }
+    let seqs: Vec<i64> = entry.lines.rows().map(|(seq, _, _)| place(seq.0)).collect();
+    let sums: Vec<Vec<u8>> = entry.lines.rows().map(|(_, s, _)| s.as_ascii().to_vec()).collect();
+    let lines: Vec<&[u8]> = entry.lines.rows().map(|(_, _, line)| line).collect();
+    let statement = client.prepare_cached(APPEND_SOME).await?;
+    let given: [&(dyn ToSql + Sync); 5] = [&sid, &epoch, &seqs, &sums, &lines];
+    Ok(client.execute(&statement, &given).await?)
+}
+
+/// Lines were not put: they are there already, from a statement whose answer was lost, or the
+/// session is somebody else's.
+async fn there(client: &Object, entry: &Entry) -> Result<Result<(), StoreError>, Trouble> {
+    let seqs: Vec<i64> = entry.lines.rows().map(|(seq, _, _)| place(seq.0)).collect();
+    let sums: Vec<Vec<u8>> = entry.lines.rows().map(|(_, s, _)| s.as_ascii().to_vec()).collect();
+    let statement = client.prepare_cached(THERE).await?;
+    let row = client.query_one(&statement, &[&entry.lease.sid, &seqs, &sums]).await?;
+    let count: i64 = row.try_get(0)?;
+    if usize::try_from(count).is_ok_and(|count| count == seqs.len()) {
+        return Ok(Ok(()));
+    }
+    let seen = LeaseSeen::look(client, entry.lease.sid).await?;
+    let by = seen.holder.map_or_else(
+        || "a writer that has let it go since".to_owned(),
+        |holder| holder.to_string(),
+    );
+    Ok(Err(StoreError::TakenOver { session: entry.session, by }))
+}
+
+/// A place in a session as the table has it.
+pub(crate) fn place(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}

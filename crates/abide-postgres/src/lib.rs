@@ -1,0 +1,28 @@
+//! Sessions on PostgreSQL, for a team whose agents work on many machines.
+//!
+//! The same lines that a store of files keeps in its journals are rows here, byte for byte, with
+//! the same sums and the same chain. What is added is what a server needs: a lease instead of a
+//! lock, and retries that change nothing.
+//!
+//! An append is one statement in one transaction: the lease is looked at and held, and the lines
+//! are put, all or none. Whoever comes first sends what everybody has staged, of all sessions
+//! that this process writes. A statement whose answer was lost is sent again; lines that are there
+//! with the same sum are there once.
+
+mod connection;
+mod error;
+mod flush;
+mod lease;
+mod migration;
+mod objects;
+mod reader;
+mod snapshot;
+mod store;
+mod tls;
+mod url;
+mod writer;
+
+pub use error::Trouble;
+pub use migration::{Migrated, SCHEMA_VERSION};
+pub use store::{Options, PostgresStore, StoreStatus};
+pub use url::{StoreUrl, UrlError};

@@ -1,0 +1,81 @@
+//! The tables, made and changed in numbered steps, each once.
+
+use abide_model::StoreError;
+use deadpool_postgres::Object;
+
+use crate::error::Trouble;
+
+/// The steps, in order. One that was released is never edited: a change is another step.
+const STEPS: &[(&str, &str)] = &[("sessions", include_str!("../migrations/0001_sessions.sql"))];
+
+/// The version of the tables that this program knows.
+pub const SCHEMA_VERSION: i32 = STEPS.len() as i32;
+
+/// Taken while tables are changed, so that of many that start at once one does it.
+const LOCK: i64 = 0x6162_6964_6500_0001;
+
+/// What a migration did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version before; 0 where there was nothing.
+    pub from: i32,
+    /// The version now.
+    pub to: i32,
+}
+
+/// Brings the tables up to this program's version.
+pub(crate) async fn migrate(client: &mut Object, schema: &str) -> Result<Migrated, Trouble> {
+    let transaction = client.transaction().await?;
+    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+    let name = quoted(schema);
+    // Asked first: whoever may not make schemas may still use one that is there.
+    let there = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
+    if transaction.query_opt(there, &[&schema]).await?.is_none() {
+        transaction.batch_execute(&format!("CREATE SCHEMA {name}")).await?;
+    }
+    transaction.batch_execute(&format!("SET LOCAL search_path = {name}, public")).await?;
+    transaction
+        .batch_execute(
+            "CREATE TABLE IF NOT EXISTS migration (
+                version integer PRIMARY KEY, name text NOT NULL,
+                applied timestamptz NOT NULL DEFAULT now())",
+        )
+        .await?;
+    let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM migration", &[]).await?;
+    let from: i32 = row.try_get(0)?;
+    if from > SCHEMA_VERSION {
+        return Err(newer(schema, from).into());
+    }
+    let missing = STEPS.iter().zip(1..).filter(|(_, version)| *version > from);
+    for ((step, sql), version) in missing {
+        transaction.batch_execute(sql).await?;
+        let note = "INSERT INTO migration (version, name) VALUES ($1, $2)";
+        transaction.execute(note, &[&version, step]).await?;
+    }
+    transaction.commit().await?;
+    Ok(Migrated { from, to: SCHEMA_VERSION })
+}
+
+/// The version of the tables that are there; `None` where there are none.
+pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>, Trouble> {
+    let there = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration'";
+    if client.query_opt(there, &[&schema]).await?.is_none() {
+        return Ok(None);
+    }
+    let sql = format!("SELECT coalesce(max(version), 0) FROM {}.migration", quoted(schema));
+    Ok(Some(client.query_one(&sql, &[]).await?.try_get(0)?))
+}
+
+/// The tables are those of a newer program.
+pub(crate) fn newer(schema: &str, found: i32) -> StoreError {
+    StoreError::NewerVersion {
+        place: format!("the schema {schema}"),
+        found: u64::try_from(found).unwrap_or(0),
+        known: u64::try_from(SCHEMA_VERSION).unwrap_or(0),
+    }
+}
+
+/// A name as SQL takes it, whatever is in it.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

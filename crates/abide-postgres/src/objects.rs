@@ -1,0 +1,210 @@
+//! Objects in the database: a row each, compressed where that pays, checked against its name when
+//! it is read.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use tokio_postgres::types::ToSql;
+
+use crate::connection::Server;
+
+/// So many bytes go into one statement.
+const STATEMENT: usize = 8 << 20;
+/// And so many objects are read by one.
+const READ: usize = 64;
+/// An object is never larger.
+const LARGEST: usize = 1 << 30;
+const LEVEL: i32 = 3;
+const PLAIN: i16 = 0;
+const ZSTD: i16 = 1;
+
+/// The objects of a store whose objects are in the database.
+#[derive(Debug)]
+pub(crate) struct TableObjects {
+    server: Arc<Server>,
+}
+
+/// A row on its way.
+struct Row {
+    hash: Vec<u8>,
+    size: i64,
+    form: i16,
+    bytes: Vec<u8>,
+}
+
+impl Row {
+    fn new(hash: ObjectHash, plain: &[u8]) -> Self {
+        let packed = zstd::bulk::compress(plain, LEVEL).ok();
+        let (form, bytes) = match packed.filter(|packed| packed.len() < plain.len()) {
+            Some(packed) => (ZSTD, packed),
+            None => (PLAIN, plain.to_vec()),
+        };
+        let size = i64::try_from(plain.len()).unwrap_or(i64::MAX);
+        Self { hash: hash.as_bytes().to_vec(), size, form, bytes }
+    }
+}
+
+impl TableObjects {
+    pub(crate) const fn new(server: Arc<Server>) -> Self {
+        Self { server }
+    }
+
+    fn put_rows(&self, rows: Vec<Row>) -> Result<u64, StoreError> {
+        let taken = rows.iter().map(|row| row.bytes.len() as u64).sum();
+        let server = self.server.clone();
+        let rows = Arc::new(rows);
+        self.server.block(async move {
+            server
+                .ask("put objects into", |client| {
+                    let rows = rows.clone();
+                    Box::pin(async move {
+                        let hashes: Vec<&[u8]> = rows.iter().map(|row| &row.hash[..]).collect();
+                        let sizes: Vec<i64> = rows.iter().map(|row| row.size).collect();
+                        let forms: Vec<i16> = rows.iter().map(|row| row.form).collect();
+                        let bytes: Vec<&[u8]> = rows.iter().map(|row| &row.bytes[..]).collect();
+                        // One that is there and damaged is put anew by whoever has its bytes.
+                        let sql = "INSERT INTO object AS old (hash, size, form, bytes)
+                            SELECT DISTINCT ON (given.hash) given.*
+                            FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::bytea[])
+                                AS given (hash, size, form, bytes) ORDER BY given.hash
+                            ON CONFLICT (hash) DO UPDATE SET size = excluded.size,
+                                form = excluded.form, bytes = excluded.bytes
+                            WHERE old.bytes <> excluded.bytes";
+                        let statement = client.prepare_cached(sql).await?;
+                        let given: [&(dyn ToSql + Sync); 4] = [&hashes, &sizes, &forms, &bytes];
+                        client.execute(&statement, &given).await?;
+                        Ok(())
+                    })
+                })
+                .await
+        })?;
+        Ok(taken)
+    }
+
+    /// Puts rows, a statement's worth at a time.
+    fn put(&self, objects: impl Iterator<Item = (ObjectHash, Vec<u8>)>) -> Result<u64, StoreError> {
+        let (mut rows, mut bytes, mut taken) = (Vec::new(), 0, 0);
+        for (hash, plain) in objects {
+            let row = Row::new(hash, &plain);
+            bytes += row.bytes.len();
+            rows.push(row);
+            if bytes >= STATEMENT {
+                taken += self.put_rows(std::mem::take(&mut rows))?;
+                bytes = 0;
+            }
+        }
+        if rows.is_empty() { Ok(taken) } else { Ok(taken + self.put_rows(rows)?) }
+    }
+
+    fn fetch(
+        &self,
+        hashes: &[ObjectHash],
+    ) -> Result<Vec<(Vec<u8>, i64, i16, Vec<u8>)>, StoreError> {
+        let server = self.server.clone();
+        let wanted: Arc<Vec<Vec<u8>>> =
+            Arc::new(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect());
+        self.server.block(async move {
+            server
+                .ask("read objects of", |client| {
+                    let wanted = wanted.clone();
+                    Box::pin(async move {
+                        let sql = "SELECT hash, size, form, bytes FROM object WHERE hash = ANY($1)";
+                        let statement = client.prepare_cached(sql).await?;
+                        let rows = client.query(&statement, &[&*wanted]).await?;
+                        let each = rows.iter().map(|row| {
+                            Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
+                        });
+                        each.collect()
+                    })
+                })
+                .await
+        })
+    }
+}
+
+/// The bytes of an object, if they are those that its name says.
+fn unpack(hash: ObjectHash, size: i64, form: i16, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let size = usize::try_from(size).ok().filter(|size| *size <= LARGEST)?;
+    let plain = match form {
+        PLAIN => bytes,
+        ZSTD => zstd::bulk::decompress(&bytes, size).ok()?,
+        _ => return None,
+    };
+    (plain.len() == size && ObjectHash::of(&plain) == hash).then_some(plain)
+}
+
+impl Objects for TableObjects {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        let server = self.server.clone();
+        let wanted: Arc<Vec<Vec<u8>>> =
+            Arc::new(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect());
+        let found: std::collections::HashSet<Vec<u8>> = self.server.block(async move {
+            server
+                .ask("look for objects in", |client| {
+                    let wanted = wanted.clone();
+                    Box::pin(async move {
+                        let sql = "SELECT hash FROM object WHERE hash = ANY($1)";
+                        let statement = client.prepare_cached(sql).await?;
+                        let rows = client.query(&statement, &[&*wanted]).await?;
+                        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+                    })
+                })
+                .await
+        })?;
+        Ok(hashes.iter().map(|hash| found.contains(&hash.as_bytes()[..])).collect())
+    }
+
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        let mut rest = batch.plain();
+        let objects = batch.rows().iter().map(|(hash, size)| {
+            let size = usize::try_from(*size).unwrap_or(usize::MAX).min(rest.len());
+            let (plain, behind) = rest.split_at(size);
+            rest = behind;
+            (*hash, plain.to_vec())
+        });
+        self.put(objects)
+    }
+
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.put(objects.iter().map(|object| (object.hash, object.bytes.clone())))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        // Each statement was a transaction, and is durable since it was answered.
+        Ok(())
+    }
+
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.fetch(&[hash])?.into_iter().next();
+        Ok(found.and_then(|(_, size, form, bytes)| unpack(hash, size, form, bytes)))
+    }
+
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        for (chunk, first) in hashes.chunks(READ).zip((0..).step_by(READ)) {
+            let mut found = std::collections::HashMap::new();
+            for (hash, size, form, bytes) in self.fetch(chunk)? {
+                found.insert(hash, (size, form, bytes));
+            }
+            for (hash, index) in chunk.iter().zip(first..) {
+                // One that is asked for twice in a chunk is read once.
+                let row = found.get(&hash.as_bytes()[..]).cloned();
+                let plain = row.and_then(|(size, form, bytes)| unpack(*hash, size, form, bytes));
+                if each(index, plain.as_deref()) == ControlFlow::Break(()) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        let there = self.has(hashes)?;
+        let first = |hash: &ObjectHash| hash.as_bytes().first().copied().map(u64::from);
+        Ok(hashes.iter().zip(there).map(|(hash, there)| first(hash).filter(|_| there)).collect())
+    }
+}

@@ -1,0 +1,434 @@
+//! Reading a session, beside its writer or without one. What is in the table is acknowledged.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use abide_journal::{Line, Sum};
+use abide_model::{
+    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, ObjectHash, Objects, Pending,
+    ReadNote, Seq, SessionId, SessionReader, SessionState, StoreError, fold_lineage, rewind_target,
+};
+use deadpool_postgres::Object;
+
+use crate::connection::Server;
+use crate::error::Trouble;
+use crate::flush::place;
+use crate::snapshot::Restored;
+
+/// The most bytes of data in one page.
+const PAGE_BYTES: u64 = 8 << 20;
+/// So many events are read at a time where all are.
+const CHUNK: usize = 4096;
+
+/// Events that a session has: its own, or some that it shares.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch {
+    pub(crate) sid: i64,
+    pub(crate) first: Seq,
+    pub(crate) last: Seq,
+}
+
+/// A session in the table, with the past that it shares.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) sid: i64,
+    /// Oldest first; the last one is its own.
+    pub(crate) stretches: Vec<Stretch>,
+}
+
+impl Known {
+    /// Looks a session up.
+    pub(crate) async fn find(client: &Object, session: SessionId) -> Result<Self, Trouble> {
+        let sql = "WITH RECURSIVE up AS (
+                SELECT sid, parent, parent_seq, 0 AS depth FROM session WHERE id = $1
+                UNION ALL
+                SELECT session.sid, session.parent, session.parent_seq, depth + 1
+                FROM session JOIN up ON session.sid = up.parent)
+            SELECT sid, parent_seq FROM up ORDER BY depth";
+        let statement = client.prepare_cached(sql).await?;
+        let id = uuid::Uuid::from_bytes(*session.as_bytes());
+        let rows = client.query(&statement, &[&id]).await?;
+        let mut last = Seq(u64::MAX);
+        let mut stretches = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let before = Seq(u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0));
+            stretches.push(Stretch { sid: row.try_get(0)?, first: before.next(), last });
+            // A fork of a fork may share less than its parent did.
+            last = last.min(before);
+        }
+        let own = stretches.first().map(|stretch| stretch.sid);
+        stretches.reverse();
+        stretches.retain(|stretch| stretch.first <= stretch.last);
+        match own {
+            Some(sid) => Ok(Self { sid, stretches }),
+            None => Err(StoreError::NoSession { reference: session.to_string() }.into()),
+        }
+    }
+
+    /// The last event that it shares.
+    pub(crate) fn shared(&self) -> Seq {
+        self.stretches.last().map_or(Seq::ZERO, |own| own.first.back(1))
+    }
+}
+
+/// Reads a session.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresReader {
+    pub(crate) server: Arc<Server>,
+    pub(crate) objects: Arc<dyn Objects>,
+    pub(crate) session: SessionId,
+    pub(crate) known: Arc<Known>,
+}
+
+/// The end of a session, and the state there.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) state: SessionState,
+    pub(crate) pages: crate::snapshot::Pages,
+    pub(crate) seq: Seq,
+    pub(crate) sum: Sum,
+}
+
+impl PostgresReader {
+    /// Lines of a range in the direction asked for, and where the next ones are.
+    async fn lines(&self, range: EventRange) -> Result<(Vec<Vec<u8>>, Option<Seq>), StoreError> {
+        let known = self.known.clone();
+        let limit = range.limit.max(1);
+        self.server
+            .ask("read a session of", |client| {
+                let known = known.clone();
+                Box::pin(async move {
+                    let mut parts: Vec<Stretch> = known.stretches.clone();
+                    if range.direction == Direction::Backward {
+                        parts.reverse();
+                    }
+                    let mut lines = Vec::new();
+                    for part in parts {
+                        let (first, last) =
+                            (range.first.max(part.first), range.last.min(part.last));
+                        let left = limit + 1 - lines.len();
+                        if first > last || left == 0 {
+                            continue;
+                        }
+                        let order = match range.direction {
+                            Direction::Forward => "ASC",
+                            Direction::Backward => "DESC",
+                        };
+                        let sql = format!(
+                            "SELECT seq, line FROM event WHERE sid = $1 AND seq BETWEEN $2 AND $3
+                             ORDER BY seq {order} LIMIT $4"
+                        );
+                        let statement = client.prepare_cached(&sql).await?;
+                        let left = i64::try_from(left).unwrap_or(i64::MAX);
+                        let given: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+                            [&part.sid, &place(first.0), &place(last.0), &left];
+                        for row in client.query(&statement, &given).await? {
+                            lines.push((row.try_get::<_, i64>(0)?, row.try_get::<_, Vec<u8>>(1)?));
+                        }
+                    }
+                    let next =
+                        lines.get(limit).map(|(seq, _)| Seq(u64::try_from(*seq).unwrap_or(0)));
+                    lines.truncate(limit);
+                    Ok((lines.into_iter().map(|(_, line)| line).collect(), next))
+                })
+            })
+            .await
+    }
+
+    /// A page of events, their objects put back in.
+    async fn read_page(&self, range: EventRange) -> Result<EventPage, StoreError> {
+        let (lines, mut next) = self.lines(range).await?;
+        let mut notes = Vec::new();
+        let mut read = Vec::with_capacity(lines.len());
+        let (mut bytes, mut wanted) = (0_u64, Vec::new());
+        for raw in &lines {
+            let line = match Line::read(raw) {
+                Ok(line) => line,
+                Err(error) => {
+                    notes.push(self.damage(None, &error.to_string()));
+                    continue;
+                }
+            };
+            let named = line.objects();
+            let size = named.iter().fold(raw.len() as u64, |sum, it| sum.saturating_add(it.size));
+            if !read.is_empty() && bytes.saturating_add(size) > PAGE_BYTES {
+                next = Some(line.seq);
+                break;
+            }
+            bytes = bytes.saturating_add(size);
+            wanted.extend(named.iter().map(|object| object.hash));
+            read.push(line);
+        }
+        let found = self.fetch(wanted).await?;
+        let mut events = Vec::with_capacity(read.len());
+        for line in read {
+            let (event, note) =
+                line.whole_event(self.session, &|hash| Ok(found.get(&hash).cloned()));
+            events.extend(event);
+            notes.extend(note);
+        }
+        Ok(EventPage { events, notes, next })
+    }
+
+    fn damage(&self, seq: Option<Seq>, reason: &str) -> ReadNote {
+        let place = match seq {
+            Some(seq) => format!("event {seq} of session {}", self.session),
+            None => format!("an event of session {}", self.session),
+        };
+        ReadNote::Damage { place, reason: reason.to_owned(), lost: seq.map(|seq| (seq, seq)) }
+    }
+
+    async fn fetch(
+        &self,
+        wanted: Vec<ObjectHash>,
+    ) -> Result<HashMap<ObjectHash, Vec<u8>>, StoreError> {
+        if wanted.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let objects = self.objects.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut found = HashMap::new();
+            objects.read_many(&wanted, &mut |index, bytes| {
+                if let (Some(hash), Some(bytes)) = (wanted.get(index), bytes) {
+                    found.insert(*hash, bytes.to_vec());
+                }
+                std::ops::ControlFlow::Continue(())
+            })?;
+            Ok(found)
+        });
+        reading.await.unwrap_or_else(|_| Ok(HashMap::new()))
+    }
+
+    /// Every event up to `to`, their large strings left out: the fold needs none of them.
+    async fn events(&self, from: Seq, to: Seq) -> Result<Vec<Event>, StoreError> {
+        let mut events = Vec::new();
+        let mut range = EventRange { first: from, last: to, ..EventRange::ALL }.limit(CHUNK);
+        loop {
+            let (lines, next) = self.lines(range).await?;
+            for raw in &lines {
+                let line = Line::read(raw).ok();
+                events.extend(line.and_then(|line| line.event()));
+            }
+            match next {
+                Some(next) => range.first = next,
+                None => return Ok(events),
+            }
+        }
+    }
+
+    /// The state at `to`, folded anew.
+    pub(crate) async fn state_at(&self, to: Seq) -> Result<SessionState, StoreError> {
+        let events = self.events(Seq::FIRST, to).await?;
+        let folded = fold_lineage(to, &|visit| {
+            events.iter().for_each(&mut *visit);
+            Ok::<(), StoreError>(())
+        });
+        let mut state = folded?;
+        // Of a fork as it would be there, so that it can go back to it.
+        for later in self.known.stretches.iter().filter(|stretch| stretch.first > to) {
+            for event in self.events(later.first, later.first).await? {
+                state.apply_dead(&event);
+            }
+        }
+        Ok(state)
+    }
+
+    /// The sum of an event.
+    pub(crate) async fn sum_of(&self, seq: Seq) -> Result<Sum, StoreError> {
+        let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
+        let (lines, _) = self.lines(range).await?;
+        let sum = lines.first().and_then(|raw| Line::read(raw).ok().map(|line| line.sum));
+        sum.ok_or_else(|| StoreError::Damaged {
+            place: format!("event {seq} of session {}", self.session),
+            reason: "it cannot be read".to_owned(),
+        })
+    }
+
+    /// The last event, and its sum.
+    pub(crate) async fn last(&self) -> Result<(Seq, Sum), StoreError> {
+        let (lines, _) = self.lines(EventRange::ALL.backward().limit(1)).await?;
+        let end = lines.first().and_then(|raw| Line::read(raw).ok().map(|it| (it.seq, it.sum)));
+        match end {
+            Some(end) => Ok(end),
+            None if lines.is_empty() => Ok((Seq::ZERO, Sum::genesis(self.session))),
+            None => Err(StoreError::Damaged {
+                place: format!("the last event of session {}", self.session),
+                reason: "its sum is not that of its bytes".to_owned(),
+            }),
+        }
+    }
+
+    /// The end of the session and the state there, whole.
+    pub(crate) async fn end(&self) -> Result<End, StoreError> {
+        let sid = self.known.sid;
+        let restored = self.restored(move |mut restored, client| {
+            Box::pin(async move { Ok(restored.bring_all(&client, sid).await?.then_some(restored)) })
+        });
+        if let Some(restored) = restored.await? {
+            let mut end = End {
+                seq: restored.seq,
+                sum: restored.sum,
+                state: restored.state,
+                pages: restored.pages,
+            };
+            if self.go_on(&mut end).await? {
+                return Ok(end);
+            }
+        }
+        let (seq, sum) = self.last().await?;
+        let state = self.state_at(seq).await?;
+        Ok(End { state, pages: crate::snapshot::Pages::default(), seq, sum })
+    }
+
+    /// Applies what came behind a snapshot; `false` where that takes a fold of everything.
+    async fn go_on(&self, end: &mut End) -> Result<bool, StoreError> {
+        let mut range = EventRange::from(end.seq.next()).limit(CHUNK);
+        loop {
+            let (lines, next) = self.lines(range).await?;
+            for raw in &lines {
+                let Ok(line) = Line::read(raw) else { return Ok(false) };
+                if let Some(event) = line.event() {
+                    if rewind_target(&event).is_some() {
+                        return Ok(false);
+                    }
+                    end.state.apply(&event);
+                }
+                (end.seq, end.sum) = (line.seq, line.sum);
+            }
+            match next {
+                Some(next) => range.first = next,
+                None => return Ok(true),
+            }
+        }
+    }
+
+    async fn restored(
+        &self,
+        bring: impl Fn(Restored, Object) -> crate::connection::Asking<Option<Restored>>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Option<Restored>, StoreError> {
+        let sid = self.known.sid;
+        self.server
+            .ask("read a session of", move |client| {
+                let bring = bring.clone();
+                Box::pin(async move {
+                    match Restored::read(&client, sid).await? {
+                        Some(restored) => bring(restored, client).await,
+                        None => Ok(None),
+                    }
+                })
+            })
+            .await
+    }
+
+    /// The small part of the state at the end, and one lane of it: only the pages are read that
+    /// these need.
+    async fn lane_at_end(&self, name: String) -> Result<(Core, LaneState), StoreError> {
+        let sid = self.known.sid;
+        let tail = self.tail_behind_snapshot().await?;
+        if let Some(tail) = tail {
+            let wanted = name.clone();
+            let tail = Arc::new(tail);
+            let restored = self.restored(move |mut restored, client| {
+                let (name, tail) = (wanted.clone(), tail.clone());
+                Box::pin(async move {
+                    let taken = restored.seq;
+                    for event in tail.iter().filter(|event| event.seq > taken) {
+                        if !restored.bring_for(&client, sid, event).await? {
+                            return Ok(None);
+                        }
+                        restored.state.apply(event);
+                    }
+                    let whole = restored.bring_lane(&client, sid, &name).await?;
+                    Ok(whole.then_some(restored))
+                })
+            });
+            if let Some(restored) = restored.await? {
+                return Ok(lane_of(&restored.state, &name));
+            }
+        }
+        let (seq, _) = self.last().await?;
+        Ok(lane_of(&self.state_at(seq).await?, &name))
+    }
+
+    /// The events behind the snapshot; none where there is no snapshot, or a rewind behind it.
+    async fn tail_behind_snapshot(&self) -> Result<Option<Vec<Event>>, StoreError> {
+        let sid = self.known.sid;
+        let seq = self
+            .server
+            .ask("read a session of", move |client| {
+                Box::pin(async move {
+                    let statement =
+                        client.prepare_cached("SELECT seq FROM snapshot WHERE sid = $1").await?;
+                    let row = client.query_opt(&statement, &[&sid]).await?;
+                    Ok(row.map(|row| row.try_get::<_, i64>(0)).transpose()?)
+                })
+            })
+            .await?;
+        let Some(seq) = seq else { return Ok(None) };
+        let from = Seq(u64::try_from(seq).unwrap_or(0)).next();
+        let tail = self.events(from, Seq(u64::MAX)).await?;
+        let rewound = tail.iter().any(|event| rewind_target(event).is_some());
+        Ok((!rewound).then_some(tail))
+    }
+
+    async fn bytes_now(&self) -> Result<u64, StoreError> {
+        let sid = self.known.sid;
+        self.server
+            .ask("read a session of", move |client| {
+                Box::pin(async move {
+                    let sql = "SELECT (SELECT coalesce(sum(pg_column_size(event.*)), 0)
+                            FROM event WHERE sid = $1)
+                        + (SELECT coalesce(sum(pg_column_size(page.*)), 0) FROM page WHERE sid = $1)";
+                    let row = client.query_one(sql, &[&sid]).await?;
+                    let bytes: i64 = row.try_get(0)?;
+                    Ok(u64::try_from(bytes).unwrap_or(0))
+                })
+            })
+            .await
+    }
+}
+
+fn lane_of(state: &SessionState, name: &str) -> (Core, LaneState) {
+    (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
+}
+
+impl SessionReader for PostgresReader {
+    fn page(&self, range: EventRange) -> Pending<'_, EventPage> {
+        let this = self.clone();
+        self.server.run(async move { this.read_page(range).await })
+    }
+
+    fn acknowledged(&self) -> Pending<'_, Seq> {
+        let this = self.clone();
+        self.server.run(async move { this.last().await.map(|(seq, _)| seq) })
+    }
+
+    fn state(&self) -> Pending<'_, SessionState> {
+        let this = self.clone();
+        self.server.run(async move { this.end().await.map(|end| end.state) })
+    }
+
+    fn lane<'a>(
+        &'a self,
+        lane: Option<&'a LaneId>,
+        at: Option<Seq>,
+    ) -> Pending<'a, (Core, LaneState)> {
+        let this = self.clone();
+        let name = lane.map(LaneId::as_str).unwrap_or_default().to_owned();
+        self.server.run(async move {
+            match at {
+                Some(at) => Ok(lane_of(&this.state_at(at).await?, &name)),
+                None => this.lane_at_end(name).await,
+            }
+        })
+    }
+
+    fn bytes(&self) -> Pending<'_, u64> {
+        let this = self.clone();
+        self.server.run(async move { this.bytes_now().await })
+    }
+}

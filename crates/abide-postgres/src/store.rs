@@ -1,0 +1,502 @@
+//! The store itself: makes, finds, lists and opens sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_journal::{Environment, Line, Salts, Sum};
+use abide_model::{
+    Epoch, History, HistoryQuery, Kind, NewSession, Objects, Parent, ParentReason, Pending, Seq,
+    SessionCreated, SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter, Store,
+    StoreError, Timestamp,
+};
+use deadpool_postgres::Object;
+use uuid::Uuid;
+
+use crate::connection::Server;
+use crate::error::Trouble;
+use crate::flush::{Flusher, place};
+use crate::lease::{self, Leases};
+use crate::migration::{self, Migrated, SCHEMA_VERSION};
+use crate::objects::TableObjects;
+use crate::reader::{Known, PostgresReader};
+use crate::url::StoreUrl;
+use crate::writer::PostgresWriter;
+
+/// What a shared store is opened with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Clock, randomness and identity.
+    pub env: Environment,
+    /// The project whose sessions are meant where none is named; with none, all are.
+    pub project: Option<String>,
+    /// Take a session even from a holder that lives.
+    pub take_over: bool,
+    /// How long something is tried again while the server is away.
+    pub patience: Duration,
+    /// How long one question may take.
+    pub answer: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            env: Environment::default(),
+            project: None,
+            take_over: false,
+            patience: Duration::from_secs(30),
+            answer: Duration::from_secs(20),
+        }
+    }
+}
+
+/// What a store says of itself.
+#[derive(Debug, Clone)]
+pub struct StoreStatus {
+    /// The server's own words of its version.
+    pub server: String,
+    /// The version of the tables; none where there are none.
+    pub version: Option<i32>,
+    /// How many sessions there are.
+    pub sessions: u64,
+    /// And of how many somebody has the lease.
+    pub held: u64,
+    /// The bytes of the tables and their indexes.
+    pub bytes: u64,
+    /// What the server is set to that endangers what is stored.
+    pub warnings: Vec<String>,
+}
+
+/// A store on PostgreSQL.
+#[derive(Debug)]
+pub struct PostgresStore {
+    server: Arc<Server>,
+    objects: Arc<dyn Objects>,
+    flusher: Arc<Flusher>,
+    leases: Arc<Leases>,
+    options: Options,
+}
+
+impl PostgresStore {
+    /// Opens a store that is there.
+    pub fn open(url: &StoreUrl, options: Options) -> Result<Self, StoreError> {
+        let store = Self::connect(url, options)?;
+        match store.version()? {
+            Some(version) if version > SCHEMA_VERSION => {
+                Err(migration::newer(url.schema(), version))
+            }
+            Some(version) if version == SCHEMA_VERSION => Ok(store),
+            Some(version) => Err(StoreError::Damaged {
+                place: url.to_string(),
+                reason: format!(
+                    "its tables are of version {version}, and this program's of {SCHEMA_VERSION}: \
+                     `abide store migrate` brings them up to date"
+                ),
+            }),
+            None => Err(StoreError::Damaged {
+                place: url.to_string(),
+                reason: "it holds no store yet: `abide store init` makes one".to_owned(),
+            }),
+        }
+    }
+
+    /// Makes a store, or brings one up to date.
+    pub fn init(url: &StoreUrl, options: Options) -> Result<(Self, Migrated), StoreError> {
+        let store = Self::connect(url, options)?;
+        let migrated = store.migrate()?;
+        Ok((store, migrated))
+    }
+
+    /// A store whose tables are not looked at.
+    pub fn connect(url: &StoreUrl, options: Options) -> Result<Self, StoreError> {
+        let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
+        let leases = Arc::new(Leases::default());
+        if let Some(handle) = server.runtime() {
+            let (server, leases) = (Arc::downgrade(&server), Arc::downgrade(&leases));
+            handle.spawn(lease::keep_alive(server, leases));
+        }
+        let objects: Arc<dyn Objects> = Arc::new(TableObjects::new(server.clone()));
+        let flusher = Arc::new(Flusher::new(server.clone()));
+        Ok(Self { server, objects, flusher, leases, options })
+    }
+
+    /// The same store with its objects elsewhere.
+    #[must_use]
+    pub fn with_objects(mut self, objects: Arc<dyn Objects>) -> Self {
+        self.objects = objects;
+        self
+    }
+
+    /// Where it is, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.server.place()
+    }
+
+    /// What it is opened with.
+    #[must_use]
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Brings the tables up to this program's version. Done once, whoever else asks for it.
+    pub fn migrate(&self) -> Result<Migrated, StoreError> {
+        let server = self.server.clone();
+        self.server.block(async move {
+            let schema = server.url().schema().to_owned();
+            server
+                .ask("make tables in", |mut client| {
+                    let schema = schema.clone();
+                    Box::pin(async move { migration::migrate(&mut client, &schema).await })
+                })
+                .await
+        })
+    }
+
+    /// The version of the tables; none where there are none.
+    pub fn version(&self) -> Result<Option<i32>, StoreError> {
+        let server = self.server.clone();
+        self.server.block(async move {
+            let schema = server.url().schema().to_owned();
+            server
+                .ask("open", |client| {
+                    let schema = schema.clone();
+                    Box::pin(async move { migration::version(&client, &schema).await })
+                })
+                .await
+        })
+    }
+
+    /// What it says of itself.
+    pub fn status(&self) -> Result<StoreStatus, StoreError> {
+        let server = self.server.clone();
+        self.server.block(async move {
+            let schema = server.url().schema().to_owned();
+            server
+                .ask("look at", |client| {
+                    let schema = schema.clone();
+                    Box::pin(async move { status(&client, &schema).await })
+                })
+                .await
+        })
+    }
+
+    /// As [`Store::create`], and says whether the session is new.
+    pub fn create_new(&self, session: NewSession) -> Result<(SessionId, bool), StoreError> {
+        let (server, env) = (self.server.clone(), self.options.env.clone());
+        let project = self.options.project.clone().unwrap_or_default();
+        self.server.block(async move {
+            let id = new_id(&env);
+            let beginning = Beginning::of(id);
+            make(&server, &env, project, session, (id, beginning)).await
+        })
+    }
+
+    /// As [`Store::fork`], and says whether the session is new.
+    pub fn fork_new(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Result<(SessionId, bool), StoreError> {
+        let (server, env) = (self.server.clone(), self.options.env.clone());
+        let project = self.options.project.clone().unwrap_or_default();
+        let reader = self.reader(parent)?;
+        self.server.block(async move {
+            let (last, sum) = reader.last().await?;
+            let seq = at.unwrap_or(last);
+            if seq == Seq::ZERO || seq > last {
+                return Err(StoreError::NoEvent { session: parent, seq, last });
+            }
+            let sum = if seq == last { sum } else { reader.sum_of(seq).await? };
+            let state = reader.state_at(seq).await?;
+            let link = Parent { session: parent, seq, reason: ParentReason::Fork };
+            let session = session.forked(link, &state.core.fields);
+            let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
+            let parent = holder.map(|part| part.sid);
+            let beginning = Beginning { last: (seq, sum), at: state.core.at, parent };
+            make(&server, &env, project, session, (new_id(&env), beginning)).await
+        })
+    }
+
+    pub(crate) fn reader(&self, session: SessionId) -> Result<PostgresReader, StoreError> {
+        let server = self.server.clone();
+        let known = self.server.block(async move { find_known(&server, session).await })?;
+        Ok(self.reader_of(session, known))
+    }
+
+    fn reader_of(&self, session: SessionId, known: Known) -> PostgresReader {
+        PostgresReader {
+            server: self.server.clone(),
+            objects: self.objects.clone(),
+            session,
+            known: Arc::new(known),
+        }
+    }
+
+    pub(crate) const fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+}
+
+fn new_id(env: &Environment) -> SessionId {
+    let mut random = [0; 10];
+    (env.random)(&mut random);
+    SessionId::new((env.now)(), random)
+}
+
+async fn find_known(server: &Server, session: SessionId) -> Result<Known, StoreError> {
+    server
+        .ask("find a session in", |client| {
+            Box::pin(async move { Known::find(&client, session).await })
+        })
+        .await
+}
+
+/// What a new session begins with.
+struct Beginning {
+    /// The event before its first, and its sum.
+    last: (Seq, Sum),
+    at: Timestamp,
+    /// The session that holds that event.
+    parent: Option<i64>,
+}
+
+impl Beginning {
+    fn of(id: SessionId) -> Self {
+        Self { last: (Seq::ZERO, Sum::genesis(id)), at: Timestamp::default(), parent: None }
+    }
+}
+
+/// Makes a session; of those who ask for the same key at once, one does.
+async fn make(
+    server: &Server,
+    env: &Environment,
+    project: String,
+    session: NewSession,
+    (id, beginning): (SessionId, Beginning),
+) -> Result<(SessionId, bool), StoreError> {
+    let key = session.fields.key.clone();
+    let created = SessionCreated { session: id, fields: session.fields };
+    let (mut event, body) = Salts::new(env).prepare_fact(Kind::SESSION_CREATED, &created)?;
+    let seq = beginning.last.0.next();
+    (event.seq, event.at) = (seq, id.created().max(beginning.at));
+    let mut line = Vec::new();
+    let sum = Line::write_prepared(&mut line, &event, &body, 1, beginning.last.1.link());
+    line.pop();
+    let row = Arc::new((project, key, sum.as_ascii().to_vec(), line));
+    let (parent, before) = (beginning.parent, place(beginning.last.0.0));
+    server
+        .ask("make a session in", |client| {
+            let row = row.clone();
+            Box::pin(async move {
+                let (project, key, sum, line) = &*row;
+                insert(client, id, (project, key.as_deref()), (parent, before), (sum, line)).await
+            })
+        })
+        .await
+}
+
+async fn insert(
+    mut client: Object,
+    id: SessionId,
+    (project, key): (&str, Option<&str>),
+    (parent, before): (Option<i64>, i64),
+    (sum, line): (&[u8], &[u8]),
+) -> Result<(SessionId, bool), Trouble> {
+    let uuid = Uuid::from_bytes(*id.as_bytes());
+    let transaction = client.transaction().await?;
+    let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
+        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING sid";
+    let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+        [&uuid, &project, &key, &parent, &before];
+    let Some(row) = transaction.query_opt(sql, &given).await? else {
+        // Somebody has the key; or this very session was made, and the answer was lost.
+        let sql = "SELECT id FROM session WHERE id = $1 OR (project = $2 AND key = $3)";
+        let row = transaction.query_one(sql, &[&uuid, &project, &key]).await?;
+        let found: Uuid = row.try_get(0)?;
+        return Ok((session_id(found), found == uuid));
+    };
+    let sid: i64 = row.try_get(0)?;
+    transaction.execute("INSERT INTO lease (sid) VALUES ($1)", &[&sid]).await?;
+    let sql = "INSERT INTO event (sid, seq, sum, line) VALUES ($1, $2, $3, $4)";
+    transaction.execute(sql, &[&sid, &(before + 1), &sum, &line]).await?;
+    transaction.commit().await?;
+    Ok((id, true))
+}
+
+pub(crate) fn session_id(uuid: Uuid) -> SessionId {
+    SessionId::from_bytes(*uuid.as_bytes())
+}
+
+async fn status(client: &Object, schema: &str) -> Result<StoreStatus, Trouble> {
+    let server: String = client.query_one("SHOW server_version", &[]).await?.try_get(0)?;
+    let version = migration::version(client, schema).await?;
+    let mut warnings = Vec::new();
+    for (name, danger) in [
+        ("fsync", "a power cut of the server can lose or damage everything"),
+        ("full_page_writes", "a power cut of the server can damage pages"),
+    ] {
+        let row = client.query_one("SELECT current_setting($1)", &[&name]).await?;
+        if row.try_get::<_, String>(0)? == "off" {
+            warnings.push(format!("{name} is off: {danger}"));
+        }
+    }
+    let (mut sessions, mut held, mut bytes) = (0_i64, 0_i64, 0_i64);
+    if version.is_some() {
+        sessions = client.query_one("SELECT count(*) FROM session", &[]).await?.try_get(0)?;
+        let sql = "SELECT count(*) FROM lease WHERE until > clock_timestamp()";
+        held = client.query_one(sql, &[]).await?.try_get(0)?;
+        let sql = "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::bigint
+            FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid
+            WHERE nspname = $1 AND relkind = 'r'";
+        bytes = client.query_one(sql, &[&schema]).await?.try_get(0)?;
+    }
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    Ok(StoreStatus {
+        server,
+        version,
+        sessions: count(sessions),
+        held: count(held),
+        bytes: count(bytes),
+        warnings,
+    })
+}
+
+/// Every session of a project, newest first.
+async fn all(client: &Object, project: Option<&str>) -> Result<Vec<SessionId>, Trouble> {
+    let sql = "SELECT id FROM session WHERE $1::text IS NULL OR project = $1 ORDER BY id DESC";
+    let statement = client.prepare_cached(sql).await?;
+    let rows = client.query(&statement, &[&project]).await?;
+    rows.iter().map(|row| Ok(session_id(row.try_get(0)?))).collect()
+}
+
+async fn find(
+    client: &Object,
+    reference: &SessionRef,
+    project: Option<&str>,
+) -> Result<SessionId, Trouble> {
+    let none = || Trouble::Refused(StoreError::NoSession { reference: reference.to_string() });
+    match reference {
+        SessionRef::Id(id) => Known::find(client, *id).await.map(|_| *id),
+        SessionRef::Latest => {
+            let sql = "SELECT id FROM session WHERE $1::text IS NULL OR project = $1
+                ORDER BY id DESC LIMIT 1";
+            let row = client.query_opt(sql, &[&project]).await?.ok_or_else(none)?;
+            Ok(session_id(row.try_get(0)?))
+        }
+        SessionRef::Key(key) => {
+            let sql = "SELECT id FROM session WHERE project = $1 AND key = $2";
+            let project = project.unwrap_or_default();
+            let row = client.query_opt(sql, &[&project, &key]).await?.ok_or_else(none)?;
+            Ok(session_id(row.try_get(0)?))
+        }
+        SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
+        SessionRef::Prefix(prefix) => {
+            // Of this project first; another one's session is found by its id as well.
+            for project in [project, None] {
+                let fits: Vec<SessionId> = all(client, project)
+                    .await?
+                    .into_iter()
+                    .filter(|id| {
+                        id.short(12).starts_with(prefix.as_str())
+                            || id.to_string().starts_with(prefix.as_str())
+                    })
+                    .collect();
+                match fits.as_slice() {
+                    [] => {}
+                    [id] => return Ok(*id),
+                    many => {
+                        return Err(Trouble::Refused(StoreError::Ambiguous {
+                            reference: prefix.clone(),
+                            matches: many.iter().take(8).map(|id| id.short(8)).collect(),
+                        }));
+                    }
+                }
+            }
+            Err(none())
+        }
+    }
+}
+
+impl Store for PostgresStore {
+    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
+        Box::pin(async move { self.create_new(session).map(|(id, _)| id) })
+    }
+
+    fn fork(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Pending<'_, SessionId> {
+        Box::pin(async move { self.fork_new(parent, at, session).map(|(id, _)| id) })
+    }
+
+    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
+        let (server, project) = (self.server.clone(), self.options.project.clone());
+        let reference = reference.clone();
+        self.server.run(async move {
+            server
+                .ask("find a session in", |client| {
+                    let (reference, project) = (reference.clone(), project.clone());
+                    Box::pin(async move { find(&client, &reference, project.as_deref()).await })
+                })
+                .await
+        })
+    }
+
+    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
+        let (server, project) = (self.server.clone(), self.options.project.clone());
+        self.server.run(async move {
+            let sessions = server
+                .ask("list the sessions of", |client| {
+                    let project = project.clone();
+                    Box::pin(async move { all(&client, project.as_deref()).await })
+                })
+                .await?;
+            Ok(SessionSummary::of(&sessions))
+        })
+    }
+
+    fn history<'a>(&'a self, _query: &'a HistoryQuery) -> Pending<'a, History> {
+        Box::pin(async move { Ok(History::default()) })
+    }
+
+    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
+        Box::pin(async move {
+            let reader = self.reader(session)?;
+            let (server, env) = (self.server.clone(), self.options.env.clone());
+            let (take_over, sid) = (self.options.take_over, reader.known.sid);
+            let ending = reader.clone();
+            let (lease, end) = self.server.block(async move {
+                let lease = lease::acquire(&server, &env, (session, sid), wait, take_over).await?;
+                let end = match ending.end().await {
+                    Ok(end) => end,
+                    Err(error) => {
+                        let _ = lease::release(&server, lease).await;
+                        return Err(error);
+                    }
+                };
+                let known: Epoch = end.state.core.epoch;
+                let lease = if known >= lease.epoch {
+                    lease::raise(&server, lease, known).await?
+                } else {
+                    lease
+                };
+                Ok((lease, end))
+            })?;
+            let held = (lease, self.leases.clone());
+            let writer =
+                PostgresWriter::new(&self.options.env, reader, self.flusher.clone(), held, end)?;
+            Ok(Arc::new(writer) as Arc<dyn SessionWriter>)
+        })
+    }
+
+    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
+        Box::pin(async move { Ok(Arc::new(self.reader(session)?) as Arc<dyn SessionReader>) })
+    }
+
+    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
+        Box::pin(async move { Ok(self.objects.clone()) })
+    }
+}

@@ -1,0 +1,37 @@
+//! Encrypted connections. Whoever asks for one gets a server whose certificate is checked.
+
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::url::UrlError;
+
+/// What makes encrypted connections: with the certificates of this file, else with those that
+/// the web's authorities vouch for.
+pub(crate) fn connector(root: Option<&str>) -> Result<MakeRustlsConnect, UrlError> {
+    let mut roots = RootCertStore::empty();
+    match root {
+        Some(path) => {
+            let bad = |reason: String| UrlError::RootCertificate { path: path.to_owned(), reason };
+            let found = CertificateDer::pem_file_iter(path).map_err(|e| bad(e.to_string()))?;
+            for certificate in found {
+                let certificate = certificate.map_err(|error| bad(error.to_string()))?;
+                roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(bad("it holds no certificate".to_owned()));
+            }
+        }
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| UrlError::Tls(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}

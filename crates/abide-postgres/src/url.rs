@@ -1,0 +1,306 @@
+//! Where a shared store is: `postgres://user@host/database?schema=team`.
+//!
+//! A password comes from the URL, from `PGPASSWORD` or from the password file, and goes nowhere
+//! but to the server: no form of a [`StoreUrl`] that can be shown has it.
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+/// The schema that a store has unless another is named.
+pub const DEFAULT_SCHEMA: &str = "abide";
+
+/// Why a URL does not name a store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It begins otherwise.
+    #[error("a shared store's URL begins with postgres:// or postgresql://")]
+    Scheme,
+    /// PostgreSQL's client cannot read it.
+    #[error("the URL cannot be read: {0}")]
+    Unreadable(String),
+    /// A schema's name that is not one.
+    #[error("{0:?} cannot be the name of a schema: letters, digits and _, at most 63")]
+    Schema(String),
+    /// A way of encryption that is not known.
+    #[error("sslmode={0} is not known: disable, prefer, require, verify-ca or verify-full")]
+    SslMode(String),
+    /// The certificates to trust cannot be read.
+    #[error("cannot read the certificates in {path}: {reason}")]
+    RootCertificate {
+        /// Where.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// Encryption cannot be set up.
+    #[error("cannot set up encryption: {0}")]
+    Tls(String),
+}
+
+/// Where a shared store is, and how to get in.
+#[derive(Clone)]
+pub struct StoreUrl {
+    pub(crate) config: Config,
+    pub(crate) schema: String,
+    pub(crate) root_certificate: Option<String>,
+    /// Where objects are, where they are not in the database: `s3://bucket/prefix`.
+    pub objects: Option<String>,
+    shown: String,
+}
+
+impl StoreUrl {
+    /// Does this look like the URL of a shared store rather than a path?
+    #[must_use]
+    pub fn is_one(text: &str) -> bool {
+        text.starts_with("postgres://") || text.starts_with("postgresql://")
+    }
+
+    /// Reads a URL. What it leaves out comes from the variables that PostgreSQL's own clients
+    /// read (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`, `PGSSLMODE`,
+    /// `PGSSLROOTCERT`), and the password from `PGPASSFILE` or `~/.pgpass`.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        Self::parse_with(text, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    /// The same with other variables.
+    pub(crate) fn parse_with(
+        text: &str,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, UrlError> {
+        if !Self::is_one(text) {
+            return Err(UrlError::Scheme);
+        }
+        let (base, query) = text.split_once('?').unwrap_or((text, ""));
+        let (mut schema, mut objects) = (None, None);
+        let (mut ssl_mode, mut root) = (variable("PGSSLMODE"), variable("PGSSLROOTCERT"));
+        let mut rest = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = || percent_decode_str(value).decode_utf8_lossy().into_owned();
+            match name {
+                "schema" => schema = Some(value()),
+                "objects" => objects = Some(value()),
+                "sslmode" => ssl_mode = Some(value()),
+                "sslrootcert" => root = Some(value()),
+                _ => rest.push(pair),
+            }
+        }
+        let plain =
+            if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+        let mut config: Config = plain.parse().map_err(|error: tokio_postgres::Error| {
+            // Its words may repeat a part of the URL; the kind of trouble is enough.
+            let _ = error;
+            UrlError::Unreadable("see PostgreSQL's documentation of connection URIs".to_owned())
+        })?;
+        config.ssl_mode(ssl_mode_of(ssl_mode.as_deref())?);
+        complete(&mut config, variable);
+        if config.get_password().is_none()
+            && let Some(password) = password_in_file(&config, variable)
+        {
+            config.password(password);
+        }
+        let schema = schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned());
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if schema.is_empty() || schema.len() > 63 || !schema.chars().all(fits) {
+            return Err(UrlError::Schema(schema));
+        }
+        let shown = shown(&config, &schema);
+        Ok(Self { config, schema, root_certificate: root, objects, shown })
+    }
+
+    /// The schema that the tables are in.
+    #[must_use]
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    pub(crate) fn encrypted(&self) -> bool {
+        self.config.get_ssl_mode() != SslMode::Disable
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+/// For people: no password, no options.
+fn shown(config: &Config, schema: &str) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        Some(Host::Unix(path)) => path.display().to_string().replace('/', "%2F"),
+        None => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().filter(|port| **port != 5432);
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    let user = config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
+    let database = config.get_dbname().unwrap_or_default();
+    let schema = if schema == DEFAULT_SCHEMA { String::new() } else { format!("?schema={schema}") };
+    format!("postgres://{user}{host}{port}/{database}{schema}")
+}
+
+fn ssl_mode_of(mode: Option<&str>) -> Result<SslMode, UrlError> {
+    match mode {
+        None | Some("prefer" | "allow") => Ok(SslMode::Prefer),
+        Some("disable") => Ok(SslMode::Disable),
+        // Whoever wants encryption gets a server that is who it says it is.
+        Some("require" | "verify-ca" | "verify-full") => Ok(SslMode::Require),
+        Some(other) => Err(UrlError::SslMode(other.to_owned())),
+    }
+}
+
+/// What the URL leaves out, from the variables.
+fn complete(config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
+    if config.get_hosts().is_empty() {
+        config.host(variable("PGHOST").as_deref().unwrap_or("localhost"));
+    }
+    if config.get_ports().is_empty()
+        && let Some(port) = variable("PGPORT").and_then(|port| port.parse().ok())
+    {
+        config.port(port);
+    }
+    if config.get_user().is_none()
+        && let Some(user) = variable("PGUSER").or_else(|| variable("USER"))
+    {
+        config.user(user);
+    }
+    if config.get_password().is_none()
+        && let Some(password) = variable("PGPASSWORD")
+    {
+        config.password(password);
+    }
+    if config.get_dbname().is_none() {
+        let database = variable("PGDATABASE").or_else(|| config.get_user().map(str::to_owned));
+        if let Some(database) = database {
+            config.dbname(database);
+        }
+    }
+}
+
+/// The password of the first line that fits in the password file. A file that others may read is
+/// passed over, as PostgreSQL's own clients do.
+fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let path = variable("PGPASSFILE").map(PathBuf::from);
+    let path = path.or_else(|| Some(Path::new(&variable("HOME")?).join(".pgpass")))?;
+    let mode = std::fs::metadata(&path).ok()?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return None;
+    }
+    let host = match config.get_hosts().first()? {
+        Host::Tcp(host) => host.clone(),
+        Host::Unix(_) => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().unwrap_or(&5432).to_string();
+    let wanted = [
+        host.as_str(),
+        &port,
+        config.get_dbname().unwrap_or_default(),
+        config.get_user().unwrap_or_default(),
+    ];
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let fields = fields(line);
+        let (password, places) = fields.split_last()?;
+        let fits = places.len() == wanted.len()
+            && places.iter().zip(wanted).all(|(field, wanted)| field == "*" || field == wanted);
+        fits.then(|| password.clone())
+    })
+}
+
+/// The fields of a line of the password file: `\` takes the next character as it is.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut characters = line.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            ':' if fields.len() < 5 => fields.push(String::new()),
+            c => {
+                let c = if c == '\\' { characters.next() } else { Some(c) };
+                if let (Some(field), Some(c)) = (fields.last_mut(), c) {
+                    field.push(c);
+                }
+            }
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<StoreUrl, UrlError> {
+        StoreUrl::parse_with(text, &|_| None)
+    }
+
+    #[test]
+    fn nothing_that_can_be_shown_has_the_password() {
+        let text = "postgresql://me:secret@db.example:5433/team?password=secret&schema=blue\
+                    &application_name=secret";
+        let url = parse(text).unwrap();
+        assert_eq!(url.to_string(), "postgres://me@db.example:5433/team?schema=blue");
+        assert!(!format!("{url:?} {url}").contains("secret"));
+        let bad = parse("postgres://me:secret@host:port/db").unwrap_err();
+        assert!(!format!("{bad:?} {bad}").contains("secret"));
+    }
+
+    #[test]
+    fn what_is_left_out_comes_from_the_variables() {
+        let set = |name: &str| {
+            let value = match name {
+                "PGHOST" => "far",
+                "PGPORT" => "99",
+                "PGUSER" => "u",
+                "PGPASSWORD" => "p",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let url = StoreUrl::parse_with("postgres://", &set).unwrap();
+        assert_eq!(url.to_string(), "postgres://u@far:99/u");
+        assert_eq!(url.config.get_password(), Some(&b"p"[..]));
+        let url = StoreUrl::parse_with("postgres://x:y@near:1/z", &set).unwrap();
+        assert_eq!(url.to_string(), "postgres://x@near:1/z");
+        assert_eq!(url.config.get_password(), Some(&b"y"[..]));
+    }
+
+    #[test]
+    fn bad_ones_are_refused_in_words() {
+        assert_eq!(parse("mysql://x").unwrap_err(), UrlError::Scheme);
+        let schema = parse("postgres://h/d?schema=a%22b").unwrap_err();
+        assert_eq!(schema, UrlError::Schema("a\"b".to_owned()));
+        assert!(matches!(parse("postgres://h/d?sslmode=maybe"), Err(UrlError::SslMode(_))));
+        assert!(matches!(parse("postgres://h/d?nonsense=1"), Err(UrlError::Unreadable(_))));
+    }
+
+    #[test]
+    fn the_password_file_is_read_as_postgres_reads_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pgpass");
+        let text = "# me\nother:*:*:*:no\ndb\\:x:5432:team:me:no\n*:5432:team:me:se\\:cr\\\\et\n";
+        std::fs::write(&path, text).unwrap();
+        let set = |name: &str| (name == "PGPASSFILE").then(|| path.to_string_lossy().into_owned());
+        let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        let password = |text: &str| {
+            let url = StoreUrl::parse_with(text, &set).unwrap();
+            url.config.get_password().map(|it| String::from_utf8_lossy(it).into_owned())
+        };
+        mode(0o600);
+        assert_eq!(password("postgres://me@db/team").as_deref(), Some("se:cr\\et"));
+        assert_eq!(password("postgres://you@db/team"), None);
+        mode(0o644);
+        assert_eq!(password("postgres://me@db/team"), None, "others may read it");
+    }
+}

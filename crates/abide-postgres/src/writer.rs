@@ -1,0 +1,286 @@
+//! The one writer of a session: takes events in, folds them, and has them sent in groups.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use abide_journal::{
+    Commit, CommitQueue, Environment, Intake, Intaken, JournalError, Lines, ObjectRef, Opening,
+    Prepared, Salts, Stored, Sum,
+};
+use abide_model::{
+    Acknowledger, AppendError, Core, Digest, Durability, Epoch, Event, Kind, LaneId, LaneState,
+    Limits, NewEvent, ObjectBatch, ObjectHash, OddEvents, Pending, ReadNote, Seq, SessionState,
+    SessionWriter, StoreError, Ticket, WriterOpened, check_batch,
+};
+
+use crate::flush::Flusher;
+use crate::lease::{self, Lease, Leases};
+use crate::reader::{End, PostgresReader};
+use crate::snapshot::{Pages, Taken};
+
+/// Strings larger than this go into objects.
+const OBJECT_BYTES: usize = 16 << 10;
+/// A snapshot of the state is taken after so many events, and when a writer closes.
+const SNAPSHOT_EVERY: u64 = 4096;
+
+/// What the intake asks of the server.
+struct Past {
+    reader: PostgresReader,
+    pages: Pages,
+}
+
+impl Stored for Past {
+    fn fetch(&mut self, _: &mut SessionState, _: &Event) -> bool {
+        // The state was brought in whole.
+        true
+    }
+
+    fn rewound(&self, before: SessionState, event: &Event) -> Result<SessionState, JournalError> {
+        let Some(to) = abide_model::rewind_target(event) else { return Ok(before) };
+        let reader = self.reader.clone();
+        let base = self.reader.server.block(async move { reader.state_at(to).await })?;
+        let mut state = SessionState::rewound(base, before);
+        state.apply(event);
+        Ok(state)
+    }
+}
+
+type Staging = Intake<Past>;
+
+struct Batch {
+    lines: Lines,
+    snapshot: Option<Taken>,
+}
+
+/// Sends batches.
+struct Committer {
+    flusher: Arc<Flusher>,
+    reader: PostgresReader,
+    lease: Lease,
+}
+
+impl Commit for Committer {
+    type Staging = Staging;
+    type Batch = Batch;
+
+    fn take(staging: &mut Staging, _: Durability) -> Batch {
+        let lines = staging.take_lines();
+        let due = staging.since_snapshot >= SNAPSHOT_EVERY;
+        let snapshot = due.then(|| take_snapshot(staging, lines.last));
+        Batch { lines, snapshot }
+    }
+
+    fn commit(&mut self, batch: Batch, _: Durability) -> Result<(), JournalError> {
+        self.flusher.append(self.reader.session, self.lease, batch.lines)?;
+        if let Some(taken) = batch.snapshot {
+            // A help to the next open, nothing more: nobody waits for it.
+            let (server, sid) = (self.reader.server.clone(), self.lease.sid);
+            drop(self.reader.server.run(async move { write_snapshot(&server, taken, sid).await }));
+        }
+        Ok(())
+    }
+}
+
+async fn write_snapshot(
+    server: &crate::connection::Server,
+    taken: Taken,
+    sid: i64,
+) -> Result<(), StoreError> {
+    let taken = Arc::new(taken);
+    let written = server.once(|client| {
+        let taken = taken.clone();
+        Box::pin(async move { taken.write(client, sid).await })
+    });
+    written.await.map_err(|trouble| trouble.into_store("write a snapshot to", &server.place()))
+}
+
+fn take_snapshot(staging: &mut Staging, last: (Seq, Sum)) -> Taken {
+    staging.since_snapshot = 0;
+    staging.stored.pages.take(&mut staging.state, last)
+}
+
+struct Shared {
+    queue: Arc<CommitQueue<Committer>>,
+}
+
+impl Acknowledger for Shared {
+    fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
+        self.queue.wait(seq, durability)
+    }
+
+    fn poll(
+        &self,
+        seq: Seq,
+        durability: Durability,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), AppendError>> {
+        self.queue.poll(seq, durability, context)
+    }
+}
+
+/// The writer of a session of a [`PostgresStore`](crate::PostgresStore).
+pub(crate) struct PostgresWriter {
+    shared: Arc<Shared>,
+    reader: PostgresReader,
+    lease: Lease,
+    leases: Arc<Leases>,
+    limits: Limits,
+    closed: AtomicBool,
+    salts: Salts,
+}
+
+impl PostgresWriter {
+    pub(crate) fn new(
+        env: &Environment,
+        reader: PostgresReader,
+        flusher: Arc<Flusher>,
+        (lease, leases): (Lease, Arc<Leases>),
+        end: End,
+    ) -> Result<Self, StoreError> {
+        let salts = Salts::new(env);
+        let fact = WriterOpened { epoch: lease.epoch, by: env.holder.to_string() };
+        let opening = vec![salts.prepare_fact(Kind::WRITER_OPENED, &fact)?];
+        let at = end.state.core.at;
+        let past = Past { reader: reader.clone(), pages: end.pages };
+        let staging = Staging::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
+        let committer = Committer { flusher, reader: reader.clone(), lease };
+        let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
+        leases.add(lease);
+        Ok(Self {
+            shared: Arc::new(Shared { queue }),
+            reader,
+            lease,
+            leases,
+            limits: Limits::default(),
+            closed: AtomicBool::new(false),
+            salts,
+        })
+    }
+
+    /// Puts the large strings of the events' payloads into objects, durably.
+    fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<Prepared>, StoreError> {
+        let mut objects = ObjectBatch::default();
+        let mut prepared = Vec::with_capacity(events.len());
+        for new in events {
+            let (data, leaves) = new.data.take_leaves(OBJECT_BYTES);
+            for leaf in &leaves {
+                objects.push(ObjectHash::of(&leaf.bytes), &leaf.bytes);
+            }
+            let refs: Vec<ObjectRef> = leaves.iter().map(ObjectRef::to).collect();
+            prepared.push(self.salts.prepare(NewEvent { data, ..new }, &refs));
+        }
+        if !objects.is_empty() {
+            self.reader.objects.put_batch(&objects)?;
+            self.reader.objects.sync()?;
+        }
+        Ok(prepared)
+    }
+
+    fn stage(
+        &self,
+        mut events: Vec<Prepared>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError> {
+        let queue = &self.shared.queue;
+        loop {
+            let staged = queue.stage(durability, |staging, durable| {
+                let staged = staging.take_in(&mut events, odd, Opening::WithFirst, durable)?;
+                Ok((staged, staging.seq))
+            })?;
+            match staged {
+                Intaken::Done(acknowledged, last) => {
+                    return Ok(Ticket::new(acknowledged, last, durability, self.shared.clone()));
+                }
+                // Nothing is ever away; and what is staged must be sent before it is read back.
+                Intaken::Unreadable | Intaken::Unwritten => queue.flush()?,
+            }
+        }
+    }
+
+    fn finish(&self) -> Result<(), StoreError> {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let queue = &self.shared.queue;
+        let mut closed = queue.flush();
+        if closed.is_ok() && queue.look(|staging| staging.announced) {
+            closed = self
+                .stage(vec![self.salts.closing()], Durability::Synced, OddEvents::Keep)
+                .and_then(|ticket| ticket.wait().map(|_| ()));
+        }
+        let taken = queue.look(|staging| {
+            (closed.is_ok() && staging.since_snapshot > 0).then(|| {
+                let last = staging.take_lines().last;
+                take_snapshot(staging, last)
+            })
+        });
+        queue.close();
+        self.leases.remove(self.lease);
+        let (server, lease) = (self.reader.server.clone(), self.lease);
+        let released = self.reader.server.block(async move {
+            if let Some(taken) = taken {
+                let _ = write_snapshot(&server, taken, lease.sid).await;
+            }
+            lease::release(&server, lease).await
+        });
+        closed?;
+        released
+    }
+}
+
+impl SessionWriter for PostgresWriter {
+    fn append(
+        &self,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError> {
+        check_batch(&events, &self.limits)?;
+        let prepared = self.prepare(events).map_err(|error| AppendError::Stopped {
+            safe: self.shared.queue.synced(),
+            source: Arc::new(error),
+        })?;
+        self.stage(prepared, durability, odd)
+    }
+
+    fn state(&self) -> Result<SessionState, StoreError> {
+        Ok(self.shared.queue.look(|staging| staging.state.clone()))
+    }
+
+    fn core(&self) -> Result<(Core, Digest), StoreError> {
+        let look = |staging: &mut Staging| (staging.state.core.clone(), staging.state.digest());
+        Ok(self.shared.queue.look(look))
+    }
+
+    fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
+        let name = lane.map(LaneId::as_str).unwrap_or_default();
+        let found = self.shared.queue.look(|staging| {
+            let lane = staging.state.lane(name).cloned().unwrap_or_default();
+            (staging.state.core.clone(), lane)
+        });
+        // Whoever reads on from here finds all that it speaks of.
+        self.shared.queue.flush()?;
+        Ok(found)
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.lease.epoch
+    }
+
+    fn notes(&self) -> Vec<ReadNote> {
+        Vec::new()
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(async move { self.finish() })
+    }
+}
+
+impl Drop for PostgresWriter {
+    fn drop(&mut self) {
+        // Those who want to know call `close`.
+        let _ = self.finish();
+    }
+}
