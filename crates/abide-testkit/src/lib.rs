@@ -1,7 +1,7 @@
 //! What tries to break abide: a simulated disk that loses what was not synced and fails on
 //! demand, a contract that every store must keep, an in-memory store to run it on, a stubbed model
 //! that answers by a script and misbehaves on demand, and a stubbed agent that does so too, with a
-//! client that talks to it.
+//! client that talks to it, and a PostgreSQL server of one's own.
 //!
 //! Everything is seeded: the same seed gives the same run.
 
@@ -9,6 +9,7 @@ mod acp_client;
 pub mod contract;
 mod history;
 mod memory;
+mod postgres;
 mod random;
 mod sim;
 pub mod stub_agent;
@@ -17,5 +18,8 @@ pub mod stub_model;
 pub use acp_client::{AcpClient, Answering};
 pub use history::plain_history;
 pub use memory::MemoryStore;
+pub use postgres::{
+    Fsync, NotAvailable, PostgresServer, PostgresSettings, PrivatePostgres, ServerTls,
+};
 pub use random::Random;
 pub use sim::{Fault, FaultKind, Lasting, Moment, SimDisk};
