@@ -20,6 +20,7 @@ mod snapshot;
 mod store;
 mod tls;
 mod url;
+mod verify;
 mod writer;
 
 pub use error::Trouble;
