@@ -83,8 +83,9 @@ pub use state::{
     PageError, PageId, PageRef, PageSink, RunState, SessionState, Table, TaskState, TurnState,
 };
 pub use store::{
-    Direction, Durability, EventPage, EventRange, NewSession, OddEvents, Pending, ReadNote,
-    SessionReader, SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
+    DeleteError, Direction, Durability, EventPage, EventRange, Made, NewSession, OddEvents,
+    Pending, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
+    WriterHolder,
 };
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
 pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket};

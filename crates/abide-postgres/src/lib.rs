@@ -9,10 +9,13 @@
 //! that this process writes. A statement whose answer was lost is sent again; lines that are there
 //! with the same sum are there once.
 
+mod bundle;
 mod connection;
+mod deletion;
 mod error;
 mod flush;
 mod lease;
+mod liveness;
 mod migration;
 mod objects;
 mod reader;
@@ -26,4 +29,4 @@ mod writer;
 pub use error::Trouble;
 pub use migration::{Migrated, SCHEMA_VERSION};
 pub use store::{Options, PostgresStore, StoreStatus};
-pub use url::{StoreUrl, UrlError};
+pub use url::{ServerUrl, UrlError};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use abide_model::Store;
-use abide_postgres::{Options, StoreUrl};
+use abide_postgres::{Options, ServerUrl};
 use abide_testkit::contract::{PARTS, Subject};
 
 use crate::support::{database, store};
 
-struct Database(StoreUrl);
+struct Database(ServerUrl);
 
 impl Subject for Database {
     fn open(&self) -> Arc<dyn Store> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_model::{Content, EventRange, Fact, Seq, SessionId, Store};
-use abide_postgres::{Options, PostgresStore, StoreUrl};
+use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::{CutProxy, Direction, Fsync, PostgresSettings, PrivatePostgres, Random};
 use pollster::block_on;
 
@@ -115,7 +115,7 @@ fn a_server_that_is_killed_loses_nothing() {
         Ok(server) => server,
         Err(error) => return println!("skipped: {error}"),
     };
-    let url = StoreUrl::parse(&server.create_database()).unwrap();
+    let url = ServerUrl::parse(&server.create_database()).unwrap();
     let store = store(&url, patient());
     let writers = Writers::start(&store, if full() { 32 } else { 8 });
     let mut random = Random::new(7);
@@ -135,12 +135,12 @@ fn a_server_that_is_killed_loses_nothing() {
 fn a_connection_that_is_cut_loses_nothing() {
     let Some(server) = PrivatePostgres::shared() else { return };
     let direct = server.create_database();
-    let plain = StoreUrl::parse(&direct).unwrap();
+    let plain = ServerUrl::parse(&direct).unwrap();
     let port = direct.rsplit_once(':').and_then(|(_, rest)| rest.split_once('/')).unwrap().0;
     let address = ([127, 0, 0, 1], port.parse().unwrap()).into();
     let proxy = CutProxy::before(address);
     let through = direct.replace(&format!(":{port}/"), &format!(":{}/", proxy.address().port()));
-    let url = StoreUrl::parse(&format!("{through}?sslmode=disable")).unwrap();
+    let url = ServerUrl::parse(&format!("{through}?sslmode=disable")).unwrap();
     drop(store(&plain, Options::default()));
     let store = store(&url, patient());
     let writers = Writers::start(&store, if full() { 32 } else { 8 });

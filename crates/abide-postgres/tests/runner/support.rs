@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use abide_model::{Durability, NewEvent, NewSession, OddEvents, SessionId, SessionWriter, Store};
-use abide_postgres::{Options, PostgresStore, StoreUrl};
+use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::PrivatePostgres;
 use pollster::block_on;
 
 /// The URL of an empty database; none where there is no server, which is said.
-pub fn database() -> Option<StoreUrl> {
+pub fn database() -> Option<ServerUrl> {
     let server = PrivatePostgres::shared()?;
-    Some(StoreUrl::parse(&server.create_database()).unwrap())
+    Some(ServerUrl::parse(&server.create_database()).unwrap())
 }
 
 /// A store in a database, made where there is none.
-pub fn store(url: &StoreUrl, options: Options) -> Arc<PostgresStore> {
+pub fn store(url: &ServerUrl, options: Options) -> Arc<PostgresStore> {
     Arc::new(PostgresStore::init(url, options).unwrap().0)
 }
 
