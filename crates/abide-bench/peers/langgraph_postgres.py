@@ -1,0 +1,119 @@
+"""PostgresSaver of LangGraph: a checkpoint of the growing `messages` channel after each message.
+
+As with `langgraph_saver.py`, one `put` a message is the least that keeps every message. It is one
+commit: the row of the checkpoint and the blob of the channel go out in one pipeline. The blob has
+all messages so far, so that a `put` costs more the longer a session is. Appends are therefore
+measured on short sessions, each of which is left for a new one at SHORT messages; only `grow`, for
+the bytes on disk, stays with one.
+"""
+
+import asyncio
+import importlib.metadata
+import time
+from contextlib import AsyncExitStack
+
+import work
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+
+SHORT = 20
+
+
+class Conversation:
+    """A session: what the next `put` is given."""
+
+    def __init__(self, name, longest):
+        self.name, self.longest, self.number = name, longest, 0
+        self.begin()
+
+    def begin(self):
+        thread = f"{self.name}-{self.number}"
+        self.config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        self.messages = []
+
+    def say(self, text):
+        """The arguments of the `put` that saves one message more."""
+        if len(self.messages) == self.longest:
+            self.number += 1
+            self.begin()
+        self.messages.append(AIMessage(text, id=str(len(self.messages))))
+        return self.put()
+
+    def put(self):
+        step = len(self.messages) - 1
+        # As the saver's own `get_next_version` writes them.
+        versions = {"messages": f"{step + 1:032}.0"}
+        checkpoint = empty_checkpoint()
+        checkpoint["id"] = str(uuid6(clock_seq=step))
+        checkpoint["channel_values"] = {"messages": self.messages}
+        checkpoint["channel_versions"] = versions
+        metadata = {"source": "loop", "step": step, "parents": {}}
+        return self.config, checkpoint, metadata, versions
+
+
+class LangGraphPostgres(work.Peer):
+    def version(self):
+        return importlib.metadata.version("langgraph-checkpoint-postgres")
+
+    def open(self, url):
+        return PostgresSaver.from_conn_string(url, pipeline=True)
+
+    def setup(self, url):
+        # Some of the migrations make indexes concurrently, which a pipeline does not allow.
+        with PostgresSaver.from_conn_string(url) as saver:
+            saver.setup()
+
+    def append(self, url, texts, longest=SHORT):
+        with self.open(url) as saver:
+            conversation, times = Conversation("session", longest), []
+            yield
+            for text in texts:
+                start = time.perf_counter()
+                conversation.config = saver.put(*conversation.say(text))
+                times.append(time.perf_counter() - start)
+            yield times
+
+    def grow(self, url, texts):
+        return self.append(url, texts, longest=len(texts))
+
+    def sessions(self, url, batches):
+        # A saver lets one call through at a time, whatever its pool: so one for each session.
+        loop, stack, savers = asyncio.new_event_loop(), AsyncExitStack(), []
+
+        async def connect():
+            for _ in batches:
+                opened = AsyncPostgresSaver.from_conn_string(url, pipeline=True)
+                savers.append(await stack.enter_async_context(opened))
+
+        async def say_all(number):
+            conversation = Conversation(f"session-{number}", SHORT)
+            for text in batches[number]:
+                conversation.config = await savers[number].aput(*conversation.say(text))
+
+        async def together():
+            await asyncio.gather(*map(say_all, range(len(batches))))
+
+        loop.run_until_complete(connect())
+        yield
+        loop.run_until_complete(together())
+        yield
+        loop.run_until_complete(stack.aclose())
+        loop.close()
+
+    def build(self, url, texts):
+        conversation = Conversation("session", len(texts))
+        conversation.messages = [AIMessage(text, id=str(at)) for at, text in enumerate(texts)]
+        with self.open(url) as saver:
+            saver.put(*conversation.put())
+
+    def load(self, url, count):
+        with self.open(url) as saver:
+            state = saver.get_tuple(Conversation("session", count).config)
+        return [message.content for message in state.checkpoint["channel_values"]["messages"]]
+
+
+if __name__ == "__main__":
+    work.run(LangGraphPostgres())
