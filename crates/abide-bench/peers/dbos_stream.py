@@ -103,7 +103,7 @@ class DbosStream(work.Peer):
 COPY = """
 INSERT INTO dbos.streams (workflow_uuid, key, value, "offset", function_id, serialization)
 SELECT workflow_uuid, key, %s, %s, function_id, serialization
-FROM dbos.streams WHERE workflow_uuid = 'session' AND "offset" = 0
+FROM dbos.streams WHERE workflow_uuid = 'session' AND key = 'messages' AND "offset" = 0
 """
 
 

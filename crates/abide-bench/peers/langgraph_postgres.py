@@ -59,15 +59,14 @@ class LangGraphPostgres(work.Peer):
         return importlib.metadata.version("langgraph-checkpoint-postgres")
 
     def open(self, url):
-        return PostgresSaver.from_conn_string(url, pipeline=True)
+        return PostgresSaver.from_conn_string(url)
 
     def setup(self, url):
-        # Some of the migrations make indexes concurrently, which a pipeline does not allow.
-        with PostgresSaver.from_conn_string(url) as saver:
+        with self.open(url) as saver:
             saver.setup()
 
     def append(self, url, texts, longest=SHORT):
-        with self.open(url) as saver:
+        with PostgresSaver.from_conn_string(url, pipeline=True) as saver:
             conversation, times = Conversation("session", longest), []
             yield
             for text in texts:
@@ -106,6 +105,7 @@ class LangGraphPostgres(work.Peer):
     def build(self, url, texts):
         conversation = Conversation("session", len(texts))
         conversation.messages = [AIMessage(text, id=str(at)) for at, text in enumerate(texts)]
+        # Not in pipeline mode, in which a blob of 50 MB was seen to wait for ever.
         with self.open(url) as saver:
             saver.put(*conversation.put())
 
