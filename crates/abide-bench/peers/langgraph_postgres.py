@@ -23,7 +23,7 @@ SHORT = 20
 
 
 class Conversation:
-    """A session: what the next `put` is given."""
+    """A session, and how one message more is saved."""
 
     def __init__(self, name, longest):
         self.name, self.longest, self.number = name, longest, 0
@@ -34,15 +34,17 @@ class Conversation:
         self.config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
         self.messages = []
 
+    def open(self, saver):
+        """Whatever must be there before the first message."""
+
     def say(self, text):
-        """The arguments of the `put` that saves one message more."""
         if len(self.messages) == self.longest:
             self.number += 1
             self.begin()
         self.messages.append(AIMessage(text, id=str(len(self.messages))))
-        return self.put()
 
     def put(self):
+        """The arguments of the `put` of all messages so far."""
         step = len(self.messages) - 1
         # As the saver's own `get_next_version` writes them.
         versions = {"messages": f"{step + 1:032}.0"}
@@ -53,8 +55,18 @@ class Conversation:
         metadata = {"source": "loop", "step": step, "parents": {}}
         return self.config, checkpoint, metadata, versions
 
+    def save(self, saver, text):
+        self.say(text)
+        self.config = saver.put(*self.put())
+
+    async def asave(self, saver, text):
+        self.say(text)
+        self.config = await saver.aput(*self.put())
+
 
 class LangGraphPostgres(work.Peer):
+    conversation = Conversation
+
     def version(self):
         return importlib.metadata.version("langgraph-checkpoint-postgres")
 
@@ -67,11 +79,12 @@ class LangGraphPostgres(work.Peer):
 
     def append(self, url, texts, longest=SHORT):
         with PostgresSaver.from_conn_string(url, pipeline=True) as saver:
-            conversation, times = Conversation("session", longest), []
+            conversation, times = self.conversation("session", longest), []
+            conversation.open(saver)
             yield
             for text in texts:
                 start = time.perf_counter()
-                conversation.config = saver.put(*conversation.say(text))
+                conversation.save(saver, text)
                 times.append(time.perf_counter() - start)
             yield times
 
@@ -79,21 +92,25 @@ class LangGraphPostgres(work.Peer):
         return self.append(url, texts, longest=len(texts))
 
     def sessions(self, url, batches):
-        # A saver lets one call through at a time, whatever its pool: so one for each session.
+        names = [f"session-{number}" for number in range(len(batches))]
+        conversations = [self.conversation(name, SHORT) for name in names]
+        with self.open(url) as saver:
+            for conversation in conversations:
+                conversation.open(saver)
         loop, stack, savers = asyncio.new_event_loop(), AsyncExitStack(), []
 
         async def connect():
+            # A saver lets one call through at a time, whatever its pool: so one for each session.
             for _ in batches:
                 opened = AsyncPostgresSaver.from_conn_string(url, pipeline=True)
                 savers.append(await stack.enter_async_context(opened))
 
-        async def say_all(number):
-            conversation = Conversation(f"session-{number}", SHORT)
-            for text in batches[number]:
-                conversation.config = await savers[number].aput(*conversation.say(text))
+        async def say_all(conversation, saver, texts):
+            for text in texts:
+                await conversation.asave(saver, text)
 
         async def together():
-            await asyncio.gather(*map(say_all, range(len(batches))))
+            await asyncio.gather(*map(say_all, conversations, savers, batches))
 
         loop.run_until_complete(connect())
         yield
@@ -103,7 +120,7 @@ class LangGraphPostgres(work.Peer):
         loop.close()
 
     def build(self, url, texts):
-        conversation = Conversation("session", len(texts))
+        conversation = self.conversation("session", len(texts))
         conversation.messages = [AIMessage(text, id=str(at)) for at, text in enumerate(texts)]
         # Not in pipeline mode, in which a blob of 50 MB was seen to wait for ever.
         with self.open(url) as saver:
@@ -111,8 +128,12 @@ class LangGraphPostgres(work.Peer):
 
     def load(self, url, count):
         with self.open(url) as saver:
-            state = saver.get_tuple(Conversation("session", count).config)
-        return [message.content for message in state.checkpoint["channel_values"]["messages"]]
+            state = saver.get_tuple(self.conversation("session", count).config)
+            messages = self.messages(saver, state)
+        return [message.content for message in messages]
+
+    def messages(self, saver, state):
+        return state.checkpoint["channel_values"]["messages"]
 
 
 if __name__ == "__main__":
