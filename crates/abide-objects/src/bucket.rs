@@ -151,7 +151,8 @@ fn s3(bucket: &str, options: &ObjectsOptions) -> Result<object_store::aws::Amazo
                 ..BackoffConfig::default()
             },
             max_retries: usize::MAX,
-            retry_timeout: options.patience,
+            // A put may take two requests, one after the other.
+            retry_timeout: options.patience / 2,
         });
     for (name, value) in &options.environment {
         // There are more such variables than concern us.

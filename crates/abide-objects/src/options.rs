@@ -13,7 +13,7 @@ pub struct ObjectsOptions {
     pub environment: Vec<(String, String)>,
     /// A cache on the local disk.
     pub cache: Option<CacheOptions>,
-    /// How long a request is tried again before it has failed.
+    /// How long an object is tried again, with longer and longer pauses, before that has failed.
     pub patience: Duration,
 }
 

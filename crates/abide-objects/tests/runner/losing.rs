@@ -56,17 +56,17 @@ fn a_server_killed_during_uploads_loses_nothing_that_was_synced() {
     let mut options = server.options();
     options.patience = SHORT;
     let mut synced = Vec::new();
-    for round in 0..5 {
-        let plain: Vec<Vec<u8>> = (0..60).map(|at| noise(100 * round + at, 20_000)).collect();
+    for round in 0..2 {
+        let plain: Vec<Vec<u8>> = (0..32).map(|at| noise(100 * round + at, 20_000)).collect();
         let objects = s3(&options);
-        let (early, late) = plain.split_at(30);
+        let (early, late) = plain.split_at(16);
         objects.put_batch(&batch(early)).unwrap();
         // Those of the first half that are under way are cut off.
         server.kill();
         let failed = objects.put_batch(&batch(late)).and_then(|_| objects.sync());
         assert!(failed.is_err());
         server.restart();
-        if round % 2 == 0 {
+        if round == 0 {
             // The same process goes on.
             objects.sync().unwrap();
             objects.put_batch(&batch(late)).unwrap();
@@ -95,7 +95,7 @@ fn connections_cut_at_any_byte_lose_nothing_that_was_synced() {
     let objects = s3(&options_at(proxy.address()));
     let reader = s3(&server.options());
     let mut random = Random::new(11);
-    for round in 0..40 {
+    for round in 0..20 {
         let plain: Vec<Vec<u8>> = (0..8).map(|at| noise(1000 * round + at, 3000)).collect();
         let direction = if random.once_in(2) { Direction::ToServer } else { Direction::ToClient };
         proxy.cut_after(random.below(5000), direction);
@@ -105,7 +105,7 @@ fn connections_cut_at_any_byte_lose_nothing_that_was_synced() {
             assert!(reader.read(ObjectHash::of(plain)).unwrap().as_ref() == Some(plain));
         }
     }
-    assert!(proxy.cuts() > 10, "{}", proxy.cuts());
+    assert!(proxy.cuts() > 5, "{}", proxy.cuts());
 }
 
 #[test]
