@@ -70,7 +70,7 @@ pub use history::{Progress, Step};
 pub use import::{ImportError, ImportOutcome, Imported};
 pub use liveness::{ActiveTask, OpenCall, OpenTurn, SessionLiveness};
 pub use objects::LocalObjects;
-pub use place::{Place, find_store, store_for_recording};
+pub use place::{Place, Where, find_store, store_for_recording};
 pub use process::Orphan;
 pub use reader::LocalReader;
 pub use relay::ChildSocket;
