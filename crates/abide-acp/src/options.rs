@@ -27,9 +27,11 @@ pub struct StoreOptions {
     pub connect: Connect,
 }
 
+type Connector = dyn Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync;
+
 /// Opens shared stores. The default one refuses.
 #[derive(Clone)]
-pub struct Connect(Arc<dyn Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync>);
+pub struct Connect(Arc<Connector>);
 
 impl Connect {
     /// By this function.
