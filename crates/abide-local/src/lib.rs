@@ -69,7 +69,7 @@ pub use doctor::{
 pub use erase::{EraseError, EraseLine, ErasePlan, Erased, Matches};
 pub use history::{Progress, Step};
 pub use objects::LocalObjects;
-pub use place::{Place, find_store, store_for_recording};
+pub use place::{Place, Where, find_store, store_for_recording};
 pub use reader::LocalReader;
 pub use relay::ChildSocket;
 pub use store::{LocalStore, Options, Upkeep};

@@ -36,6 +36,7 @@ mod retention;
 mod session_ref;
 mod state;
 mod store;
+mod store_url;
 mod tasks;
 mod ticket;
 mod timestamp;
@@ -87,6 +88,7 @@ pub use store::{
     Pending, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
     WriterHolder,
 };
+pub use store_url::{StoreUrl, StoreUrlError};
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
 pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket};
 pub use timestamp::Timestamp;
