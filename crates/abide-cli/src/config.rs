@@ -41,7 +41,7 @@ impl UserConfig {
         // What the parser says would show the line, and with it a password.
         let written: Written = toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            bad(format!("cannot be understood in line {}", before.lines().count().max(1)))
+            bad(format!("cannot be understood in line {}", before.matches('\n').count() + 1))
         })?;
         let store = written.store.map(|store| {
             StoreUrl::of(&store).ok_or_else(|| bad("names a store that is no URL".to_owned()))

@@ -74,7 +74,7 @@ fn no_command_shows_a_password() {
         &["resume", session],
         &["tasks"],
         &["checkpoint", "list"],
-        &["rewind", "1"],
+        &["rewind", "--to", "1"],
         &["undo"],
         &["export", session],
         &["fork", session],

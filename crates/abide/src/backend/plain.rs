@@ -133,3 +133,32 @@ impl Store for PlainStore {
         self.0.objects()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use abide_testkit::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn what_it_lacks_is_said_and_sessions_are_written_all_the_same() {
+        let store = crate::Store::over(Arc::new(MemoryStore::default()));
+        let session = store.create(NewSession::titled("plain")).unwrap();
+        session.append(crate::Message::user("hello")).unwrap().wait().unwrap();
+        let id = session.id();
+        let said = |error: Error| error.to_string();
+        assert_eq!(
+            said(store.liveness(id).unwrap_err()),
+            "this store lacks signs of life of its writers"
+        );
+        assert_eq!(
+            said(store.export_bundle(id, &mut Vec::new()).unwrap_err()),
+            "this store lacks bundles"
+        );
+        assert!(said(session.serve_children(|_| {}).unwrap_err()).starts_with("this store lacks"));
+        let files = said(store.files("`abide doctor`").unwrap_err());
+        assert_eq!(files, "`abide doctor` looks after stores of files; this store is not one");
+        store.update_transcript(id).unwrap();
+        assert_eq!((store.root(), store.project()), (None, None));
+    }
+}
