@@ -12,6 +12,7 @@
 mod connection;
 mod error;
 mod flush;
+mod history;
 mod lease;
 mod migration;
 mod objects;
