@@ -154,7 +154,7 @@ impl Threads {
         let note = Arc::clone(&proxy.note);
         let switch = Switch::new(
             manner,
-            options.store.clone(),
+            options.stores.clone(),
             Box::new(ToClient(Arc::clone(&chain))),
             Box::new(ToAgent(Arc::clone(&chain))),
             Box::new(move |what| note(what)),

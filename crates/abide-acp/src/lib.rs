@@ -30,7 +30,7 @@ mod worker;
 pub use catalog::{Catalog, CatalogError, SessionPage};
 pub use component::Proxy;
 pub use error::ProxyError;
-pub use options::{CheckpointWhen, ProxyOptions};
+pub use options::{CheckpointWhen, Connect, ProxyOptions, StoreOptions};
 pub use primer::{primer, primer_since};
 pub use record::{Recorded, Translator, Weight, subagent, title_of_prompt};
 pub use replay::{Check, Checked, Replay, Replayed};

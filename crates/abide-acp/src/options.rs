@@ -1,7 +1,10 @@
 //! How the proxy is to go.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use abide::{Error, Store, StoreUrl, Where};
 
 /// When the files of the workspace are kept, so that one can go back to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,11 +16,51 @@ pub enum CheckpointWhen {
     Off,
 }
 
+/// Which stores sessions are in.
+#[derive(Debug, Clone, Default)]
+pub struct StoreOptions {
+    /// The store of all sessions; where none is named, each is in the store of its directory.
+    pub named: Option<Where>,
+    /// The user's usual store, for directories that point to no other.
+    pub usual: Option<StoreUrl>,
+    /// Opens shared stores.
+    pub connect: Connect,
+}
+
+type Connector = dyn Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync;
+
+/// Opens shared stores. The default one refuses.
+#[derive(Clone)]
+pub struct Connect(Arc<Connector>);
+
+impl Connect {
+    /// By this function.
+    pub fn new(by: impl Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(by))
+    }
+
+    pub(crate) fn open(&self, url: &StoreUrl) -> Result<Store, Error> {
+        (self.0)(url)
+    }
+}
+
+impl Default for Connect {
+    fn default() -> Self {
+        Self::new(|url| Err(Error::NotBuiltIn { url: url.clone() }))
+    }
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connect")
+    }
+}
+
 /// How the proxy is to go.
 #[derive(Debug, Clone)]
 pub struct ProxyOptions {
-    /// The store of all sessions; where none is named, each is in the store of its directory.
-    pub store: Option<PathBuf>,
+    /// Which stores the sessions are in.
+    pub stores: StoreOptions,
     /// When the files of the workspace are kept.
     pub checkpoint: CheckpointWhen,
     /// The agent's program and its arguments.
@@ -33,7 +76,7 @@ impl ProxyOptions {
     #[must_use]
     pub fn new(command: Vec<String>) -> Self {
         Self {
-            store: None,
+            stores: StoreOptions::default(),
             checkpoint: CheckpointWhen::default(),
             command,
             timeout: Duration::from_secs(300),

@@ -38,9 +38,9 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
         timeout: options.timeout,
         cancel_grace: options.cancel_grace,
     };
-    let store = options.store.clone();
+    let stores = options.stores.clone();
     let switch =
-        Switch::new(manner, store, Box::new(client), Box::new(Arc::clone(&agent)), notes())
+        Switch::new(manner, stores, Box::new(client), Box::new(Arc::clone(&agent)), notes())
             .map_err(failed("begin"))?;
     agent
         .start(&switch)

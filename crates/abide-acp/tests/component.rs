@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use abide::{LocalStore, Options, SessionRef, Store};
-use abide_acp::{CheckpointWhen, Proxy, ProxyOptions};
+use abide::{LocalStore, Options, SessionRef, Store, Where};
+use abide_acp::{CheckpointWhen, Proxy, ProxyOptions, StoreOptions};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -31,7 +31,10 @@ use serde_json::{Value, json};
 
 fn proxy(store: &Path) -> Proxy {
     Proxy::new(ProxyOptions {
-        store: Some(store.to_owned()),
+        stores: StoreOptions {
+            named: Some(Where::Files(store.to_owned())),
+            ..StoreOptions::default()
+        },
         checkpoint: CheckpointWhen::Off,
         ..ProxyOptions::new(Vec::new())
     })

@@ -1,8 +1,9 @@
 """The work that every peer does, and how it says what it took.
 
-A peer is started as `python PEER.py OPERATION DIR MESSAGES COUNT LAST [TURNS]`. MESSAGES has one JSON
-string a line. The operations are `about`, `append`, `load` and `last`, and `build` and `turns` for those
-that take turns; the answer is one line of JSON.
+A peer is started as `python PEER.py OPERATION PLACE MESSAGES COUNT LAST [TURNS]`. PLACE is a directory,
+or the URL of a database of its own; MESSAGES has one JSON string a line. The operations are `about`,
+`append`, `load` and `last`, and `build` and `turns` for those that take turns. Those on a server have
+`setup`, `grow` and `sessions` (with the number of sessions for LAST), too. The answer is one line of JSON.
 The clock runs inside, from opening to the last message, and not while the interpreter starts.
 After it has stopped, what was read is compared with what was written.
 """
@@ -26,8 +27,23 @@ class Peer:
         """Opens, appends the texts one at a time, each acknowledged, and closes.
 
         Whatever can be prepared before the first append is done before the `yield`, which starts
-        the clock; a second `yield` stops it, before closing.
+        the clock; a second `yield` stops it, before closing. That one may give the seconds that each
+        append took.
         """
+        raise NotImplementedError
+
+    def setup(self, url):
+        """Makes its tables."""
+        raise NotImplementedError
+
+    def grow(self, url, texts):
+        """Appends to one session that grows by all the texts, as `append` does. For one whose appends
+        cost more the longer a session is, and whose `append` therefore keeps sessions short.
+        """
+        return self.append(url, texts)
+
+    def sessions(self, url, batches):
+        """As `append`, for as many sessions at once as there are batches of texts."""
         raise NotImplementedError
 
     def load(self, directory, count):
@@ -84,16 +100,26 @@ def run(peer):
         return
     with open(messages, encoding="utf-8") as lines:
         texts = [json.loads(line) for line in itertools.islice(lines, count)]
+    answer = {}
     if operation == "build":
         start = time.perf_counter()
         peer.build(directory, texts)
         taken = time.perf_counter() - start
-    elif operation == "append":
-        steps = peer.append(directory, texts)
+    elif operation == "setup":
+        start = time.perf_counter()
+        peer.setup(directory)
+        taken = time.perf_counter() - start
+    elif operation in ("append", "grow", "sessions"):
+        if operation == "sessions":
+            steps = peer.sessions(directory, [texts[first::wanted] for first in range(wanted)])
+        else:
+            steps = getattr(peer, operation)(directory, texts)
         next(steps)
         start = time.perf_counter()
-        next(steps)
+        each = next(steps)
         taken = time.perf_counter() - start
+        if each:
+            answer["median_ms"] = statistics.median(each) * 1000
         for _ in steps:
             pass
     else:
@@ -106,4 +132,4 @@ def run(peer):
         expected = texts if operation == "load" else texts[-wanted:]
         if read != expected:
             sys.exit(f"{len(read)} messages were read that are not the {len(expected)} written")
-    print(json.dumps({"ms": taken * 1000}))
+    print(json.dumps({"ms": taken * 1000} | answer))

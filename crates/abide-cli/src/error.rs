@@ -246,9 +246,22 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::CancelledHalfWay { .. } => {
             Some("`abide checkpoint diff` shows what is otherwise".to_owned())
         }
-        abide::Error::NothingToUndo | abide::Error::Cancelled | abide::Error::NoSocket { .. } => {
-            None
+        abide::Error::NothingToUndo
+        | abide::Error::Cancelled
+        | abide::Error::Delete(_)
+        | abide::Error::Project { .. }
+        | abide::Error::Lacking { .. } => None,
+        abide::Error::OnlyFiles { .. } => Some(
+            "`--store DIR` names a store of files; a shared one is looked after on its server"
+                .to_owned(),
+        ),
+        abide::Error::NotBuiltIn { .. } => {
+            Some("`--store DIR` names a store of files".to_owned())
         }
+        abide::Error::Url { .. } => Some(
+            "such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass"
+                .to_owned(),
+        ),
         abide::Error::Compaction(error) => match error {
             CompactionError::Nothing(Uncompactable::Kept { .. }) => {
                 Some("`--keep N` keeps fewer messages".to_owned())

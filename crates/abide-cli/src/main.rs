@@ -5,6 +5,7 @@
 
 mod clock;
 mod commands;
+mod config;
 mod confirm;
 mod error;
 mod event_line;
@@ -21,6 +22,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use abide::Where;
 use clap::Parser;
 
 use crate::commands::Command;
@@ -35,8 +37,9 @@ use crate::store::Surroundings;
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, after_help = EXAMPLES)]
 struct Arguments {
-    /// The store, or a project that has one [env: ABIDE_STORE] [default: `.abide` here or above]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// The store, a project that has one, or the URL of a shared one: postgres://USER@HOST/DATABASE
+    /// [env: ABIDE_STORE] [default: `.abide` here or above]
+    #[arg(long, global = true, value_name = "DIR|URL")]
     store: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
@@ -62,19 +65,22 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), CommandError> {
     let surroundings = Surroundings {
         current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
-        store: arguments.store.or_else(|| set("ABIDE_STORE").map(PathBuf::from)),
+        store: arguments.store.or_else(|| set("ABIDE_STORE").map(PathBuf::from)).map(Where::from),
+        config: directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("abide/config.toml")),
         session: text("ABIDE_SESSION"),
         task: text("ABIDE_TASK"),
         lane: text("ABIDE_LANE"),
-        user_stores: set("XDG_DATA_HOME")
-            .map(PathBuf::from)
-            .filter(|dir| dir.is_absolute())
-            .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share")))
-            .map(|data| data.join("abide")),
+        user_stores: directory("XDG_DATA_HOME", ".local/share").map(|dir| dir.join("abide")),
         pager: text("PAGER"),
         colours: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
     };
     arguments.command.run(&surroundings)
+}
+
+/// A directory of the user's: what the variable says, else this one under their home.
+fn directory(variable: &str, usual: &str) -> Option<PathBuf> {
+    let said = set(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    said.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(usual)))
 }
 
 /// A variable of the environment, as text.

@@ -1,26 +1,28 @@
 //! Finding the store and the session that a command is about, the same way for every command.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 use abide::{
     HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Place, Session, SessionId,
-    SessionRef, Store, StoreError, TaskId,
+    SessionRef, Store, StoreError, StoreUrl, TaskId, Where,
 };
 use abide::{find_store, store_for_recording};
 
 use crate::commands::tell_left;
+use crate::config::UserConfig;
 use crate::error::CommandError;
 use crate::output::{status, warning};
 use crate::progress;
 
 /// What a command is told by its surroundings rather than by its arguments.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     /// Where it runs.
     pub(crate) current_dir: PathBuf,
-    /// `--store`, else `ABIDE_STORE`.
-    pub(crate) store: Option<PathBuf>,
+    /// `--store`, else `ABIDE_STORE`; a path as it was given.
+    pub(crate) store: Option<Where>,
+    /// The file of the user's configuration.
+    pub(crate) config: Option<PathBuf>,
     /// `ABIDE_SESSION`.
     pub(crate) session: Option<String>,
     /// `ABIDE_TASK`.
@@ -130,19 +132,14 @@ impl SessionArg {
 pub(crate) struct Opened {
     /// As the library sees it.
     pub(crate) store: Store,
-    /// As files.
-    pub(crate) local: Arc<LocalStore>,
+    /// Where it is, as it is named to children.
+    pub(crate) at: Where,
 }
 
 impl Opened {
-    fn over(local: LocalStore) -> Self {
-        let local = Arc::new(local);
-        Self { store: Store::local(local.clone()), local }
-    }
-
     /// Where it is, for people.
     pub(crate) fn place(&self) -> String {
-        self.local.root().display().to_string()
+        self.store.place()
     }
 
     /// The session that goes by this id, short id or prefix.
@@ -200,59 +197,106 @@ impl Surroundings {
 
     /// The store that is there.
     pub(crate) fn open(&self) -> Result<Opened, CommandError> {
-        let from = self.store.as_ref().unwrap_or(&self.current_dir);
-        self.find()?.ok_or_else(|| abide::Error::NoStore { from: from.clone() }.into())
-    }
-
-    /// The store that is there, to be examined and repaired: one with broken settings too.
-    pub(crate) fn open_to_repair(&self) -> Result<Opened, CommandError> {
-        let from = self.store.as_ref().unwrap_or(&self.current_dir);
-        let found = match &self.store {
-            Some(named) => self.named(named),
-            None => find_store(&self.current_dir).map(|place| place.store),
-        };
-        let root = found.ok_or_else(|| abide::Error::NoStore { from: from.clone() })?;
-        Ok(Opened::over(LocalStore::open_to_repair(&root, Options::default())?))
+        let at = self.there()?;
+        self.opened(at, LocalStore::open)
     }
 
     /// The store that is there, if one is.
     pub(crate) fn find(&self) -> Result<Option<Opened>, CommandError> {
-        let found = match &self.store {
-            Some(named) => self.named(named),
-            None => find_store(&self.current_dir).map(|place| place.store),
-        };
-        let opened = found.map(|root| LocalStore::open(&root, self.options()).map(Opened::over));
-        Ok(opened.transpose()?)
+        self.located()?.map(|at| self.opened(at, LocalStore::open)).transpose()
     }
 
     /// The store that is there, or a new one.
     pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
-        let root = self.place_for_recording(&self.current_dir).store;
-        Ok(Opened::over(LocalStore::init(&root, self.options())?))
+        let at = self.place_for_recording(&self.current_dir)?.store;
+        self.opened(at, LocalStore::init)
+    }
+
+    /// The store of files that is there, for `what`, which looks after no other.
+    pub(crate) fn open_files(&self, what: &'static str) -> Result<Opened, CommandError> {
+        let at = self.files_there(what)?;
+        self.opened(at, LocalStore::open)
+    }
+
+    /// The same, to be examined and repaired: one with broken settings too.
+    pub(crate) fn open_to_repair(&self, what: &'static str) -> Result<Opened, CommandError> {
+        let at = self.files_there(what)?;
+        self.opened(at, |root, _| LocalStore::open_to_repair(root, Options::default()))
+    }
+
+    fn files_there(&self, what: &'static str) -> Result<Where, CommandError> {
+        match self.there()? {
+            Where::Shared(url) => {
+                Err(abide::Error::OnlyFiles { what, place: url.to_string() }.into())
+            }
+            files @ Where::Files(_) => Ok(files),
+        }
+    }
+
+    fn opened(
+        &self,
+        at: Where,
+        open: impl FnOnce(&Path, Options) -> Result<LocalStore, StoreError>,
+    ) -> Result<Opened, CommandError> {
+        let store = match &at {
+            Where::Files(root) => Store::local(open(root, self.options())?),
+            Where::Shared(url) => connect(url, self)?,
+        };
+        Ok(Opened { store, at })
     }
 
     /// Where the store is, or would be made for what is recorded in `dir`.
-    pub(crate) fn place_for_recording(&self, dir: &Path) -> Place {
-        let Some(named) = &self.store else {
-            return store_for_recording(dir);
+    pub(crate) fn place_for_recording(&self, dir: &Path) -> Result<Place, CommandError> {
+        let store = match &self.store {
+            None => return Ok(store_for_recording(dir, self.usual()?.as_ref())),
+            Some(Where::Shared(url)) => Where::Shared(url.clone()),
+            Some(Where::Files(named)) => self.named(named).unwrap_or_else(|| {
+                // A directory that is there is a project; a path that is free becomes the store.
+                let named = self.absolute(named);
+                let project = named.is_dir() && !is_store_name(&named);
+                Where::Files(if project { named.join(NAME) } else { named })
+            }),
         };
-        let store = self.named(named).unwrap_or_else(|| {
-            // A directory that is there is a project; a path that is free becomes the store.
-            let named = self.absolute(named);
-            if named.is_dir() && !is_store_name(&named) { named.join(NAME) } else { named }
-        });
-        Place { project: dir.to_owned(), store }
+        Ok(Place { project: dir.to_owned(), store })
     }
 
-    /// The store that `--store` names: itself, or that of a project.
-    fn named(&self, named: &Path) -> Option<PathBuf> {
+    /// The user's usual store, by their configuration.
+    pub(crate) fn usual(&self) -> Result<Option<StoreUrl>, CommandError> {
+        let config = self.config.as_deref().map(UserConfig::read).transpose()?;
+        Ok(config.and_then(|config| config.store))
+    }
+
+    /// Where the store is.
+    fn there(&self) -> Result<Where, CommandError> {
+        let from = match &self.store {
+            Some(Where::Files(named)) => named,
+            _ => &self.current_dir,
+        };
+        self.located()?.ok_or_else(|| abide::Error::NoStore { from: from.clone() }.into())
+    }
+
+    /// Where the store is, if there is one: by the option or the variable, by what the project points
+    /// to, by the user's configuration, or in the project.
+    fn located(&self) -> Result<Option<Where>, CommandError> {
+        match &self.store {
+            Some(Where::Files(named)) => Ok(self.named(named)),
+            Some(shared @ Where::Shared(_)) => Ok(Some(shared.clone())),
+            None => {
+                let usual = self.usual()?;
+                Ok(find_store(&self.current_dir, usual.as_ref()).map(|place| place.store))
+            }
+        }
+    }
+
+    /// The store that a path names: itself, or that of a project.
+    fn named(&self, named: &Path) -> Option<Where> {
         let named = self.absolute(named);
         if named.join("config.toml").is_file() && named.join("sessions").is_dir()
             || is_store_name(&named) && named.is_dir()
         {
-            return Some(named);
+            return Some(Where::Files(named));
         }
-        find_store(&named).filter(|place| place.project == named).map(|place| place.store)
+        find_store(&named, None).filter(|place| place.project == named).map(|place| place.store)
     }
 
     /// A path of the user's, seen from the root of a workspace; empty for the root itself.
@@ -283,6 +327,12 @@ impl Surroundings {
         // Without the `.` and the doubled slashes that people type.
         joined.components().collect()
     }
+}
+
+/// Opens a shared store.
+pub(crate) fn connect(url: &StoreUrl, _around: &Surroundings) -> Result<Store, abide::Error> {
+    url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+    Err(abide::Error::NotBuiltIn { url: url.clone() })
 }
 
 /// The name of a store in its project.

@@ -41,7 +41,7 @@ mod whole;
 pub use appender::{AppendTo, Appender, Position};
 pub use bundle::{
     BUNDLE_VERSION, BundleCheck, BundleError, BundleFault, BundleHeader, BundleParent,
-    BundleReader, BundleRecord, BundleWriter,
+    BundleReader, BundleRecord, BundleWriter, ExportError, ImportError, ImportOutcome, Imported,
 };
 pub use collect::Collected;
 pub use compression::{Codec, Compression};

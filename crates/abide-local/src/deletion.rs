@@ -4,28 +4,12 @@
 //! stay: while a writer has it, and while another session is a fork of it or may be one.
 
 use abide_journal::Identity;
-use abide_model::{SessionId, StoreError};
+use abide_model::{DeleteError, SessionId, StoreError};
 
 use crate::cleanup::INDEX_PART;
 use crate::error::store_error;
 use crate::layout::shown;
 use crate::store::LocalStore;
-
-/// Why a session was not deleted. It is as it was.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum DeleteError {
-    /// Another session needs its past.
-    #[error("session {session} stays: session {fork} is a fork of it")]
-    Forked {
-        /// Which was to go.
-        session: SessionId,
-        /// Its fork.
-        fork: SessionId,
-    },
-    /// The store could not do it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 impl LocalStore {
     /// Deletes a session for good: its journal with all that is derived from it, its key, and its

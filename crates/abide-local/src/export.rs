@@ -8,7 +8,8 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use abide_journal::{
-    BundleError, BundleHeader, BundleParent, BundleWriter, Found, JournalError, Line, Start, Sum,
+    BundleError, BundleHeader, BundleParent, BundleWriter, ExportError, Found, JournalError, Line,
+    Start, Sum,
 };
 use abide_model::{Fact, Kind, ObjectHash, Seq, SessionId, StoreError};
 
@@ -16,37 +17,6 @@ use crate::error::store_error;
 use crate::layout::shown;
 use crate::reader::LocalReader;
 use crate::store::LocalStore;
-
-/// Why a session was not put into a bundle.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// A part of the session cannot be read, and a bundle holds a whole one.
-    #[error("session {session} is damaged, and a bundle holds whole sessions only: {reason}")]
-    Damaged {
-        /// Which session.
-        session: SessionId,
-        /// What cannot be read.
-        reason: String,
-    },
-    /// Its end was there and was gone again: a write that failed.
-    #[error("session {session} changed while it was read")]
-    Changed {
-        /// Which session.
-        session: SessionId,
-    },
-    /// The bundle could not be written.
-    #[error("cannot write the bundle of session {session}")]
-    Bundle {
-        /// Which session.
-        session: SessionId,
-        /// Why.
-        #[source]
-        source: BundleError,
-    },
-    /// The store could not read the session.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// What a first walk over the journal found.
 struct Survey {

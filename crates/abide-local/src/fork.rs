@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use abide_model::{NewSession, Parent, ParentReason, Seq, SessionId, StoreError};
+use abide_model::{Made, NewSession, Parent, ParentReason, Seq, SessionId, StoreError};
 
 use crate::error::store_error;
 use crate::layout::shown;
 use crate::past::{MAX_FORKS, state_to_fork};
-use crate::store::{Beginning, LocalStore, Made};
+use crate::store::{Beginning, LocalStore};
 
 impl LocalStore {
     /// As [`Store::fork`](abide_model::Store::fork), and tells whether the session is new.

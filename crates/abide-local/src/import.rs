@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use abide_journal::{
-    Appender, BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, Found, Identity,
-    Journal, Line, Lock, Mark, Position, SegmentForm, SegmentName, Start, Sum, Watermark,
+    Appender, BundleHeader, BundleParent, BundleReader, BundleRecord, Found, Identity, ImportError,
+    ImportOutcome, Imported, Journal, Line, Lock, Mark, Position, SegmentForm, SegmentName, Start,
+    Sum, Watermark,
 };
 use abide_model::{Durability, Fact, ReadNote, Seq, SessionId, SessionRef, StoreError};
 
@@ -26,75 +27,6 @@ use crate::recovery;
 use crate::sealer::seal_all;
 use crate::stage::{Stage, clear};
 use crate::store::{LocalStore, Upkeep};
-
-/// Why a bundle was not taken in. The sessions here are as they were.
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    /// It is not a bundle, or not a whole one.
-    #[error(transparent)]
-    Bundle(#[from] BundleError),
-    /// The session here and the one in the bundle have gone different ways.
-    #[error("session {session} has diverged: event {seq} here is another than in the bundle")]
-    Diverged {
-        /// Which session.
-        session: SessionId,
-        /// The first event that differs.
-        seq: Seq,
-    },
-    /// The session in the bundle shares the past of another one, and that is not here.
-    #[error(
-        "session {session} goes on from event {seq} of session {parent}, which is not in this store"
-    )]
-    NoParent {
-        /// The session in the bundle.
-        session: SessionId,
-        /// What it was forked from.
-        parent: SessionId,
-        /// The last event that they share.
-        seq: Seq,
-    },
-    /// Another session here has the client's key, and a key leads to one session.
-    #[error("session {session} here has the key {key:?} of the session in the bundle")]
-    KeyTaken {
-        /// The key.
-        key: String,
-        /// Who has it.
-        session: SessionId,
-    },
-    /// The store could not take it in.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// What became of a bundle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImportOutcome {
-    /// The session was not here.
-    Made,
-    /// The session was here up to this event, and has now what came after it.
-    Forwarded {
-        /// The last event that was here.
-        from: Seq,
-    },
-    /// The session is here as it is in the bundle.
-    Same,
-    /// The session is here and has more events than in the bundle.
-    Behind {
-        /// The last event here.
-        here: Seq,
-    },
-}
-
-/// A bundle that was read to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
-    /// What it holds.
-    pub bundle: BundleHeader,
-    /// What became of it.
-    pub outcome: ImportOutcome,
-    /// What was found, and perhaps mended, in the session that was here.
-    pub notes: Vec<ReadNote>,
-}
 
 impl LocalStore {
     /// Takes the session of a bundle in. When it returns `Ok`, what it says is durable. Where the

@@ -52,24 +52,25 @@ mod writer;
 
 pub use abide_journal::Collected;
 pub use abide_journal::Environment;
-pub use abide_journal::{BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader};
+pub use abide_journal::{
+    BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ExportError, ImportError,
+    ImportOutcome, Imported,
+};
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, Orphan, SessionLiveness};
+pub use abide_model::{DeleteError, Made};
 pub use cleanup::{Cleaned, CleanupPlan, ClockJump, Daily, Departing};
 pub use collection::CollectError;
 pub use config::{Config, STORE_VERSION};
-pub use deletion::DeleteError;
 pub use disk_use::{DiskUse, SessionUse};
 pub use doctor::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
     Strategy, UndoPlan,
 };
 pub use erase::{EraseError, EraseLine, ErasePlan, Erased, Matches};
-pub use export::ExportError;
 pub use history::{Progress, Step};
-pub use import::{ImportError, ImportOutcome, Imported};
 pub use objects::LocalObjects;
-pub use place::{Place, find_store, store_for_recording};
+pub use place::{Place, Where, find_store, store_for_recording};
 pub use reader::LocalReader;
 pub use relay::ChildSocket;
-pub use store::{LocalStore, Made, Options, Upkeep};
+pub use store::{LocalStore, Options, Upkeep};
 pub use writer::LocalWriter;

@@ -10,7 +10,7 @@ use abide_journal::{
     Packs, Storage, Sum, Watermark, write_full,
 };
 use abide_model::{
-    History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
+    History, HistoryQuery, Kind, Made, NewEvent, NewSession, Objects, Payload, Pending, ReadNote,
     Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
     SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
@@ -87,25 +87,6 @@ pub struct LocalStore {
     held: Mutex<HashMap<SessionId, Weak<LocalWriter>>>,
     /// Why the settings could not be read, where the store was opened all the same.
     settings_trouble: Option<StoreError>,
-}
-
-/// What came of making a session that has a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Made {
-    /// It was made.
-    New(SessionId),
-    /// There is one already that has its key.
-    Known(SessionId),
-}
-
-impl Made {
-    /// Whichever it is.
-    #[must_use]
-    pub const fn id(self) -> SessionId {
-        match self {
-            Self::New(id) | Self::Known(id) => id,
-        }
-    }
 }
 
 /// What a new session begins with.

@@ -36,6 +36,7 @@ mod retention;
 mod session_ref;
 mod state;
 mod store;
+mod store_url;
 mod tasks;
 mod ticket;
 mod timestamp;
@@ -83,9 +84,11 @@ pub use state::{
     PageError, PageId, PageRef, PageSink, RunState, SessionState, Table, TaskState, TurnState,
 };
 pub use store::{
-    Direction, Durability, EventPage, EventRange, NewSession, OddEvents, Pending, ReadNote,
-    SessionReader, SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
+    DeleteError, Direction, Durability, EventPage, EventRange, Made, NewSession, OddEvents,
+    Pending, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
+    WriterHolder,
 };
+pub use store_url::{StoreUrl, StoreUrlError};
 pub use tasks::{TaskError, TaskNode, TaskProgress, TaskTree};
 pub use ticket::{Acknowledged, Acknowledger, AppendError, Ticket};
 pub use timestamp::Timestamp;

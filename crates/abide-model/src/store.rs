@@ -154,6 +154,22 @@ pub enum StoreError {
     Append(#[from] AppendError),
 }
 
+/// Why a session was not deleted. It is as it was.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DeleteError {
+    /// Another session needs its past.
+    #[error("session {session} stays: session {fork} is a fork of it")]
+    Forked {
+        /// Which was to go.
+        session: SessionId,
+        /// Its fork.
+        fork: SessionId,
+    },
+    /// The store could not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// A session to be made.
 #[derive(Debug, Clone, Default)]
 pub struct NewSession {
@@ -182,6 +198,25 @@ impl NewSession {
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.fields.key = Some(key.into());
         self
+    }
+}
+
+/// What came of making a session that has a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// It was made.
+    New(SessionId),
+    /// There is one already that has its key.
+    Known(SessionId),
+}
+
+impl Made {
+    /// Whichever it is.
+    #[must_use]
+    pub const fn id(self) -> SessionId {
+        match self {
+            Self::New(id) | Self::Known(id) => id,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_postgres::NoTls;
 
 use crate::error::Trouble;
 use crate::tls;
-use crate::url::{StoreUrl, UrlError};
+use crate::url::{ServerUrl, UrlError};
 
 /// The first pause before something is tried again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ pub(crate) struct Server {
     /// Taken when the store is dropped, which may be where a runtime cannot be waited for.
     runtime: Option<Runtime>,
     pool: Pool,
-    url: StoreUrl,
+    url: ServerUrl,
     /// How long something is tried again before it has failed.
     patience: Duration,
     /// How long one question may take.
@@ -40,7 +40,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(
-        url: StoreUrl,
+        url: ServerUrl,
         patience: Duration,
         answer: Duration,
     ) -> Result<Self, StoreError> {
@@ -92,7 +92,7 @@ impl Server {
         Ok(Self { runtime: Some(runtime), pool, url, patience, answer })
     }
 
-    pub(crate) const fn url(&self) -> &StoreUrl {
+    pub(crate) const fn url(&self) -> &ServerUrl {
         &self.url
     }
 

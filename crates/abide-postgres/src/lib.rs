@@ -9,11 +9,14 @@
 //! that this process writes. A statement whose answer was lost is sent again; lines that are there
 //! with the same sum are there once.
 
+mod bundle;
 mod connection;
+mod deletion;
 mod error;
 mod flush;
 mod history;
 mod lease;
+mod liveness;
 mod migration;
 mod objects;
 mod reader;
@@ -21,9 +24,10 @@ mod snapshot;
 mod store;
 mod tls;
 mod url;
+mod verify;
 mod writer;
 
 pub use error::Trouble;
 pub use migration::{Migrated, SCHEMA_VERSION};
 pub use store::{Options, PostgresStore, StoreStatus};
-pub use url::{StoreUrl, UrlError};
+pub use url::{ServerUrl, UrlError};

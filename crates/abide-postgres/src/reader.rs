@@ -91,7 +91,10 @@ pub(crate) struct End {
 
 impl PostgresReader {
     /// Lines of a range in the direction asked for, and where the next ones are.
-    async fn lines(&self, range: EventRange) -> Result<(Vec<Vec<u8>>, Option<Seq>), StoreError> {
+    pub(crate) async fn lines(
+        &self,
+        range: EventRange,
+    ) -> Result<(Vec<Vec<u8>>, Option<Seq>), StoreError> {
         let known = self.known.clone();
         let limit = range.limit.max(1);
         self.server

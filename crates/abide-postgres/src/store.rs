@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use abide_journal::{Environment, Line, Salts, Sum};
 use abide_model::{
-    Epoch, History, HistoryQuery, Kind, NewSession, Objects, Parent, ParentReason, Pending, Seq,
-    SessionCreated, SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter, Store,
-    StoreError, Timestamp,
+    Epoch, History, HistoryQuery, Kind, Made, NewSession, Objects, Parent, ParentReason, Pending,
+    Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter,
+    Store, StoreError, Timestamp,
 };
 use deadpool_postgres::Object;
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use crate::lease::{self, Leases};
 use crate::migration::{self, Migrated, SCHEMA_VERSION};
 use crate::objects::TableObjects;
 use crate::reader::{Known, PostgresReader};
-use crate::url::StoreUrl;
+use crate::url::ServerUrl;
 use crate::writer::PostgresWriter;
 
 /// What a shared store is opened with.
@@ -80,7 +80,7 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// Opens a store that is there.
-    pub fn open(url: &StoreUrl, options: Options) -> Result<Self, StoreError> {
+    pub fn open(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
         let store = Self::connect(url, options)?;
         match store.version()? {
             Some(version) if version > SCHEMA_VERSION => {
@@ -102,14 +102,14 @@ impl PostgresStore {
     }
 
     /// Makes a store, or brings one up to date.
-    pub fn init(url: &StoreUrl, options: Options) -> Result<(Self, Migrated), StoreError> {
+    pub fn init(url: &ServerUrl, options: Options) -> Result<(Self, Migrated), StoreError> {
         let store = Self::connect(url, options)?;
         let migrated = store.migrate()?;
         Ok((store, migrated))
     }
 
     /// A store whose tables are not looked at.
-    pub fn connect(url: &StoreUrl, options: Options) -> Result<Self, StoreError> {
+    pub fn connect(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
         let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
         let changed = Arc::new(Changed::default());
@@ -185,7 +185,7 @@ impl PostgresStore {
     }
 
     /// As [`Store::create`], and says whether the session is new.
-    pub fn create_new(&self, session: NewSession) -> Result<(SessionId, bool), StoreError> {
+    pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let project = self.options.project.clone().unwrap_or_default();
         self.server.block(async move {
@@ -201,7 +201,7 @@ impl PostgresStore {
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
-    ) -> Result<(SessionId, bool), StoreError> {
+    ) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let project = self.options.project.clone().unwrap_or_default();
         let reader = self.reader(parent)?;
@@ -235,6 +235,10 @@ impl PostgresStore {
             session,
             known: Arc::new(known),
         }
+    }
+
+    pub(crate) fn objects_of_store(&self) -> Arc<dyn Objects> {
+        self.objects.clone()
     }
 
     pub(crate) const fn server(&self) -> &Arc<Server> {
@@ -278,7 +282,7 @@ async fn make(
     project: String,
     session: NewSession,
     (id, beginning): (SessionId, Beginning),
-) -> Result<(SessionId, bool), StoreError> {
+) -> Result<Made, StoreError> {
     let key = session.fields.key.clone();
     let created = SessionCreated { session: id, fields: session.fields };
     let (mut event, body) = Salts::new(env).prepare_fact(Kind::SESSION_CREATED, &created)?;
@@ -306,7 +310,7 @@ async fn insert(
     (project, key): (&str, Option<&str>),
     (parent, before): (Option<i64>, i64),
     (sum, line): (&[u8], &[u8]),
-) -> Result<(SessionId, bool), Trouble> {
+) -> Result<Made, Trouble> {
     let uuid = Uuid::from_bytes(*id.as_bytes());
     let transaction = client.transaction().await?;
     let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
@@ -318,14 +322,15 @@ async fn insert(
         let sql = "SELECT id FROM session WHERE id = $1 OR (project = $2 AND key = $3)";
         let row = transaction.query_one(sql, &[&uuid, &project, &key]).await?;
         let found: Uuid = row.try_get(0)?;
-        return Ok((session_id(found), found == uuid));
+        let found = session_id(found);
+        return Ok(if found == id { Made::New(id) } else { Made::Known(found) });
     };
     let sid: i64 = row.try_get(0)?;
     transaction.execute("INSERT INTO lease (sid) VALUES ($1)", &[&sid]).await?;
     let sql = "INSERT INTO event (sid, seq, sum, line) VALUES ($1, $2, $3, $4)";
     transaction.execute(sql, &[&sid, &(before + 1), &sum, &line]).await?;
     transaction.commit().await?;
-    Ok((id, true))
+    Ok(Made::New(id))
 }
 
 pub(crate) fn session_id(uuid: Uuid) -> SessionId {
@@ -424,7 +429,7 @@ async fn find(
 
 impl Store for PostgresStore {
     fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
-        Box::pin(async move { self.create_new(session).map(|(id, _)| id) })
+        Box::pin(async move { self.create_new(session).map(Made::id) })
     }
 
     fn fork(
@@ -433,7 +438,7 @@ impl Store for PostgresStore {
         at: Option<Seq>,
         session: NewSession,
     ) -> Pending<'_, SessionId> {
-        Box::pin(async move { self.fork_new(parent, at, session).map(|(id, _)| id) })
+        Box::pin(async move { self.fork_new(parent, at, session).map(Made::id) })
     }
 
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {

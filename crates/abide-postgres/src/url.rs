@@ -1,7 +1,7 @@
 //! Where a shared store is: `postgres://user@host/database?schema=team`.
 //!
 //! A password comes from the URL, from `PGPASSWORD` or from the password file, and goes nowhere
-//! but to the server: no form of a [`StoreUrl`] that can be shown has it.
+//! but to the server: no form of a [`ServerUrl`] that can be shown has it.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ pub enum UrlError {
 
 /// Where a shared store is, and how to get in.
 #[derive(Clone)]
-pub struct StoreUrl {
+pub struct ServerUrl {
     pub(crate) config: Config,
     pub(crate) schema: String,
     pub(crate) root_certificate: Option<String>,
@@ -53,7 +53,7 @@ pub struct StoreUrl {
     shown: String,
 }
 
-impl StoreUrl {
+impl ServerUrl {
     /// Does this look like the URL of a shared store rather than a path?
     #[must_use]
     pub fn is_one(text: &str) -> bool {
@@ -124,15 +124,15 @@ impl StoreUrl {
     }
 }
 
-impl fmt::Display for StoreUrl {
+impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-impl fmt::Debug for StoreUrl {
+impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreUrl({self})")
+        write!(f, "ServerUrl({self})")
     }
 }
 
@@ -241,8 +241,8 @@ fn fields(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<StoreUrl, UrlError> {
-        StoreUrl::parse_with(text, &|_| None)
+    fn parse(text: &str) -> Result<ServerUrl, UrlError> {
+        ServerUrl::parse_with(text, &|_| None)
     }
 
     #[test]
@@ -268,10 +268,10 @@ mod tests {
             };
             Some(value.to_owned())
         };
-        let url = StoreUrl::parse_with("postgres://", &set).unwrap();
+        let url = ServerUrl::parse_with("postgres://", &set).unwrap();
         assert_eq!(url.to_string(), "postgres://u@far:99/u");
         assert_eq!(url.config.get_password(), Some(&b"p"[..]));
-        let url = StoreUrl::parse_with("postgres://x:y@near:1/z", &set).unwrap();
+        let url = ServerUrl::parse_with("postgres://x:y@near:1/z", &set).unwrap();
         assert_eq!(url.to_string(), "postgres://x@near:1/z");
         assert_eq!(url.config.get_password(), Some(&b"y"[..]));
     }
@@ -294,7 +294,7 @@ mod tests {
         let set = |name: &str| (name == "PGPASSFILE").then(|| path.to_string_lossy().into_owned());
         let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         let password = |text: &str| {
-            let url = StoreUrl::parse_with(text, &set).unwrap();
+            let url = ServerUrl::parse_with(text, &set).unwrap();
             url.config.get_password().map(|it| String::from_utf8_lossy(it).into_owned())
         };
         mode(0o600);

@@ -125,13 +125,16 @@ impl Store {
                 Ok(PathBuf::from(root))
             }
             Some(root) => Err(Error::NoWorkspace { root: Some(root.into()) }),
-            None => self.project().ok_or(Error::NoWorkspace { root: None }),
+            None => {
+                let project = self.project().ok_or(Error::NoWorkspace { root: None })?;
+                Ok(project.to_owned())
+            }
         }
     }
 
     /// The workspace in this directory, with the store's settings.
     pub fn workspace(&self, root: &Path) -> Result<Workspace, Error> {
-        Ok(Workspace::open(root, &self.stat_cache(root)?, self.policy().clone())?)
+        Ok(Workspace::open(root, &self.stat_cache(root)?, self.backend().workspace_policy())?)
     }
 
     /// Looks at everything around a session that a checkpoint holds. The session itself is not

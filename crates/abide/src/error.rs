@@ -1,7 +1,9 @@
 //! What can go wrong, in one type.
 
-use abide_local::{BundleError, ExportError, ImportError};
-use abide_model::{AppendError, InputError, ObjectHash, SessionId, StoreError, TaskError};
+use abide_local::{BundleError, DeleteError, ExportError, ImportError};
+use abide_model::{
+    AppendError, InputError, ObjectHash, StoreError, StoreUrl, StoreUrlError, TaskError,
+};
 use abide_plan::PlanError;
 use abide_wire::stream::StreamError;
 use abide_workspace::{ReadError, RestoreError, WorkspaceError};
@@ -103,13 +105,47 @@ pub enum Error {
         /// The checkpoint of what was before.
         safety: u64,
     },
-    /// Children of this process cannot write to the session through it.
-    #[error(
-        "session {session} is not in a store on local files, where its children could reach it"
-    )]
-    NoSocket {
-        /// Which session.
-        session: SessionId,
+    /// A session was not deleted.
+    #[error(transparent)]
+    Delete(DeleteError),
+    /// It makes sense on files only.
+    #[error("{what} looks after stores of files; {place} is not one")]
+    OnlyFiles {
+        /// Who would do it.
+        what: &'static str,
+        /// Which store it is.
+        place: String,
+    },
+    /// The store has no such thing.
+    #[error("{place} lacks {what}")]
+    Lacking {
+        /// What it would need.
+        what: &'static str,
+        /// Which store it is.
+        place: String,
+    },
+    /// It cannot be told which project a directory is of.
+    #[error("cannot tell which project {} is of: {reason}", dir.display())]
+    Project {
+        /// Which directory.
+        dir: std::path::PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing here knows how to connect.
+    #[error("shared stores are not built in: {url} cannot be opened")]
+    NotBuiltIn {
+        /// What was to be opened.
+        url: StoreUrl,
+    },
+    /// A URL leads to no store.
+    #[error("{url} is not the URL of a store")]
+    Url {
+        /// As it may be shown.
+        url: StoreUrl,
+        /// What is wrong with it.
+        #[source]
+        source: StoreUrlError,
     },
     /// Nothing was compacted.
     #[error(transparent)]
@@ -147,6 +183,15 @@ impl Error {
                 | Self::Workspace(WorkspaceError::Cancelled)
                 | Self::Restore(RestoreError::Cancelled)
         )
+    }
+}
+
+impl From<DeleteError> for Error {
+    fn from(error: DeleteError) -> Self {
+        match error {
+            DeleteError::Store(error) => Self::Store(error),
+            error @ DeleteError::Forked { .. } => Self::Delete(error),
+        }
     }
 }
 

@@ -32,6 +32,16 @@ pub fn git_state(dir: &Path) -> Option<GitState> {
     })
 }
 
+/// What git answers to a question that reads only, as text without the last line break.
+pub(crate) fn ask(dir: &Path, question: &[&str]) -> Result<String, String> {
+    let mut command = git(dir);
+    // What was replaced here is not so elsewhere.
+    command.args(question).env("GIT_NO_REPLACE_OBJECTS", "1");
+    let what = format!("git {}", question.first().unwrap_or(&""));
+    let said = answer(&what, command, PATIENCE)?;
+    Ok(String::from_utf8_lossy(&said).trim_end_matches('\n').to_owned())
+}
+
 fn status(dir: &Path) -> Result<Vec<u8>, String> {
     let mut config = git(dir);
     config.args(["config", "--null", "--name-only", "--list"]);

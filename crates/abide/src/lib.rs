@@ -36,6 +36,7 @@
 
 pub mod aio;
 mod answer;
+mod backend;
 mod checkpoint;
 mod checkpointer;
 mod compaction;
@@ -48,6 +49,7 @@ mod git;
 mod plan;
 mod position;
 mod processes;
+mod project;
 mod rewind;
 mod session;
 mod store;
@@ -56,6 +58,7 @@ mod tasks;
 mod tokens;
 
 pub use answer::{Answer, AnswerRequest, Answered};
+pub use backend::{Backend, Bundle, ChildSocket, SeenByHolder};
 pub use checkpoint::{
     CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Trigger,
     format_duration, summarize,
@@ -74,6 +77,7 @@ pub use position::{PositionError, Resolved};
 pub use processes::{
     RUN_VARIABLE, descendants, end_marked, end_processes, process_tree, processes_marked,
 };
+pub use project::ProjectIdentity;
 pub use rewind::{HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
@@ -91,11 +95,11 @@ pub use abide_local::{
     Strategy, UndoPlan,
 };
 pub use abide_local::{
-    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ChildSocket,
-    Cleaned, CleanupPlan, ClockJump, CollectError, Collected, Daily, DeleteError, Departing,
-    DiskUse, Environment, EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError,
-    ImportOutcome, Imported, LocalStore, Made, Matches, OpenCall, OpenTurn, Options, Orphan, Place,
-    Progress, SessionLiveness, SessionUse, Step, Upkeep,
+    ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned,
+    CleanupPlan, ClockJump, CollectError, Collected, Daily, DeleteError, Departing, DiskUse,
+    Environment, EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome,
+    Imported, LocalStore, Made, Matches, OpenCall, OpenTurn, Options, Orphan, Place, Progress,
+    SessionLiveness, SessionUse, Step, Upkeep, Where,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{
@@ -110,11 +114,11 @@ pub use abide_model::{
     Overview, Parent, ParentReason, Payload, PendingCall, PermissionAnswered, PermissionAsked,
     PermissionOption, Pin, PlanRecord, ProcessSeen, ReadNote, Recovery, ResourceSample, Rewind,
     RunEnd, RunStart, RunState, Search, SearchError, Seq, SessionFields, SessionId, SessionRef,
-    SessionState, SessionStatus, SessionSummary, Source, StatusChange, StoreError, TaskChange,
-    TaskCreated, TaskError, TaskId, TaskNode, TaskProgress, TaskState, TaskStatus,
-    TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens, ToolCall, ToolResult, Touched,
-    TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState, Uncompactable, Usage,
-    UsageRecord, WorkspaceCounts, WriterHolder,
+    SessionState, SessionStatus, SessionSummary, Source, StatusChange, StoreError, StoreUrl,
+    StoreUrlError, TaskChange, TaskCreated, TaskError, TaskId, TaskNode, TaskProgress, TaskState,
+    TaskStatus, TaskStatusChange, TaskTree, Thinning, Ticket, Timestamp, Tokens, ToolCall,
+    ToolResult, Touched, TurnEnd, TurnEntry, TurnNumber, TurnRole, TurnStart, TurnState,
+    Uncompactable, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
 pub use abide_model::{Conversation, MessageForm, Shown};

@@ -284,7 +284,7 @@ fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<Strin
 /// The project that a file is in, or was in.
 fn project_of(path: &str) -> Option<PathBuf> {
     let there = Path::new(path).ancestors().skip(1).find(|dir| dir.is_dir())?;
-    Some(store_for_recording(there).project)
+    Some(store_for_recording(there, None).project)
 }
 
 fn is_whole(fields: &SessionFields) -> bool {

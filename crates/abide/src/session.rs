@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use abide_local::ChildSocket;
 use abide_model::{
     Core, Digest, Durability, Epoch, Event, EventPage, EventRange, NewEvent, OddEvents, ReadNote,
     Seq, SessionId, SessionReader, SessionState, SessionWriter, Ticket,
@@ -12,7 +11,7 @@ use abide_model::{
 use pollster::block_on;
 
 use crate::early::Early;
-use crate::{Error, Events, Follow, Store};
+use crate::{ChildSocket, Error, Events, Follow, Store};
 
 /// A session that this process writes to. Dropping it lets the session go.
 pub struct Session {
@@ -32,8 +31,8 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn open(store: &Store, id: SessionId, wait: Duration) -> Result<Self, Error> {
-        let writer = block_on(store.inner().write(id, wait))?;
-        let view = SessionView::new(id, block_on(store.inner().read(id))?);
+        let writer = block_on(store.backend().write(id, wait))?;
+        let view = SessionView::new(id, block_on(store.backend().read(id))?);
         let (answering, early) = (Mutex::default(), Early::default());
         Ok(Self { store: store.clone(), view, writer, answering, early })
     }
@@ -124,8 +123,7 @@ impl Session {
         &self,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
     ) -> Result<ChildSocket, Error> {
-        let local = self.store.as_local().ok_or(Error::NoSocket { session: self.id() })?;
-        Ok(local.serve_children(self.id(), seen)?)
+        self.store.backend().serve_children(self.id(), Box::new(seen))
     }
 
     /// Makes everything durable and lets the session go.

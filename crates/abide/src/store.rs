@@ -1,17 +1,21 @@
 //! A store, for blocking code.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_local::{Environment, LocalStore, Options, find_store, store_for_recording};
-use abide_model::{
-    History, HistoryQuery, NewSession, ObjectHash, Objects, Seq, SessionId, SessionRef,
-    SessionSummary, Store as StoreTrait, Timestamp,
+use abide_local::{
+    BundleHeader, DiskUse, Environment, Imported, LocalStore, Made, Options, Place,
+    SessionLiveness, Where, find_store, store_for_recording,
 };
-use abide_workspace::Policy;
+use abide_model::{
+    History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
+    SessionSummary, StoreError, Timestamp,
+};
 use pollster::block_on;
 
+use crate::backend::{Backend, Bundle, PlainStore};
 use crate::{Error, Session, SessionView};
 
 /// How long to wait for another writer to let a session go, unless said otherwise.
@@ -20,72 +24,74 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 /// Where sessions live. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
-    inner: Arc<dyn StoreTrait>,
-    /// The same, where it is on local files.
-    local: Option<Arc<LocalStore>>,
+    backend: Arc<dyn Backend>,
     wait: Duration,
-    workspace: Arc<WorkspaceSettings>,
-}
-
-/// How the files of workspaces are dealt with.
-#[derive(Debug, Clone, Default)]
-struct WorkspaceSettings {
-    policy: Policy,
-    /// Where what is derived is kept on this machine.
-    cache: Option<PathBuf>,
-    /// The directory that the store belongs to.
-    project: Option<PathBuf>,
 }
 
 impl Store {
     /// The store of a directory: `.abide` in it or above it.
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from)?;
-        let place = find_store(&from).ok_or(Error::NoStore { from })?;
-        Ok(Self::local(LocalStore::open(&place.store, Options::default())?))
+        let place = find_store(&from, None).ok_or(Error::NoStore { from })?;
+        Ok(Self::local(LocalStore::open(&files(place)?, Options::default())?))
     }
 
     /// A store on local files, with its settings.
     #[must_use]
     pub fn local(store: impl Into<Arc<LocalStore>>) -> Self {
-        let store = store.into();
-        let workspace = WorkspaceSettings {
-            policy: store.config().workspace.clone(),
-            cache: Some(store.cache_dir()),
-            project: store.root().parent().map(Path::to_owned),
-        };
-        let (inner, local) = (store.clone(), Some(store));
-        Self { inner, local, wait: DEFAULT_WAIT, workspace: Arc::new(workspace) }
+        Self::backed(store.into())
     }
 
     /// The store of a directory, made where there is none: at the root of the git checkout, else
     /// in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
-        let place = store_for_recording(&std::path::absolute(from)?);
-        Ok(Self::local(LocalStore::init(&place.store, Options::default())?))
+        let place = store_for_recording(&std::path::absolute(from)?, None);
+        Ok(Self::local(LocalStore::init(&files(place)?, Options::default())?))
     }
 
-    /// A store of any kind.
+    /// A store of any kind. It has what is done with sessions and events, and nothing else.
     #[must_use]
-    pub fn over(inner: Arc<dyn StoreTrait>) -> Self {
-        Self { inner, local: None, wait: DEFAULT_WAIT, workspace: Arc::default() }
+    pub fn over(inner: Arc<dyn abide_model::Store>) -> Self {
+        Self::backed(Arc::new(PlainStore(inner)))
     }
 
-    pub(crate) fn inner(&self) -> &Arc<dyn StoreTrait> {
-        &self.inner
+    /// A store that can do everything.
+    #[must_use]
+    pub fn backed(backend: Arc<dyn Backend>) -> Self {
+        Self { backend, wait: DEFAULT_WAIT }
     }
 
-    /// The store on local files that it is.
-    pub(crate) const fn as_local(&self) -> Option<&Arc<LocalStore>> {
-        self.local.as_ref()
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
-        &self.workspace.policy
+    /// Where it is, for people; never with a secret.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.backend.place()
     }
 
-    pub(crate) fn project(&self) -> Option<PathBuf> {
-        self.workspace.project.clone()
+    /// The directory of a store of files.
+    #[must_use]
+    pub fn root(&self) -> Option<&Path> {
+        self.backend.root()
+    }
+
+    /// The store of files that it is, for what makes sense on files only.
+    #[must_use]
+    pub fn as_files(&self) -> Option<&LocalStore> {
+        self.backend.as_files()
+    }
+
+    /// The store of files that it is, for `what`, which looks after no other.
+    pub fn files(&self, what: &'static str) -> Result<&LocalStore, Error> {
+        self.as_files().ok_or_else(|| Error::OnlyFiles { what, place: self.place() })
+    }
+
+    /// The directory that the store belongs to.
+    #[must_use]
+    pub fn project(&self) -> Option<&Path> {
+        self.root().and_then(Path::parent)
     }
 
     /// The time now, by this machine's clock.
@@ -102,10 +108,8 @@ impl Store {
 
     /// The file that remembers what the files of a workspace looked like.
     pub(crate) fn stat_cache(&self, root: &Path) -> Result<PathBuf, Error> {
-        let dir = match &self.workspace.cache {
-            Some(dir) => dir.clone(),
-            None => std::env::temp_dir().join("abide-cache"),
-        };
+        let dir = self.backend.cache_dir();
+        let dir = dir.unwrap_or_else(|| std::env::temp_dir().join("abide-cache"));
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(&dir)?;
@@ -121,7 +125,7 @@ impl Store {
 
     /// The store's objects, to put and to read. While they are open, none is collected.
     pub fn objects(&self) -> Result<Arc<dyn Objects>, Error> {
-        Ok(block_on(self.inner.objects())?)
+        Ok(block_on(self.backend.objects())?)
     }
 
     /// The same store, with another time to wait for a session that somebody else writes.
@@ -133,7 +137,7 @@ impl Store {
 
     /// Makes a session without opening it; with a key that is known, gives the session that has it.
     pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
-        Ok(block_on(self.inner.create(session))?)
+        Ok(block_on(self.backend.create(session))?)
     }
 
     /// Makes a session that goes on from a place in another one's past, without opening it: right
@@ -161,18 +165,18 @@ impl Store {
         at: Option<Seq>,
         new: NewSession,
     ) -> Result<SessionId, Error> {
-        let parent = block_on(self.inner.find(session))?;
-        Ok(block_on(self.inner.fork(parent, at, new))?)
+        let parent = block_on(self.backend.find(session))?;
+        Ok(block_on(self.backend.fork(parent, at, new))?)
     }
 
     /// Which session is meant?
     pub fn find(&self, session: &SessionRef) -> Result<SessionId, Error> {
-        Ok(block_on(self.inner.find(session))?)
+        Ok(block_on(self.backend.find(session))?)
     }
 
     /// Makes a session and opens it for writing.
     pub fn create(&self, session: NewSession) -> Result<Session, Error> {
-        let id = block_on(self.inner.create(session))?;
+        let id = block_on(self.backend.create(session))?;
         Session::open(self, id, self.wait)
     }
 
@@ -183,23 +187,108 @@ impl Store {
 
     /// Opens a session for writing. Anybody else who wants to write to it waits or is refused.
     pub fn open_session(&self, session: &SessionRef) -> Result<Session, Error> {
-        let id = block_on(self.inner.find(session))?;
+        let id = block_on(self.backend.find(session))?;
         Session::open(self, id, self.wait)
     }
 
     /// Opens a session for reading, beside its writer or without one.
     pub fn view(&self, session: &SessionRef) -> Result<SessionView, Error> {
-        let id = block_on(self.inner.find(session))?;
-        Ok(SessionView::new(id, block_on(self.inner.read(id))?))
+        let id = block_on(self.backend.find(session))?;
+        Ok(SessionView::new(id, block_on(self.backend.read(id))?))
     }
 
     /// The sessions that fit, with what was searched for and where it stands.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
-        Ok(block_on(self.inner.history(query))?)
+        Ok(block_on(self.backend.history(query))?)
     }
 
     /// Every session, newest first.
     pub fn sessions(&self) -> Result<Vec<SessionSummary>, Error> {
-        Ok(block_on(self.inner.list())?)
+        Ok(block_on(self.backend.list())?)
+    }
+
+    /// Makes a session without opening it, and tells whether it is new: of those who ask for the
+    /// same key at once, one is told so.
+    pub fn make_new(&self, session: NewSession) -> Result<Made, Error> {
+        self.backend.create_new(session)
+    }
+
+    /// As [`Store::fork`], of a session whose id is known, and tells whether the new one is new.
+    pub fn fork_new(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Result<Made, Error> {
+        self.backend.fork_new(parent, at, session)
+    }
+
+    /// Deletes a session for good: one that nobody holds and that no other is a fork of. What could
+    /// not be tidied up after it was gone is a note.
+    pub fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
+        self.backend.delete_session(session)
+    }
+
+    /// What became of the writer of a session.
+    pub fn liveness(&self, session: SessionId) -> Result<SessionLiveness, Error> {
+        let none = || Err(StoreError::NoSession { reference: session.to_string() }.into());
+        self.livenesses(&[session]).pop().unwrap_or_else(none)
+    }
+
+    /// What became of the writers of these sessions, each by itself.
+    #[must_use]
+    pub fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
+        self.backend.livenesses(sessions)
+    }
+
+    /// Has somebody this session open for writing, as far as can be told cheaply?
+    #[must_use]
+    pub fn is_held(&self, session: SessionId) -> bool {
+        self.backend.is_held(session)
+    }
+
+    /// Where the space went.
+    pub fn disk_use(&self) -> Result<DiskUse, Error> {
+        self.backend.disk_use()
+    }
+
+    /// What is let go, by the store's settings.
+    #[must_use]
+    pub fn retention(&self) -> Retention {
+        self.backend.retention()
+    }
+
+    /// Writes a session with all its objects.
+    pub fn export_bundle(
+        &self,
+        session: SessionId,
+        out: &mut dyn Write,
+    ) -> Result<BundleHeader, Error> {
+        self.backend.export_bundle(session, out)
+    }
+
+    /// Says what an import would do.
+    pub fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error> {
+        self.backend.check_bundle(bundle)
+    }
+
+    /// Takes a session in, whole and checked, or not at all.
+    pub fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
+        self.backend.import_bundle(bundle, wait)
+    }
+
+    /// Brings the transcript of a session up to date, where the store keeps one.
+    pub fn update_transcript(&self, session: SessionId) -> Result<(), Error> {
+        self.backend.update_transcript(session)
+    }
+}
+
+/// The directory of a store of files.
+fn files(place: Place) -> Result<PathBuf, Error> {
+    match place.store {
+        Where::Files(root) => Ok(root),
+        Where::Shared(url) => {
+            Err(Error::OnlyFiles { what: "opening by directory", place: url.to_string() })
+        }
     }
 }

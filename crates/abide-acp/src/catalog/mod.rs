@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abide::{
-    DeleteError, Made, NewSession, Session, SessionFields, SessionId, SessionRef, Store, StoreError,
+    DeleteError, Made, NewSession, Session, SessionFields, SessionId, SessionRef, Store,
+    StoreError, Where,
 };
 
 pub use self::error::CatalogError;
 use self::stores::{OpenStore, Stores};
+use crate::options::StoreOptions;
 
 /// Stands before a client's id in the key of its session.
 const KEY: &str = "acp:";
@@ -43,19 +45,19 @@ pub struct SessionPage {
 pub struct Catalog {
     stores: Stores,
     /// The ids that were given out or asked for, and the stores that they are of.
-    known: Mutex<HashMap<String, PathBuf>>,
+    known: Mutex<HashMap<String, Where>>,
 }
 
 impl Catalog {
-    /// All sessions in this store; where none is named, each in the store of its directory.
+    /// Over these stores.
     #[must_use]
-    pub fn new(store: Option<PathBuf>) -> Self {
-        Self::started_in(store, std::env::current_dir().ok())
+    pub fn new(stores: StoreOptions) -> Self {
+        Self::started_in(stores, std::env::current_dir().ok())
     }
 
     /// As [`Catalog::new`], for a process that was started in this directory.
-    fn started_in(store: Option<PathBuf>, here: Option<PathBuf>) -> Self {
-        Self { stores: Stores::new(store, here), known: Mutex::default() }
+    fn started_in(stores: StoreOptions, here: Option<PathBuf>) -> Self {
+        Self { stores: Stores::new(stores, here), known: Mutex::default() }
     }
 
     /// The store of what is recorded in this directory; made where there is none.
@@ -79,7 +81,7 @@ impl Catalog {
             ..SessionFields::default()
         };
         let made =
-            self.named(&open, id, NewSession { fields }, |session| open.local.create_new(session))?;
+            self.named(&open, id, NewSession { fields }, |session| open.store.make_new(session))?;
         self.begin(&open, made)
     }
 
@@ -131,7 +133,7 @@ impl Catalog {
         let fields =
             SessionFields { workspace: Some(text_of(directory)), ..SessionFields::default() };
         let made = self.named(&open, id, NewSession { fields }, |session| {
-            open.local.fork_new(parent, None, session)
+            open.store.fork_new(parent, None, session)
         })?;
         self.begin(&open, made)
     }
@@ -140,9 +142,11 @@ impl Catalog {
     /// one that another session is a fork of.
     pub fn delete(&self, directory: Option<&Path>, id: &str) -> Result<(), CatalogError> {
         let (open, session) = self.look(directory, id)?;
-        open.local.delete_session(session).map_err(|error| match error {
-            DeleteError::Forked { fork, .. } => CatalogError::Forked { id: id.to_owned(), fork },
-            DeleteError::Store(error) => CatalogError::about(id, error.into()),
+        open.store.delete_session(session).map_err(|error| match error {
+            abide::Error::Delete(DeleteError::Forked { fork, .. }) => {
+                CatalogError::Forked { id: id.to_owned(), fork }
+            }
+            error => CatalogError::about(id, error),
         })?;
         self.known().remove(id);
         Ok(())
@@ -154,7 +158,7 @@ impl Catalog {
         open: &OpenStore,
         id: &str,
         session: NewSession,
-        make: impl Fn(NewSession) -> Result<Made, StoreError>,
+        make: impl Fn(NewSession) -> Result<Made, abide::Error>,
     ) -> Result<(String, SessionId), CatalogError> {
         if self.may_be_key(open, id)? {
             let keyed = session.clone().with_key(format!("{KEY}{id}"));
@@ -169,7 +173,7 @@ impl Catalog {
 
     /// Can a session of this store go by this id, as far as is known without its keys?
     fn may_be_key(&self, open: &OpenStore, id: &str) -> Result<bool, CatalogError> {
-        let elsewhere = self.known().get(id).is_some_and(|root| root != open.local.root());
+        let elsewhere = self.known().get(id).is_some_and(|at| *at != open.at);
         if id.is_empty() || id.len() > ID_BYTES || elsewhere {
             return Ok(false);
         }
@@ -208,9 +212,9 @@ impl Catalog {
             // The one that this client has dealt with already.
             let known = self.known().get(id).cloned();
             if let Some(known) = known
-                && matches.iter().any(|(open, _)| open.local.root() == known)
+                && matches.iter().any(|(open, _)| open.at == known)
             {
-                matches.retain(|(open, _)| open.local.root() == known);
+                matches.retain(|(open, _)| open.at == known);
             }
         }
         match matches.as_slice() {
@@ -234,10 +238,10 @@ impl Catalog {
     }
 
     fn know(&self, open: &OpenStore, id: &str) {
-        self.known().insert(id.to_owned(), open.local.root().to_owned());
+        self.known().insert(id.to_owned(), open.at.clone());
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, PathBuf>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Where>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,70 +4,73 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use abide::{LocalStore, Options, Store, find_store, store_for_recording};
+use abide::{LocalStore, Options, Store, StoreError, Where, find_store, store_for_recording};
 
 use super::CatalogError;
+use crate::options::StoreOptions;
 
-/// A store, as the library sees it and as files.
+/// A store, and where it is.
 #[derive(Debug, Clone)]
 pub(super) struct OpenStore {
     pub(super) store: Arc<Store>,
-    pub(super) local: Arc<LocalStore>,
+    pub(super) at: Where,
 }
 
 impl OpenStore {
     /// Where it is, for people.
     pub(super) fn place(&self) -> String {
-        self.local.root().display().to_string()
+        self.store.place()
     }
 
     /// The directory of sessions that do not say theirs: the project.
     pub(super) fn project(&self) -> &Path {
-        self.local.root().parent().unwrap_or(Path::new("/"))
+        self.store.project().unwrap_or(Path::new("/"))
     }
 }
 
 /// The stores that are open.
 #[derive(Debug)]
 pub(super) struct Stores {
-    /// The one that has all sessions.
-    named: Option<PathBuf>,
+    options: StoreOptions,
     /// Where this process was started.
     here: Option<PathBuf>,
-    /// By their directories.
-    open: Mutex<HashMap<PathBuf, OpenStore>>,
+    /// By their places.
+    open: Mutex<HashMap<Where, OpenStore>>,
 }
 
 impl Stores {
-    pub(super) fn new(named: Option<PathBuf>, here: Option<PathBuf>) -> Self {
-        Self { named, here, open: Mutex::default() }
+    pub(super) fn new(options: StoreOptions, here: Option<PathBuf>) -> Self {
+        Self { options, here, open: Mutex::default() }
     }
 
     /// The store of what is recorded in this directory; made where there is none.
     pub(super) fn for_recording(&self, directory: &Path) -> Result<OpenStore, CatalogError> {
-        let root = self.named.clone().unwrap_or_else(|| store_for_recording(directory).store);
-        self.opened(root, LocalStore::init)
+        let StoreOptions { named, usual, .. } = &self.options;
+        let at = named.clone();
+        let at = at.unwrap_or_else(|| store_for_recording(directory, usual.as_ref()).store);
+        self.opened(at, LocalStore::init)
     }
 
     /// The store of this directory, if there is one.
     pub(super) fn of(&self, directory: &Path) -> Result<Option<OpenStore>, CatalogError> {
-        let named = self.named.clone();
-        let root = named.or_else(|| find_store(directory).map(|place| place.store));
-        let root = root.filter(|root| root.is_dir());
-        root.map(|root| self.opened(root, LocalStore::open)).transpose()
+        let StoreOptions { named, usual, .. } = &self.options;
+        let found = || find_store(directory, usual.as_ref()).map(|place| place.store);
+        match named.clone().or_else(found) {
+            Some(Where::Files(root)) if !root.is_dir() => Ok(None),
+            at => at.map(|at| self.opened(at, LocalStore::open)).transpose(),
+        }
     }
 
     /// Every store that is known so far, and that of where this process was started.
     pub(super) fn all(&self) -> Result<Vec<OpenStore>, CatalogError> {
-        let here = match (&self.named, &self.here) {
-            (Some(named), _) => self.of(named)?,
-            (None, Some(here)) => self.of(here)?,
-            (None, None) => None,
-        };
+        // One that has all sessions is that of any directory.
+        let anywhere = self.options.named.as_ref().map(|_| Path::new("/"));
+        let here = self.here.as_deref().or(anywhere);
+        let here = here.map(|here| self.of(here)).transpose()?.flatten();
         let mut all: Vec<OpenStore> =
             self.open().values().filter(|open| is_there(open)).cloned().collect();
         // Always in the same order.
-        all.sort_by(|a, b| a.local.root().cmp(b.local.root()));
+        all.sort_by_key(OpenStore::place);
         all.extend(
             here.filter(|here| all.iter().all(|open| !Arc::ptr_eq(&open.store, &here.store))),
         );
@@ -76,28 +79,39 @@ impl Stores {
 
     fn opened(
         &self,
-        root: PathBuf,
-        open: impl FnOnce(&Path, Options) -> Result<LocalStore, abide::StoreError>,
+        at: Where,
+        open: impl FnOnce(&Path, Options) -> Result<LocalStore, StoreError>,
     ) -> Result<OpenStore, CatalogError> {
-        let root = root.canonicalize().unwrap_or(root);
+        let at = real(at);
         let mut stores = self.open();
-        if let Some(known) = stores.get(&root).filter(|known| is_there(known)) {
+        if let Some(known) = stores.get(&at).filter(|known| is_there(known)) {
             return Ok(known.clone());
         }
-        let local = Arc::new(open(&root, Options::default())?);
-        let opened = OpenStore { store: Arc::new(Store::local(local.clone())), local };
+        let store = match &at {
+            Where::Files(root) => Store::local(open(root, Options::default())?),
+            Where::Shared(url) => self.options.connect.open(url)?,
+        };
         // One that was made just now has its links resolved from here on.
-        let root = root.canonicalize().unwrap_or(root);
-        stores.insert(root, opened.clone());
+        let at = real(at);
+        let opened = OpenStore { store: Arc::new(store), at: at.clone() };
+        stores.insert(at, opened.clone());
         Ok(opened)
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<PathBuf, OpenStore>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Where, OpenStore>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody may have taken it away since it was opened.
+/// A directory without links.
+fn real(at: Where) -> Where {
+    match at {
+        Where::Files(root) => Where::Files(root.canonicalize().unwrap_or(root)),
+        shared @ Where::Shared(_) => shared,
+    }
+}
+
+/// Somebody may have taken a directory away since it was opened.
 fn is_there(open: &OpenStore) -> bool {
-    open.local.root().join("config.toml").is_file()
+    open.store.root().is_none_or(|root| root.join("config.toml").is_file())
 }

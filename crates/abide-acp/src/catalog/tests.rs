@@ -24,11 +24,12 @@ impl Fixture {
 
 /// Of a process that was started in no project.
 fn new() -> Catalog {
-    Catalog::started_in(None, None)
+    Catalog::started_in(StoreOptions::default(), None)
 }
 
 fn catalog_over(store: PathBuf) -> Catalog {
-    Catalog::started_in(Some(store), None)
+    let named = Some(Where::Files(store));
+    Catalog::started_in(StoreOptions { named, ..StoreOptions::default() }, None)
 }
 
 fn made(catalog: &Catalog, directory: &Path, id: &str) -> (String, SessionId) {
@@ -70,7 +71,7 @@ fn a_session_goes_by_the_agents_id_and_is_found_by_it_by_everyone() {
 fn without_a_directory_the_store_of_where_it_was_started_is_looked_at() {
     let fixture = Fixture::new();
     let (_, id) = made(&new(), &fixture.project, "a");
-    let here = Catalog::started_in(None, Some(fixture.project.clone()));
+    let here = Catalog::started_in(StoreOptions::default(), Some(fixture.project.clone()));
     assert_eq!(ids(&here.list(None, None).unwrap()), ["a"]);
     assert_eq!(here.find(None, "a").unwrap().1, id);
     assert!(new().find(None, "a").is_err());

@@ -24,6 +24,7 @@ use crate::catalog::Catalog;
 use crate::deadlines::Deadlines;
 use crate::live::Live;
 use crate::message::{self, Failure, Outcome, RequestId};
+use crate::options::StoreOptions;
 use crate::pending::{Own, Pending, Purpose, Table};
 use crate::port::{AgentPort, ClientPort};
 use crate::splice::{member, text};
@@ -75,7 +76,7 @@ pub(crate) struct Switch {
 impl Switch {
     pub(crate) fn new(
         manner: Manner,
-        store: Option<PathBuf>,
+        stores: StoreOptions,
         client: Box<dyn ClientPort>,
         agent: Box<dyn AgentPort>,
         note: Box<dyn Fn(&str) + Send + Sync>,
@@ -83,7 +84,7 @@ impl Switch {
         let random = getrandom::u64().map_err(std::io::Error::other)?;
         Ok(Arc::new(Self {
             manner,
-            catalog: Catalog::new(store),
+            catalog: Catalog::new(stores),
             client,
             agent,
             note,

@@ -3,11 +3,12 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use abide_acp::{CheckpointWhen, ProxyError, ProxyOptions, run_stdio};
+use abide::Where;
+use abide_acp::{CheckpointWhen, Connect, ProxyError, ProxyOptions, StoreOptions, run_stdio};
 
 use crate::error::CommandError;
 use crate::output::status;
-use crate::store::Surroundings;
+use crate::store::{Surroundings, connect};
 
 /// Stand between an editor and an agent that speak ACP: every session durable and resumable
 ///
@@ -63,18 +64,30 @@ impl Acp {
                  editor; `abide acp --help` and docs/acp.md show how. Ctrl-C ends it",
             );
         }
-        let store = surroundings.store.as_ref();
-        let store =
-            store.map(|_| surroundings.place_for_recording(&surroundings.current_dir).store);
+        let stores = stores(surroundings)?;
         let checkpoint = match self.checkpoint {
             When::Turn => CheckpointWhen::Turn,
             When::Off => CheckpointWhen::Off,
         };
         let timeout = Duration::from_secs(self.timeout);
         let options =
-            ProxyOptions { store, checkpoint, timeout, ..ProxyOptions::new(self.command) };
+            ProxyOptions { stores, checkpoint, timeout, ..ProxyOptions::new(self.command) };
         Ok(run_stdio(&options)?)
     }
+}
+
+/// Which stores the sessions are in.
+fn stores(surroundings: &Surroundings) -> Result<StoreOptions, CommandError> {
+    let around = surroundings.clone();
+    let connect = Connect::new(move |url| connect(url, &around));
+    if surroundings.store.is_none() {
+        return Ok(StoreOptions { named: None, usual: surroundings.usual()?, connect });
+    }
+    let named = surroundings.place_for_recording(&surroundings.current_dir)?.store;
+    if let Where::Shared(url) = &named {
+        url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+    }
+    Ok(StoreOptions { named: Some(named), usual: None, connect })
 }
 
 fn no_command() -> CommandError {

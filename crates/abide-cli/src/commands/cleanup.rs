@@ -47,14 +47,18 @@ pub(crate) struct Cleanup {
     json: bool,
 }
 
+/// Who looks after stores of files.
+const WHAT: &str = "`abide cleanup`";
+
 impl Cleanup {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         if self.json && !self.yes && !self.dry_run {
             return Err(CommandError::Usage(unseen()));
         }
-        let opened = surroundings.open()?;
-        let settings = self.settings(&opened.local.config().retention);
-        let plan = opened.local.plan_cleanup(&settings)?;
+        let opened = surroundings.open_files(WHAT)?;
+        let files = opened.store.files(WHAT)?;
+        let settings = self.settings(&opened.store.retention());
+        let plan = files.plan_cleanup(&settings)?;
         let mut out = Output::stdout();
         if self.json && self.dry_run {
             out.json(&plan_json(&plan))?;
@@ -80,7 +84,7 @@ impl Cleanup {
         if !plan.is_empty() || doubted.is_some() {
             confirm("Do this? What is removed cannot be brought back.", self.yes, None)?;
         }
-        let cleaned = opened.local.apply_cleanup(&plan, &settings)?;
+        let cleaned = files.apply_cleanup(&plan, &settings)?;
         for note in &cleaned.notes {
             warning(note);
         }
@@ -114,7 +118,8 @@ pub(super) fn unseen() -> String {
 
 /// The cleanup that a command which writes begins with. It never keeps the command from its work.
 pub(crate) fn daily(opened: &Opened, about: SessionId) {
-    match opened.local.clean_up_daily(about) {
+    let Some(files) = opened.store.as_files() else { return };
+    match files.clean_up_daily(about) {
         Ok(Daily::NotDue) => {}
         Ok(Daily::Doubted(jump)) => {
             warning(format_args!(

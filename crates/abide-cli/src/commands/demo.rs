@@ -67,7 +67,6 @@ impl Demo {
 /// The workspace, its store, and the session that the agent works in.
 struct Stage {
     workspace: PathBuf,
-    local: Arc<LocalStore>,
     store: Store,
     session: SessionId,
     pace: u64,
@@ -90,8 +89,7 @@ impl Stage {
     fn set(dir: &Path, pace: u64, cancelled: Arc<AtomicBool>) -> Result<Self, CommandError> {
         let workspace = dir.to_owned();
         let root = dir.join(crate::store::NAME);
-        let local = Arc::new(LocalStore::init(&root, Options::default())?);
-        let store = Store::local(local.clone());
+        let store = Store::local(LocalStore::init(&root, Options::default())?);
         let session = store.make(NewSession {
             fields: SessionFields {
                 title: Some("Count words".to_owned()),
@@ -100,7 +98,7 @@ impl Stage {
                 ..SessionFields::default()
             },
         })?;
-        Ok(Self { workspace, local, store, session, pace, cancelled, out: Output::stdout() })
+        Ok(Self { workspace, store, session, pace, cancelled, out: Output::stdout() })
     }
 
     fn play(&mut self) -> Result<(), CommandError> {
@@ -278,7 +276,7 @@ impl Stage {
     }
 
     fn check(&mut self) -> Result<(), CommandError> {
-        let checked = self.local.doctor().examine(self.session)?;
+        let checked = self.store.files("`abide demo`")?.doctor().examine(self.session)?;
         let state = self.view()?.state()?;
         let complete = state.core.tasks.by_status.get(&TaskStatus::Complete);
         self.heading("Done")?;
@@ -319,7 +317,7 @@ impl Stage {
         let agent = Command::new(&program)
             .arg("demo-agent")
             .arg("--store")
-            .arg(self.local.root())
+            .arg(self.workspace.join(crate::store::NAME))
             .arg("--session")
             .arg(self.session.to_string())
             .arg("--workspace")

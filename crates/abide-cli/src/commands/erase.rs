@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::{DEFAULT_WAIT, EraseError, ErasePlan, Erased, Seq, SessionId, SessionRef};
+use abide::{DEFAULT_WAIT, EraseError, ErasePlan, Erased, LocalStore, Seq, SessionId, SessionRef};
 use serde_json::json;
 
 use super::cleanup::unseen;
@@ -54,14 +54,18 @@ pub(crate) struct Erase {
     json: bool,
 }
 
+/// Who looks after stores of files.
+const WHAT: &str = "`abide erase`";
+
 impl Erase {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         if self.json && !self.yes && !self.dry_run {
             return Err(CommandError::Usage(unseen()));
         }
-        let opened = surroundings.open()?;
+        let opened = surroundings.open_files(WHAT)?;
+        let files = opened.store.files(WHAT)?;
         let wait = self.wait.unwrap_or(DEFAULT_WAIT);
-        if !self.dry_run && opened.local.finish_erase(wait).map_err(failed)?.is_some() {
+        if !self.dry_run && files.finish_erase(wait).map_err(failed)?.is_some() {
             status("Finished an erasure that was cut short");
         }
         let plans = self.plans(&opened, surroundings)?;
@@ -84,8 +88,7 @@ impl Erase {
         }
         confirm("Erase these? It cannot be undone.", self.yes, None)?;
         for plan in &plans {
-            let erased =
-                opened.local.apply_erase(plan, self.reason.as_deref(), wait).map_err(failed)?;
+            let erased = files.apply_erase(plan, self.reason.as_deref(), wait).map_err(failed)?;
             if self.json {
                 out.json(&erased_json(plan, &erased))?;
             } else {
@@ -93,7 +96,7 @@ impl Erase {
             }
             out.flush()?;
             erased.notes.iter().for_each(warning);
-            self.look_again(&opened, plan)?;
+            self.look_again(files, plan)?;
         }
         Ok(())
     }
@@ -103,6 +106,7 @@ impl Erase {
         opened: &Opened,
         surroundings: &Surroundings,
     ) -> Result<Vec<ErasePlan>, CommandError> {
+        let files = opened.store.files(WHAT)?;
         let (named, seqs) = self.named()?;
         let sessions = match (named.or(self.session.as_deref()), self.all) {
             (Some(_), true) => {
@@ -125,7 +129,7 @@ impl Erase {
                     "name the events (`@41`) or a text (`--match TEXT`)".into(),
                 ));
             }
-            let plan = |id: SessionId| opened.local.plan_erase(id, &seqs).map_err(failed);
+            let plan = |id: SessionId| files.plan_erase(id, &seqs).map_err(failed);
             return sessions.into_iter().map(plan).collect();
         };
         if text.is_empty() || !seqs.is_empty() {
@@ -133,7 +137,7 @@ impl Erase {
         }
         let mut plans = Vec::new();
         for id in sessions {
-            let matches = opened.local.find_payloads(id, text)?;
+            let matches = files.find_payloads(id, text)?;
             if !matches.heads.is_empty() {
                 warning(format_args!(
                     "session {}: the text stands in the task, lane or key of {}, which cannot be erased",
@@ -142,7 +146,7 @@ impl Erase {
                 ));
             }
             if !matches.payloads.is_empty() {
-                plans.push(opened.local.plan_erase(id, &matches.payloads).map_err(failed)?);
+                plans.push(files.plan_erase(id, &matches.payloads).map_err(failed)?);
             }
         }
         Ok(plans)
@@ -169,10 +173,10 @@ impl Erase {
     }
 
     /// What was to go must be gone.
-    fn look_again(&self, opened: &Opened, plan: &ErasePlan) -> Result<(), CommandError> {
+    fn look_again(&self, files: &LocalStore, plan: &ErasePlan) -> Result<(), CommandError> {
         let Some(text) = &self.text else { return Ok(()) };
         // The reason is recorded, and may have it.
-        let left = opened.local.find_payloads(plan.session, text)?.payloads;
+        let left = files.find_payloads(plan.session, text)?.payloads;
         if !left.is_empty() {
             warning(format_args!("the text stands in {} still", listed(&left)));
         }

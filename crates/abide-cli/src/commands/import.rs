@@ -100,8 +100,8 @@ impl Import {
         let (opened, imported) = if self.dry_run {
             match surroundings.find()? {
                 Some(opened) => {
-                    let checked = opened.local.check_bundle(bundle);
-                    (Some(opened), checked.map_err(|error| on(error.into()))?)
+                    let checked = opened.store.check_bundle(bundle);
+                    (Some(opened), checked.map_err(on)?)
                 }
                 None => {
                     let bundle = bundle.read_to_end().map_err(|error| on(error.into()))?;
@@ -112,8 +112,8 @@ impl Import {
         } else {
             let opened = surroundings.open_or_init()?;
             let wait = self.wait.unwrap_or(DEFAULT_WAIT);
-            let imported = opened.local.import_bundle(bundle, wait);
-            (Some(opened), imported.map_err(|error| on(error.into()))?)
+            let imported = opened.store.import_bundle(bundle, wait);
+            (Some(opened), imported.map_err(on)?)
         };
         imported.notes.iter().for_each(warning);
         let id = imported.bundle.session;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use abide::{LocalStore, ObjectHash, Options};
+use abide::{LocalStore, ObjectHash, Options, StoreUrl, Where, store_for_recording};
 
 use crate::error::{CommandError, at};
 use crate::output::Output;
@@ -20,7 +20,9 @@ use abide_transcript::escape;
 #[command(after_help = "\
 Examples:
   abide init            at the root of this project
-  abide init --user     under ~/.local/share/abide, out of reach of `git clean -fdx`")]
+  abide init --user     under ~/.local/share/abide, out of reach of `git clean -fdx`
+  abide init --store postgres://me@db.example.org/team
+                        shared, on a server; the project gets a one-line file that points to it")]
 pub(crate) struct Init {
     /// Keep the store under your home; the project gets a one-line file that points to it
     #[arg(long)]
@@ -41,17 +43,31 @@ impl Init {
                     .to_owned(),
             ));
         }
-        let place = surroundings.place_for_recording(&dir);
-        let store = if self.user { user_store(&place.project, surroundings)? } else { place.store };
+        let mut out = Output::stdout();
+        if let Some(Where::Shared(url)) = &surroundings.store {
+            let pointer = store_for_recording(&dir, None).project.join(NAME);
+            share(&pointer, url)?;
+            let pointer = pointer.display().to_string();
+            out.line(format_args!("The store is {url}: {} says so", escape::text(&pointer)))?;
+            return out.flush();
+        }
+        let place = surroundings.place_for_recording(&dir)?;
+        let store = match place.store {
+            _ if self.user => user_store(&place.project, surroundings)?,
+            Where::Files(store) => store,
+            Where::Shared(url) => {
+                out.line(format_args!("The store is {url}"))?;
+                return out.flush();
+            }
+        };
         let existed = store.join("config.toml").exists();
         if let Some(parent) = store.parent() {
             make_dirs(parent)?;
         }
         LocalStore::init(&store, Options::default())?;
         if self.user {
-            point(&place.project.join(NAME), &store)?;
+            point(&place.project.join(NAME), &store.display().to_string())?;
         }
-        let mut out = Output::stdout();
         let shown = store.display().to_string();
         out.line(format_args!(
             "{} {}",
@@ -65,12 +81,7 @@ impl Init {
 /// Where the user's own store for a project is.
 fn user_store(project: &Path, surroundings: &Surroundings) -> Result<PathBuf, CommandError> {
     if project.join(NAME).is_dir() {
-        let place = project.join(NAME);
-        return Err(CommandError::failed(format!(
-            "the project has its store in {} already",
-            place.display()
-        ))
-        .with_hint("use it as it is, or move that directory away first"));
+        return Err(has_store(&project.join(NAME)));
     }
     let stores = surroundings.user_stores.as_ref().ok_or_else(|| {
         CommandError::failed("there is no place for the stores of this user")
@@ -85,13 +96,34 @@ fn user_store(project: &Path, surroundings: &Surroundings) -> Result<PathBuf, Co
     Ok(stores.join(format!("{name}-{hash}")))
 }
 
+fn has_store(place: &Path) -> CommandError {
+    CommandError::failed(format!("the project has its store in {} already", place.display()))
+        .with_hint("use it as it is, or move that directory away first")
+}
+
 fn make_dirs(dir: &Path) -> Result<(), CommandError> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at("create", dir))
 }
 
+/// Lets a project point to a shared store.
+fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
+    url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+    if url.has_password() {
+        let why = format!("{} is for everybody who has the project", pointer.display());
+        return Err(CommandError::failed(format!("{why}: no password is written to it"))
+            .with_hint(
+                "leave it out of the URL; PGPASSWORD or ~/.pgpass has it for those who may",
+            ));
+    }
+    if pointer.is_dir() {
+        return Err(has_store(pointer));
+    }
+    point(pointer, url.reveal())
+}
+
 /// Writes the one-line file that points to a store elsewhere.
-fn point(pointer: &Path, store: &Path) -> Result<(), CommandError> {
-    let line = format!("{}\n", store.display());
+fn point(pointer: &Path, store: &str) -> Result<(), CommandError> {
+    let line = format!("{store}\n");
     if fs::read_to_string(pointer).is_ok_and(|there| there == line) {
         return Ok(());
     }

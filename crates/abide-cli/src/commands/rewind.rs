@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use abide::workspace::{Action, Restored};
 use abide::{
-    CheckpointEntry, Compacted, CompactionError, DEFAULT_WAIT, LaneId, RewindPlan, RewindRequest,
-    RewindWatch, Seq, Session, SessionRef, UndoPlan,
+    CheckpointEntry, Compacted, CompactionError, DEFAULT_WAIT, LaneId, LocalStore, RewindPlan,
+    RewindRequest, RewindWatch, Seq, Session, SessionRef, UndoPlan,
 };
 use abide_transcript::escape;
 
@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::interrupt::interruptible;
 use crate::output::{Output, shown, status, warning};
 use crate::progress;
-use crate::store::{Opened, SessionArg, Surroundings, finish_rewind, tell_half_way};
+use crate::store::{SessionArg, Surroundings, finish_rewind, tell_half_way};
 use crate::when::ago;
 
 /// So many paths are listed.
@@ -132,8 +132,11 @@ impl Undo {
         let id = self.session.find(&opened, surroundings)?;
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
         let compaction = self.compaction || lane.is_some();
-        if !compaction && let Some(plan) = opened.local.doctor().plan_undo(id)? {
-            return self.act.undo_repair(&opened, &plan);
+        if !compaction
+            && let Some(files) = opened.store.as_files()
+            && let Some(plan) = files.doctor().plan_undo(id)?
+        {
+            return self.act.undo_repair(files, &plan);
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let context = session.context_of(lane.as_ref())?;
@@ -223,7 +226,7 @@ impl Act {
     }
 
     /// Takes a repair back.
-    fn undo_repair(&self, opened: &Opened, plan: &UndoPlan) -> Result<(), CommandError> {
+    fn undo_repair(&self, files: &LocalStore, plan: &UndoPlan) -> Result<(), CommandError> {
         let mut out = Output::stdout();
         if self.json {
             out.json(&serde_json::to_string(plan).unwrap_or_default())?;
@@ -247,7 +250,7 @@ impl Act {
             return Ok(());
         }
         confirm("Undo the repair?", self.yes, None)?;
-        opened.local.doctor().undo(plan, DEFAULT_WAIT)?;
+        files.doctor().undo(plan, DEFAULT_WAIT)?;
         if !self.json {
             out.line("Done: `abide doctor` says what is wrong, `abide doctor --repair` mends it")?;
         }

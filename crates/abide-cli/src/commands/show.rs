@@ -55,7 +55,7 @@ impl Show {
         events.notes().iter().for_each(warning);
         // A writer that was killed has left the transcript behind. Where it cannot be written, it
         // is not: it is derived.
-        let _ = opened.local.update_transcript(id);
+        let _ = opened.store.update_transcript(id);
         if shown { Ok(()) } else { Err(selection.nothing(&state)) }
     }
 }

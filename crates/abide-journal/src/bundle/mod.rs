@@ -14,6 +14,7 @@
 //! that does not grow with the session, a few words for each object apart.
 
 mod check;
+mod outcome;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use abide_model::{Limits, ObjectHash, Seq, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use check::BundleCheck;
+pub use outcome::{ExportError, ImportError, ImportOutcome, Imported};
 pub use reader::{BundleReader, BundleRecord};
 pub use writer::BundleWriter;
 

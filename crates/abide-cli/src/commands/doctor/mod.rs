@@ -72,9 +72,12 @@ struct Round {
     store: Vec<Finding>,
 }
 
+/// Who looks after stores of files.
+const WHAT: &str = "`abide doctor`";
+
 impl Doctor {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let opened = surroundings.open_to_repair()?;
+        let opened = surroundings.open_to_repair(WHAT)?;
         if self.accept {
             return self.accept(&opened);
         }
@@ -100,7 +103,7 @@ impl Doctor {
 
     /// Examines these sessions; the whole store where there are none.
     fn examine(&self, opened: &Opened, sessions: &[SessionId]) -> Result<Round, CommandError> {
-        let doctor = opened.local.doctor();
+        let doctor = opened.store.files(WHAT)?.doctor();
         let mut report = Report::of(opened);
         let all = sessions.is_empty();
         let store = if all { doctor.examine_store()? } else { Vec::new() };
@@ -131,7 +134,7 @@ impl Doctor {
         sessions: &[SessionId],
         mut round: Round,
     ) -> Result<(), CommandError> {
-        let doctor = opened.local.doctor();
+        let doctor = opened.store.files(WHAT)?.doctor();
         let request = self.request(opened)?;
         let mut plans = vec![doctor.plan_store(&round.store)?];
         let mut failed = Vec::new();
@@ -180,7 +183,7 @@ impl Doctor {
         let mended_store = repaired.iter().any(|(session, _)| session.is_none());
         let mut after = if mended_store || finishes_rewind(&plans) {
             // Settings that were put back count from here on, and so do sessions that came back.
-            self.examine(&surroundings.open_to_repair()?, sessions)?.report
+            self.examine(&surroundings.open_to_repair(WHAT)?, sessions)?.report
         } else {
             round.after(opened, &repaired)
         };
@@ -214,7 +217,7 @@ impl Doctor {
     }
 
     fn accept(&self, opened: &Opened) -> Result<(), CommandError> {
-        let doctor = opened.local.doctor();
+        let doctor = opened.store.files(WHAT)?.doctor();
         for named in &self.sessions {
             let session = opened.find(named)?;
             let short = session.short(SessionId::SHORT);

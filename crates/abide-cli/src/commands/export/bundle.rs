@@ -1,6 +1,6 @@
 //! `abide export --format bundle`: a session and all its objects in one file.
 
-use abide::SessionId;
+use abide::{BundleError, ExportError, SessionId};
 
 use super::target::Target;
 use crate::error::CommandError;
@@ -15,7 +15,7 @@ pub(super) fn run(opened: &Opened, id: SessionId, mut to: Target) -> Result<(), 
                 .to_owned(),
         ));
     }
-    match opened.local.export_bundle(id, &mut to) {
+    match opened.store.export_bundle(id, &mut to) {
         Ok(bundle) => {
             if let Some(parent) = bundle.parent {
                 status(format_args!(
@@ -25,9 +25,10 @@ pub(super) fn run(opened: &Opened, id: SessionId, mut to: Target) -> Result<(), 
             }
             to.finish()
         }
-        Err(abide::ExportError::Bundle { source: abide::BundleError::Write(error), .. }) => {
-            Err(error.into())
-        }
-        Err(error) => Err(abide::Error::from(error).into()),
+        Err(abide::Error::Export(ExportError::Bundle {
+            source: BundleError::Write(error),
+            ..
+        })) => Err(error.into()),
+        Err(error) => Err(error.into()),
     }
 }

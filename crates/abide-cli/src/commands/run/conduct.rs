@@ -125,7 +125,7 @@ impl Conduct {
         planned: bool,
         retry_failed: bool,
     ) -> RunOptions {
-        let store = opened.local.root().to_string_lossy().into_owned();
+        let store = opened.at.reveal().to_string_lossy().into_owned();
         let detected = RunOptions::new(command, directory);
         let named = self.adapter.as_deref().and_then(|name| name.parse().ok());
         let adapter = named.unwrap_or(detected.adapter);

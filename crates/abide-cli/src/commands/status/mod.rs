@@ -54,7 +54,7 @@ impl Status {
             let id = opened.find(named)?;
             let short = opened.store.sessions()?.into_iter().find(|one| one.id == id);
             let short = short.map_or_else(|| id.short(abide::SessionId::SHORT), |one| one.short);
-            let row = Row::of(short, opened.local.liveness(id)?, surroundings);
+            let row = Row::of(short, opened.store.liveness(id)?, surroundings);
             if self.json {
                 out.json(&row.json().to_string())?;
             } else {
@@ -62,7 +62,7 @@ impl Status {
             }
             return out.flush();
         }
-        let used = opened.local.disk_use()?;
+        let used = opened.store.disk_use()?;
         let extent = if self.all { Extent::All } else { Extent::Newest };
         let survey =
             (!self.disk).then(|| Survey::take(&opened, extent, surroundings)).transpose()?;

@@ -19,7 +19,7 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn of(short: String, found: SessionLiveness, surroundings: &Surroundings) -> Self {
         let abide = match &surroundings.store {
-            Some(store) => format!("abide --store {}", quoted(&store.to_string_lossy())),
+            Some(store) => format!("abide --store {}", quoted(&store.to_string())),
             None => "abide".to_owned(),
         };
         let held = found.liveness == Liveness::Alive || found.evidence.lock == LockSeen::Held;

@@ -51,7 +51,7 @@ impl Survey {
             let overview = &entry.overview;
             if overview.writing {
                 open += 1;
-                if extent == Extent::All || open <= OPEN || opened.local.is_held(entry.id) {
+                if extent == Extent::All || open <= OPEN || opened.store.is_held(entry.id) {
                     wanted.push(entry);
                 } else if !survey.count_finished(overview.status) {
                     survey.more_open += 1;
@@ -66,7 +66,7 @@ impl Survey {
             }
         }
         let ids: Vec<SessionId> = wanted.iter().map(|entry| entry.id).collect();
-        for (entry, found) in wanted.into_iter().zip(opened.local.livenesses(&ids)) {
+        for (entry, found) in wanted.into_iter().zip(opened.store.livenesses(&ids)) {
             match found {
                 Err(error) => survey.unreadable.push((entry.short, on_one_line(&error))),
                 Ok(found)

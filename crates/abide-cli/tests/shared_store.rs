@@ -1,0 +1,227 @@
+//! Shared stores, as far as no server is needed: which one is meant, what is said of it, and that
+//! nobody ever sees its password.
+
+use std::fs;
+
+use crate::environment::{Done, HELLO, TestEnvironment, files, run};
+
+/// A store of this user, which nobody serves.
+fn url(user: &str) -> String {
+    format!("postgres://{user}:secret@127.0.0.1:1/db?password=secret")
+}
+
+/// The same as it is shown.
+fn shown(user: &str) -> String {
+    format!("postgres://{user}@127.0.0.1:1/db")
+}
+
+fn configure(env: &TestEnvironment, text: &str) {
+    let dir = env.path("home/.config/abide");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("config.toml"), text).unwrap();
+}
+
+#[track_caller]
+fn assert_keeps(done: &Done) {
+    let seen = [done.stdout(), &done.stderr];
+    assert!(seen.iter().all(|text| !text.contains("secret")), "{done:?}");
+}
+
+#[test]
+fn the_option_comes_first_then_variable_pointer_configuration_and_project() {
+    let env = TestEnvironment::new();
+    env.run(&["init"]).success();
+    let local = env.project().join(".abide");
+    let asked = |args: &[&str], variable: Option<&str>| {
+        let mut command = env.command(args);
+        command.envs(variable.map(|url| ("ABIDE_STORE", url)));
+        let done = run(command, b"");
+        assert_keeps(&done);
+        format!("{}{}", done.stdout(), done.stderr)
+    };
+    let status = |variable: Option<&str>| asked(&["status"], variable);
+    assert!(status(None).contains(&local.display().to_string()));
+    configure(&env, &format!("store = \"{}\"\n", url("configuration")));
+    assert!(status(None).contains(&shown("configuration")));
+    fs::rename(&local, env.path("elsewhere")).unwrap();
+    assert!(status(None).contains(&shown("configuration")), "without a store of its own too");
+    fs::write(&local, format!("{}\n", url("pointer"))).unwrap();
+    assert!(status(None).contains(&shown("pointer")));
+    fs::write(&local, "../elsewhere\n").unwrap();
+    assert!(status(None).contains("elsewhere: 0 sessions"), "a pointer to files is one too");
+    let (variable, option) = (url("variable"), url("option"));
+    assert!(status(Some(&variable)).contains(&shown("variable")));
+    let both = asked(&["status", "--store", &option], Some(&variable));
+    assert!(both.contains(&shown("option")), "{both}");
+    let files = asked(&["status", "--store", "../elsewhere"], Some(&variable));
+    assert!(files.contains("elsewhere: 0 sessions"), "{files}");
+}
+
+#[test]
+fn no_command_shows_a_password() {
+    let env = TestEnvironment::new();
+    let session = "01890000-0000-7000-8000-000000000000";
+    let commands: [&[&str]; 20] = [
+        &["new"],
+        &["record"],
+        &["history"],
+        &["history", "--json"],
+        &["show", session],
+        &["context", session],
+        &["compact", session],
+        &["tail", session],
+        &["run", "--", "true"],
+        &["resume", session],
+        &["tasks"],
+        &["checkpoint", "list"],
+        &["rewind", "--to", "1"],
+        &["undo"],
+        &["export", session],
+        &["fork", session],
+        &["status", "--json"],
+        &["doctor"],
+        &["cleanup", "--dry-run"],
+        &["erase", "@1"],
+    ];
+    // Well formed, and in every way that a password can break a URL.
+    for url in [
+        url("user"),
+        "postgres://user:sec@secret@127.0.0.1:1/db".to_owned(),
+        "postgres://user:1?secret@127.0.0.1:1/db".to_owned(),
+        "postgres://user:secret/@127.0.0.1:1/db".to_owned(),
+        "postgres:user:secret@127.0.0.1:1/db".to_owned(),
+        "mysql://user:secret@127.0.0.1:1/db".to_owned(),
+    ] {
+        for args in commands {
+            let mut command = env.command(args);
+            command.env("ABIDE_STORE", &url);
+            let done = run(command, HELLO.as_bytes());
+            assert_keeps(&done);
+            assert_ne!(done.code, 0, "{args:?}: {done:?}");
+            assert!(done.stderr.starts_with("Error: "), "{args:?}: {done:?}");
+        }
+    }
+    assert_eq!(files(&env.project()), [], "and no directory is made by the name of a URL");
+}
+
+#[test]
+fn a_url_that_is_none_says_what_is_wrong() {
+    let env = TestEnvironment::new();
+    let said = |url: &str| env.run(&["history", "--store", url]).failure(1).stderr;
+    insta::assert_snapshot!(said("mysql://user:secret@host/db"), @r"
+    Error: mysql://… is not the URL of a store
+    Caused by: the URL of a shared store begins with postgres:// or postgresql://
+    Hint: such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass
+    ");
+    insta::assert_snapshot!(said("postgres://user:s/cret@host/db"), @r"
+    Error: postgres://… is not the URL of a store
+    Caused by: @ / ? # and blanks in a user's name, a password or a parameter are written as %40 %2F %3F %23 and %20
+    Hint: such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass
+    ");
+    insta::assert_snapshot!(said("postgresql://user@host:x/db"), @r"
+    Error: postgresql://… is not the URL of a store
+    Caused by: the port is not a number from 1 to 65535
+    Hint: such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass
+    ");
+    insta::assert_snapshot!(said("postgres://user@host"), @r"
+    Error: postgres://… is not the URL of a store
+    Caused by: a database's name is missing: postgres://USER@HOST/DATABASE
+    Hint: such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass
+    ");
+    let acp = env.run(&["acp", "--store", "postgres://user@host", "--", "true"]).failure(1);
+    assert!(acp.stderr.contains("postgres://… is not the URL of a store"), "{acp:?}");
+}
+
+#[test]
+fn what_looks_after_files_says_so() {
+    let env = TestEnvironment::new();
+    let url = url("user");
+    for (command, args) in [
+        ("doctor", &["doctor", "--repair", "--yes"][..]),
+        ("cleanup", &["cleanup", "--yes"][..]),
+        ("erase", &["erase", "@1", "--yes"][..]),
+    ] {
+        let done = env.run(&[args, &["--store", &url]].concat()).failure(1);
+        let said = format!(
+            "Error: `abide {command}` looks after stores of files; {} is not one\n\
+             Hint: `--store DIR` names a store of files; a shared one is looked after on its server\n",
+            shown("user")
+        );
+        assert_eq!(done.stderr, said);
+    }
+}
+
+#[test]
+fn a_project_points_to_a_shared_store_without_a_password() {
+    let env = TestEnvironment::new();
+    fs::create_dir_all(env.project().join(".git")).unwrap();
+    fs::create_dir_all(env.project().join("a/b")).unwrap();
+    let pointer = env.project().join(".abide");
+    let refused = env.run(&["init", "--store", &url("user")]).failure(1);
+    assert_keeps(&refused);
+    assert!(refused.stderr.contains("no password is written to it\nHint: "), "{refused:?}");
+    assert!(!pointer.exists());
+    env.run(&["init", "--store", "postgres://user@127.0.0.1:1"]).failure(1);
+    let plain = "postgres://user@127.0.0.1:1/db?sslmode=disable";
+    let _filters = env.filters();
+    for _ in 0..2 {
+        let done = env.run(&["init", "a/b", "--store", plain]).success();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(done.stdout(), @"The store is postgres://user@127.0.0.1:1/db: [TEMP]/project/.abide says so");
+        }
+        assert_eq!(fs::read_to_string(&pointer).unwrap(), format!("{plain}\n"));
+    }
+    let done = env.run(&["init"]).success();
+    insta::assert_snapshot!(done.stdout(), @"The store is postgres://user@127.0.0.1:1/db");
+    let done = env.run(&["history"]).failure(1);
+    assert!(done.stderr.contains(&shown("user")), "{done:?}");
+    // Neither another pointer nor a store of files is replaced.
+    env.run(&["init", "--store", "postgres://other@127.0.0.1:1/db"]).failure(1);
+    fs::remove_file(&pointer).unwrap();
+    env.run(&["init"]).success();
+    let there = env.run(&["init", "--store", plain]).failure(1);
+    assert!(there.stderr.contains("the project has its store in"), "{there:?}");
+    let both = env.run(&["init", "--user", "--store", plain]).failure(2);
+    assert!(both.stderr.starts_with("Error: --user"), "{both:?}");
+}
+
+#[test]
+fn a_configuration_that_is_none_is_told_by_its_line() {
+    let env = TestEnvironment::new();
+    let _filters = env.filters();
+    for text in [
+        "\nstore = \"postgres://user:secret@host/db\n",
+        "\nstore = [\"postgres://user:secret@host/db\"]\n",
+        "\nstor = \"postgres://user:secret@host/db\"\n",
+    ] {
+        configure(&env, text);
+        let done = env.run(&["history"]).failure(1);
+        assert_keeps(&done);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(done.stderr, @r#"
+            Error: [TEMP]/home/.config/abide/config.toml cannot be understood in line 2
+            Hint: it may hold one line: store = "postgres://USER@HOST/DATABASE"
+            "#);
+        }
+    }
+    configure(&env, "store = \"../secret\"\n");
+    let done = env.run(&["history"]).failure(1);
+    assert_keeps(&done);
+    assert!(done.stderr.contains("names a store that is no URL"), "{done:?}");
+    // It is not asked where a store is named.
+    env.run(&["new", "--store", "named"]).success();
+    // Where XDG_CONFIG_HOME leads elsewhere, that is read.
+    let mut command = env.command(&["new"]);
+    command.env("XDG_CONFIG_HOME", env.path("config"));
+    run(command, b"").success();
+    assert!(env.project().join(".abide/config.toml").is_file());
+}
+
+#[test]
+fn a_child_of_a_run_is_told_the_store_that_was_pointed_to() {
+    let env = TestEnvironment::new();
+    env.run(&["init", "--user"]).success();
+    let pointed = fs::read_to_string(env.project().join(".abide")).unwrap();
+    env.run(&["run", "--", "sh", "-c", "printf '%s\\n' \"$ABIDE_STORE\" > told"]).success();
+    assert_eq!(fs::read_to_string(env.project().join("told")).unwrap(), pointed);
+}

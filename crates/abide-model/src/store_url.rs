@@ -1,0 +1,209 @@
+//! The URL of a shared store. Its secrets are for whoever connects, and for nobody's eyes.
+
+use std::fmt;
+
+/// The URL of a shared store. Shown, by `Display` and by `Debug`, it has neither a password nor
+/// parameters; one that is not well formed shows its scheme alone, since nobody knows what in it is
+/// secret.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct StoreUrl(String);
+
+/// Why a URL leads to no store. It never repeats the URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StoreUrlError {
+    /// It begins otherwise.
+    #[error("the URL of a shared store begins with postgres:// or postgresql://")]
+    Scheme,
+    /// A character that must be written otherwise.
+    #[error(
+        "@ / ? # and blanks in a user's name, a password or a parameter are written as %40 %2F %3F %23 and %20"
+    )]
+    Characters,
+    /// The port is no number.
+    #[error("the port is not a number from 1 to 65535")]
+    Port,
+    /// Which database?
+    #[error("a database's name is missing: postgres://USER@HOST/DATABASE")]
+    Database,
+}
+
+/// The schemes of PostgreSQL.
+const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
+
+/// A well-formed URL, taken apart.
+struct Parts<'a> {
+    scheme: &'a str,
+    user: Option<&'a str>,
+    hosts: &'a str,
+    database: &'a str,
+}
+
+impl StoreUrl {
+    /// A text that names a store by a URL; none where it is the path of a directory.
+    #[must_use]
+    pub fn of(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once(':')?;
+        let url = is_scheme(scheme) && (rest.starts_with("//") || is_postgres(scheme));
+        url.then(|| Self(text.to_owned()))
+    }
+
+    /// All of it, secrets included: to connect with, and for the environment of a child.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Does it hold a password?
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        let (before, parameters) = self.0.split_once('?').unwrap_or((&self.0, ""));
+        let authority = before.split_once("://").map_or(before, |(_, rest)| rest);
+        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+        let name = |one: &str| one.split('=').next().unwrap_or_default().to_ascii_lowercase();
+        user.contains(':') || parameters.split('&').any(|one| name(one).contains("password"))
+    }
+
+    /// Is it well formed?
+    pub fn check(&self) -> Result<(), StoreUrlError> {
+        self.parts().map(drop)
+    }
+
+    fn parts(&self) -> Result<Parts<'_>, StoreUrlError> {
+        let (scheme, rest) = self.0.split_once("://").ok_or(StoreUrlError::Scheme)?;
+        if !is_postgres(scheme) {
+            return Err(StoreUrlError::Scheme);
+        }
+        let (before, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, database) = before.split_once('/').unwrap_or((before, ""));
+        let (user, hosts) = match authority.split_once('@') {
+            Some((user, hosts)) => (Some(user), hosts),
+            None => (None, authority),
+        };
+        // One of these in the wrong place may mean that a secret is taken for something else.
+        let stray = [hosts, database, parameters].iter().any(|part| part.contains('@'));
+        let odd = |c: char| c.is_whitespace() || c.is_control() || c == '#';
+        if stray || rest.contains(odd) || database.contains('/') {
+            return Err(StoreUrlError::Characters);
+        }
+        if !hosts.split(',').all(has_good_port) {
+            return Err(StoreUrlError::Port);
+        }
+        let named = |name| parameters.split('&').any(|one| one.split('=').next() == Some(name));
+        if database.is_empty() && !named("dbname") {
+            return Err(StoreUrlError::Database);
+        }
+        let user = user.map(|user| user.split_once(':').map_or(user, |(user, _)| user));
+        Ok(Parts { scheme, user: user.filter(|user| !user.is_empty()), hosts, database })
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+}
+
+fn is_postgres(scheme: &str) -> bool {
+    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+/// A host, with a port or without.
+fn has_good_port(host: &str) -> bool {
+    // The address of an IPv6 host has colons of its own, in brackets.
+    let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
+    match behind.split_once(':') {
+        Some((_, port)) => port.parse::<u16>().is_ok_and(|port| port > 0),
+        None => true,
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ok(Parts { scheme, user, hosts, database }) = self.parts() else {
+            let scheme = self.0.split(':').next().unwrap_or_default();
+            return write!(f, "{scheme}://…");
+        };
+        write!(f, "{scheme}://")?;
+        if let Some(user) = user {
+            write!(f, "{user}@")?;
+        }
+        f.write_str(hosts)?;
+        if !database.is_empty() {
+            write!(f, "/{database}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> StoreUrl {
+        StoreUrl::of(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_shown_has_no_secret() {
+        for (whole, shown) in [
+            ("postgres://user:secret@host/db?password=secret", "postgres://user@host/db"),
+            ("postgresql://user:secret@host:5433/db", "postgresql://user@host:5433/db"),
+            ("postgres://user@h1:1,h2:2/db?sslpassword=secret", "postgres://user@h1:1,h2:2/db"),
+            ("postgres://:secret@host/db", "postgres://host/db"),
+            ("postgres://u:secret:secret@[::1]:5432/db", "postgres://u@[::1]:5432/db"),
+            ("postgres:///db?host=/run&password=secret", "postgres:///db"),
+            ("postgres://host?dbname=x&password=secret", "postgres://host"),
+            ("Postgres://user:s%40cret@host/db", "Postgres://user@host/db"),
+        ] {
+            let url = url(whole);
+            assert_eq!(url.to_string(), shown);
+            assert_eq!(format!("{url:?}"), format!("StoreUrl({shown})"));
+            assert_eq!(url.check(), Ok(()), "{whole}");
+            assert_eq!(url.reveal(), whole);
+            assert!(url.has_password(), "{whole}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_not_well_formed_shows_nothing() {
+        for (whole, why) in [
+            ("postgres://user:sec@ret@host/db", StoreUrlError::Characters),
+            ("postgres://user:sec/ret@host/db", StoreUrlError::Characters),
+            ("postgres://user:1?secret@host/db", StoreUrlError::Characters),
+            ("postgres://user:secret#1@host/db", StoreUrlError::Characters),
+            ("postgres://user:sec ret@host/db", StoreUrlError::Characters),
+            ("postgres://host/db?password=sec@ret", StoreUrlError::Characters),
+            ("postgres://host/secret/db", StoreUrlError::Characters),
+            ("postgres://user:secret/db", StoreUrlError::Port),
+            ("postgres://user:secret@host:0/db", StoreUrlError::Port),
+            ("postgres://user:secret@host", StoreUrlError::Database),
+            ("postgres://user:secret@host/", StoreUrlError::Database),
+            ("postgres:user:secret@host/db", StoreUrlError::Scheme),
+            ("mysql://user:secret@host/db", StoreUrlError::Scheme),
+        ] {
+            let url = url(whole);
+            assert_eq!(url.check(), Err(why), "{whole}");
+            let shown = format!("{url} {url:?} {why}");
+            assert!(!["sec", "ret@", "user:"].iter().any(|part| shown.contains(part)), "{shown}");
+        }
+    }
+
+    #[test]
+    fn one_without_a_password_is_known_as_such() {
+        for whole in ["postgres://user@host:1/db?sslmode=require", "postgres://host:1/db"] {
+            assert!(!url(whole).has_password(), "{whole}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_none() {
+        for path in ["", ".", "/a/b", "a:b", "./postgres://x", "1x://y", "c:/x", "post gres://x"] {
+            assert_eq!(StoreUrl::of(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! An object as it lies in the store: fourteen bytes of header, then its bytes.
+//!
+//! ```text
+//! 0   4  "aobj"
+//! 4   1  version: 1
+//! 5   1  compression: 0 none, 1 zstd
+//! 6   8  plain length, little endian
+//! 14  …  the bytes
+//! ```
+//!
+//! Released forms are never changed: there may be others beside them.
+
+use std::io::Read;
+
+use abide_model::ObjectHash;
+
+const MAGIC: [u8; 4] = *b"aobj";
+const VERSION: u8 = 1;
+const PLAIN: u8 = 0;
+const ZSTD: u8 = 1;
+
+/// What lies in the store has at least so many bytes.
+pub(crate) const HEADER: usize = 14;
+
+/// zstd's own default.
+const LEVEL: i32 = 3;
+
+/// Room that is taken before it is known that a length is true.
+const TRUSTED: u64 = 16 << 20;
+
+/// Puts an object into its envelope.
+pub(crate) fn seal(plain: &[u8]) -> Vec<u8> {
+    let compressed = zstd::bulk::compress(plain, LEVEL).ok();
+    let shorter = compressed.as_deref().filter(|bytes| bytes.len() < plain.len());
+    let (compression, bytes) = shorter.map_or((PLAIN, plain), |bytes| (ZSTD, bytes));
+    let mut sealed = Vec::with_capacity(HEADER + bytes.len());
+    sealed.extend_from_slice(&MAGIC);
+    sealed.extend_from_slice(&[VERSION, compression]);
+    sealed.extend_from_slice(&(plain.len() as u64).to_le_bytes());
+    sealed.extend_from_slice(bytes);
+    sealed
+}
+
+/// Takes an object out of its envelope. `None` when it is not what its name says.
+pub(crate) fn open(hash: ObjectHash, sealed: &[u8]) -> Option<Vec<u8>> {
+    let (magic, rest) = sealed.split_first_chunk::<4>()?;
+    let ([version, compression], rest) = rest.split_first_chunk::<2>()?;
+    let (length, bytes) = rest.split_first_chunk::<8>()?;
+    let length = u64::from_le_bytes(*length);
+    if *magic != MAGIC || *version != VERSION {
+        return None;
+    }
+    let plain = match *compression {
+        PLAIN => bytes.to_vec(),
+        ZSTD => decompress(bytes, length)?,
+        _ => return None,
+    };
+    (plain.len() as u64 == length && ObjectHash::of(&plain) == hash).then_some(plain)
+}
+
+fn decompress(bytes: &[u8], length: u64) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(usize::try_from(length.min(TRUSTED)).ok()?);
+    let decoder = zstd::stream::read::Decoder::with_buffer(bytes).ok()?;
+    // One byte more than it may have shows that it has too many.
+    decoder.take(length.saturating_add(1)).read_to_end(&mut plain).ok()?;
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens() {
+        for plain in [&b""[..], b"x", &[7; 100_000], b"short and plain"] {
+            let sealed = seal(plain);
+            assert_eq!(open(ObjectHash::of(plain), &sealed).unwrap(), plain);
+            assert!(sealed.len() <= HEADER + plain.len());
+        }
+        assert!(seal(&[7; 100_000]).len() < 1000);
+    }
+
+    #[test]
+    fn every_changed_or_missing_byte_is_seen() {
+        for plain in [b"bytes that do not shrink".to_vec(), vec![b'a'; 500]] {
+            let (hash, sealed) = (ObjectHash::of(&plain), seal(&plain));
+            for at in 0..sealed.len() {
+                let mut changed = sealed.clone();
+                changed[at] ^= 0x10;
+                // A bit of the compressed form may have no meaning; what opens is still the object.
+                assert!(open(hash, &changed).is_none_or(|opened| opened == plain));
+                assert!(open(hash, &sealed[..at]).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn a_false_length_takes_no_room() {
+        let mut sealed = seal(&[b'a'; 500]);
+        sealed[6..14].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(open(ObjectHash::of(&[b'a'; 500]), &sealed).is_none());
+    }
+
+    #[test]
+    fn the_form_stays() {
+        let sealed = seal(b"x");
+        assert_eq!(sealed, b"aobj\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00x");
+    }
+}

@@ -1,0 +1,238 @@
+//! The objects at a URL, behind the model's trait.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::{Arc, mpsc};
+
+use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
+use bytes::Bytes;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::bucket::Bucket;
+use crate::cache::Cache;
+use crate::error::storage;
+use crate::uploads::{AT_ONCE, Known, Uploads};
+use crate::{ObjectsError, ObjectsOptions, ObjectsUrl, envelope};
+
+/// Objects in a bucket or a shared directory. Shared by threads.
+///
+/// What was put and not yet synced is lost when it is dropped.
+pub struct RemoteObjects {
+    url: ObjectsUrl,
+    uploads: Arc<Uploads>,
+    cache: Option<Cache>,
+    /// Always there until it is dropped.
+    runtime: Option<Runtime>,
+    handle: Handle,
+}
+
+impl RemoteObjects {
+    /// The objects at a URL. Nothing is asked of the server yet.
+    pub fn open(url: ObjectsUrl, options: &ObjectsOptions) -> Result<Self, ObjectsError> {
+        let bucket = Bucket::new(&url, options)?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(AT_ONCE)
+            .thread_name("abide-objects")
+            .enable_all()
+            .build()
+            .map_err(|source| ObjectsError::Local {
+                action: "start",
+                place: "a thread".to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            url,
+            uploads: Uploads::new(bucket),
+            cache: options.cache.clone().map(Cache::new),
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Where they are.
+    #[must_use]
+    pub fn url(&self) -> &ObjectsUrl {
+        &self.url
+    }
+
+    /// Begins to store an object. Gives the bytes that it takes.
+    fn put(&self, hash: ObjectHash, plain: &[u8]) -> u64 {
+        let sealed = Bytes::from(envelope::seal(plain));
+        let length = sealed.len() as u64;
+        if let Some(cache) = &self.cache {
+            cache.keep(hash, &sealed);
+        }
+        self.uploads.begin(&self.handle, hash, sealed);
+        length
+    }
+
+    /// Tells of what failed before more is put, which would pile up.
+    fn check(&self) -> Result<(), StoreError> {
+        if self.uploads.has_failed() { self.uploads.finish(&self.handle) } else { Ok(()) }
+    }
+
+    /// An object that need not be fetched.
+    fn at_hand(&self, hash: ObjectHash) -> Option<Vec<u8>> {
+        match self.uploads.known(hash) {
+            Known::Pending(sealed) => envelope::open(hash, &sealed),
+            _ => self.cache.as_ref()?.read(hash),
+        }
+    }
+
+    /// What was fetched, verified.
+    fn verified(&self, hash: ObjectHash, fetched: Option<Bytes>) -> Option<Vec<u8>> {
+        let Some(sealed) = fetched else {
+            self.uploads.saw_nothing(hash);
+            return None;
+        };
+        let plain = envelope::open(hash, &sealed);
+        if plain.is_none() {
+            self.uploads.saw_damaged(hash);
+            return None;
+        }
+        self.uploads.saw(hash);
+        if let Some(cache) = &self.cache {
+            cache.keep(hash, &sealed);
+        }
+        plain
+    }
+
+    /// Asks for many, a bounded number at once, and gives each answer as it comes.
+    fn ask<T, A>(
+        &self,
+        action: &'static str,
+        wanted: &[(usize, ObjectHash)],
+        request: impl Fn(Bucket, ObjectHash) -> A,
+        mut each: impl FnMut(usize, ObjectHash, T) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>
+    where
+        T: Send + 'static,
+        A: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        // A plain channel: unlike one of the runtime it can be waited on from anywhere.
+        let (sender, answers) = mpsc::channel();
+        let mut rest = wanted.iter();
+        let mut asked = 0;
+        loop {
+            for (at, hash) in rest.by_ref().take(AT_ONCE - asked) {
+                let (at, hash, sender) = (*at, *hash, sender.clone());
+                let request = request(self.uploads.bucket(), hash);
+                asked += 1;
+                self.handle.spawn(async move {
+                    let answer = tokio::spawn(request).await;
+                    // Nobody waits when an earlier answer was enough.
+                    let _ = sender.send((at, hash, answer.unwrap_or_else(|it| Err(it.into()))));
+                });
+            }
+            if asked == 0 {
+                return Ok(());
+            }
+            // We hold a sender: there is an answer for each request.
+            let Ok((at, hash, answer)) = answers.recv() else { return Ok(()) };
+            asked -= 1;
+            let answer = answer.map_err(|error| {
+                storage(action, format_args!("object {hash} at {}", self.url), Arc::new(error))
+            })?;
+            if each(at, hash, answer).is_break() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Objects for RemoteObjects {
+    /// Whether an object that was neither put nor read here is whole is told by its length alone.
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        let (mut has, mut unknown) = (Vec::with_capacity(hashes.len()), Vec::new());
+        for (at, hash) in hashes.iter().enumerate() {
+            let known = self.uploads.known(*hash);
+            has.push(matches!(known, Known::Pending(_) | Known::Whole));
+            if matches!(known, Known::Nothing) {
+                unknown.push((at, *hash));
+            }
+        }
+        self.ask("look for", &unknown, Bucket::has, |at, hash, there| {
+            if there {
+                self.uploads.saw(hash);
+            }
+            if let Some(has) = has.get_mut(at) {
+                *has = there;
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(has)
+    }
+
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.check()?;
+        let mut rest = batch.plain();
+        let mut taken = 0;
+        for (hash, length) in batch.rows() {
+            let length = usize::try_from(*length).unwrap_or(usize::MAX).min(rest.len());
+            let (plain, after) = rest.split_at(length);
+            taken += self.put(*hash, plain);
+            rest = after;
+        }
+        Ok(taken)
+    }
+
+    /// Each whole: to read a difference would take two requests, one after the other.
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.check()?;
+        Ok(objects.iter().map(|object| self.put(object.hash, &object.bytes)).sum())
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.uploads.finish(&self.handle)
+    }
+
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut read = None;
+        self.read_many(&[hash], &mut |_, bytes| {
+            read = bytes.map(<[u8]>::to_vec);
+            ControlFlow::Continue(())
+        })?;
+        Ok(read)
+    }
+
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        let mut missing = Vec::new();
+        for (at, hash) in hashes.iter().enumerate() {
+            match self.at_hand(*hash) {
+                Some(plain) if each(at, Some(&plain)).is_break() => return Ok(()),
+                Some(_) => {}
+                None => missing.push((at, *hash)),
+            }
+        }
+        self.ask("read", &missing, Bucket::get, |at, hash, fetched| {
+            each(at, self.verified(hash, fetched).as_deref())
+        })
+    }
+
+    /// Each stands alone; nothing is asked.
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        let place =
+            |hash: &ObjectHash| hash.0.first_chunk().map(|start| u64::from_be_bytes(*start));
+        Ok(hashes.iter().map(place).collect())
+    }
+}
+
+impl fmt::Debug for RemoteObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteObjects").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Drop for RemoteObjects {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // It does not wait: that is not allowed inside another runtime.
+            runtime.shutdown_background();
+        }
+    }
+}

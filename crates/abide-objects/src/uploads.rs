@@ -1,0 +1,186 @@
+//! Uploads that go on beside those who put objects, and what is known of the objects in the store.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use abide_model::{ObjectHash, StoreError};
+use bytes::Bytes;
+use object_store::Error;
+use tokio::runtime::Handle;
+
+use crate::bucket::{Bucket, Existing};
+use crate::error::storage;
+
+/// Objects under way at once. Their bytes are in memory.
+pub(crate) const AT_ONCE: usize = 16;
+
+/// Names that are remembered as those of whole objects; beyond that they are forgotten.
+const REMEMBERED: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Uploads {
+    bucket: Bucket,
+    state: Mutex<State>,
+    /// An upload has ended.
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    under_way: usize,
+    /// What was put and is not acknowledged.
+    pending: HashMap<ObjectHash, Upload>,
+    /// Seen there, or acknowledged.
+    whole: HashSet<ObjectHash>,
+    /// Seen there, and not what the name says.
+    damaged: HashSet<ObjectHash>,
+}
+
+#[derive(Debug)]
+struct Upload {
+    sealed: Bytes,
+    /// Why it failed. While it is under way there is nothing.
+    failure: Option<Arc<Error>>,
+}
+
+/// What is known of an object without asking.
+#[derive(Debug, Clone)]
+pub(crate) enum Known {
+    /// It was put, and is not acknowledged.
+    Pending(Bytes),
+    /// It is there.
+    Whole,
+    /// It is there, and damaged.
+    Damaged,
+    /// Nothing.
+    Nothing,
+}
+
+impl Uploads {
+    pub(crate) fn new(bucket: Bucket) -> Arc<Self> {
+        Arc::new(Self { bucket, state: Mutex::default(), ended: Condvar::new() })
+    }
+
+    pub(crate) fn bucket(&self) -> Bucket {
+        self.bucket.clone()
+    }
+
+    pub(crate) fn known(&self, hash: ObjectHash) -> Known {
+        let state = self.lock();
+        if let Some(upload) = state.pending.get(&hash) {
+            Known::Pending(upload.sealed.clone())
+        } else if state.damaged.contains(&hash) {
+            Known::Damaged
+        } else if state.whole.contains(&hash) {
+            Known::Whole
+        } else {
+            Known::Nothing
+        }
+    }
+
+    /// An object was seen there.
+    pub(crate) fn saw(&self, hash: ObjectHash) {
+        self.lock().remember(hash);
+    }
+
+    /// An object was looked for and is not there.
+    pub(crate) fn saw_nothing(&self, hash: ObjectHash) {
+        self.lock().whole.remove(&hash);
+    }
+
+    /// An object was read, and is not what its name says.
+    pub(crate) fn saw_damaged(&self, hash: ObjectHash) {
+        let mut state = self.lock();
+        state.whole.remove(&hash);
+        state.damaged.insert(hash);
+    }
+
+    /// Begins to store an object. Waits while too many are under way. Its failure is told by
+    /// [`finish`](Self::finish).
+    pub(crate) fn begin(self: &Arc<Self>, runtime: &Handle, hash: ObjectHash, sealed: Bytes) {
+        let mut state = self.lock();
+        while state.under_way >= AT_ONCE {
+            state = self.wait(state);
+        }
+        if state.pending.get(&hash).is_some_and(|upload| upload.failure.is_none()) {
+            return;
+        }
+        let replace = state.damaged.contains(&hash);
+        let existing = if replace { Existing::Replace } else { Existing::Check };
+        state.under_way += 1;
+        state.pending.insert(hash, Upload { sealed: sealed.clone(), failure: None });
+        drop(state);
+        let uploads = Arc::clone(self);
+        runtime.spawn(async move {
+            let put = uploads.bucket().put(hash, sealed, existing);
+            // A task of its own, so that this one goes on whatever happens in there.
+            let stored = tokio::spawn(put).await.unwrap_or_else(|error| Err(error.into()));
+            uploads.end(hash, stored);
+        });
+    }
+
+    /// Waits until all that was put so far is acknowledged. What failed before is tried again.
+    pub(crate) fn finish(self: &Arc<Self>, runtime: &Handle) -> Result<(), StoreError> {
+        for (hash, sealed) in self.failed() {
+            self.begin(runtime, hash, sealed);
+        }
+        let mut state = self.lock();
+        let awaited: Vec<ObjectHash> = state.pending.keys().copied().collect();
+        loop {
+            let mut open = awaited.iter().filter_map(|hash| Some((hash, state.pending.get(hash)?)));
+            if open.clone().all(|(_, upload)| upload.failure.is_some()) {
+                let failed = open.find_map(|(hash, upload)| Some((hash, upload.failure.clone()?)));
+                return failed.map_or(Ok(()), |(hash, failure)| {
+                    Err(storage("store", format_args!("object {hash}"), failure))
+                });
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// Has anything failed that was not stored since?
+    pub(crate) fn has_failed(&self) -> bool {
+        self.lock().pending.values().any(|upload| upload.failure.is_some())
+    }
+
+    fn failed(&self) -> Vec<(ObjectHash, Bytes)> {
+        let state = self.lock();
+        let failed = state.pending.iter().filter(|(_, upload)| upload.failure.is_some());
+        failed.map(|(hash, upload)| (*hash, upload.sealed.clone())).collect()
+    }
+
+    fn end(&self, hash: ObjectHash, stored: object_store::Result<()>) {
+        let mut state = self.lock();
+        state.under_way -= 1;
+        match stored {
+            Ok(()) => {
+                state.pending.remove(&hash);
+                state.damaged.remove(&hash);
+                state.remember(hash);
+            }
+            Err(error) => {
+                if let Some(upload) = state.pending.get_mut(&hash) {
+                    upload.failure = Some(Arc::new(error));
+                }
+            }
+        }
+        self.ended.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.ended.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn remember(&mut self, hash: ObjectHash) {
+        if self.whole.len() >= REMEMBERED {
+            self.whole.clear();
+        }
+        self.whole.insert(hash);
+    }
+}

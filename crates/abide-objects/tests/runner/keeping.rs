@@ -1,0 +1,197 @@
+//! What is put is there, for whoever reads it.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::thread;
+
+use abide_model::{NewObject, ObjectHash, Objects};
+use abide_objects::{CacheOptions, RemoteObjects};
+use abide_testkit::{CutProxy, Direction};
+
+use crate::server::{S3Server, options_at};
+use crate::{batch, directory, file_of, noise, s3};
+
+/// Runs a test on a directory, and on a server.
+fn on_both(test: impl Fn(&dyn Fn() -> RemoteObjects, &Path)) {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("objects");
+    test(&|| directory(&path), &path);
+    let server = S3Server::start();
+    test(&|| s3(&server.options()), &server.directory("team/a"));
+}
+
+#[test]
+fn what_is_put_is_there() {
+    on_both(|open, _| {
+        let objects = open();
+        let plain: Vec<Vec<u8>> = vec![b"".into(), b"one".into(), vec![7; 100_000], noise(1, 5000)];
+        let hashes: Vec<ObjectHash> = plain.iter().map(|plain| ObjectHash::of(plain)).collect();
+        assert_eq!(objects.has(&hashes).unwrap(), [false; 4]);
+        assert_eq!(objects.read(hashes[1]).unwrap(), None);
+        let taken = objects.put_batch(&batch(&plain)).unwrap();
+        assert!((5000..6000).contains(&taken), "{taken}");
+        // At once for the one who put them, for all others after the sync.
+        assert_eq!(objects.has(&hashes).unwrap(), [true; 4]);
+        assert_eq!(objects.read(hashes[2]).unwrap().unwrap(), plain[2]);
+        objects.sync().unwrap();
+        let other = open();
+        assert_eq!(other.has(&hashes).unwrap(), [true; 4]);
+        for (hash, plain) in hashes.iter().zip(&plain) {
+            assert_eq!(other.read(*hash).unwrap().as_ref(), Some(plain));
+        }
+        assert_eq!(other.places(&hashes).unwrap().len(), 4);
+        let like = NewObject {
+            hash: ObjectHash::of(b"one more"),
+            bytes: b"one more".to_vec(),
+            base: Some(hashes[1]),
+        };
+        objects.put_like(std::slice::from_ref(&like)).unwrap();
+        objects.sync().unwrap();
+        assert_eq!(open().read(like.hash).unwrap().unwrap(), like.bytes);
+    });
+}
+
+#[test]
+fn many_are_read_until_it_is_enough() {
+    on_both(|open, _| {
+        let plain: Vec<Vec<u8>> = (0..100).map(|number| noise(number, 100)).collect();
+        let objects = open();
+        objects.put_batch(&batch(&plain)).unwrap();
+        objects.sync().unwrap();
+        let mut hashes: Vec<ObjectHash> = plain.iter().map(|it| ObjectHash::of(it)).collect();
+        hashes.insert(50, ObjectHash::of(b"missing"));
+        let mut seen = vec![0; hashes.len()];
+        let other = open();
+        let mut each = |at: usize, bytes: Option<&[u8]>| {
+            assert_eq!(bytes.map(ObjectHash::of), (at != 50).then_some(hashes[at]));
+            seen[at] += 1;
+            ControlFlow::Continue(())
+        };
+        other.read_many(&hashes, &mut each).unwrap();
+        assert_eq!(seen, vec![1; hashes.len()]);
+        let mut count = 0;
+        let mut each = |_: usize, _: Option<&[u8]>| {
+            count += 1;
+            if count == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        other.read_many(&hashes, &mut each).unwrap();
+        assert_eq!(count, 7);
+    });
+}
+
+#[test]
+fn a_damaged_object_is_missing_until_it_is_put_again() {
+    on_both(|open, path| {
+        let objects = open();
+        for (number, damage) in [&b"aobj"[..], b"", &[0; 4000]].into_iter().enumerate() {
+            let plain = noise(number as u64, 3000);
+            let hash = ObjectHash::of(&plain);
+            objects.put_batch(&batch([&plain])).unwrap();
+            objects.sync().unwrap();
+            let file = file_of(path, hash);
+            for by_one_who_knows in [true, false] {
+                fs::write(&file, damage).unwrap();
+                let reader = open();
+                if by_one_who_knows {
+                    assert_eq!(reader.read(hash).unwrap(), None);
+                    assert_eq!(reader.has(&[hash]).unwrap(), [false]);
+                }
+                reader.put_batch(&batch([&plain])).unwrap();
+                reader.sync().unwrap();
+                assert_eq!(open().read(hash).unwrap().as_ref(), Some(&plain));
+            }
+        }
+    });
+}
+
+#[test]
+fn threads_share_the_objects() {
+    on_both(|open, _| {
+        let objects = open();
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                let objects = &objects;
+                scope.spawn(move || {
+                    for round in 0..5 {
+                        // Half of them are put by all.
+                        let own = (0..5).map(|at| noise(1000 * thread + 10 * round + at, 300));
+                        let shared = (0..5).map(|at| noise(1_000_000 + 10 * round + at, 300));
+                        let plain: Vec<Vec<u8>> = own.chain(shared).collect();
+                        objects.put_batch(&batch(&plain)).unwrap();
+                        objects.sync().unwrap();
+                        for plain in &plain {
+                            let read = objects.read(ObjectHash::of(plain)).unwrap();
+                            assert_eq!(read.as_ref(), Some(plain));
+                        }
+                    }
+                });
+            }
+        });
+        let all = (0..8).flat_map(|thread| (0..5).map(move |round| 1000 * thread + 10 * round));
+        let hashes: Vec<ObjectHash> = all.map(|seed| ObjectHash::of(&noise(seed, 300))).collect();
+        assert!(open().has(&hashes).unwrap().iter().all(|there| *there));
+    });
+}
+
+#[test]
+fn a_large_object_goes_in_parts_and_once() {
+    let server = S3Server::start();
+    let proxy = CutProxy::before(server.address);
+    let plain = noise(5, 20 << 20);
+    let hash = ObjectHash::of(&plain);
+    let objects = s3(&options_at(proxy.address()));
+    objects.put_batch(&batch([&plain])).unwrap();
+    objects.sync().unwrap();
+    let sent = proxy.passed(Direction::ToServer);
+    assert!(sent > 20 << 20);
+    let other = s3(&options_at(proxy.address()));
+    other.put_batch(&batch([&plain])).unwrap();
+    other.sync().unwrap();
+    assert!(proxy.passed(Direction::ToServer) - sent < 10_000);
+    assert!(other.read(hash).unwrap().unwrap() == plain);
+}
+
+#[test]
+fn calls_work_inside_a_runtime() {
+    on_both(|open, _| {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let objects = open();
+            objects.put_batch(&batch(["inside"])).unwrap();
+            objects.sync().unwrap();
+            drop(objects);
+            let hash = ObjectHash::of(b"inside");
+            assert_eq!(open().has(&[hash]).unwrap(), [true]);
+            assert_eq!(open().read(hash).unwrap().unwrap(), b"inside");
+        });
+    });
+}
+
+#[test]
+fn what_is_cached_is_not_fetched() {
+    let server = S3Server::start();
+    let proxy = CutProxy::before(server.address);
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("cache");
+    let mut options = options_at(proxy.address());
+    options.cache = Some(CacheOptions { directory: path.clone(), bytes: 1 << 20 });
+    let plain = noise(3, 50_000);
+    let hash = ObjectHash::of(&plain);
+    let writer = s3(&server.options());
+    writer.put_batch(&batch([&plain])).unwrap();
+    writer.sync().unwrap();
+    let fetched = || {
+        let before = proxy.passed(Direction::ToClient);
+        assert_eq!(s3(&options).read(hash).unwrap().as_ref(), Some(&plain));
+        proxy.passed(Direction::ToClient) - before
+    };
+    assert!(fetched() > 50_000);
+    assert_eq!(fetched(), 0);
+    // A damaged file is one that is not there, and so is the whole directory.
+    fs::write(file_of(&path, hash), noise(4, 50_000)).unwrap();
+    assert!(fetched() > 50_000);
+    assert_eq!(fetched(), 0);
+    fs::remove_dir_all(&path).unwrap();
+    assert!(fetched() > 50_000);
+}

@@ -1,0 +1,43 @@
+//! Objects in a directory and on an S3 server, which is killed and cut off.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod keeping;
+mod losing;
+mod server;
+
+use std::path::{Path, PathBuf};
+
+use abide_model::{ObjectBatch, ObjectHash};
+use abide_objects::{ObjectsOptions, ObjectsUrl, RemoteObjects};
+use abide_testkit::Random;
+
+fn s3(options: &ObjectsOptions) -> RemoteObjects {
+    RemoteObjects::open("s3://bucket/team/a".parse().unwrap(), options).unwrap()
+}
+
+fn directory(path: &Path) -> RemoteObjects {
+    let url = ObjectsUrl::Directory(path.to_owned());
+    RemoteObjects::open(url, &ObjectsOptions::default()).unwrap()
+}
+
+fn batch<T: AsRef<[u8]>>(objects: impl IntoIterator<Item = T>) -> ObjectBatch {
+    let mut batch = ObjectBatch::default();
+    for object in objects {
+        batch.push(ObjectHash::of(object.as_ref()), object.as_ref());
+    }
+    batch
+}
+
+/// Bytes that do not shrink.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    Random::new(seed).fill(&mut bytes);
+    bytes
+}
+
+/// Where an object lies below the directory of all.
+fn file_of(directory: &Path, hash: ObjectHash) -> PathBuf {
+    let name = hash.to_string();
+    directory.join(&name[..2]).join(&name[2..])
+}

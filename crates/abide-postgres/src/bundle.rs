@@ -1,0 +1,397 @@
+//! Bundles: a session and its objects out of the store, and into it.
+//!
+//! What is taken in is read and checked to its end before any of it can be seen: its lines are kept
+//! in memory as they came, in order, and written in one transaction.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_journal::{
+    BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, BundleWriter, ExportError,
+    ImportError, ImportOutcome, Imported, Line, Sum,
+};
+use abide_model::{
+    EventRange, Fact, ObjectBatch, ObjectHash, Seq, SessionId, SessionRef, Store, StoreError,
+};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::error::Trouble;
+use crate::flush::place;
+use crate::lease;
+use crate::reader::PostgresReader;
+use crate::store::PostgresStore;
+
+/// So many lines are read at a time.
+const CHUNK: usize = 4096;
+/// So many bytes of objects are put at a time.
+const OBJECTS: usize = 4 << 20;
+
+/// A line on its way into the table.
+struct Row {
+    seq: Seq,
+    sum: Sum,
+    line: Vec<u8>,
+}
+
+/// What a first reading found.
+struct Survey {
+    title: Option<String>,
+    last: (Seq, Sum),
+    bytes: u64,
+    objects: HashMap<ObjectHash, u64>,
+}
+
+impl PostgresStore {
+    /// Writes a bundle of a session. What is written is a bundle only when this has returned `Ok`.
+    pub fn export_bundle(
+        &self,
+        session: SessionId,
+        out: &mut dyn Write,
+    ) -> Result<BundleHeader, ExportError> {
+        let reader = self.reader(session)?;
+        let parent = self.bundle_parent(&reader)?;
+        let before = parent.map_or_else(|| (Seq::ZERO, Sum::genesis(session)), |p| (p.seq, p.sum));
+        let lost = |reason: String| ExportError::Damaged { session, reason };
+        let mut survey = Survey { title: None, last: before, bytes: 0, objects: HashMap::new() };
+        self.each_own_line(&reader, before.0.next(), Seq(u64::MAX), &mut |raw| {
+            let line = Line::read(raw).map_err(|error| lost(error.to_string()))?;
+            if line.seq != survey.last.0.next() || line.prev != survey.last.1.link() {
+                let reason = format!("event {} does not follow from those before", line.seq);
+                return Err(lost(reason));
+            }
+            survey.take(&line);
+            Ok(())
+        })?;
+        let header = BundleHeader {
+            session,
+            created: session.created(),
+            title: survey.title.clone(),
+            events: survey.last.0.0 - before.0.0,
+            objects: survey.objects.len() as u64,
+            bytes: survey.bytes + survey.objects.values().sum::<u64>(),
+            parent,
+        };
+        let bad = |source| match source {
+            BundleError::Fault { fault, .. } => lost(fault.to_string()),
+            source => ExportError::Bundle { session, source },
+        };
+        let mut writer = BundleWriter::begin(out, header.clone()).map_err(bad)?;
+        self.each_own_line(&reader, before.0.next(), survey.last.0, &mut |raw| {
+            let line = Line::read(raw).map_err(|error| lost(error.to_string()))?;
+            for named in line.objects() {
+                if !writer.has(named.hash) {
+                    let bytes = reader.objects.read(named.hash)?.ok_or_else(|| {
+                        let (hash, seq) = (named.hash, line.seq);
+                        lost(format!("object {hash} of event {seq} is missing or damaged"))
+                    })?;
+                    writer.object(named.hash, &bytes).map_err(bad)?;
+                }
+            }
+            writer.line(raw).map_err(bad).map(|_| ())
+        })?;
+        writer.finish().map_err(bad)?.flush().map_err(|error| bad(BundleError::Write(error)))?;
+        Ok(header)
+    }
+
+    /// The event that a fork goes on from.
+    fn bundle_parent(&self, reader: &PostgresReader) -> Result<Option<BundleParent>, StoreError> {
+        let before = reader.known.shared();
+        if before == Seq::ZERO {
+            return Ok(None);
+        }
+        let (server, past, own) = (self.server().clone(), reader.clone(), reader.known.sid);
+        self.server().block(async move {
+            let parent = server.ask("read a session of", move |client| {
+                Box::pin(async move {
+                    let sql = "SELECT parent.id FROM session
+                        JOIN session AS parent ON parent.sid = session.parent
+                        WHERE session.sid = $1";
+                    let row = client.query_one(sql, &[&own]).await?;
+                    Ok(crate::store::session_id(row.try_get::<_, Uuid>(0)?))
+                })
+            });
+            let session = parent.await?;
+            Ok(Some(BundleParent { session, seq: before, sum: past.sum_of(before).await? }))
+        })
+    }
+
+    fn each_own_line(
+        &self,
+        reader: &PostgresReader,
+        first: Seq,
+        last: Seq,
+        visit: &mut dyn FnMut(&[u8]) -> Result<(), ExportError>,
+    ) -> Result<(), ExportError> {
+        let mut range = EventRange { first, last, ..EventRange::ALL }.limit(CHUNK);
+        loop {
+            let asking = reader.clone();
+            let (lines, next) = self.server().block(async move { asking.lines(range).await })?;
+            for line in &lines {
+                visit(line)?;
+            }
+            match next {
+                Some(next) => range.first = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Reads a bundle to its end and says what an import would do. Writes nothing.
+    pub fn check_bundle<R: Read>(&self, bundle: BundleReader<R>) -> Result<Imported, ImportError> {
+        let (header, rows, outcome) = self.compare(bundle, &mut |_, _| Ok(()))?;
+        drop(rows);
+        Ok(Imported { bundle: header, outcome, notes: Vec::new() })
+    }
+
+    /// Takes the session of a bundle in. When it returns `Ok`, what it says is durable. Where the
+    /// session is here and grows, another writer is waited for so long.
+    pub fn import_bundle<R: Read>(
+        &self,
+        bundle: BundleReader<R>,
+        wait: Duration,
+    ) -> Result<Imported, ImportError> {
+        let objects = self.objects_of_store();
+        let mut batch = ObjectBatch::default();
+        let mut put = |hash: ObjectHash, bytes: &[u8]| -> Result<(), StoreError> {
+            batch.push(hash, bytes);
+            if batch.plain().len() >= OBJECTS {
+                objects.put_batch(&batch)?;
+                batch.clear();
+            }
+            Ok(())
+        };
+        let (header, rows, outcome) = self.compare(bundle, &mut put)?;
+        if !batch.is_empty() {
+            objects.put_batch(&batch)?;
+        }
+        // Objects are durable before the events that name them.
+        objects.sync()?;
+        match outcome {
+            ImportOutcome::Made => self.import_new(&header, rows)?,
+            ImportOutcome::Forwarded { .. } => self.forward(&header, rows, wait)?,
+            ImportOutcome::Same | ImportOutcome::Behind { .. } => {}
+        }
+        Ok(Imported { bundle: header, outcome, notes: Vec::new() })
+    }
+
+    /// Reads a bundle to its end beside what is here. Gives the lines that are not here.
+    fn compare<R: Read>(
+        &self,
+        mut bundle: BundleReader<R>,
+        object: &mut dyn FnMut(ObjectHash, &[u8]) -> Result<(), StoreError>,
+    ) -> Result<(BundleHeader, Vec<Row>, ImportOutcome), ImportError> {
+        let header = bundle.header().clone();
+        let id = header.session;
+        let here = match self.reader(id) {
+            Ok(reader) => Some(reader),
+            Err(StoreError::NoSession { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if here.is_none() {
+            self.check_parent(&header)?;
+        }
+        let sums = match &here {
+            Some(reader) => self.sums(reader)?,
+            None => HashMap::new(),
+        };
+        let mut rows = Vec::new();
+        let mut seen = HashSet::new();
+        while let Some(record) = bundle.next()? {
+            match record {
+                BundleRecord::Object { hash, bytes } => object(hash, bytes)?,
+                BundleRecord::Line(line) => match sums.get(&line.seq) {
+                    Some(sum) if *sum == line.sum => {
+                        seen.insert(line.seq);
+                    }
+                    Some(_) => {
+                        return Err(ImportError::Diverged { session: id, seq: line.seq });
+                    }
+                    None => {
+                        if here.is_none() && rows.is_empty() {
+                            self.check_key(&line, id)?;
+                        }
+                        let line_bytes = line.bytes().to_vec();
+                        rows.push(Row { seq: line.seq, sum: line.sum, line: line_bytes });
+                    }
+                },
+            }
+        }
+        let last = sums.keys().max().copied().unwrap_or(Seq::ZERO);
+        let outcome = match (&here, rows.first()) {
+            (None, _) => ImportOutcome::Made,
+            (Some(_), Some(_)) => ImportOutcome::Forwarded { from: last },
+            (Some(_), None) if seen.len() < sums.len() => ImportOutcome::Behind { here: last },
+            (Some(_), None) => ImportOutcome::Same,
+        };
+        Ok((header, rows, outcome))
+    }
+
+    /// The sums of a session's own events.
+    fn sums(&self, reader: &PostgresReader) -> Result<HashMap<Seq, Sum>, StoreError> {
+        let (server, sid, session) = (self.server().clone(), reader.known.sid, reader.session);
+        self.server().block(async move {
+            server
+                .ask("read a session of", |client| {
+                    Box::pin(async move {
+                        let sql = "SELECT seq, sum FROM event WHERE sid = $1";
+                        let rows = client.query(sql, &[&sid]).await?;
+                        let each = rows.iter().map(|row| {
+                            let seq = Seq(u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0));
+                            let sum = Sum::from_ascii(row.try_get(1)?);
+                            let sum = sum.ok_or_else(|| StoreError::Damaged {
+                                place: format!("event {seq} of session {session}"),
+                                reason: "its sum cannot be read".to_owned(),
+                            })?;
+                            Ok((seq, sum))
+                        });
+                        each.collect()
+                    })
+                })
+                .await
+        })
+    }
+
+    fn check_parent(&self, bundle: &BundleHeader) -> Result<(), ImportError> {
+        let Some(BundleParent { session: parent, seq, sum }) = bundle.parent else {
+            return Ok(());
+        };
+        let missing = || ImportError::NoParent { session: bundle.session, parent, seq };
+        let reader = match self.reader(parent) {
+            Err(StoreError::NoSession { .. }) => return Err(missing()),
+            reader => reader?,
+        };
+        let here = self.server().block(async move { reader.sum_of(seq).await });
+        if here.is_ok_and(|here| here == sum) { Ok(()) } else { Err(missing()) }
+    }
+
+    fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<(), ImportError> {
+        let Some(key) = key_of(line) else { return Ok(()) };
+        match pollster::block_on(self.find(&SessionRef::Key(key.clone()))) {
+            Ok(session) if session != id => Err(ImportError::KeyTaken { key, session }),
+            Ok(_) | Err(StoreError::NoSession { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn import_new(&self, header: &BundleHeader, rows: Vec<Row>) -> Result<(), ImportError> {
+        let id = header.session;
+        let parent = header.parent.map(|parent| parent.session);
+        let reader = parent.map(|parent| self.reader(parent)).transpose()?;
+        let before = header.before().0;
+        let holder = reader.as_ref().and_then(|reader| {
+            reader.known.stretches.iter().find(|part| part.last >= before).map(|part| part.sid)
+        });
+        let first = rows.first().and_then(|row| Line::read(&row.line).ok());
+        let key = first.as_ref().and_then(key_of);
+        let project = self.options().project.clone().unwrap_or_default();
+        let (server, rows) = (self.server().clone(), Arc::new(rows));
+        let made =
+            Arc::new((Uuid::from_bytes(*id.as_bytes()), project, key, holder, place(before.0)));
+        Ok(self.server().block(async move {
+            server
+                .ask("put a session into", |mut client| {
+                    let (rows, made) = (rows.clone(), made.clone());
+                    Box::pin(async move {
+                        let transaction = client.transaction().await?;
+                        let (id, project, key, parent, before) = &*made;
+                        let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
+                            VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
+                        let given: [&(dyn ToSql + Sync); 5] = [id, project, key, parent, before];
+                        let Some(row) = transaction.query_opt(sql, &given).await? else {
+                            // Somebody else has put it, or the answer was lost.
+                            return Ok(());
+                        };
+                        let sid: i64 = row.try_get(0)?;
+                        let lease = "INSERT INTO lease (sid) VALUES ($1)";
+                        transaction.execute(lease, &[&sid]).await?;
+                        put_rows(&transaction, sid, &rows).await?;
+                        transaction.commit().await?;
+                        Ok(())
+                    })
+                })
+                .await
+        })?)
+    }
+
+    /// Takes on what comes behind the end of a session that is here, as its one writer.
+    fn forward(
+        &self,
+        header: &BundleHeader,
+        rows: Vec<Row>,
+        wait: Duration,
+    ) -> Result<(), ImportError> {
+        let id = header.session;
+        let reader = self.reader(id)?;
+        let (server, env) = (self.server().clone(), self.options().env.clone());
+        let (take_over, sid) = (self.options().take_over, reader.known.sid);
+        let rows = Arc::new(rows);
+        Ok(self.server().block(async move {
+            let held = lease::acquire(&server, &env, (id, sid), wait, take_over).await?;
+            let done = server
+                .ask("put a session into", |mut client| {
+                    let rows = rows.clone();
+                    Box::pin(async move {
+                        let transaction = client.transaction().await?;
+                        let sql = "SELECT 1 FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE";
+                        let epoch = lease::number(held.epoch);
+                        if transaction.query_opt(sql, &[&sid, &epoch]).await?.is_none() {
+                            let by = "another writer".to_owned();
+                            return Err(StoreError::TakenOver { session: id, by }.into());
+                        }
+                        put_rows(&transaction, sid, &rows).await?;
+                        transaction.commit().await?;
+                        Ok(())
+                    })
+                })
+                .await;
+            let released = lease::release(&server, held).await;
+            done?;
+            released
+        })?)
+    }
+}
+
+/// The client's key, where this is the line that gives it.
+fn key_of(line: &Line<'_>) -> Option<String> {
+    match line.event()?.fact() {
+        Ok(Fact::SessionCreated(created)) => created.fields.key,
+        _ => None,
+    }
+}
+
+async fn put_rows(
+    transaction: &deadpool_postgres::Transaction<'_>,
+    sid: i64,
+    rows: &[Row],
+) -> Result<(), Trouble> {
+    let sql = "INSERT INTO event (sid, seq, sum, line)
+        SELECT $1, given.seq, given.sum, given.line
+        FROM unnest($2::bigint[], $3::bytea[], $4::bytea[]) AS given (seq, sum, line)
+        ON CONFLICT (sid, seq) DO NOTHING";
+    let statement = transaction.prepare_cached(sql).await?;
+    for chunk in rows.chunks(CHUNK) {
+        let seqs: Vec<i64> = chunk.iter().map(|row| place(row.seq.0)).collect();
+        let sums: Vec<Vec<u8>> = chunk.iter().map(|row| row.sum.as_ascii().to_vec()).collect();
+        let lines: Vec<&[u8]> = chunk.iter().map(|row| &row.line[..]).collect();
+        let given: [&(dyn ToSql + Sync); 4] = [&sid, &seqs, &sums, &lines];
+        transaction.execute(&statement, &given).await?;
+    }
+    Ok(())
+}
+
+impl Survey {
+    fn take(&mut self, line: &Line<'_>) {
+        self.last = (line.seq, line.sum);
+        self.bytes += line.bytes().len() as u64;
+        self.objects.extend(line.objects().into_iter().map(|named| (named.hash, named.size)));
+        let title = match line.event().map(|event| event.fact()) {
+            Some(Ok(Fact::SessionCreated(created))) => created.fields.title,
+            Some(Ok(Fact::SessionUpdated(fields))) => fields.title,
+            _ => None,
+        };
+        self.title = title.or_else(|| self.title.take());
+    }
+}

@@ -1,0 +1,59 @@
+//! Deleting one session because somebody wants to be rid of it.
+
+use abide_model::{DeleteError, SessionId, StoreError};
+use deadpool_postgres::Object;
+use uuid::Uuid;
+
+use crate::error::Trouble;
+use crate::lease::LeaseSeen;
+use crate::store::{PostgresStore, session_id};
+
+/// What stands in the way.
+enum Kept {
+    Forked(SessionId),
+    Held(Box<abide_model::WriterHolder>),
+}
+
+impl PostgresStore {
+    /// Deletes a session for good, with all that is derived from it. It stays while a writer has it
+    /// and while another session is a fork of it.
+    pub fn delete_session(&self, session: SessionId) -> Result<(), DeleteError> {
+        let reader = self.reader(session)?;
+        let (server, sid) = (self.server().clone(), reader.known.sid);
+        let kept = self.server().block(async move {
+            server
+                .ask("delete a session of", |client| {
+                    Box::pin(async move { delete(client, sid).await })
+                })
+                .await
+        })?;
+        match kept {
+            None => Ok(()),
+            Some(Kept::Forked(fork)) => Err(DeleteError::Forked { session, fork }),
+            Some(Kept::Held(holder)) => Err(StoreError::Held { session, holder }.into()),
+        }
+    }
+}
+
+async fn delete(mut client: Object, sid: i64) -> Result<Option<Kept>, Trouble> {
+    let lease = LeaseSeen::look(&client, sid).await;
+    let transaction = client.transaction().await?;
+    // No writer comes in between: an append and a take-over both wait for this row.
+    let sql =
+        "SELECT coalesce(until > clock_timestamp(), false) FROM lease WHERE sid = $1 FOR UPDATE";
+    let Some(row) = transaction.query_opt(sql, &[&sid]).await? else { return Ok(None) };
+    if row.try_get::<_, bool>(0)? {
+        let holder = lease.ok().and_then(|seen| seen.holder).unwrap_or_default();
+        return Ok(Some(Kept::Held(Box::new(holder))));
+    }
+    let fork = "SELECT id FROM session WHERE parent = $1 LIMIT 1";
+    if let Some(row) = transaction.query_opt(fork, &[&sid]).await? {
+        return Ok(Some(Kept::Forked(session_id(row.try_get::<_, Uuid>(0)?))));
+    }
+    for table in ["event", "lease", "session"] {
+        let sql = format!("DELETE FROM {table} WHERE sid = $1");
+        transaction.execute(&sql, &[&sid]).await?;
+    }
+    transaction.commit().await?;
+    Ok(None)
+}

@@ -1,0 +1,75 @@
+//! What became of the writer of a session. Reads only.
+//!
+//! A lease that is current speaks for a writer anywhere. Of one on this machine the process is
+//! looked at as well, so that a crash is known at once.
+
+use abide_journal::ForSessions;
+use abide_model::{
+    Liveness, LivenessEvidence, LockSeen, ProcessSeen, SessionId, SessionLiveness, StoreError,
+};
+
+use crate::lease::LeaseSeen;
+use crate::reader::PostgresReader;
+use crate::store::PostgresStore;
+
+impl PostgresStore {
+    /// What became of the writers of these sessions, each by itself.
+    pub fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, StoreError>> {
+        let mut processes = None;
+        let one = |session: &SessionId| {
+            let reader = self.reader(*session)?;
+            let mut found = self.look_for_writer(reader)?;
+            if found.liveness == Liveness::Crashed {
+                let processes = processes.get_or_insert_with(ForSessions::scan);
+                found.orphans = processes.of(*session, found.fields.key.as_deref());
+            }
+            Ok(found)
+        };
+        sessions.iter().map(one).collect()
+    }
+
+    /// Has somebody the lease of this session?
+    #[must_use]
+    pub fn is_held(&self, session: SessionId) -> bool {
+        let reader = self.reader(session);
+        let seen = reader.and_then(|reader| self.lease_of(&reader));
+        seen.is_ok_and(|seen| seen.current && !seen.is_left_behind(&self.options().env))
+    }
+
+    fn lease_of(&self, reader: &PostgresReader) -> Result<LeaseSeen, StoreError> {
+        let (server, sid) = (self.server().clone(), reader.known.sid);
+        self.server().block(async move {
+            server
+                .ask("look at a session of", |client| {
+                    Box::pin(async move { LeaseSeen::look(&client, sid).await })
+                })
+                .await
+        })
+    }
+
+    fn look_for_writer(&self, reader: PostgresReader) -> Result<SessionLiveness, StoreError> {
+        let env = &self.options().env;
+        // The lease first: a writer that came after it is not taken for one that is gone.
+        let lease = self.lease_of(&reader)?;
+        let session = reader.session;
+        let end = self.server().block(async move { reader.end().await })?;
+        let process = lease.process(env).unwrap_or(ProcessSeen::Unknown);
+        let now = (env.now)();
+        let beat = i64::try_from(lease.age.as_millis()).unwrap_or(i64::MAX);
+        let beat = abide_model::Timestamp::from_millis(now.as_millis().saturating_sub(beat));
+        let free = !lease.current || lease.is_left_behind(env);
+        let evidence = LivenessEvidence {
+            lock: if free { LockSeen::Free } else { LockSeen::Held },
+            holder: lease
+                .holder
+                .map(|holder| abide_model::WriterHolder { beat: Some(beat), ..holder }),
+            process,
+            host: env.holder.host.clone(),
+            boot: env.boot.clone(),
+            now,
+            writing: end.state.core.writing,
+            status: end.state.core.status,
+        };
+        Ok(SessionLiveness::of(session, evidence.judge(), evidence, &end.state))
+    }
+}

@@ -1,0 +1,6 @@
+//! The store on a real PostgreSQL server. Where there is none, the tests say that they were skipped.
+
+mod contract;
+mod faults;
+mod lease;
+mod support;

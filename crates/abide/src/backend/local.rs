@@ -1,0 +1,92 @@
+//! The store on local files: it can do everything.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide_local::{BundleHeader, DiskUse, Imported, LocalStore, Made, SessionLiveness};
+use abide_model::{NewSession, Retention, Seq, SessionId};
+use abide_workspace::Policy;
+
+use super::{Backend, Bundle, ChildSocket, SeenByHolder};
+use crate::Error;
+
+impl Backend for LocalStore {
+    fn place(&self) -> String {
+        self.root().display().to_string()
+    }
+
+    fn root(&self) -> Option<&Path> {
+        Some(self.root())
+    }
+
+    fn as_files(&self) -> Option<&LocalStore> {
+        Some(self)
+    }
+
+    fn cache_dir(&self) -> Option<PathBuf> {
+        Some(self.cache_dir())
+    }
+
+    fn workspace_policy(&self) -> Policy {
+        self.config().workspace.clone()
+    }
+
+    fn retention(&self) -> Retention {
+        self.config().retention.clone()
+    }
+
+    fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
+        let found = self.livenesses(sessions);
+        found.into_iter().map(|found| found.map_err(Error::from)).collect()
+    }
+
+    fn is_held(&self, session: SessionId) -> bool {
+        self.is_held(session)
+    }
+
+    fn disk_use(&self) -> Result<DiskUse, Error> {
+        Ok(self.disk_use()?)
+    }
+
+    fn create_new(&self, session: NewSession) -> Result<Made, Error> {
+        Ok(self.create_new(session)?)
+    }
+
+    fn fork_new(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Result<Made, Error> {
+        Ok(self.fork_new(parent, at, session)?)
+    }
+
+    fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
+        Ok(self.delete_session(session)?)
+    }
+
+    fn export_bundle(
+        &self,
+        session: SessionId,
+        out: &mut dyn Write,
+    ) -> Result<BundleHeader, Error> {
+        Ok(self.export_bundle(session, out)?)
+    }
+
+    fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error> {
+        Ok(self.check_bundle(bundle)?)
+    }
+
+    fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
+        Ok(self.import_bundle(bundle, wait)?)
+    }
+
+    fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error> {
+        Ok(ChildSocket::new(self.serve_children(session, seen)?))
+    }
+
+    fn update_transcript(&self, session: SessionId) -> Result<(), Error> {
+        Ok(self.update_transcript(session)?)
+    }
+}

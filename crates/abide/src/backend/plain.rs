@@ -1,0 +1,164 @@
+//! A store that has what [`abide_model::Store`] has and nothing else. The rest is refused.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_local::{BundleHeader, DiskUse, Imported, LocalStore, Made, SessionLiveness};
+use abide_model::{
+    History, HistoryQuery, NewSession, Objects, Pending, Retention, Seq, SessionId, SessionReader,
+    SessionRef, SessionSummary, SessionWriter, Store,
+};
+use abide_workspace::Policy;
+
+use super::{Backend, Bundle, ChildSocket, SeenByHolder};
+use crate::Error;
+
+/// A store of any kind.
+#[derive(Debug)]
+pub(crate) struct PlainStore(pub(crate) Arc<dyn Store>);
+
+impl PlainStore {
+    fn lacks(&self, what: &'static str) -> Error {
+        Error::Lacking { what, place: self.place() }
+    }
+}
+
+impl Backend for PlainStore {
+    fn place(&self) -> String {
+        "this store".to_owned()
+    }
+
+    fn root(&self) -> Option<&Path> {
+        None
+    }
+
+    fn as_files(&self) -> Option<&LocalStore> {
+        None
+    }
+
+    fn cache_dir(&self) -> Option<PathBuf> {
+        None
+    }
+
+    fn workspace_policy(&self) -> Policy {
+        Policy::default()
+    }
+
+    fn retention(&self) -> Retention {
+        Retention::default()
+    }
+
+    fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
+        sessions.iter().map(|_| Err(self.lacks("signs of life of its writers"))).collect()
+    }
+
+    fn is_held(&self, _: SessionId) -> bool {
+        false
+    }
+
+    fn disk_use(&self) -> Result<DiskUse, Error> {
+        Err(self.lacks("an account of its space"))
+    }
+
+    fn create_new(&self, _: NewSession) -> Result<Made, Error> {
+        Err(self.lacks("a way to tell a new session from a known one"))
+    }
+
+    fn fork_new(&self, _: SessionId, _: Option<Seq>, _: NewSession) -> Result<Made, Error> {
+        Err(self.lacks("a way to tell a new session from a known one"))
+    }
+
+    fn delete_session(&self, _: SessionId) -> Result<Vec<String>, Error> {
+        Err(self.lacks("a way to delete a session"))
+    }
+
+    fn export_bundle(&self, _: SessionId, _: &mut dyn Write) -> Result<BundleHeader, Error> {
+        Err(self.lacks("bundles"))
+    }
+
+    fn check_bundle(&self, _: Bundle<'_>) -> Result<Imported, Error> {
+        Err(self.lacks("bundles"))
+    }
+
+    fn import_bundle(&self, _: Bundle<'_>, _: Duration) -> Result<Imported, Error> {
+        Err(self.lacks("bundles"))
+    }
+
+    fn serve_children(&self, _: SessionId, _: SeenByHolder) -> Result<ChildSocket, Error> {
+        Err(self.lacks("a way for children to reach its writer"))
+    }
+
+    fn update_transcript(&self, _: SessionId) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Store for PlainStore {
+    fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
+        self.0.create(session)
+    }
+
+    fn fork(
+        &self,
+        parent: SessionId,
+        at: Option<Seq>,
+        session: NewSession,
+    ) -> Pending<'_, SessionId> {
+        self.0.fork(parent, at, session)
+    }
+
+    fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
+        self.0.find(reference)
+    }
+
+    fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
+        self.0.list()
+    }
+
+    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
+        self.0.history(query)
+    }
+
+    fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
+        self.0.write(session, wait)
+    }
+
+    fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
+        self.0.read(session)
+    }
+
+    fn objects(&self) -> Pending<'_, Arc<dyn Objects>> {
+        self.0.objects()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_testkit::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn what_it_lacks_is_said_and_sessions_are_written_all_the_same() {
+        let store = crate::Store::over(Arc::new(MemoryStore::default()));
+        let session = store.create(NewSession::titled("plain")).unwrap();
+        session.append(crate::Message::user("hello")).unwrap().wait().unwrap();
+        let id = session.id();
+        let said = |error: Error| error.to_string();
+        assert_eq!(
+            said(store.liveness(id).unwrap_err()),
+            "this store lacks signs of life of its writers"
+        );
+        assert_eq!(
+            said(store.export_bundle(id, &mut Vec::new()).unwrap_err()),
+            "this store lacks bundles"
+        );
+        assert!(said(session.serve_children(|_| {}).unwrap_err()).starts_with("this store lacks"));
+        let files = said(store.files("`abide doctor`").unwrap_err());
+        assert_eq!(files, "`abide doctor` looks after stores of files; this store is not one");
+        store.update_transcript(id).unwrap();
+        assert_eq!((store.root(), store.project()), (None, None));
+    }
+}
