@@ -3,8 +3,8 @@
 use abide_model::{Delta, FileDelta, FileOp, TurnDelta, TurnRole};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use crate::schema::text_number;
 use crate::IndexError;
+use crate::schema::text_number;
 
 /// A change that is not there until it is committed.
 #[derive(Debug)]

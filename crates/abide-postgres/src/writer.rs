@@ -230,8 +230,7 @@ impl PostgresWriter {
         self.leases.remove(self.lease);
         self.changed.remove(self.lease.sid);
         let whole = closed.is_ok();
-        let (server, lease, reader) =
-            (self.reader.server.clone(), self.lease, self.reader.clone());
+        let (server, lease, reader) = (self.reader.server.clone(), self.lease, self.reader.clone());
         let released = self.reader.server.block(async move {
             if let Some(taken) = taken {
                 let _ = write_snapshot(&server, taken, lease.sid).await;

@@ -43,7 +43,7 @@ pub struct TextDelta {
 #[derive(Debug, Default)]
 pub struct TurnDelta {
     /// It started, anew where it was there already.
-    pub started: Option<TurnStart>,
+    pub started: Option<TurnBegun>,
     /// What was decided in it, and why.
     pub decided: Option<(Option<String>, Option<String>)>,
     /// When it ended, and how.
@@ -54,7 +54,7 @@ pub struct TurnDelta {
 
 /// How a turn started.
 #[derive(Debug)]
-pub struct TurnStart {
+pub struct TurnBegun {
     /// When.
     pub at: Timestamp,
     /// Which agent.
@@ -169,7 +169,7 @@ impl Delta {
                 if !fact.agent.is_empty() {
                     self.agents.insert(fact.agent.clone());
                 }
-                let started = TurnStart { at: event.at, agent: fact.agent, role: fact.role };
+                let started = TurnBegun { at: event.at, agent: fact.agent, role: fact.role };
                 self.turns
                     .insert(number, TurnDelta { started: Some(started), ..TurnDelta::default() });
             }

@@ -10,7 +10,7 @@ mod search;
 mod text;
 mod words;
 
-pub use delta::{Delta, FileDelta, TextDelta, TurnDelta, TurnStart};
+pub use delta::{Delta, FileDelta, TextDelta, TurnBegun, TurnDelta};
 pub use open_turns::OpenTurns;
 pub use overview::{Applied, Overview, rewind_of};
 pub use query::{History, HistoryEntry, HistoryQuery, Match, Touched, TurnEntry};

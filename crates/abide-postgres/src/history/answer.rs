@@ -108,7 +108,8 @@ impl Asker {
         let mut denied = 0_usize;
         loop {
             // Once it is known that it cannot be written, nobody tries.
-            while following.len() < AT_ONCE && denied == 0
+            while following.len() < AT_ONCE
+                && denied == 0
                 && let Some(session) = behind.next()
             {
                 following.spawn(self.clone().follow(session));

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_model::{
-    Applied, Delta, Event, EventRange, Overview, Seq, StoreError, TurnNumber,
-};
+use abide_model::{Applied, Delta, Event, EventRange, Overview, Seq, StoreError, TurnNumber};
 
 use super::put::{Put, put};
 use crate::connection::Again;

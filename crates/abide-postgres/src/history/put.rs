@@ -60,17 +60,8 @@ async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Tro
     }
     let status = overview.status.as_str();
     let (created, updated) = (overview.created.as_millis(), overview.updated.as_millis());
-    let given: [&(dyn ToSql + Sync); 9] = [
-        &work.sid,
-        &work.upto,
-        &work.short,
-        &status,
-        &created,
-        &updated,
-        &agents,
-        &labels,
-        &json,
-    ];
+    let given: [&(dyn ToSql + Sync); 9] =
+        [&work.sid, &work.upto, &work.short, &status, &created, &updated, &agents, &labels, &json];
     let Some(from) = work.from else {
         let sql = "INSERT INTO overview
                 (sid, indexed, short, status, created, updated, agents, labels, overview)
@@ -133,8 +124,7 @@ async fn turns(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble>
             execute(transaction, sql, &[&work.sid, &turn, &at, &status]).await?;
         }
         if change.tool_calls > 0 {
-            let sql =
-                "UPDATE turn SET tool_calls = tool_calls + $3 WHERE sid = $1 AND turn = $2";
+            let sql = "UPDATE turn SET tool_calls = tool_calls + $3 WHERE sid = $1 AND turn = $2";
             let calls = place(change.tool_calls);
             execute(transaction, sql, &[&work.sid, &turn, &calls]).await?;
         }

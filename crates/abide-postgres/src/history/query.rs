@@ -1,6 +1,8 @@
 //! Questions to the index, in SQL.
 
-use abide_model::{FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, Touched, TurnNumber};
+use abide_model::{
+    FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, Touched, TurnNumber,
+};
 use deadpool_postgres::Object;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
