@@ -50,8 +50,10 @@ async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Tro
         place: "the overview of a session".to_owned(),
         reason: error.to_string(),
     })?;
-    let agents: Vec<String> =
+    let mut agents: Vec<String> =
         work.delta.agents.iter().map(|agent| storable(&agent.to_ascii_lowercase())).collect();
+    agents.sort_unstable();
+    agents.dedup();
     let mut labels = Vec::new();
     // One whose name has a `=` in it cannot be asked for.
     for (name, value) in overview.fields.labels.iter().filter(|(name, _)| !name.contains('=')) {
@@ -71,7 +73,8 @@ async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Tro
     let sql = "UPDATE overview SET indexed = $2, short = $3, status = $4, created = $5,
             updated = $6, labels = $8, overview = $9,
             agents = CASE WHEN agents @> $7 THEN agents
-                ELSE ARRAY(SELECT DISTINCT unnest(agents || $7)) END
+                ELSE ARRAY(SELECT DISTINCT agent COLLATE \"C\" FROM unnest(agents || $7) AS agent
+                    ORDER BY 1) END
         WHERE sid = $1 AND indexed = $10";
     let mut given = given.to_vec();
     given.push(&from);

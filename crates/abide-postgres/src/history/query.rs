@@ -55,7 +55,9 @@ impl Values {
     }
 
     async fn query(&self, client: &Object, sql: &str) -> Result<Vec<Row>, Trouble> {
-        let statement = client.prepare_cached(sql).await?;
+        // Planned for these values: a rare word is found by the index, for one that stands
+        // everywhere the newest events are looked at.
+        let statement = client.prepare(sql).await?;
         let given: Vec<&(dyn ToSql + Sync)> =
             self.0.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect();
         Ok(client.query(&statement, &given).await?)
