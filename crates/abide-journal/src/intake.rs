@@ -194,6 +194,16 @@ impl<S: Stored> Intake<S> {
         self.opening.clear();
     }
 
+    /// Was everything that was taken in asked for?
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The last event that was taken in, and its sum.
+    pub const fn end(&self) -> (Seq, Sum) {
+        (self.seq, self.sum)
+    }
+
     /// The lines of all that was taken in since this was last asked for.
     pub fn take_lines(&mut self) -> Lines {
         let bytes = std::mem::replace(&mut self.lines, Vec::with_capacity(LINES));

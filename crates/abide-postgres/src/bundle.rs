@@ -22,7 +22,7 @@ use crate::error::Trouble;
 use crate::flush::place;
 use crate::lease;
 use crate::reader::PostgresReader;
-use crate::store::PostgresStore;
+use crate::store::{PostgresStore, with_key};
 
 /// So many lines are read at a time.
 const CHUNK: usize = 4096;
@@ -129,7 +129,7 @@ impl PostgresStore {
         loop {
             let asking = reader.clone();
             let (lines, next) = self.server().block(async move { asking.lines(range).await })?;
-            for line in &lines {
+            for (_, line) in &lines {
                 visit(line)?;
             }
             match next {
@@ -286,23 +286,36 @@ impl PostgresStore {
         });
         let first = rows.first().and_then(|row| Line::read(&row.line).ok());
         let key = first.as_ref().and_then(key_of);
-        let project = self.project();
-        let (server, rows) = (self.server().clone(), Arc::new(rows));
+        let projects = self.options().projects.clone();
+        let (server, rows, session) = (self.server().clone(), Arc::new(rows), id);
         let made =
-            Arc::new((Uuid::from_bytes(*id.as_bytes()), project, key, holder, place(before.0)));
+            Arc::new((Uuid::from_bytes(*id.as_bytes()), projects, key, holder, place(before.0)));
         Ok(self.server().block(async move {
             server
-                .ask("put a session into", |mut client| {
+                .ask_much("put a session into", |mut client| {
                     let (rows, made) = (rows.clone(), made.clone());
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
-                        let (id, project, key, parent, before) = &*made;
+                        let (id, projects, key, parent, before) = &*made;
+                        let project = projects.first().map_or("", String::as_str);
+                        if let Some(other) =
+                            with_key(&transaction, projects, key.as_deref()).await?
+                            && other != session
+                        {
+                            return Err(StoreError::Ambiguous {
+                                reference: key.clone().unwrap_or_default(),
+                                matches: vec![other.to_string()],
+                            }
+                            .into());
+                        }
                         let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
                             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
-                        let given: [&(dyn ToSql + Sync); 5] = [id, project, key, parent, before];
+                        let given: [&(dyn ToSql + Sync); 5] = [id, &project, key, parent, before];
                         let Some(row) = transaction.query_opt(sql, &given).await? else {
-                            // Somebody else has put it, or the answer was lost.
-                            return Ok(());
+                            // The answer was lost; or somebody else has put it meanwhile.
+                            let sql = "SELECT sid FROM session WHERE id = $1";
+                            let sid: i64 = transaction.query_one(sql, &[id]).await?.try_get(0)?;
+                            return follows(&transaction, (session, sid), &rows).await.map(drop);
                         };
                         let sid: i64 = row.try_get(0)?;
                         let lease = "INSERT INTO lease (sid) VALUES ($1)";
@@ -331,7 +344,7 @@ impl PostgresStore {
         Ok(self.server().block(async move {
             let held = lease::acquire(&server, &env, (id, sid), wait, take_over).await?;
             let done = server
-                .ask("put a session into", |mut client| {
+                .ask_much("put a session into", |mut client| {
                     let rows = rows.clone();
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
@@ -341,6 +354,7 @@ impl PostgresStore {
                             let by = "another writer".to_owned();
                             return Err(StoreError::TakenOver { session: id, by }.into());
                         }
+                        follows(&transaction, (id, sid), &rows).await?;
                         put_rows(&transaction, sid, &rows).await?;
                         transaction.commit().await?;
                         Ok(())
@@ -352,6 +366,32 @@ impl PostgresStore {
             released
         })?)
     }
+}
+
+/// Do these lines go on from the last one here? `false` where they are all here already: an answer
+/// was lost.
+async fn follows(
+    transaction: &deadpool_postgres::Transaction<'_>,
+    (session, sid): (SessionId, i64),
+    rows: &[Row],
+) -> Result<bool, Trouble> {
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(false) };
+    let diverged = || StoreError::Damaged {
+        place: format!("session {session}"),
+        reason: format!("event {} here is another one since a moment ago", first.seq),
+    };
+    let sql = "SELECT seq, sum FROM event WHERE sid = $1 ORDER BY seq DESC LIMIT 1";
+    let end = transaction.query_one(sql, &[&sid]).await?;
+    let (seq, sum): (i64, &[u8]) = (end.try_get(0)?, end.try_get(1)?);
+    if seq == place(last.seq.0) && sum == last.sum.as_ascii() {
+        return Ok(false);
+    }
+    let links = Sum::from_ascii(sum).zip(Line::read(&first.line).ok());
+    let linked = links.is_some_and(|(sum, line)| line.prev == sum.link());
+    if place(first.seq.0) == seq.saturating_add(1) && linked {
+        return Ok(true);
+    }
+    Err(diverged().into())
 }
 
 /// The client's key, where this is the line that gives it.

@@ -19,6 +19,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long many questions together may take.
+const MUCH: Duration = Duration::from_secs(3600);
 /// How many connections a process has at most.
 const CONNECTIONS: usize = 8;
 
@@ -67,10 +69,11 @@ impl Server {
         }
         // An acknowledged event is on the server's disk, whatever the database's default is.
         let options = format!(
-            "{} -c search_path={},public -c synchronous_commit=on -c statement_timeout={}",
+            "{} -c search_path={} -c synchronous_commit=on -c statement_timeout={time} \
+             -c idle_in_transaction_session_timeout={time} -c tcp_keepalives_idle=30",
             config.get_options().unwrap_or_default(),
             url.schema,
-            answer.as_millis(),
+            time = answer.as_millis(),
         );
         config.options(options);
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -116,10 +119,18 @@ impl Server {
 
     /// Asks once, within the time that a question may take.
     pub(crate) async fn once<T>(&self, ask: impl Fn(Object) -> Asking<T>) -> Result<T, Trouble> {
+        self.within(self.answer, &ask).await
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        ask: &impl Fn(Object) -> Asking<T>,
+    ) -> Result<T, Trouble> {
         let asked = async { ask(self.connection().await?).await };
-        match tokio::time::timeout(self.answer, asked).await {
+        match tokio::time::timeout(limit, asked).await {
             Ok(answered) => answered,
-            Err(_) => Err(Trouble::Silent(self.answer.as_secs())),
+            Err(_) => Err(Trouble::Silent(limit.as_secs())),
         }
     }
 
@@ -130,9 +141,27 @@ impl Server {
         action: &'static str,
         ask: impl Fn(Object) -> Asking<T>,
     ) -> Result<T, StoreError> {
+        self.ask_within(self.answer, action, ask).await
+    }
+
+    /// The same for what is many questions: each has the usual time, all of them much more.
+    pub(crate) async fn ask_much<T>(
+        &self,
+        action: &'static str,
+        ask: impl Fn(Object) -> Asking<T>,
+    ) -> Result<T, StoreError> {
+        self.ask_within(MUCH, action, ask).await
+    }
+
+    async fn ask_within<T>(
+        &self,
+        limit: Duration,
+        action: &'static str,
+        ask: impl Fn(Object) -> Asking<T>,
+    ) -> Result<T, StoreError> {
         let mut again = Again::new(self.patience);
         loop {
-            match self.once(&ask).await {
+            match self.within(limit, &ask).await {
                 Ok(answer) => return Ok(answer),
                 Err(trouble) if trouble.may_pass() && again.has_time() => {
                     self.forget_idle();

@@ -1,5 +1,6 @@
 //! Deleting one session because somebody wants to be rid of it.
 
+use abide_journal::Environment;
 use abide_model::{DeleteError, SessionId, StoreError};
 use deadpool_postgres::Object;
 use uuid::Uuid;
@@ -19,11 +20,13 @@ impl PostgresStore {
     /// and while another session is a fork of it.
     pub fn delete_session(&self, session: SessionId) -> Result<(), DeleteError> {
         let reader = self.reader(session)?;
+        let env = self.options().env.clone();
         let (server, sid) = (self.server().clone(), reader.known.sid);
         let kept = self.server().block(async move {
             server
-                .ask("delete a session of", |client| {
-                    Box::pin(async move { delete(client, sid).await })
+                .ask_much("delete a session of", |client| {
+                    let env = env.clone();
+                    Box::pin(async move { delete(client, sid, &env).await })
                 })
                 .await
         })?;
@@ -35,14 +38,15 @@ impl PostgresStore {
     }
 }
 
-async fn delete(mut client: Object, sid: i64) -> Result<Option<Kept>, Trouble> {
+async fn delete(mut client: Object, sid: i64, env: &Environment) -> Result<Option<Kept>, Trouble> {
     let lease = LeaseSeen::look(&client, sid).await;
     let transaction = client.transaction().await?;
     // No writer comes in between: an append and a take-over both wait for this row.
     let sql =
         "SELECT coalesce(until > clock_timestamp(), false) FROM lease WHERE sid = $1 FOR UPDATE";
     let Some(row) = transaction.query_opt(sql, &[&sid]).await? else { return Ok(None) };
-    if row.try_get::<_, bool>(0)? {
+    let gone = lease.as_ref().is_ok_and(|seen| seen.is_left_behind(env));
+    if row.try_get::<_, bool>(0)? && !gone {
         let holder = lease.ok().and_then(|seen| seen.holder).unwrap_or_default();
         return Ok(Some(Kept::Held(Box::new(holder))));
     }

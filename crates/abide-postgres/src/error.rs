@@ -67,5 +67,9 @@ fn passes(error: &tokio_postgres::Error) -> bool {
     // a standby takes over.
     code.starts_with("08")
         || code.starts_with("53")
-        || ["40001", "40P01", "57014", "57P01", "57P02", "57P03", "25006", "55P03"].contains(&code)
+        || [
+            "40001", "40P01", "57014", "57P01", "57P02", "57P03", "57P05", "25006", "25P03",
+            "55P03",
+        ]
+        .contains(&code)
 }

@@ -4,13 +4,14 @@
 //! statements may be under way on the one connection, each a transaction of its own.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use abide_journal::Lines;
 use abide_model::{SessionId, StoreError};
-use deadpool_postgres::Object;
+use deadpool_postgres::{ClientWrapper as Client, Object};
 use tokio_postgres::types::ToSql;
 
 use crate::connection::{Again, Server};
@@ -98,7 +99,7 @@ pub(crate) struct Flusher {
     server: Arc<Server>,
     queue: Mutex<Queue>,
     /// The connection that appends go over; none until the first, and after trouble.
-    line: Mutex<Option<Arc<Object>>>,
+    line: Mutex<Option<Arc<Line>>>,
 }
 
 impl Flusher {
@@ -141,14 +142,20 @@ impl Flusher {
 
     /// Sends what waits, and tells everybody.
     fn fly(&self, mut queue: MutexGuard<'_, Queue>) {
-        let batch = take(&mut queue.waiting);
+        let batch = if queue.flying < FLIGHTS { take(&mut queue.waiting) } else { Vec::new() };
         if batch.is_empty() {
             return;
         }
         queue.flying += 1;
         drop(queue);
-        let outcomes = self.send(&batch);
-        for (entry, outcome) in batch.iter().zip(outcomes) {
+        // A panic must not leave the others asleep.
+        let sent = catch_unwind(AssertUnwindSafe(|| self.send(&batch)));
+        let mut outcomes = sent.unwrap_or_default().into_iter();
+        for entry in &batch {
+            let outcome = outcomes.next().unwrap_or_else(|| {
+                let error = Trouble::Silent(0);
+                Err(error.into_store("write to", &self.server.place()))
+            });
             entry.slot.put(Outcome::Done(outcome));
         }
         let mut queue = self.lock();
@@ -158,25 +165,32 @@ impl Flusher {
         }
     }
 
-    /// Sends a batch until the server has answered.
+    /// Sends a batch until the server has answered. One that had trouble is sent session by
+    /// session, so that none suffers for another.
     fn send(&self, batch: &[Entry]) -> Vec<Result<(), StoreError>> {
         let mut again = Again::new(self.server.patience());
-        let failed = |trouble: Trouble| {
-            let error = trouble.into_store("write to", &self.server.place());
-            batch.iter().map(|_| Err(error.clone())).collect()
-        };
         loop {
             match self.send_once(batch) {
                 Ok(outcomes) => return outcomes,
+                Err(trouble) if batch.len() > 1 => {
+                    self.pause(&trouble, &mut again);
+                    return batch.chunks(1).flat_map(|one| self.send(one)).collect();
+                }
                 Err(trouble) if trouble.may_pass() && again.has_time() => {
-                    self.drop_line();
-                    thread::sleep(again.pause());
+                    self.pause(&trouble, &mut again);
                 }
                 Err(trouble) => {
-                    self.drop_line();
-                    return failed(trouble);
+                    let error = trouble.into_store("write to", &self.server.place());
+                    return batch.iter().map(|_| Err(error.clone())).collect();
                 }
             }
+        }
+    }
+
+    fn pause(&self, trouble: &Trouble, again: &mut Again) {
+        self.server.forget_idle();
+        if trouble.may_pass() {
+            thread::sleep(again.pause());
         }
     }
 
@@ -190,41 +204,63 @@ impl Flusher {
         pollster::block_on(async {
             match tokio::time::timeout(limit, self.put(batch)).await {
                 Ok(sent) => sent,
-                Err(_) => Err(Trouble::Silent(limit.as_secs())),
+                Err(_) => {
+                    // Whichever line it was, it does not answer.
+                    self.line.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    Err(Trouble::Silent(limit.as_secs()))
+                }
             }
         })
     }
 
-    async fn line(&self) -> Result<Arc<Object>, Trouble> {
+    async fn line(&self) -> Result<Arc<Line>, Trouble> {
         let known = self.line.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(line) = known.filter(|line| !line.is_closed()) {
+        if let Some(line) = known.filter(|line| !line.0.is_closed()) {
             return Ok(line);
         }
-        let line = Arc::new(self.server.connection().await?);
+        let line = Arc::new(Line(Object::take(self.server.connection().await?)));
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
         Ok(line)
     }
 
     /// Whatever is still under way on a connection that had trouble is given up with it: the
     /// server ends the transaction when it sees the connection gone.
-    fn drop_line(&self) {
-        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(line) = line.and_then(Arc::into_inner) {
-            drop(Object::take(line));
+    fn drop_line(&self, failed: &Arc<Line>) {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.as_ref().is_some_and(|line| Arc::ptr_eq(line, failed)) {
+            *line = None;
         }
-        self.server.forget_idle();
     }
 
     async fn put(&self, batch: &[Entry]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
-        let client = self.line().await?;
-        let counts = insert(&client, batch).await?;
-        let mut outcomes = Vec::with_capacity(batch.len());
-        for (entry, count) in batch.iter().zip(counts) {
-            let whole = count == entry.lines.ends.len() as u64;
-            outcomes.push(if whole { Ok(()) } else { there(&client, entry).await? });
+        let line = self.line().await?;
+        let put = put_on(&line.0, batch).await;
+        if !matches!(put, Ok(_) | Err(Trouble::Refused(_))) {
+            self.drop_line(&line);
         }
-        Ok(outcomes)
+        put
     }
+}
+
+/// A connection that is not given back to the others: one that had trouble is closed.
+#[derive(Debug)]
+struct Line(Client);
+
+async fn put_on(client: &Client, batch: &[Entry]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+    let counts = insert(client, batch).await?;
+    let mut outcomes = Vec::with_capacity(batch.len());
+    for (entry, count) in batch.iter().zip(counts) {
+        let whole = count == entry.lines.ends.len() as u64;
+        outcomes.push(match whole {
+            true => Ok(()),
+            // What is said of one session is not said of the others.
+            false => match there(client, entry).await {
+                Err(Trouble::Refused(error)) => Err(error),
+                there => there?,
+            },
+        });
+    }
+    Ok(outcomes)
 }
 
 /// As much of what waits as goes into one statement.
@@ -239,7 +275,7 @@ fn take(waiting: &mut Vec<Entry>) -> Vec<Entry> {
 }
 
 /// How many lines of each batch were put.
-async fn insert(client: &Object, batch: &[Entry]) -> Result<Vec<u64>, Trouble> {
+async fn insert(client: &Client, batch: &[Entry]) -> Result<Vec<u64>, Trouble> {
     if let [entry] = batch {
         return insert_one(client, entry).await.map(|count| vec![count]);
     }
@@ -260,7 +296,7 @@ async fn insert(client: &Object, batch: &[Entry]) -> Result<Vec<u64>, Trouble> {
     Ok(batch.iter().map(|entry| u64::try_from(count(entry)).unwrap_or(0)).collect())
 }
 
-async fn insert_one(client: &Object, entry: &Entry) -> Result<u64, Trouble> {
+async fn insert_one(client: &Client, entry: &Entry) -> Result<u64, Trouble> {
     let (sid, epoch) = (entry.lease.sid, number(entry.lease.epoch));
     let mut rows = entry.lines.rows();
     if let (Some((seq, sum, line)), None) = (rows.next(), rows.next()) {
@@ -279,7 +315,7 @@ async fn insert_one(client: &Object, entry: &Entry) -> Result<u64, Trouble> {
 
 /// Lines were not put: they are there already, from a statement whose answer was lost, or the
 /// session is somebody else's.
-async fn there(client: &Object, entry: &Entry) -> Result<Result<(), StoreError>, Trouble> {
+async fn there(client: &Client, entry: &Entry) -> Result<Result<(), StoreError>, Trouble> {
     let seqs: Vec<i64> = entry.lines.rows().map(|(seq, _, _)| place(seq.0)).collect();
     let sums: Vec<Vec<u8>> = entry.lines.rows().map(|(_, s, _)| s.as_ascii().to_vec()).collect();
     let statement = client.prepare_cached(THERE).await?;

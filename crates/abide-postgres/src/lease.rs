@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use abide_journal::{Environment, process_seen};
 use abide_model::{Epoch, ProcessSeen, SessionId, StoreError, WriterHolder};
-use deadpool_postgres::Object;
+use deadpool_postgres::ClientWrapper as Client;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
@@ -29,6 +29,8 @@ const PAUSE: Duration = Duration::from_millis(25);
 pub(crate) struct Lease {
     pub(crate) sid: i64,
     pub(crate) epoch: Epoch,
+    /// This time of holding it.
+    tenure: Uuid,
 }
 
 /// What is seen of a lease.
@@ -45,7 +47,7 @@ pub(crate) struct LeaseSeen {
 
 impl LeaseSeen {
     /// Looks at a lease.
-    pub(crate) async fn look(client: &Object, sid: i64) -> Result<Self, Trouble> {
+    pub(crate) async fn look(client: &Client, sid: i64) -> Result<Self, Trouble> {
         let all = Self::look_at(client, &[sid]).await?;
         all.into_iter().map(|(_, seen)| seen).next().ok_or_else(|| {
             Trouble::Refused(StoreError::NoSession { reference: "that is held".to_owned() })
@@ -54,7 +56,7 @@ impl LeaseSeen {
 
     /// Looks at many.
     pub(crate) async fn look_at(
-        client: &Object,
+        client: &Client,
         sids: &[i64],
     ) -> Result<Vec<(i64, Self)>, Trouble> {
         let sql = "SELECT sid, epoch, holder, coalesce(until > clock_timestamp(), false),
@@ -89,12 +91,13 @@ impl LeaseSeen {
         if holder.host != env.holder.host {
             return None;
         }
-        if holder.boot != env.boot {
-            // This machine was started anew since; where it cannot tell, it does not.
-            let told = holder.boot.is_some() && env.boot.is_some();
-            return told.then_some(ProcessSeen::Gone);
+        let (run, space) = holder.boot.as_deref().and_then(|boot| boot.split_once(' '))?;
+        if run != env.boot.as_deref()? {
+            // This machine was started anew since.
+            return Some(ProcessSeen::Gone);
         }
-        Some(process_seen(holder.process, holder.started))
+        // A process of another container has a number that means nothing here.
+        (space == process_space()).then(|| process_seen(holder.process, holder.started))
     }
 }
 
@@ -110,7 +113,8 @@ pub(crate) async fn acquire(
     let mut random = [0; 16];
     (env.random)(&mut random);
     let tenure = Uuid::from_bytes(random);
-    let holder = WriterHolder { since: (env.now)(), ..env.holder.clone() };
+    let boot = env.boot.as_ref().map(|boot| format!("{boot} {}", process_space()));
+    let holder = WriterHolder { since: (env.now)(), boot, ..env.holder.clone() };
     // A holder that is known to be gone, or is sent away: by its epoch, so that another one that
     // came meanwhile is not meant.
     let mut gone: i64 = -1;
@@ -119,7 +123,8 @@ pub(crate) async fn acquire(
             .ask("take a session of", |client| {
                 let holder = holder.clone();
                 Box::pin(async move {
-                    let sql = "UPDATE lease SET epoch = epoch + 1, holder = $2, tenure = $3,
+                    let sql = "UPDATE lease SET holder = $2, tenure = $3,
+                            epoch = CASE WHEN tenure = $3 THEN epoch ELSE epoch + 1 END,
                             until = clock_timestamp() + $4 * interval '1 second',
                             at_rest = false
                         WHERE sid = $1 AND (until IS NULL OR until <= clock_timestamp()
@@ -137,7 +142,10 @@ pub(crate) async fn acquire(
             })
             .await?;
         let seen = match taken {
-            Ok(epoch) => return Ok(Lease { sid, epoch: Epoch(u64::try_from(epoch).unwrap_or(0)) }),
+            Ok(epoch) => {
+                let epoch = Epoch(u64::try_from(epoch).unwrap_or(0));
+                return Ok(Lease { sid, epoch, tenure });
+            }
             Err(seen) => seen,
         };
         if seen.epoch != gone && (seen.is_left_behind(env) || take_over) {
@@ -156,37 +164,52 @@ pub(crate) async fn acquire(
 /// Goes on with a greater epoch: the journal came from elsewhere and has this one already.
 pub(crate) async fn raise(
     server: &Server,
+    session: SessionId,
     lease: Lease,
     above: Epoch,
 ) -> Result<Lease, StoreError> {
-    let (sid, epoch, new) = (lease.sid, number(lease.epoch), number(above) + 1);
-    server
+    let (sid, tenure) = (lease.sid, lease.tenure);
+    let new = number(above).checked_add(1).ok_or_else(|| StoreError::Damaged {
+        place: format!("session {session}"),
+        reason: format!("there is no epoch above {}", above.0),
+    })?;
+    let raised = server
         .ask("take a session of", move |client| {
             Box::pin(async move {
-                let sql = "UPDATE lease SET epoch = $3 WHERE sid = $1 AND epoch IN ($2, $3)";
-                client.execute(sql, &[&sid, &epoch, &new]).await?;
-                Ok(())
+                // By the tenure: whoever took over meanwhile has another one.
+                let sql = "UPDATE lease SET epoch = $2 WHERE sid = $1 AND tenure = $3";
+                Ok(client.execute(sql, &[&sid, &new, &tenure]).await?)
             })
         })
         .await?;
-    Ok(Lease { sid, epoch: above.next() })
+    if raised == 0 {
+        let by = "another writer while it was opened".to_owned();
+        return Err(StoreError::TakenOver { session, by });
+    }
+    Ok(Lease { epoch: above.next(), ..lease })
 }
 
 /// Lets a session go.
 pub(crate) async fn release(server: &Server, lease: Lease) -> Result<(), StoreError> {
-    let (sid, epoch) = (lease.sid, number(lease.epoch));
+    let (sid, tenure) = (lease.sid, lease.tenure);
     server
         .ask("let go a session of", move |client| {
             Box::pin(async move {
                 let sql = "UPDATE lease SET until = NULL, holder = NULL, tenure = NULL,
                         at_rest = coalesce((SELECT indexed FROM overview WHERE sid = $1)
                             = (SELECT max(seq) FROM event WHERE sid = $1), false)
-                    WHERE sid = $1 AND epoch = $2";
-                client.execute(sql, &[&sid, &epoch]).await?;
+                    WHERE sid = $1 AND tenure = $2";
+                client.execute(sql, &[&sid, &tenure]).await?;
                 Ok(())
             })
         })
         .await
+}
+
+/// The namespace that process numbers are of; empty where the system has none.
+fn process_space() -> String {
+    let link = std::fs::read_link("/proc/self/ns/pid");
+    link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// An epoch as the table has it.
@@ -227,20 +250,27 @@ pub(crate) async fn keep_alive(server: Weak<Server>, leases: Weak<Leases>) {
         }
         let held = Arc::new(held.into_iter().unzip::<i64, i64, Vec<_>, Vec<_>>());
         // A beat that is missed is made up by the next one; appends find out for themselves.
-        let _ = server
-            .once(|client| {
-                let held = held.clone();
-                Box::pin(async move {
-                    let sql =
-                        "UPDATE lease SET until = clock_timestamp() + $3 * interval '1 second'
-                        FROM unnest($1::bigint[], $2::bigint[]) AS held (sid, epoch)
-                        WHERE lease.sid = held.sid AND lease.epoch = held.epoch";
-                    let statement = client.prepare_cached(sql).await?;
-                    let seconds = TIME_TO_LIVE.as_secs_f64();
-                    client.execute(&statement, &[&held.0, &held.1, &seconds]).await?;
-                    Ok(())
-                })
+        let beat = server.once(|client| {
+            let held = held.clone();
+            Box::pin(async move {
+                // In the order in which appends take them, so that none waits for the other; and
+                // none that was let go since.
+                let sql = "WITH mine AS MATERIALIZED (
+                        SELECT lease.sid FROM lease
+                        JOIN unnest($1::bigint[], $2::bigint[]) AS held (sid, epoch)
+                            ON lease.sid = held.sid AND lease.epoch = held.epoch
+                        WHERE lease.tenure IS NOT NULL
+                        ORDER BY lease.sid FOR NO KEY UPDATE OF lease)
+                    UPDATE lease SET until = clock_timestamp() + $3 * interval '1 second'
+                    FROM mine WHERE lease.sid = mine.sid";
+                let statement = client.prepare_cached(sql).await?;
+                let seconds = TIME_TO_LIVE.as_secs_f64();
+                client.execute(&statement, &[&held.0, &held.1, &seconds]).await?;
+                Ok(())
             })
-            .await;
+        });
+        if !matches!(tokio::time::timeout(BEAT, beat).await, Ok(Ok(()))) {
+            server.forget_idle();
+        }
     }
 }

@@ -36,14 +36,21 @@ pub(crate) async fn migrate(client: &mut Object, schema: &str) -> Result<Migrate
     if transaction.query_opt(there, &[&schema]).await?.is_none() {
         transaction.batch_execute(&format!("CREATE SCHEMA {name}")).await?;
     }
-    transaction.batch_execute(&format!("SET LOCAL search_path = {name}, public")).await?;
-    transaction
-        .batch_execute(
-            "CREATE TABLE IF NOT EXISTS migration (
-                version integer PRIMARY KEY, name text NOT NULL,
-                applied timestamptz NOT NULL DEFAULT now())",
-        )
-        .await?;
+    transaction.batch_execute(&format!("SET LOCAL search_path = {name}")).await?;
+    // A step may take as long as it takes.
+    transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    // Asked first as well: whoever may only write finds all of it made.
+    let there = "SELECT to_regclass($1) IS NOT NULL";
+    let table = format!("{name}.migration");
+    if !transaction.query_one(there, &[&table]).await?.try_get::<_, bool>(0)? {
+        transaction
+            .batch_execute(
+                "CREATE TABLE migration (
+                    version integer PRIMARY KEY, name text NOT NULL,
+                    applied timestamptz NOT NULL DEFAULT now())",
+            )
+            .await?;
+    }
     let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM migration", &[]).await?;
     let from: i32 = row.try_get(0)?;
     if from > SCHEMA_VERSION {

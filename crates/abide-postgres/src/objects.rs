@@ -70,7 +70,8 @@ impl TableObjects {
                                 AS given (hash, size, form, bytes) ORDER BY given.hash
                             ON CONFLICT (hash) DO UPDATE SET size = excluded.size,
                                 form = excluded.form, bytes = excluded.bytes
-                            WHERE old.bytes <> excluded.bytes";
+                            WHERE (old.size, old.form, old.bytes)
+                                <> (excluded.size, excluded.form, excluded.bytes)";
                         let statement = client.prepare_cached(sql).await?;
                         let given: [&(dyn ToSql + Sync); 4] = [&hashes, &sizes, &forms, &bytes];
                         client.execute(&statement, &given).await?;

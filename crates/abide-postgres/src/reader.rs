@@ -43,7 +43,7 @@ impl Known {
                 SELECT sid, parent, parent_seq, 0 AS depth FROM session WHERE id = $1
                 UNION ALL
                 SELECT session.sid, session.parent, session.parent_seq, depth + 1
-                FROM session JOIN up ON session.sid = up.parent)
+                FROM session JOIN up ON session.sid = up.parent WHERE depth < 1000)
             SELECT sid, parent_seq FROM up ORDER BY depth";
         let statement = client.prepare_cached(sql).await?;
         let id = uuid::Uuid::from_bytes(*session.as_bytes());
@@ -90,11 +90,11 @@ pub(crate) struct End {
 }
 
 impl PostgresReader {
-    /// Lines of a range in the direction asked for, and where the next ones are.
+    /// Lines of a range in the direction asked for, each with its place, and where the next ones are.
     pub(crate) async fn lines(
         &self,
         range: EventRange,
-    ) -> Result<(Vec<Vec<u8>>, Option<Seq>), StoreError> {
+    ) -> Result<(Vec<(Seq, Vec<u8>)>, Option<Seq>), StoreError> {
         let known = self.known.clone();
         let limit = range.limit.max(1);
         self.server
@@ -126,13 +126,13 @@ impl PostgresReader {
                         let given: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
                             [&part.sid, &place(first.0), &place(last.0), &left];
                         for row in client.query(&statement, &given).await? {
-                            lines.push((row.try_get::<_, i64>(0)?, row.try_get::<_, Vec<u8>>(1)?));
+                            let seq = Seq(u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0));
+                            lines.push((seq, row.try_get::<_, Vec<u8>>(1)?));
                         }
                     }
-                    let next =
-                        lines.get(limit).map(|(seq, _)| Seq(u64::try_from(*seq).unwrap_or(0)));
+                    let next = lines.get(limit).map(|(seq, _)| *seq);
                     lines.truncate(limit);
-                    Ok((lines.into_iter().map(|(_, line)| line).collect(), next))
+                    Ok((lines, next))
                 })
             })
             .await
@@ -144,11 +144,11 @@ impl PostgresReader {
         let mut notes = Vec::new();
         let mut read = Vec::with_capacity(lines.len());
         let (mut bytes, mut wanted) = (0_u64, Vec::new());
-        for raw in &lines {
-            let line = match Line::read(raw) {
+        for (seq, raw) in &lines {
+            let line = match sound(*seq, raw) {
                 Ok(line) => line,
-                Err(error) => {
-                    notes.push(self.damage(None, &error.to_string()));
+                Err(reason) => {
+                    notes.push(self.damage(*seq, reason));
                     continue;
                 }
             };
@@ -173,12 +173,17 @@ impl PostgresReader {
         Ok(EventPage { events, notes, next })
     }
 
-    fn damage(&self, seq: Option<Seq>, reason: &str) -> ReadNote {
-        let place = match seq {
-            Some(seq) => format!("event {seq} of session {}", self.session),
-            None => format!("an event of session {}", self.session),
-        };
-        ReadNote::Damage { place, reason: reason.to_owned(), lost: seq.map(|seq| (seq, seq)) }
+    fn damage(&self, seq: Seq, reason: String) -> ReadNote {
+        let place = format!("event {seq} of session {}", self.session);
+        ReadNote::Damage { place, reason, lost: Some((seq, seq)) }
+    }
+
+    /// A line that everything behind it counts on.
+    fn needed<'a>(&self, seq: Seq, raw: &'a [u8]) -> Result<Line<'a>, StoreError> {
+        sound(seq, raw).map_err(|reason| StoreError::Damaged {
+            place: format!("event {seq} of session {}", self.session),
+            reason,
+        })
     }
 
     /// Every event up to `to`, their large strings left out: the fold needs none of them.
@@ -187,9 +192,8 @@ impl PostgresReader {
         let mut range = EventRange { first: from, last: to, ..EventRange::ALL }.limit(CHUNK);
         loop {
             let (lines, next) = self.lines(range).await?;
-            for raw in &lines {
-                let line = Line::read(raw).ok();
-                events.extend(line.and_then(|line| line.event()));
+            for (seq, raw) in &lines {
+                events.extend(self.needed(*seq, raw)?.event());
             }
             match next {
                 Some(next) => range.first = next,
@@ -215,28 +219,40 @@ impl PostgresReader {
         Ok(state)
     }
 
+    /// The session whose first event is the first of all.
+    pub(crate) async fn origin(&self) -> Result<SessionId, StoreError> {
+        let oldest = self.known.stretches.first().map_or(self.known.sid, |part| part.sid);
+        self.server
+            .ask("read a session of", move |client| {
+                Box::pin(async move {
+                    let sql = "SELECT id FROM session WHERE sid = $1";
+                    let row = client.query_one(sql, &[&oldest]).await?;
+                    Ok(crate::store::session_id(row.try_get(0)?))
+                })
+            })
+            .await
+    }
+
     /// The sum of an event.
     pub(crate) async fn sum_of(&self, seq: Seq) -> Result<Sum, StoreError> {
         let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
         let (lines, _) = self.lines(range).await?;
-        let sum = lines.first().and_then(|raw| Line::read(raw).ok().map(|line| line.sum));
-        sum.ok_or_else(|| StoreError::Damaged {
-            place: format!("event {seq} of session {}", self.session),
-            reason: "it cannot be read".to_owned(),
+        let line = lines.first().map(|(seq, raw)| self.needed(*seq, raw));
+        line.unwrap_or_else(|| {
+            Err(StoreError::Damaged {
+                place: format!("event {seq} of session {}", self.session),
+                reason: "it is not there".to_owned(),
+            })
         })
+        .map(|line| line.sum)
     }
 
     /// The last event, and its sum.
     pub(crate) async fn last(&self) -> Result<(Seq, Sum), StoreError> {
         let (lines, _) = self.lines(EventRange::ALL.backward().limit(1)).await?;
-        let end = lines.first().and_then(|raw| Line::read(raw).ok().map(|it| (it.seq, it.sum)));
-        match end {
-            Some(end) => Ok(end),
-            None if lines.is_empty() => Ok((Seq::ZERO, Sum::genesis(self.session))),
-            None => Err(StoreError::Damaged {
-                place: format!("the last event of session {}", self.session),
-                reason: "its sum is not that of its bytes".to_owned(),
-            }),
+        match lines.first() {
+            Some((seq, raw)) => self.needed(*seq, raw).map(|line| (line.seq, line.sum)),
+            None => Ok((Seq::ZERO, Sum::genesis(self.session))),
         }
     }
 
@@ -267,8 +283,8 @@ impl PostgresReader {
         let mut range = EventRange::from(end.seq.next()).limit(CHUNK);
         loop {
             let (lines, next) = self.lines(range).await?;
-            for raw in &lines {
-                let Ok(line) = Line::read(raw) else { return Ok(false) };
+            for (seq, raw) in &lines {
+                let line = self.needed(*seq, raw)?;
                 if let Some(event) = line.event() {
                     if rewind_target(&event).is_some() {
                         return Ok(false);
@@ -394,6 +410,15 @@ pub(crate) async fn fetch(
         Ok(found)
     });
     reading.await.unwrap_or_else(|_| Ok(HashMap::new()))
+}
+
+/// A line whose sum is that of its bytes, in its place; else why not.
+pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<Line<'_>, String> {
+    let line = Line::read(raw).map_err(|error| error.to_string())?;
+    if line.seq != seq {
+        return Err(format!("event {} stands in its place", line.seq));
+    }
+    Ok(line)
 }
 
 fn lane_of(state: &SessionState, name: &str) -> (Core, LaneState) {

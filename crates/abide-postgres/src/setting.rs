@@ -60,9 +60,14 @@ impl PostgresStore {
                             }
                             .into());
                         }
-                        let sql = "INSERT INTO setting (name, value) VALUES ($1, $2)
-                            ON CONFLICT (name) DO NOTHING";
-                        transaction.execute(sql, &[&OBJECTS, &place]).await?;
+                        // Of two at once with different places the second is refused.
+                        let sql = "INSERT INTO setting AS old (name, value) VALUES ($1, $2)
+                            ON CONFLICT (name) DO UPDATE SET value = old.value
+                            WHERE old.value = excluded.value";
+                        if transaction.execute(sql, &[&OBJECTS, &place]).await? == 0 {
+                            let reason = "somebody has just set another place".to_owned();
+                            return Err(StoreError::Damaged { place: shown, reason }.into());
+                        }
                         transaction.commit().await?;
                         Ok(())
                     })

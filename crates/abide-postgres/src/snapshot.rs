@@ -1,8 +1,14 @@
 //! Snapshots of a session's state: a small root, and pages of which only those are read that are
 //! needed. Derived: one that does not fit the events is passed over.
+//!
+//! A page's place begins with the epoch of the writer that put it, and a writer counts on: so what
+//! is at a place never changes, whoever writes when. Each page carries a check of its bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide_journal::Sum;
-use abide_model::{Event, PageId, PageRef, PageSink, Seq, SessionState};
+use abide_model::{Epoch, Event, ObjectHash, PageId, PageRef, PageSink, Seq, SessionState};
 use deadpool_postgres::Object;
 
 use crate::error::Trouble;
@@ -10,6 +16,8 @@ use crate::flush::place;
 
 /// Pages are written anew when so many were put and not a quarter of them can be live.
 const REWRITE: i64 = 4096;
+/// The bytes of a check.
+const CHECK: usize = 16;
 
 /// A snapshot taken and not written yet.
 #[derive(Debug, Default)]
@@ -20,16 +28,22 @@ pub(crate) struct Taken {
     first_page: i64,
     /// Place and bytes of those that are new.
     pages: Vec<(i64, Vec<u8>)>,
+    failed: Arc<AtomicBool>,
 }
 
 /// Where the pages of a state are, and where the next one goes.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
+    /// The first that is of use.
     first: i64,
     next: i64,
     ready: Vec<(i64, Vec<u8>)>,
+    /// How many are in the table.
+    put: i64,
     /// How many a whole state has, at the least.
     whole: i64,
+    /// The last snapshot could not be written.
+    failed: Arc<AtomicBool>,
 }
 
 impl PageSink for Pages {
@@ -39,56 +53,95 @@ impl PageSink for Pages {
         let length = u32::try_from(page.len()).unwrap_or(u32::MAX);
         let at = self.next;
         self.next += 1;
-        self.ready.push((at, page));
+        self.ready.push((at, sealed(&page)));
         Ok(PageRef(u64::try_from(at).unwrap_or(0), length))
     }
 }
 
 impl Pages {
+    /// The same pages, to be added to by the writer of this epoch.
+    pub(crate) fn of_writer(self, epoch: Epoch) -> Self {
+        let next = i64::try_from(epoch.0).unwrap_or(0).saturating_mul(1 << 32);
+        Self { next, ..self }
+    }
+
     /// Takes a snapshot of a state whose pages are all there.
     pub(crate) fn take(&mut self, state: &mut SessionState, (seq, sum): (Seq, Sum)) -> Taken {
-        let put = self.next - self.first;
-        if put > REWRITE && put > self.whole.saturating_mul(4) {
+        let crowded = self.put > REWRITE && self.put > self.whole.saturating_mul(4);
+        if crowded || self.failed.swap(false, Ordering::Relaxed) {
             state.unsave();
-            self.first = self.next;
-            self.whole = 0;
+            (self.first, self.put, self.whole) = (self.next, 0, 0);
         }
         let root = match state.save(self) {
             Ok(root) => root,
             Err(never) => match never {},
         };
         let pages = std::mem::take(&mut self.ready);
-        self.whole = self.whole.max(i64::try_from(pages.len()).unwrap_or(i64::MAX));
-        let sum = sum.as_ascii().to_vec();
-        Taken { seq: place(seq.0), sum, root, first_page: self.first, pages }
+        let count = i64::try_from(pages.len()).unwrap_or(i64::MAX);
+        (self.put, self.whole) = (self.put.saturating_add(count), self.whole.max(count));
+        Taken {
+            seq: place(seq.0),
+            sum: sum.as_ascii().to_vec(),
+            root: sealed(&root),
+            first_page: self.first,
+            pages,
+            failed: self.failed.clone(),
+        }
     }
 }
 
+/// Bytes with a check before them.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut sealed = check(bytes).to_vec();
+    sealed.extend_from_slice(bytes);
+    sealed
+}
+
+/// The bytes behind a check that holds.
+fn unsealed(sealed: &[u8]) -> Option<&[u8]> {
+    let (sum, bytes) = sealed.split_at_checked(CHECK)?;
+    (sum == check(bytes)).then_some(bytes)
+}
+
+fn check(bytes: &[u8]) -> [u8; CHECK] {
+    let mut check = [0; CHECK];
+    for (to, from) in check.iter_mut().zip(ObjectHash::of(bytes).as_bytes()) {
+        *to = *from;
+    }
+    check
+}
+
 impl Taken {
-    /// Writes it, unless there is a later one.
+    /// Writes it, unless there is a later one that fits.
     pub(crate) async fn write(&self, mut client: Object, sid: i64) -> Result<(), Trouble> {
         let transaction = client.transaction().await?;
+        let (places, bytes): (Vec<i64>, Vec<&[u8]>) =
+            self.pages.iter().map(|(place, bytes)| (*place, bytes.as_slice())).unzip();
+        // The pages of an earlier snapshot too: a later one may have come before it, and needs them.
+        let sql = "INSERT INTO page (sid, place, bytes)
+            SELECT $1, given.place, given.bytes
+            FROM unnest($2::bigint[], $3::bytea[]) AS given (place, bytes)
+            ON CONFLICT (sid, place) DO NOTHING";
+        transaction.execute(sql, &[&sid, &places, &bytes]).await?;
         let sql = "INSERT INTO snapshot AS old (sid, seq, sum, root, first_page)
             VALUES ($1, $2, $3, $4, $5)
             ON CONFLICT (sid) DO UPDATE SET seq = excluded.seq, sum = excluded.sum,
                 root = excluded.root, first_page = excluded.first_page
-            WHERE old.seq < excluded.seq";
+            WHERE old.seq < excluded.seq OR NOT EXISTS (SELECT 1 FROM event
+                WHERE event.sid = old.sid AND event.seq = old.seq AND event.sum = old.sum)";
         let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
             [&sid, &self.seq, &self.sum, &self.root, &self.first_page];
-        if transaction.execute(sql, &given).await? == 0 {
-            return Ok(());
+        if transaction.execute(sql, &given).await? > 0 {
+            let sql = "DELETE FROM page WHERE sid = $1 AND place < $2";
+            transaction.execute(sql, &[&sid, &self.first_page]).await?;
         }
-        let (places, bytes): (Vec<i64>, Vec<&[u8]>) =
-            self.pages.iter().map(|(place, bytes)| (*place, bytes.as_slice())).unzip();
-        let sql = "INSERT INTO page (sid, place, bytes)
-            SELECT $1, given.place, given.bytes
-            FROM unnest($2::bigint[], $3::bytea[]) AS given (place, bytes)
-            ON CONFLICT (sid, place) DO UPDATE SET bytes = excluded.bytes";
-        transaction.execute(sql, &[&sid, &places, &bytes]).await?;
-        let sql = "DELETE FROM page WHERE sid = $1 AND place < $2";
-        transaction.execute(sql, &[&sid, &self.first_page]).await?;
         transaction.commit().await?;
         Ok(())
+    }
+
+    /// It could not be written: the next one must not count on its pages.
+    pub(crate) fn failed(&self) {
+        self.failed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -106,7 +159,7 @@ impl Restored {
     /// event it was taken behind.
     pub(crate) async fn read(client: &Object, sid: i64) -> Result<Option<Self>, Trouble> {
         let sql = "SELECT snapshot.seq, snapshot.sum, root, first_page,
-                (SELECT coalesce(max(place), -1) FROM page WHERE page.sid = snapshot.sid)
+                (SELECT count(*) FROM page WHERE page.sid = snapshot.sid)
             FROM snapshot JOIN event ON event.sid = snapshot.sid AND event.seq = snapshot.seq
                 AND event.sum = snapshot.sum
             WHERE snapshot.sid = $1";
@@ -114,12 +167,9 @@ impl Restored {
         let Some(row) = client.query_opt(&statement, &[&sid]).await? else { return Ok(None) };
         let seq = Seq(u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0));
         let (sum, root): (&[u8], &[u8]) = (row.try_get(1)?, row.try_get(2)?);
-        let first: i64 = row.try_get(3)?;
-        let next = first.max(row.try_get::<_, i64>(4)? + 1);
-        let (Some(sum), Ok(state)) = (Sum::from_ascii(sum), SessionState::restore(root)) else {
-            return Ok(None);
-        };
-        let pages = Pages { first, next, ..Pages::default() };
+        let state = unsealed(root).and_then(|root| SessionState::restore(root).ok());
+        let (Some(sum), Some(state)) = (Sum::from_ascii(sum), state) else { return Ok(None) };
+        let pages = Pages { first: row.try_get(3)?, put: row.try_get(4)?, ..Pages::default() };
         Ok((state.core.seq == seq).then_some(Self { state, pages, seq, sum }))
     }
 
@@ -186,8 +236,8 @@ async fn bring(
         return Ok(false);
     }
     for (row, (_, id)) in rows.iter().zip(ids) {
-        let bytes: &[u8] = row.try_get(1)?;
-        if state.install(id, bytes).is_err() {
+        let bytes = unsealed(row.try_get(1)?);
+        if bytes.is_none_or(|bytes| state.install(id, bytes).is_err()) {
             return Ok(false);
         }
     }

@@ -149,7 +149,7 @@ impl PostgresStore {
         self.server.block(async move {
             let schema = server.url().schema().to_owned();
             server
-                .ask("make tables in", |mut client| {
+                .ask_much("make tables in", |mut client| {
                     let schema = schema.clone();
                     Box::pin(async move { migration::migrate(&mut client, &schema).await })
                 })
@@ -188,11 +188,11 @@ impl PostgresStore {
     /// As [`Store::create`], and says whether the session is new.
     pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
-        let project = self.project();
+        let projects = self.options.projects.clone();
         self.server.block(async move {
             let id = new_id(&env);
             let beginning = Beginning::of(id);
-            make(&server, &env, project, session, (id, beginning)).await
+            make(&server, &env, projects, session, (id, beginning)).await
         })
     }
 
@@ -204,7 +204,7 @@ impl PostgresStore {
         session: NewSession,
     ) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
-        let project = self.project();
+        let projects = self.options.projects.clone();
         let reader = self.reader(parent)?;
         self.server.block(async move {
             let (last, sum) = reader.last().await?;
@@ -219,7 +219,7 @@ impl PostgresStore {
             let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
             let parent = holder.map(|part| part.sid);
             let beginning = Beginning { last: (seq, sum), at: state.core.at, parent };
-            make(&server, &env, project, session, (new_id(&env), beginning)).await
+            make(&server, &env, projects, session, (new_id(&env), beginning)).await
         })
     }
 
@@ -236,11 +236,6 @@ impl PostgresStore {
             session,
             known: Arc::new(known),
         }
-    }
-
-    /// The project that new sessions belong to.
-    pub(crate) fn project(&self) -> String {
-        self.options.projects.first().cloned().unwrap_or_default()
     }
 
     pub(crate) fn objects_of_store(&self) -> Arc<dyn Objects> {
@@ -285,7 +280,7 @@ impl Beginning {
 async fn make(
     server: &Server,
     env: &Environment,
-    project: String,
+    projects: Vec<String>,
     session: NewSession,
     (id, beginning): (SessionId, Beginning),
 ) -> Result<Made, StoreError> {
@@ -297,14 +292,14 @@ async fn make(
     let mut line = Vec::new();
     let sum = Line::write_prepared(&mut line, &event, &body, 1, beginning.last.1.link());
     line.pop();
-    let row = Arc::new((project, key, sum.as_ascii().to_vec(), line));
+    let row = Arc::new((projects, key, sum.as_ascii().to_vec(), line));
     let (parent, before) = (beginning.parent, place(beginning.last.0.0));
     server
         .ask("make a session in", |client| {
             let row = row.clone();
             Box::pin(async move {
-                let (project, key, sum, line) = &*row;
-                insert(client, id, (project, key.as_deref()), (parent, before), (sum, line)).await
+                let (projects, key, sum, line) = &*row;
+                insert(client, id, (projects, key.as_deref()), (parent, before), (sum, line)).await
             })
         })
         .await
@@ -313,24 +308,22 @@ async fn make(
 async fn insert(
     mut client: Object,
     id: SessionId,
-    (project, key): (&str, Option<&str>),
+    (projects, key): (&[String], Option<&str>),
     (parent, before): (Option<i64>, i64),
     (sum, line): (&[u8], &[u8]),
 ) -> Result<Made, Trouble> {
     let uuid = Uuid::from_bytes(*id.as_bytes());
+    let project = projects.first().map_or("", String::as_str);
     let transaction = client.transaction().await?;
+    if let Some(session) = with_key(&transaction, projects, key).await? {
+        // Somebody has the key; or this very session was made, and the answer was lost.
+        return Ok(if session == id { Made::New(id) } else { Made::Known(session) });
+    }
     let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
-        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING sid";
+        VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
     let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
         [&uuid, &project, &key, &parent, &before];
-    let Some(row) = transaction.query_opt(sql, &given).await? else {
-        // Somebody has the key; or this very session was made, and the answer was lost.
-        let sql = "SELECT id FROM session WHERE id = $1 OR (project = $2 AND key = $3)";
-        let row = transaction.query_one(sql, &[&uuid, &project, &key]).await?;
-        let found: Uuid = row.try_get(0)?;
-        let found = session_id(found);
-        return Ok(if found == id { Made::New(id) } else { Made::Known(found) });
-    };
+    let Some(row) = transaction.query_opt(sql, &given).await? else { return Ok(Made::New(id)) };
     let sid: i64 = row.try_get(0)?;
     transaction.execute("INSERT INTO lease (sid) VALUES ($1)", &[&sid]).await?;
     let sql = "INSERT INTO event (sid, seq, sum, line) VALUES ($1, $2, $3, $4)";
@@ -338,6 +331,22 @@ async fn insert(
     transaction.commit().await?;
     Ok(Made::New(id))
 }
+
+/// Who has a key in a project, by whatever that is known. Until the transaction ends nobody else
+/// takes it.
+pub(crate) async fn with_key(
+    transaction: &deadpool_postgres::Transaction<'_>,
+    projects: &[String],
+    key: Option<&str>,
+) -> Result<Option<SessionId>, Trouble> {
+    let Some(key) = key else { return Ok(None) };
+    transaction.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&key]).await?;
+    let row = transaction.query_opt(WITH_KEY, &[&projects, &key]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.map(session_id))
+}
+
+const WITH_KEY: &str = "SELECT id FROM session WHERE key = $2 AND (project = ANY($1)
+    OR cardinality($1::text[]) = 0 AND project = '') ORDER BY id LIMIT 1";
 
 pub(crate) fn session_id(uuid: Uuid) -> SessionId {
     SessionId::from_bytes(*uuid.as_bytes())
@@ -401,9 +410,7 @@ async fn find(
             Ok(session_id(row.try_get(0)?))
         }
         SessionRef::Key(key) => {
-            let sql = "SELECT id FROM session WHERE key = $2 AND (project = ANY($1)
-                OR cardinality($1::text[]) = 0 AND project = '') ORDER BY id LIMIT 1";
-            let row = client.query_opt(sql, &[&projects, &key]).await?.ok_or_else(none)?;
+            let row = client.query_opt(WITH_KEY, &[&projects, &key]).await?.ok_or_else(none)?;
             Ok(session_id(row.try_get(0)?))
         }
         SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
@@ -489,22 +496,25 @@ impl Store for PostgresStore {
             let (server, env) = (self.server.clone(), self.options.env.clone());
             let (take_over, sid) = (self.options.take_over, reader.known.sid);
             let ending = reader.clone();
+            let leases = self.leases.clone();
             let (lease, end) = self.server.block(async move {
                 let lease = lease::acquire(&server, &env, (session, sid), wait, take_over).await?;
-                let end = match ending.end().await {
-                    Ok(end) => end,
-                    Err(error) => {
-                        let _ = lease::release(&server, lease).await;
-                        return Err(error);
+                // It is kept alive from here on, however long the reading takes.
+                leases.add(lease);
+                let opened = async {
+                    let end = ending.end().await?;
+                    let known: Epoch = end.state.core.epoch;
+                    if known < lease.epoch {
+                        return Ok((lease, end));
                     }
+                    Ok((lease::raise(&server, session, lease, known).await?, end))
                 };
-                let known: Epoch = end.state.core.epoch;
-                let lease = if known >= lease.epoch {
-                    lease::raise(&server, lease, known).await?
-                } else {
-                    lease
-                };
-                Ok((lease, end))
+                let opened: Result<_, StoreError> = opened.await;
+                if opened.is_err() {
+                    leases.remove(lease);
+                    let _ = lease::release(&server, lease).await;
+                }
+                opened
             })?;
             let held = (lease, self.leases.clone(), self.changed.clone());
             let writer =

@@ -24,7 +24,7 @@ pub enum UrlError {
     #[error("the URL cannot be read: {0}")]
     Unreadable(String),
     /// A schema's name that is not one.
-    #[error("{0:?} cannot be the name of a schema: letters, digits and _, at most 63")]
+    #[error("{0:?} cannot be the name of a schema: small letters, digits and _, at most 63")]
     Schema(String),
     /// A way of encryption that is not known.
     #[error("sslmode={0} is not known: disable, prefer, require, verify-ca or verify-full")]
@@ -48,8 +48,6 @@ pub struct ServerUrl {
     pub(crate) config: Config,
     pub(crate) schema: String,
     pub(crate) root_certificate: Option<String>,
-    /// Where objects are, where they are not in the database: `s3://bucket/prefix`.
-    pub objects: Option<String>,
     shown: String,
 }
 
@@ -76,7 +74,7 @@ impl ServerUrl {
             return Err(UrlError::Scheme);
         }
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
-        let (mut schema, mut objects) = (None, None);
+        let mut schema = None;
         let (mut ssl_mode, mut root) = (variable("PGSSLMODE"), variable("PGSSLROOTCERT"));
         let mut rest = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -84,7 +82,6 @@ impl ServerUrl {
             let value = || percent_decode_str(value).decode_utf8_lossy().into_owned();
             match name {
                 "schema" => schema = Some(value()),
-                "objects" => objects = Some(value()),
                 "sslmode" => ssl_mode = Some(value()),
                 "sslrootcert" => root = Some(value()),
                 _ => rest.push(pair),
@@ -105,12 +102,12 @@ impl ServerUrl {
             config.password(password);
         }
         let schema = schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned());
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if schema.is_empty() || schema.len() > 63 || !schema.chars().all(fits) {
             return Err(UrlError::Schema(schema));
         }
         let shown = shown(&config, &schema);
-        Ok(Self { config, schema, root_certificate: root, objects, shown })
+        Ok(Self { config, schema, root_certificate: root, shown })
     }
 
     /// The schema that the tables are in.

@@ -1,9 +1,9 @@
 //! Is a session whole: every line sound, each chained to the one before?
 
-use abide_journal::{Line, Sum};
+use abide_journal::Sum;
 use abide_model::{EventRange, Seq, SessionId, StoreError};
 
-use crate::reader::PostgresReader;
+use crate::reader::{PostgresReader, sound};
 use crate::store::PostgresStore;
 
 /// So many lines are read at a time.
@@ -24,23 +24,23 @@ async fn verify(reader: &PostgresReader) -> Result<Seq, StoreError> {
         reason,
     };
     let mut range = EventRange::ALL.limit(CHUNK);
-    let mut last: Option<(Seq, Sum)> = None;
+    let mut last = (Seq::ZERO, Sum::genesis(reader.origin().await?));
     loop {
         let (lines, next) = reader.lines(range).await?;
-        for raw in &lines {
-            let expected = last.map_or(Seq::FIRST, |(seq, _)| seq.next());
-            let line = Line::read(raw).map_err(|error| damaged(expected, error.to_string()))?;
-            if line.seq != expected {
-                return Err(damaged(expected, format!("event {} stands in its place", line.seq)));
+        for (seq, raw) in &lines {
+            let expected = last.0.next();
+            if *seq != expected {
+                return Err(damaged(expected, "it is not there".to_owned()));
             }
-            if last.is_some_and(|(_, sum)| line.prev != sum.link()) {
-                return Err(damaged(expected, "it does not follow from the one before".to_owned()));
+            let line = sound(*seq, raw).map_err(|reason| damaged(*seq, reason))?;
+            if line.prev != last.1.link() {
+                return Err(damaged(*seq, "it does not follow from the one before".to_owned()));
             }
-            last = Some((line.seq, line.sum));
+            last = (line.seq, line.sum);
         }
         match next {
             Some(next) => range.first = next,
-            None => return Ok(last.map_or(Seq::ZERO, |(seq, _)| seq)),
+            None => return Ok(last.0),
         }
     }
 }

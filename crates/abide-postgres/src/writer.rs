@@ -99,7 +99,10 @@ async fn write_snapshot(
         let taken = taken.clone();
         Box::pin(async move { taken.write(client, sid).await })
     });
-    written.await.map_err(|trouble| trouble.into_store("write a snapshot to", &server.place()))
+    written.await.map_err(|trouble| {
+        taken.failed();
+        trouble.into_store("write a snapshot to", &server.place())
+    })
 }
 
 fn take_snapshot(staging: &mut Staging, last: (Seq, Sum)) -> Taken {
@@ -150,7 +153,7 @@ impl PostgresWriter {
         let fact = WriterOpened { epoch: lease.epoch, by: env.holder.to_string() };
         let opening = vec![salts.prepare_fact(Kind::WRITER_OPENED, &fact)?];
         let at = end.state.core.at;
-        let past = Past { reader: reader.clone(), pages: end.pages };
+        let past = Past { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };
         let staging = Staging::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
         let committer =
             Committer { flusher, reader: reader.clone(), lease, changed: changed.clone() };
@@ -220,13 +223,13 @@ impl PostgresWriter {
                 .stage(vec![self.salts.closing()], Durability::Synced, OddEvents::Keep)
                 .and_then(|ticket| ticket.wait().map(|_| ()));
         }
-        let taken = queue.look(|staging| {
-            (closed.is_ok() && staging.since_snapshot > 0).then(|| {
-                let last = staging.take_lines().last;
-                take_snapshot(staging, last)
-            })
-        });
+        // From here on nothing is taken in. What somebody staged beside the closing is not sent, and
+        // whoever waits for it is told.
         queue.close();
+        let taken = queue.look(|staging| {
+            let sent = closed.is_ok() && staging.since_snapshot > 0 && staging.is_empty();
+            sent.then(|| take_snapshot(staging, staging.end()))
+        });
         self.leases.remove(self.lease);
         self.changed.remove(self.lease.sid);
         let whole = closed.is_ok();

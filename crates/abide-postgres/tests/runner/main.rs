@@ -1,5 +1,7 @@
 //! The store on a real PostgreSQL server. Where there is none, the tests say that they were skipped.
 
+mod bundle;
+mod closing;
 mod contract;
 mod faults;
 mod history;

@@ -1,0 +1,113 @@
+//! What is written while a writer closes, and the snapshot that it leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_model::{Content, EventRange, Fact, SessionId, Store};
+use abide_postgres::{Options, PostgresStore};
+use pollster::block_on;
+
+use crate::support::{database, new_session, say, store};
+
+fn said(store: &PostgresStore, id: SessionId) -> Vec<String> {
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    let texts = page.events.iter().filter_map(|event| match event.fact() {
+        Ok(Fact::Message(message)) => match message.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn what_is_acknowledged_while_another_thread_closes_is_there() {
+    let Some(url) = database() else { return };
+    let store = store(&url, Options::default());
+    for _ in 0..30 {
+        let (id, writer) = new_session(&*store);
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let writer = writer.clone();
+                std::thread::spawn(move || {
+                    let mut acknowledged = Vec::new();
+                    for number in 0.. {
+                        let text = format!("{thread}/{number}");
+                        match say(&*writer, &text) {
+                            Ok(_) => acknowledged.push(text),
+                            Err(_) => return acknowledged,
+                        }
+                    }
+                    acknowledged
+                })
+            })
+            .collect();
+        block_on(writer.close()).unwrap();
+        let all: Vec<String> = threads.into_iter().flat_map(|it| it.join().unwrap()).collect();
+        let there = said(&store, id);
+        for text in &all {
+            assert_eq!(there.iter().filter(|it| *it == text).count(), 1, "{text}");
+        }
+        assert_eq!(there.len(), all.len(), "nothing that was refused is there");
+        store.verify(id).unwrap();
+    }
+}
+
+#[test]
+fn the_state_is_the_same_with_its_snapshot_and_without() {
+    let Some(url) = database() else { return };
+    let database = url.to_string();
+    let database = database.rsplit_once('/').unwrap().1;
+    let server = abide_testkit::PrivatePostgres::shared().unwrap();
+    let one = store(&url, Options::default());
+    let (id, writer) = new_session(&*one);
+    for number in 0..50 {
+        say(&*writer, &format!("before {number}")).unwrap();
+    }
+    block_on(writer.close()).unwrap();
+    let digest = |store: &Arc<PostgresStore>| {
+        let reader = block_on(store.read(id)).unwrap();
+        block_on(reader.state()).unwrap().digest()
+    };
+    let with = digest(&one);
+    // A page that was altered is known, and the events are folded anew.
+    server.sql(database, "UPDATE abide.page SET bytes = bytes || 'x'::bytea");
+    assert_eq!(digest(&one), with);
+    let writer = block_on(one.write(id, Duration::ZERO)).unwrap();
+    say(&*writer, "after").unwrap();
+    block_on(writer.close()).unwrap();
+    let after = digest(&one);
+    server.sql(database, "DELETE FROM abide.page");
+    assert_eq!(digest(&one), after);
+    server.sql(database, "UPDATE abide.snapshot SET root = 'x'::bytea");
+    assert_eq!(digest(&one), after);
+    server.sql(database, "DELETE FROM abide.snapshot");
+    assert_eq!(digest(&one), after);
+}
+
+#[test]
+fn a_line_that_was_altered_is_told() {
+    let Some(url) = database() else { return };
+    let database = url.to_string();
+    let database = database.rsplit_once('/').unwrap().1;
+    let server = abide_testkit::PrivatePostgres::shared().unwrap();
+    let one = store(&url, Options::default());
+    let (id, writer) = new_session(&*one);
+    say(&*writer, "as it was").unwrap();
+    say(&*writer, "and on").unwrap();
+    block_on(writer.close()).unwrap();
+    assert!(one.verify(id).is_ok());
+    server.sql(
+        database,
+        "UPDATE abide.event SET line = overlay(line PLACING 'X' FROM 60) WHERE seq = 3",
+    );
+    let damaged = one.verify(id).unwrap_err();
+    assert!(damaged.to_string().contains("event 3"), "{damaged}");
+    let reader = block_on(one.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    assert_eq!((page.events.len(), page.notes.len()), (4, 1), "the others are read");
+    server.sql(database, "DELETE FROM abide.event WHERE seq = 3");
+    assert!(one.verify(id).unwrap_err().to_string().contains("event 3"));
+}
