@@ -1,12 +1,12 @@
 //! The index over sessions: who did what when, and the full text of what was said.
 //!
 //! An [`Index`] is one SQLite file. It is derived: whoever follows the journals feeds it with
-//! [`Delta`]s, each of which says how far it goes, and what is in it can be thrown away and made
+//! [`Delta`](abide_model::Delta)s, each of which says how far it goes, and what is in it can be thrown away and made
 //! again. It knows nothing of journals and files; the follower's place in a journal is a text to it.
 //!
 //! ```
-//! use abide_index::{Delta, Index};
-//! use abide_model::{HistoryQuery, NewEvent, Overview, Search, Seq, Timestamp};
+//! use abide_index::Index;
+//! use abide_model::{Delta, HistoryQuery, NewEvent, Overview, Search, Seq, Timestamp};
 //!
 //! let mut index = Index::in_memory()?;
 //! let mut delta = Delta::new("a-session", Overview::default());
@@ -27,14 +27,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod delta;
 mod error;
 mod index;
 mod query;
 mod schema;
 mod update;
 
-pub use delta::Delta;
 pub use error::IndexError;
 pub use index::{Followed, Index};
 pub use query::{Answer, Hit, IndexedSession};

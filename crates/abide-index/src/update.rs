@@ -1,11 +1,10 @@
 //! A change of the index: all of it, or none.
 
-use abide_model::{FileOp, TurnRole};
+use abide_model::{Delta, FileDelta, FileOp, TurnDelta, TurnRole};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use crate::delta::{FileDelta, TurnDelta};
+use crate::IndexError;
 use crate::schema::text_number;
-use crate::{Delta, IndexError};
 
 /// A change that is not there until it is committed.
 #[derive(Debug)]
@@ -143,9 +142,9 @@ impl<'a> Update<'a> {
     fn texts(&self, row: i64, delta: &Delta) -> Result<(), IndexError> {
         let mut put =
             self.transaction.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?;
-        for (seq, text) in &delta.texts {
-            if let Some(number) = text_number(row, seq.0) {
-                put.execute(params![number, text])?;
+        for text in &delta.texts {
+            if let Some(number) = text_number(row, text.seq.0) {
+                put.execute(params![number, text.words])?;
             }
         }
         Ok(())

@@ -63,9 +63,9 @@ pub use fact::{
 };
 pub use finding::{Finding, FindingType, FoundAt, Repair, Severity};
 pub use history::{
-    Applied, Excerpt, History, HistoryEntry, HistoryQuery, Match, OpenTurns, Overview, Search,
-    SearchError, TEXT_BYTES, Term, Touched, TurnEntry, Word, folded_words, rewind_of, searchable,
-    words,
+    Applied, Delta, Excerpt, FileDelta, History, HistoryEntry, HistoryQuery, Match, OpenTurns,
+    Overview, Search, SearchError, TEXT_BYTES, Term, TextDelta, Touched, TurnBegun, TurnDelta,
+    TurnEntry, Word, folded_words, rewind_of, searchable, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
 pub use input::{InputError, Limits, check_batch};

@@ -99,6 +99,12 @@ impl Trouble {
         }
     }
 
+    /// May this role not write, or nobody here?
+    pub(crate) fn is_denied(&self) -> bool {
+        let Self::Server(error) = self else { return false };
+        error.code().is_some_and(|code| ["42501", "25006"].contains(&code.code()))
+    }
+
     /// In the store's words.
     pub(crate) fn into_store(self, action: &'static str, place: &str) -> StoreError {
         match self {

@@ -120,7 +120,8 @@ pub(crate) async fn acquire(
                 let holder = holder.clone();
                 Box::pin(async move {
                     let sql = "UPDATE lease SET epoch = epoch + 1, holder = $2, tenure = $3,
-                            until = clock_timestamp() + $4 * interval '1 second'
+                            until = clock_timestamp() + $4 * interval '1 second',
+                            at_rest = false
                         WHERE sid = $1 AND (until IS NULL OR until <= clock_timestamp()
                             OR epoch = $5 OR tenure = $3)
                         RETURNING epoch";
@@ -177,7 +178,9 @@ pub(crate) async fn release(server: &Server, lease: Lease) -> Result<(), StoreEr
     server
         .ask("let go a session of", move |client| {
             Box::pin(async move {
-                let sql = "UPDATE lease SET until = NULL, holder = NULL, tenure = NULL
+                let sql = "UPDATE lease SET until = NULL, holder = NULL, tenure = NULL,
+                        at_rest = coalesce((SELECT indexed FROM overview WHERE sid = $1)
+                            = (SELECT max(seq) FROM event WHERE sid = $1), false)
                     WHERE sid = $1 AND epoch = $2";
                 client.execute(sql, &[&sid, &epoch]).await?;
                 Ok(())

@@ -6,7 +6,10 @@ use deadpool_postgres::Object;
 use crate::error::Trouble;
 
 /// The steps, in order. One that was released is never edited: a change is another step.
-const STEPS: &[(&str, &str)] = &[("sessions", include_str!("../migrations/0001_sessions.sql"))];
+const STEPS: &[(&str, &str)] = &[
+    ("sessions", include_str!("../migrations/0001_sessions.sql")),
+    ("history", include_str!("../migrations/0002_history.sql")),
+];
 
 /// The version of the tables that this program knows.
 pub const SCHEMA_VERSION: i32 = STEPS.len() as i32;

@@ -139,7 +139,7 @@ impl PostgresReader {
     }
 
     /// A page of events, their objects put back in.
-    async fn read_page(&self, range: EventRange) -> Result<EventPage, StoreError> {
+    pub(crate) async fn read_page(&self, range: EventRange) -> Result<EventPage, StoreError> {
         let (lines, mut next) = self.lines(range).await?;
         let mut notes = Vec::new();
         let mut read = Vec::with_capacity(lines.len());
@@ -162,7 +162,7 @@ impl PostgresReader {
             wanted.extend(named.iter().map(|object| object.hash));
             read.push(line);
         }
-        let found = self.fetch(wanted).await?;
+        let found = fetch(&self.objects, wanted).await?;
         let mut events = Vec::with_capacity(read.len());
         for line in read {
             let (event, note) =
@@ -181,29 +181,8 @@ impl PostgresReader {
         ReadNote::Damage { place, reason: reason.to_owned(), lost: seq.map(|seq| (seq, seq)) }
     }
 
-    async fn fetch(
-        &self,
-        wanted: Vec<ObjectHash>,
-    ) -> Result<HashMap<ObjectHash, Vec<u8>>, StoreError> {
-        if wanted.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let objects = self.objects.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            let mut found = HashMap::new();
-            objects.read_many(&wanted, &mut |index, bytes| {
-                if let (Some(hash), Some(bytes)) = (wanted.get(index), bytes) {
-                    found.insert(*hash, bytes.to_vec());
-                }
-                std::ops::ControlFlow::Continue(())
-            })?;
-            Ok(found)
-        });
-        reading.await.unwrap_or_else(|_| Ok(HashMap::new()))
-    }
-
     /// Every event up to `to`, their large strings left out: the fold needs none of them.
-    async fn events(&self, from: Seq, to: Seq) -> Result<Vec<Event>, StoreError> {
+    pub(crate) async fn events(&self, from: Seq, to: Seq) -> Result<Vec<Event>, StoreError> {
         let mut events = Vec::new();
         let mut range = EventRange { first: from, last: to, ..EventRange::ALL }.limit(CHUNK);
         loop {
@@ -393,6 +372,28 @@ impl PostgresReader {
             })
             .await
     }
+}
+
+/// The objects of these names, as far as they are there.
+pub(crate) async fn fetch(
+    objects: &Arc<dyn Objects>,
+    wanted: Vec<ObjectHash>,
+) -> Result<HashMap<ObjectHash, Vec<u8>>, StoreError> {
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let objects = objects.clone();
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut found = HashMap::new();
+        objects.read_many(&wanted, &mut |index, bytes| {
+            if let (Some(hash), Some(bytes)) = (wanted.get(index), bytes) {
+                found.insert(*hash, bytes.to_vec());
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    });
+    reading.await.unwrap_or_else(|_| Ok(HashMap::new()))
 }
 
 fn lane_of(state: &SessionState, name: &str) -> (Core, LaneState) {

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::connection::Server;
 use crate::error::Trouble;
 use crate::flush::{Flusher, place};
+use crate::history::{self, Asker, Changed};
 use crate::lease::{self, Leases};
 use crate::migration::{self, Migrated, SCHEMA_VERSION};
 use crate::objects::TableObjects;
@@ -77,6 +78,7 @@ pub struct PostgresStore {
     objects: Arc<dyn Objects>,
     flusher: Arc<Flusher>,
     leases: Arc<Leases>,
+    changed: Arc<Changed>,
     options: Options,
 }
 
@@ -105,13 +107,15 @@ impl PostgresStore {
     pub fn connect(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
         let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
+        let changed = Arc::new(Changed::default());
         if let Some(handle) = server.runtime() {
             let (server, leases) = (Arc::downgrade(&server), Arc::downgrade(&leases));
             handle.spawn(lease::keep_alive(server, leases));
+            handle.spawn(history::keep_up(Arc::downgrade(&changed)));
         }
         let objects: Arc<dyn Objects> = Arc::new(TableObjects::new(server.clone()));
         let flusher = Arc::new(Flusher::new(server.clone()));
-        Ok(Self { server, objects, flusher, leases, options })
+        Ok(Self { server, objects, flusher, leases, changed, options })
     }
 
     /// The same store with its objects elsewhere.
@@ -467,8 +471,13 @@ impl Store for PostgresStore {
         })
     }
 
-    fn history<'a>(&'a self, _query: &'a HistoryQuery) -> Pending<'a, History> {
-        Box::pin(async move { Ok(History::default()) })
+    fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
+        let asker = Asker {
+            server: self.server.clone(),
+            objects: self.objects.clone(),
+            projects: self.options.projects.clone(),
+        };
+        self.server.run(asker.history(query.clone()))
     }
 
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
@@ -494,7 +503,7 @@ impl Store for PostgresStore {
                 };
                 Ok((lease, end))
             })?;
-            let held = (lease, self.leases.clone());
+            let held = (lease, self.leases.clone(), self.changed.clone());
             let writer =
                 PostgresWriter::new(&self.options.env, reader, self.flusher.clone(), held, end)?;
             Ok(Arc::new(writer) as Arc<dyn SessionWriter>)

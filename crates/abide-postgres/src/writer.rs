@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use abide_journal::{
     Commit, CommitQueue, Environment, Intake, Intaken, JournalError, Lines, ObjectRef, Opening,
@@ -15,6 +16,7 @@ use abide_model::{
 };
 
 use crate::flush::Flusher;
+use crate::history::{self, Changed};
 use crate::lease::{self, Lease, Leases};
 use crate::reader::{End, PostgresReader};
 use crate::snapshot::{Pages, Taken};
@@ -23,6 +25,9 @@ use crate::snapshot::{Pages, Taken};
 const OBJECT_BYTES: usize = 16 << 10;
 /// A snapshot of the state is taken after so many events, and when a writer closes.
 const SNAPSHOT_EVERY: u64 = 4096;
+
+/// How long a writer that closes brings its session into the index.
+const INDEXING: Duration = Duration::from_secs(2);
 
 /// What the intake asks of the server.
 struct Past {
@@ -58,6 +63,7 @@ struct Committer {
     flusher: Arc<Flusher>,
     reader: PostgresReader,
     lease: Lease,
+    changed: Arc<Changed>,
 }
 
 impl Commit for Committer {
@@ -73,6 +79,7 @@ impl Commit for Committer {
 
     fn commit(&mut self, batch: Batch, _: Durability) -> Result<(), JournalError> {
         self.flusher.append(self.reader.session, self.lease, batch.lines)?;
+        self.changed.mark(&self.reader);
         if let Some(taken) = batch.snapshot {
             // A help to the next open, nothing more: nobody waits for it.
             let (server, sid) = (self.reader.server.clone(), self.lease.sid);
@@ -125,6 +132,7 @@ pub(crate) struct PostgresWriter {
     reader: PostgresReader,
     lease: Lease,
     leases: Arc<Leases>,
+    changed: Arc<Changed>,
     limits: Limits,
     closed: AtomicBool,
     salts: Salts,
@@ -135,7 +143,7 @@ impl PostgresWriter {
         env: &Environment,
         reader: PostgresReader,
         flusher: Arc<Flusher>,
-        (lease, leases): (Lease, Arc<Leases>),
+        (lease, leases, changed): (Lease, Arc<Leases>, Arc<Changed>),
         end: End,
     ) -> Result<Self, StoreError> {
         let salts = Salts::new(env);
@@ -144,7 +152,8 @@ impl PostgresWriter {
         let at = end.state.core.at;
         let past = Past { reader: reader.clone(), pages: end.pages };
         let staging = Staging::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
-        let committer = Committer { flusher, reader: reader.clone(), lease };
+        let committer =
+            Committer { flusher, reader: reader.clone(), lease, changed: changed.clone() };
         let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
         leases.add(lease);
         Ok(Self {
@@ -152,6 +161,7 @@ impl PostgresWriter {
             reader,
             lease,
             leases,
+            changed,
             limits: Limits::default(),
             closed: AtomicBool::new(false),
             salts,
@@ -218,10 +228,16 @@ impl PostgresWriter {
         });
         queue.close();
         self.leases.remove(self.lease);
-        let (server, lease) = (self.reader.server.clone(), self.lease);
+        self.changed.remove(self.lease.sid);
+        let whole = closed.is_ok();
+        let (server, lease, reader) = (self.reader.server.clone(), self.lease, self.reader.clone());
         let released = self.reader.server.block(async move {
             if let Some(taken) = taken {
                 let _ = write_snapshot(&server, taken, lease.sid).await;
+            }
+            if whole {
+                // So that nobody who asks has to look at it. What takes longer is left to them.
+                let _ = tokio::time::timeout(INDEXING, history::catch_up(&reader)).await;
             }
             lease::release(&server, lease).await
         });

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use abide_index::{Delta, Followed, Index, IndexError};
+use abide_index::{Followed, Index, IndexError};
 use abide_journal::{Found, JournalError, SegmentForm, SegmentName, Start, Sum};
-use abide_model::{Applied, Event, EventRange, Kind, Overview, Seq, rewind_of};
+use abide_model::{Applied, Delta, Event, EventRange, Kind, Overview, Seq, rewind_of};
 use serde::{Deserialize, Serialize};
 
 use super::{Progress, Step};

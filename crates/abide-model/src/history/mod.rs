@@ -2,6 +2,7 @@
 //!
 //! Everything here is derived from events and pure; a store keeps it where it is found fast.
 
+mod delta;
 mod open_turns;
 mod overview;
 mod query;
@@ -9,6 +10,7 @@ mod search;
 mod text;
 mod words;
 
+pub use delta::{Delta, FileDelta, TextDelta, TurnBegun, TurnDelta};
 pub use open_turns::OpenTurns;
 pub use overview::{Applied, Overview, rewind_of};
 pub use query::{History, HistoryEntry, HistoryQuery, Match, Touched, TurnEntry};

@@ -2,5 +2,6 @@
 
 mod contract;
 mod faults;
+mod history;
 mod lease;
 mod support;

@@ -1,51 +1,79 @@
-//! What some events of one session bring to the index. Pure: the follower makes it, on another
+//! What some events of one session bring to an index. Pure: the follower makes it, on another
 //! thread if it likes; the index takes it in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use abide_model::{
-    Applied, Event, Fact, FileOp, Kind, LaneId, Overview, Seq, SessionId, TEXT_BYTES, Timestamp,
-    TurnNumber, TurnRole, folded_words, searchable,
-};
+use super::{Applied, Overview, TEXT_BYTES, folded_words, searchable};
+use crate::{Event, Fact, FileOp, Kind, LaneId, Seq, SessionId, Timestamp, TurnNumber, TurnRole};
 
 /// What a stretch of a session's events brings, and the overview at its end.
 #[derive(Debug)]
 pub struct Delta {
-    pub(crate) name: String,
-    pub(crate) overview: Overview,
-    pub(crate) restart: bool,
-    pub(crate) texts: Vec<(Seq, String)>,
-    pub(crate) turns: BTreeMap<TurnNumber, TurnDelta>,
-    pub(crate) files: BTreeMap<(String, FileOp), FileDelta>,
+    /// What the session goes by in the index.
+    pub name: String,
+    /// The overview at its end.
+    pub overview: Overview,
+    /// The index shall forget all that it has of the session.
+    pub restart: bool,
+    /// What was said.
+    pub texts: Vec<TextDelta>,
+    /// What happened to turns.
+    pub turns: BTreeMap<TurnNumber, TurnDelta>,
+    /// What happened to files.
+    pub files: BTreeMap<(String, FileOp), FileDelta>,
     /// From which event on which turn was open in which lane.
-    pub(crate) open_turns: Vec<(String, Seq, Option<TurnNumber>)>,
-    pub(crate) agents: BTreeSet<String>,
+    pub open_turns: Vec<(String, Seq, Option<TurnNumber>)>,
+    /// The agents that came up.
+    pub agents: BTreeSet<String>,
     bytes: usize,
+}
+
+/// What an event says.
+#[derive(Debug)]
+pub struct TextDelta {
+    /// The event.
+    pub seq: Seq,
+    /// Its turn.
+    pub turn: Option<TurnNumber>,
+    /// Its words, folded, with one space between them.
+    pub words: String,
 }
 
 /// What happened to a turn.
 #[derive(Debug, Default)]
-pub(crate) struct TurnDelta {
-    pub(crate) started: Option<TurnStarted>,
-    pub(crate) decided: Option<(Option<String>, Option<String>)>,
-    pub(crate) finished: Option<(Timestamp, String)>,
-    pub(crate) tool_calls: u64,
+pub struct TurnDelta {
+    /// It started, anew where it was there already.
+    pub started: Option<TurnBegun>,
+    /// What was decided in it, and why.
+    pub decided: Option<(Option<String>, Option<String>)>,
+    /// When it ended, and how.
+    pub finished: Option<(Timestamp, String)>,
+    /// How many tool calls came in it.
+    pub tool_calls: u64,
 }
 
+/// How a turn started.
 #[derive(Debug)]
-pub(crate) struct TurnStarted {
-    pub(crate) at: Timestamp,
-    pub(crate) agent: String,
-    pub(crate) role: TurnRole,
+pub struct TurnBegun {
+    /// When.
+    pub at: Timestamp,
+    /// Which agent.
+    pub agent: String,
+    /// Agent or arbiter.
+    pub role: TurnRole,
 }
 
 /// What happened to a file.
 #[derive(Debug)]
-pub(crate) struct FileDelta {
-    pub(crate) count: u64,
-    pub(crate) seq: Seq,
-    pub(crate) turn: Option<TurnNumber>,
-    pub(crate) at: Timestamp,
+pub struct FileDelta {
+    /// How often.
+    pub count: u64,
+    /// The last time: the event …
+    pub seq: Seq,
+    /// … its turn …
+    pub turn: Option<TurnNumber>,
+    /// … and when.
+    pub at: Timestamp,
 }
 
 impl Delta {
@@ -116,7 +144,7 @@ impl Delta {
             let folded = folded_words(&text, TEXT_BYTES);
             self.bytes += folded.len();
             if !folded.is_empty() {
-                self.texts.push((event.seq, folded));
+                self.texts.push(TextDelta { seq: event.seq, turn, words: folded });
             }
         }
         self.bytes += 16;
@@ -141,7 +169,7 @@ impl Delta {
                 if !fact.agent.is_empty() {
                     self.agents.insert(fact.agent.clone());
                 }
-                let started = TurnStarted { at: event.at, agent: fact.agent, role: fact.role };
+                let started = TurnBegun { at: event.at, agent: fact.agent, role: fact.role };
                 self.turns
                     .insert(number, TurnDelta { started: Some(started), ..TurnDelta::default() });
             }

@@ -1,0 +1,250 @@
+//! Answers: brings the index up to date, asks it, and reads what stands at the places it names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use abide_journal::Line;
+use abide_model::{
+    History, HistoryEntry, HistoryQuery, Match, Objects, Search, Seq, SessionId, StoreError,
+    TurnNumber, searchable,
+};
+use deadpool_postgres::Object;
+use tokio::task::JoinSet;
+
+use super::follow::catch_up;
+use super::places::wanted;
+use super::query::{Answer, Indexed, ask};
+use crate::connection::Server;
+use crate::error::Trouble;
+use crate::reader::{Known, PostgresReader, fetch};
+use crate::store::session_id;
+
+/// So many sessions are brought up to date at once.
+const AT_ONCE: usize = 3;
+/// So many excerpts are read for an answer, or one for each session of it.
+const EXCERPTS: usize = 24;
+/// Characters of an excerpt.
+const EXCERPT: usize = 160;
+
+/// Asks for a history.
+#[derive(Debug, Clone)]
+pub(crate) struct Asker {
+    pub(crate) server: Arc<Server>,
+    pub(crate) objects: Arc<dyn Objects>,
+    /// What the project is known by whose sessions are meant; all, where nothing is named.
+    pub(crate) projects: Vec<String>,
+}
+
+/// A session that is not at rest.
+#[derive(Debug, Clone, Copy)]
+struct Astir {
+    sid: i64,
+    session: SessionId,
+    epoch: i64,
+    /// Nobody has it open.
+    free: bool,
+    /// It has more events than the index.
+    behind: bool,
+}
+
+/// What stands at a place that was found: its line, its turn and the agent of that.
+type Place = (Vec<u8>, Option<i64>, Option<String>);
+
+impl Asker {
+    /// The sessions that fit, and where what was searched for stands.
+    pub(crate) async fn history(self, query: HistoryQuery) -> Result<History, StoreError> {
+        let mut notes = Vec::new();
+        self.bring_up(&mut notes).await?;
+        let query = Arc::new(query);
+        let asked = self.server.ask("ask the history of", |client| {
+            let (query, projects) = (query.clone(), self.projects.clone());
+            Box::pin(async move {
+                let paths = match &query.file {
+                    Some(file) => wanted(&client, file).await?,
+                    None => Vec::new(),
+                };
+                let answer = ask(&client, &query, &projects, &paths).await?;
+                let places = places(&client, &answer).await?;
+                Ok((answer, places))
+            })
+        });
+        let (answer, places) = asked.await?;
+        if answer.cut {
+            notes.push(
+                "these words stand in very many places, of which those in the newest sessions were looked at; further words narrow it, and without a limit all are"
+                    .to_owned(),
+            );
+        }
+        let mut history = History { entries: Vec::new(), more: Some(answer.more), notes };
+        for session in answer.sessions {
+            let matches = match &query.search {
+                Some(search) => self.matches(search, &session, &places).await?,
+                None => Vec::new(),
+            };
+            history.entries.push(HistoryEntry {
+                id: session.id,
+                short: session.short,
+                overview: session.overview,
+                files: session.files,
+                matches,
+                match_count: session.hit_count,
+                touched: session.touched,
+            });
+        }
+        Ok(history)
+    }
+
+    /// Brings the index up to what was acknowledged before.
+    async fn bring_up(&self, notes: &mut Vec<String>) -> Result<(), StoreError> {
+        let astir = self
+            .server
+            .ask("ask the history of", |client| {
+                let projects = self.projects.clone();
+                Box::pin(async move { astir(&client, &projects).await })
+            })
+            .await?;
+        let mut behind = astir.iter().filter(|session| session.behind).copied();
+        let mut following = JoinSet::new();
+        let mut denied = 0_usize;
+        loop {
+            // Once it is known that it cannot be written, nobody tries.
+            while following.len() < AT_ONCE
+                && denied == 0
+                && let Some(session) = behind.next()
+            {
+                following.spawn(self.clone().follow(session));
+            }
+            let Some(followed) = following.join_next().await else { break };
+            match followed {
+                Ok(Err(trouble)) if trouble.is_denied() => denied += 1,
+                Ok(Err(trouble)) => {
+                    return Err(trouble.into_store("bring up the history of", &self.server.place()));
+                }
+                Ok(Ok(())) | Err(_) => {}
+            }
+        }
+        if denied > 0 {
+            let count = denied + behind.count();
+            notes.push(format!(
+                "{count} {} more events than the history has taken in, and it cannot be brought up to date from here: it may only be read",
+                if count == 1 { "session has" } else { "sessions have" }
+            ));
+            return Ok(());
+        }
+        let free: Vec<Astir> = astir.into_iter().filter(|session| session.free).collect();
+        if !free.is_empty() {
+            // Where it fails they are looked at again the next time, nothing more.
+            let _ = self.server.once(|client| Box::pin(let_rest(client, free.clone()))).await;
+        }
+        Ok(())
+    }
+
+    async fn follow(self, session: Astir) -> Result<(), Trouble> {
+        let id = session.session;
+        let known = self
+            .server
+            .once(|client| Box::pin(async move { Known::find(&client, id).await }))
+            .await?;
+        let reader = PostgresReader {
+            server: self.server,
+            objects: self.objects,
+            session: id,
+            known: Arc::new(known),
+        };
+        catch_up(&reader).await
+    }
+
+    async fn matches(
+        &self,
+        search: &Search,
+        session: &Indexed,
+        places: &HashMap<(i64, i64), Place>,
+    ) -> Result<Vec<Match>, StoreError> {
+        let mut matches = Vec::new();
+        for hit in &session.hits {
+            let Some((raw, turn, agent)) = places.get(&(session.sid, *hit)) else { continue };
+            // What cannot be read cannot be shown; that it was said is still so.
+            let Ok(line) = Line::read(raw) else { continue };
+            let wanted = line.objects().iter().map(|object| object.hash).collect();
+            let found = fetch(&self.objects, wanted).await?;
+            let read = |hash| Ok(found.get(&hash).cloned());
+            let (Some(event), _) = line.whole_event(session.id, &read) else { continue };
+            let seq = Seq(hit.unsigned_abs());
+            matches.push(Match {
+                seq,
+                turn: turn.map(|turn| TurnNumber(turn.unsigned_abs())),
+                agent: agent.clone().filter(|agent| !agent.is_empty()),
+                at: event.at,
+                live: session.overview.lineage.contains(seq),
+                excerpt: search.excerpt(&searchable(&event).unwrap_or_default(), EXCERPT),
+                kind: event.kind,
+            });
+        }
+        Ok(matches)
+    }
+}
+
+/// The sessions that may have more events than the index.
+async fn astir(client: &Object, projects: &[String]) -> Result<Vec<Astir>, Trouble> {
+    let sql = "SELECT lease.sid, session.id, lease.epoch, lease.until IS NULL,
+            coalesce(overview.indexed, -1)
+                < coalesce((SELECT max(seq) FROM event WHERE event.sid = lease.sid), 0)
+        FROM lease JOIN session USING (sid) LEFT JOIN overview USING (sid)
+        WHERE NOT lease.at_rest AND (cardinality($1::text[]) = 0 OR session.project = ANY($1))";
+    let statement = client.prepare_cached(sql).await?;
+    let rows = client.query(&statement, &[&projects]).await?;
+    let each = rows.iter().map(|row| {
+        Ok(Astir {
+            sid: row.try_get(0)?,
+            session: session_id(row.try_get(1)?),
+            epoch: row.try_get(2)?,
+            free: row.try_get(3)?,
+            behind: row.try_get(4)?,
+        })
+    });
+    each.collect()
+}
+
+/// Lets those rest that nobody has taken since they were looked at.
+async fn let_rest(client: Object, free: Vec<Astir>) -> Result<(), Trouble> {
+    let sids: Vec<i64> = free.iter().map(|session| session.sid).collect();
+    let epochs: Vec<i64> = free.iter().map(|session| session.epoch).collect();
+    let sql = "UPDATE lease SET at_rest = true
+        FROM unnest($1::bigint[], $2::bigint[]) AS free (sid, epoch), overview
+        WHERE lease.sid = free.sid AND lease.epoch = free.epoch AND lease.until IS NULL
+            AND overview.sid = free.sid
+            AND overview.indexed = (SELECT max(seq) FROM event WHERE event.sid = free.sid)";
+    client.execute(sql, &[&sids, &epochs]).await?;
+    Ok(())
+}
+
+/// The best place of each session, and more where few sessions fit.
+async fn places(client: &Object, answer: &Answer) -> Result<HashMap<(i64, i64), Place>, Trouble> {
+    let mut more = EXCERPTS.saturating_sub(answer.sessions.len());
+    let (mut sids, mut seqs) = (Vec::new(), Vec::new());
+    for session in &answer.sessions {
+        for (rank, hit) in session.hits.iter().enumerate() {
+            if rank > 0 {
+                let Some(less) = more.checked_sub(1) else { break };
+                more = less;
+            }
+            sids.push(session.sid);
+            seqs.push(*hit);
+        }
+    }
+    if sids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = "SELECT event.sid, event.seq, event.line, said.turn, turn.agent
+        FROM unnest($1::bigint[], $2::bigint[]) AS given (sid, seq)
+        JOIN event ON event.sid = given.sid AND event.seq = given.seq
+        JOIN said ON said.sid = given.sid AND said.seq = given.seq
+        LEFT JOIN turn ON turn.sid = given.sid AND turn.turn = said.turn";
+    let statement = client.prepare_cached(sql).await?;
+    let rows = client.query(&statement, &[&sids, &seqs]).await?;
+    let each = rows.iter().map(|row| {
+        let at = (row.try_get(0)?, row.try_get(1)?);
+        Ok((at, (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)))
+    });
+    each.collect()
+}

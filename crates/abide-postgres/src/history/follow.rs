@@ -1,0 +1,167 @@
+//! The follower: brings what a session has more than the index there.
+
+use std::sync::Arc;
+
+use abide_model::{Applied, Delta, Event, EventRange, Overview, Seq, StoreError, TurnNumber};
+
+use super::put::{Put, put};
+use crate::connection::Again;
+use crate::error::Trouble;
+use crate::flush::place;
+use crate::reader::PostgresReader;
+
+/// So much is put at once.
+const PIECE_BYTES: usize = 2 << 20;
+
+/// How far the index is, and the overview there; how far the session is.
+struct Stand {
+    indexed: Option<i64>,
+    overview: Overview,
+    last: i64,
+}
+
+/// Brings the index up to the end of a session. Where others are at it as well, what one of them
+/// has put is not put again.
+pub(crate) async fn catch_up(reader: &PostgresReader) -> Result<(), Trouble> {
+    let mut again = Again::new(reader.server.patience());
+    loop {
+        match step(reader).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(trouble) if trouble.may_pass() && !trouble.is_denied() && again.has_time() => {
+                reader.server.forget_idle();
+                tokio::time::sleep(again.pause()).await;
+            }
+            Err(trouble) => return Err(trouble),
+        }
+    }
+}
+
+/// Goes on from where the index is; `false` where that is not the end.
+async fn step(reader: &PostgresReader) -> Result<bool, Trouble> {
+    let stand = stand(reader).await?;
+    if stand.indexed.is_some_and(|indexed| indexed >= stand.last) {
+        return Ok(true);
+    }
+    let mut following = Following {
+        reader,
+        delta: Delta::new(&reader.session.to_string(), stand.overview),
+        past: None,
+        turns_before: TurnNumber::default(),
+        indexed: stand.indexed,
+    };
+    if stand.indexed.is_none() || reader.known.shared() > Seq::ZERO {
+        following.begin(stand.indexed.is_none()).await?;
+    }
+    let from = stand.indexed.map_or(reader.known.shared(), |seq| Seq(seq.unsigned_abs())).next();
+    let last = Seq(stand.last.unsigned_abs());
+    let mut range = EventRange { first: from, last, ..EventRange::ALL };
+    loop {
+        let page = reader.read_page(range).await?;
+        for event in page.events {
+            following.take_in(event).await?;
+        }
+        let upto = page.next.map_or(last, |next| next.back(1));
+        if following.delta.bytes() >= PIECE_BYTES || page.next.is_none() {
+            if !following.put(upto).await? {
+                return Ok(false);
+            }
+        }
+        match page.next {
+            Some(next) => range.first = next,
+            None => return Ok(true),
+        }
+    }
+}
+
+async fn stand(reader: &PostgresReader) -> Result<Stand, Trouble> {
+    let sid = reader.known.sid;
+    let asked = reader.server.once(|client| {
+        Box::pin(async move {
+            let sql = "SELECT overview.indexed, overview.overview,
+                    coalesce((SELECT max(seq) FROM event WHERE sid = $1), 0)
+                FROM session LEFT JOIN overview USING (sid) WHERE sid = $1";
+            let statement = client.prepare_cached(sql).await?;
+            let row = client.query_one(&statement, &[&sid]).await?;
+            let json: Option<String> = row.try_get(1)?;
+            Ok((row.try_get(0)?, json, row.try_get(2)?))
+        })
+    });
+    let (indexed, json, last) = asked.await?;
+    let overview = json.map_or_else(|| Ok(Overview::default()), |json| overview_of(&json))?;
+    Ok(Stand { indexed, overview, last })
+}
+
+/// The overview as the table has it.
+pub(super) fn overview_of(json: &str) -> Result<Overview, Trouble> {
+    serde_json::from_str(json).map_err(|error| {
+        let place = "the overview of a session".to_owned();
+        StoreError::Damaged { place, reason: error.to_string() }.into()
+    })
+}
+
+/// A session that is being read.
+struct Following<'a> {
+    reader: &'a PostgresReader,
+    delta: Delta,
+    /// Its own events up to here, once it has gone back.
+    past: Option<Vec<Event>>,
+    /// The number of the last turn before its own: a fork goes on with the numbers.
+    turns_before: TurnNumber,
+    indexed: Option<i64>,
+}
+
+impl Following<'_> {
+    /// Finds out what a fork goes on from.
+    async fn begin(&mut self, anew: bool) -> Result<(), Trouble> {
+        let shared = self.reader.known.shared();
+        if shared > Seq::ZERO {
+            self.turns_before = self.reader.state_at(shared).await?.core.turns.last;
+        }
+        if anew {
+            self.delta.set_overview(self.beginning());
+        }
+        Ok(())
+    }
+
+    fn beginning(&self) -> Overview {
+        let mut overview = Overview::default();
+        overview.open.last_turn = self.turns_before;
+        overview
+    }
+
+    async fn take_in(&mut self, event: Event) -> Result<(), Trouble> {
+        let rewound = self.delta.take_in(&event) == Applied::Rewound;
+        let seq = event.seq;
+        if let Some(past) = &mut self.past {
+            past.push(event);
+        } else if rewound {
+            let first = self.reader.known.shared().next();
+            self.past = Some(self.reader.events(first, seq).await?);
+        }
+        if rewound && let Some(past) = &self.past {
+            let all = || past.iter().cloned().map(Ok::<_, Trouble>);
+            self.delta.set_overview(self.beginning().followed_by(all)?);
+        }
+        self.delta.identify(self.reader.session);
+        Ok(())
+    }
+
+    /// Puts what was taken in so far; `false` where somebody else was there first.
+    async fn put(&mut self, upto: Seq) -> Result<bool, Trouble> {
+        let upto = place(upto.0);
+        let work = Arc::new(Put {
+            sid: self.reader.known.sid,
+            short: self.reader.session.short(12),
+            from: self.indexed,
+            upto,
+            delta: self.delta.split(),
+        });
+        let done = self.reader.server.once(|client| {
+            let work = work.clone();
+            Box::pin(async move { put(client, &work).await })
+        });
+        self.indexed = Some(upto);
+        done.await
+    }
+}

@@ -1,0 +1,41 @@
+//! Paths in the index: a file is asked for by its path, the end of its path, or a directory above.
+
+use abide_model::HistoryQuery;
+use deadpool_postgres::Object;
+
+use crate::error::Trouble;
+
+/// So many characters of a path are in an index.
+const CHARACTERS: usize = 256;
+
+/// Text as a column takes it, which is all but the character of number zero.
+pub(super) fn storable(text: &str) -> String {
+    text.replace('\0', "\u{2400}")
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(CHARACTERS).collect()
+}
+
+/// What of a path is looked for: its beginning, and its last part.
+pub(super) fn head_and_name(path: &str) -> (String, String) {
+    let path = path.trim_start_matches("./");
+    (clipped(path), clipped(path.rsplit('/').next().unwrap_or_default()))
+}
+
+/// The paths that are meant.
+pub(super) async fn wanted(client: &Object, wanted: &str) -> Result<Vec<i64>, Trouble> {
+    let wanted = storable(wanted);
+    let (head, name) = head_and_name(wanted.trim_end_matches('/'));
+    let below = clipped(&format!("{head}/"));
+    let behind = format!("{below}\u{10ffff}");
+    let sql = "SELECT pid, path FROM path WHERE name = $1 OR (head >= $2 AND head <= $3)";
+    let statement = client.prepare_cached(sql).await?;
+    let mut found = Vec::new();
+    for row in client.query(&statement, &[&name, &below, &behind]).await? {
+        if HistoryQuery::fits_file(&wanted, row.try_get(1)?) {
+            found.push(row.try_get(0)?);
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,177 @@
+//! Puts what a stretch of events brings: all of it, or none, and once.
+
+use abide_model::{Delta, ObjectHash, StoreError, TurnRole};
+use deadpool_postgres::{Object, Transaction};
+use tokio_postgres::types::ToSql;
+
+use super::places::{head_and_name, storable};
+use super::words::vector;
+use crate::error::Trouble;
+use crate::flush::place;
+
+/// What is put.
+#[derive(Debug)]
+pub(super) struct Put {
+    pub(super) sid: i64,
+    pub(super) short: String,
+    /// How far the index must be; none where it has nothing of the session.
+    pub(super) from: Option<i64>,
+    /// How far it is then.
+    pub(super) upto: i64,
+    pub(super) delta: Delta,
+}
+
+/// Puts it; `false` where the index is not where it must be: somebody else was there first.
+pub(super) async fn put(mut client: Object, work: &Put) -> Result<bool, Trouble> {
+    let transaction = client.transaction().await?;
+    if !overview(&transaction, work).await? {
+        return Ok(false);
+    }
+    texts(&transaction, work).await?;
+    turns(&transaction, work).await?;
+    files(&transaction, work).await?;
+    transaction.commit().await?;
+    Ok(true)
+}
+
+async fn execute(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    given: &[&(dyn ToSql + Sync)],
+) -> Result<u64, Trouble> {
+    let statement = transaction.prepare_cached(sql).await?;
+    Ok(transaction.execute(&statement, given).await?)
+}
+
+/// The row of the session itself, which nobody else changes until this is over.
+async fn overview(transaction: &Transaction<'_>, work: &Put) -> Result<bool, Trouble> {
+    let overview = &work.delta.overview;
+    let json = serde_json::to_string(overview).map_err(|error| StoreError::Damaged {
+        place: "the overview of a session".to_owned(),
+        reason: error.to_string(),
+    })?;
+    let mut agents: Vec<String> =
+        work.delta.agents.iter().map(|agent| storable(&agent.to_ascii_lowercase())).collect();
+    agents.sort_unstable();
+    agents.dedup();
+    let mut labels = Vec::new();
+    // One whose name has a `=` in it cannot be asked for.
+    for (name, value) in overview.fields.labels.iter().filter(|(name, _)| !name.contains('=')) {
+        labels.push(storable(name));
+        labels.push(storable(&format!("{name}={value}")));
+    }
+    let status = overview.status.as_str();
+    let (created, updated) = (overview.created.as_millis(), overview.updated.as_millis());
+    let given: [&(dyn ToSql + Sync); 9] =
+        [&work.sid, &work.upto, &work.short, &status, &created, &updated, &agents, &labels, &json];
+    let Some(from) = work.from else {
+        let sql = "INSERT INTO overview
+                (sid, indexed, short, status, created, updated, agents, labels, overview)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
+        return Ok(execute(transaction, sql, &given).await? == 1);
+    };
+    let sql = "UPDATE overview SET indexed = $2, short = $3, status = $4, created = $5,
+            updated = $6, labels = $8, overview = $9,
+            agents = CASE WHEN agents @> $7 THEN agents
+                ELSE ARRAY(SELECT DISTINCT agent COLLATE \"C\" FROM unnest(agents || $7) AS agent
+                    ORDER BY 1) END
+        WHERE sid = $1 AND indexed = $10";
+    let mut given = given.to_vec();
+    given.push(&from);
+    Ok(execute(transaction, sql, &given).await? == 1)
+}
+
+async fn texts(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble> {
+    let texts = &work.delta.texts;
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let seqs: Vec<i64> = texts.iter().map(|text| place(text.seq.0)).collect();
+    let turns: Vec<Option<i64>> =
+        texts.iter().map(|text| text.turn.map(|turn| place(turn.0))).collect();
+    let (words, whole): (Vec<String>, Vec<Option<&str>>) =
+        texts.iter().map(|text| vector(&text.words)).unzip();
+    let sql = "INSERT INTO said (sid, seq, turn, words, text)
+        SELECT $1, seq, turn, words::tsvector, text
+        FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])
+            AS given (seq, turn, words, text)";
+    execute(transaction, sql, &[&work.sid, &seqs, &turns, &words, &whole]).await?;
+    Ok(())
+}
+
+async fn turns(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble> {
+    for (turn, change) in &work.delta.turns {
+        let turn = place(turn.0);
+        if let Some(started) = &change.started {
+            let role = match started.role {
+                TurnRole::Agent => "agent",
+                TurnRole::Arbiter => "arbiter",
+            };
+            let sql = "INSERT INTO turn (sid, turn, agent, role, started)
+                VALUES ($1, $2, $3, $4, $5) ON CONFLICT (sid, turn) DO UPDATE SET
+                    agent = $3, role = $4, started = $5, status = '', ended = NULL,
+                    tool_calls = 0, decision = NULL, reason = NULL";
+            let agent = storable(&started.agent);
+            let at = started.at.as_millis();
+            execute(transaction, sql, &[&work.sid, &turn, &agent, &role, &at]).await?;
+        }
+        if let Some((decision, reason)) = &change.decided {
+            let sql = "UPDATE turn SET decision = $3, reason = $4 WHERE sid = $1 AND turn = $2";
+            let decision = decision.as_deref().map(storable);
+            let reason = reason.as_deref().map(storable);
+            execute(transaction, sql, &[&work.sid, &turn, &decision, &reason]).await?;
+        }
+        if let Some((at, status)) = &change.finished {
+            let sql = "UPDATE turn SET ended = $3, status = $4 WHERE sid = $1 AND turn = $2";
+            let (at, status) = (at.as_millis(), storable(status));
+            execute(transaction, sql, &[&work.sid, &turn, &at, &status]).await?;
+        }
+        if change.tool_calls > 0 {
+            let sql = "UPDATE turn SET tool_calls = tool_calls + $3 WHERE sid = $1 AND turn = $2";
+            let calls = place(change.tool_calls);
+            execute(transaction, sql, &[&work.sid, &turn, &calls]).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn files(transaction: &Transaction<'_>, work: &Put) -> Result<(), Trouble> {
+    let files = &work.delta.files;
+    if files.is_empty() {
+        return Ok(());
+    }
+    let hash = |path: &str| ObjectHash::of(path.as_bytes()).as_bytes().to_vec();
+    let mut paths: Vec<(Vec<u8>, &str)> =
+        files.keys().map(|(path, _)| (hash(path), path.as_str())).collect();
+    // In one order, whoever puts them: so that two who put the same do not wait for each other.
+    paths.sort_unstable();
+    paths.dedup();
+    let hashes: Vec<&[u8]> = paths.iter().map(|(hash, _)| hash.as_slice()).collect();
+    let whole: Vec<String> = paths.iter().map(|(_, path)| storable(path)).collect();
+    let (heads, names): (Vec<String>, Vec<String>) =
+        whole.iter().map(|path| head_and_name(path)).unzip();
+    let sql = "INSERT INTO path (hash, path, head, name)
+        SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[])
+        ON CONFLICT (hash) DO NOTHING";
+    execute(transaction, sql, &[&hashes, &whole, &heads, &names]).await?;
+    let hashes: Vec<Vec<u8>> = files.keys().map(|(path, _)| hash(path)).collect();
+    let ops: Vec<&str> = files.keys().map(|(_, op)| op.as_str()).collect();
+    let counts: Vec<i64> = files.values().map(|file| place(file.count)).collect();
+    let seqs: Vec<i64> = files.values().map(|file| place(file.seq.0)).collect();
+    let turns: Vec<Option<i64>> =
+        files.values().map(|file| file.turn.map(|turn| place(turn.0))).collect();
+    let times: Vec<i64> = files.values().map(|file| file.at.as_millis()).collect();
+    let sql = "INSERT INTO touched (sid, pid, op, count, seq, turn, at)
+        SELECT $1, path.pid, given.op, given.count, given.seq, given.turn, given.at
+        FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+            AS given (hash, op, count, seq, turn, at) JOIN path ON path.hash = given.hash
+        ON CONFLICT (sid, pid, op) DO UPDATE SET count = touched.count + excluded.count,
+            seq = excluded.seq, turn = excluded.turn, at = excluded.at";
+    let given: [&(dyn ToSql + Sync); 7] =
+        [&work.sid, &hashes, &ops, &counts, &seqs, &turns, &times];
+    execute(transaction, sql, &given).await?;
+    let sql = "UPDATE overview SET files = (SELECT count(DISTINCT pid) FROM touched
+            WHERE sid = $1 AND op <> 'read') WHERE sid = $1";
+    execute(transaction, sql, &[&work.sid]).await?;
+    Ok(())
+}

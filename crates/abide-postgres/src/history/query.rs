@@ -1,0 +1,246 @@
+//! Questions to the index, in SQL.
+
+use abide_model::{
+    FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, Touched, TurnNumber,
+};
+use deadpool_postgres::Object;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::follow::overview_of;
+use super::places::storable;
+use super::words::Wanted;
+use crate::error::Trouble;
+use crate::store::session_id;
+
+/// Where not all sessions are asked for, so many of the newest places where a search is fulfilled
+/// are counted; older ones are not looked at. Words that stand nearly everywhere would cost their
+/// number otherwise.
+const RANKED: i64 = 5_000;
+
+/// What the index knows of a question.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// The sessions that fit, the best first.
+    pub(super) sessions: Vec<Indexed>,
+    /// How many more fit.
+    pub(super) more: u64,
+    /// There were more places than were counted.
+    pub(super) cut: bool,
+}
+
+/// A session that fits.
+#[derive(Debug)]
+pub(super) struct Indexed {
+    pub(super) sid: i64,
+    pub(super) id: SessionId,
+    pub(super) short: String,
+    pub(super) overview: Overview,
+    pub(super) files: u64,
+    /// Where the words stand, the newest place first; a few.
+    pub(super) hits: Vec<i64>,
+    pub(super) hit_count: u64,
+    pub(super) touched: Vec<Touched>,
+}
+
+/// Values that go into a statement.
+#[derive(Default)]
+struct Values(Vec<Box<dyn ToSql + Sync + Send>>);
+
+impl Values {
+    /// Takes one in; gives its mark.
+    fn put(&mut self, value: impl ToSql + Sync + Send + 'static) -> String {
+        self.0.push(Box::new(value));
+        format!("${}", self.0.len())
+    }
+
+    async fn query(&self, client: &Object, sql: &str) -> Result<Vec<Row>, Trouble> {
+        // Planned for these values: a rare word is found by the index, for one that stands
+        // everywhere the newest events are looked at.
+        let statement = client.prepare(sql).await?;
+        let given: Vec<&(dyn ToSql + Sync)> =
+            self.0.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect();
+        Ok(client.query(&statement, &given).await?)
+    }
+}
+
+/// The sessions that fit. `paths`: those that are meant where a file is asked for.
+pub(super) async fn ask(
+    client: &Object,
+    query: &HistoryQuery,
+    projects: &[String],
+    paths: &[i64],
+) -> Result<Answer, Trouble> {
+    let mut values = Values::default();
+    let filter = filter(query, projects, paths, &mut values);
+    // Without a row there is no count.
+    let limit = query.limit.map(|limit| i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
+    let sql = match &query.search {
+        None => listed(&filter, limit, &mut values),
+        Some(search) => searched(search, &filter, limit, &mut values),
+    };
+    let rows = values.query(client, &sql).await?;
+    let mut answer = Answer::default();
+    for row in &rows {
+        let all: i64 = row.try_get("total")?;
+        answer.more = all.unsigned_abs().saturating_sub(rows.len() as u64);
+        answer.cut = row.try_get("cut")?;
+        answer.sessions.push(session(row)?);
+    }
+    if query.limit == Some(0) {
+        answer.more += answer.sessions.len() as u64;
+        answer.sessions.clear();
+    }
+    if query.file.is_some() {
+        touched(client, &mut answer, paths).await?;
+    }
+    Ok(answer)
+}
+
+/// The conditions of a query, each with an AND before it.
+fn filter(query: &HistoryQuery, projects: &[String], paths: &[i64], values: &mut Values) -> String {
+    let mut sql = String::new();
+    let mut and = |condition: String| sql.push_str(&format!(" AND {condition}"));
+    if !projects.is_empty() {
+        and(format!("session.project = ANY({})", values.put(projects.to_vec())));
+    }
+    if !query.status.is_empty() {
+        let names: Vec<&str> = query.status.iter().map(|status| status.as_str()).collect();
+        and(format!("overview.status = ANY({})", values.put(names)));
+    }
+    if let Some(agent) = &query.agent {
+        let agent = vec![storable(&agent.to_ascii_lowercase())];
+        and(format!("overview.agents @> {}", values.put(agent)));
+    }
+    if let Some(label) = &query.label {
+        and(format!("overview.labels @> {}", values.put(vec![storable(label)])));
+    }
+    if let Some(since) = query.since {
+        and(format!("overview.updated >= {}", values.put(since.as_millis())));
+    }
+    if let Some(until) = query.until {
+        and(format!("overview.created <= {}", values.put(until.as_millis())));
+    }
+    if let Some(since) = query.unchanged_since {
+        and(format!("overview.updated <= {}", values.put(since.as_millis())));
+    }
+    if query.file.is_some() {
+        let mark = values.put(paths.to_vec());
+        and(format!("overview.sid IN (SELECT sid FROM touched WHERE pid = ANY({mark}))"));
+    }
+    sql
+}
+
+/// What is told of the sessions of `top`, with the short ids that stand next to theirs.
+const TOLD: &str = "SELECT top.*, overview.short, overview.files, overview.overview,
+        (SELECT max(near.short) FROM overview AS near WHERE near.short < overview.short) AS before,
+        (SELECT min(near.short) FROM overview AS near WHERE near.short > overview.short) AS after
+    FROM top JOIN overview USING (sid)";
+
+fn listed(filter: &str, limit: Option<i64>, values: &mut Values) -> String {
+    let limit = values.put(limit);
+    format!(
+        "WITH top AS MATERIALIZED (
+            SELECT overview.sid, session.id, overview.updated, count(*) OVER () AS total,
+                false AS cut, 0::bigint AS count, '{{}}'::bigint[] AS hits
+            FROM overview JOIN session USING (sid) WHERE true {filter}
+            ORDER BY overview.updated DESC, session.id DESC LIMIT {limit})
+        {TOLD} ORDER BY top.updated DESC, top.id DESC"
+    )
+}
+
+fn searched(search: &Search, filter: &str, limit: Option<i64>, values: &mut Values) -> String {
+    let wanted = Wanted::of(search);
+    let words = values.put(wanted.words);
+    let mut condition = format!("said.words @@ {words}::text::tsquery");
+    if !wanted.patterns.is_empty() {
+        let phrases = values.put(wanted.phrases);
+        let patterns = values.put(wanted.patterns);
+        condition.push_str(&format!(
+            " AND CASE WHEN said.text IS NULL THEN said.words @@ {phrases}::text::tsquery
+                ELSE ' ' || said.text || ' ' LIKE ALL({patterns}::text[]) END"
+        ));
+    }
+    if !filter.is_empty() {
+        condition.push_str(&format!(
+            " AND said.sid IN (SELECT overview.sid FROM overview JOIN session USING (sid)
+                WHERE true {filter})"
+        ));
+    }
+    let ranked = values.put(limit.map(|_| RANKED));
+    let limit = values.put(limit);
+    format!(
+        "WITH hit AS MATERIALIZED (
+            SELECT said.sid, said.seq FROM said WHERE {condition}
+            ORDER BY said.sid DESC, said.seq DESC LIMIT {ranked}),
+        best AS (
+            SELECT sid, count(*) AS count, (array_agg(seq ORDER BY seq DESC))[1:3] AS hits
+            FROM hit GROUP BY sid),
+        top AS MATERIALIZED (
+            SELECT best.sid, session.id, overview.updated, count(*) OVER () AS total,
+                coalesce((SELECT count(*) FROM hit) >= {ranked}, false) AS cut,
+                best.count, best.hits
+            FROM best JOIN overview USING (sid) JOIN session USING (sid)
+            ORDER BY best.count DESC, overview.updated DESC, session.id DESC LIMIT {limit})
+        {TOLD} ORDER BY top.count DESC, top.updated DESC, top.id DESC"
+    )
+}
+
+fn session(row: &Row) -> Result<Indexed, Trouble> {
+    let id = session_id(row.try_get("id")?);
+    let files: i64 = row.try_get("files")?;
+    let count: i64 = row.try_get("count")?;
+    let whole: String = row.try_get("short")?;
+    let near: [Option<String>; 2] = [row.try_get("before")?, row.try_get("after")?];
+    let shared = |other: &String| {
+        other.bytes().zip(whole.bytes()).take_while(|(one, other)| one == other).count()
+    };
+    let shared = near.iter().flatten().map(shared).max().unwrap_or(0);
+    Ok(Indexed {
+        sid: row.try_get("sid")?,
+        id,
+        short: id.short((shared + 1).max(SessionId::SHORT)),
+        overview: overview_of(row.try_get("overview")?)?,
+        files: files.unsigned_abs(),
+        hits: row.try_get("hits")?,
+        hit_count: count.unsigned_abs(),
+        touched: Vec::new(),
+    })
+}
+
+/// What the sessions did to the paths, the last first.
+async fn touched(client: &Object, answer: &mut Answer, paths: &[i64]) -> Result<(), Trouble> {
+    let sids: Vec<i64> = answer.sessions.iter().map(|session| session.sid).collect();
+    let sql = "SELECT touched.sid, path.path, op, count, seq, touched.turn, agent, at
+        FROM touched JOIN path USING (pid)
+        LEFT JOIN turn ON turn.sid = touched.sid AND turn.turn = touched.turn
+        WHERE touched.sid = ANY($1) AND touched.pid = ANY($2)
+        ORDER BY seq DESC, path.path COLLATE \"C\"";
+    let statement = client.prepare_cached(sql).await?;
+    for row in client.query(&statement, &[&sids, &paths]).await? {
+        let sid: i64 = row.try_get(0)?;
+        let (count, seq): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
+        let turn: Option<i64> = row.try_get(5)?;
+        let touched = Touched {
+            path: row.try_get(1)?,
+            op: op_of(row.try_get(2)?),
+            count: count.unsigned_abs(),
+            seq: Seq(seq.unsigned_abs()),
+            turn: turn.map(|turn| TurnNumber(turn.unsigned_abs())),
+            agent: row.try_get(6)?,
+            at: Timestamp::from_millis(row.try_get(7)?),
+        };
+        let of = answer.sessions.iter_mut().find(|session| session.sid == sid);
+        of.into_iter().for_each(|session| session.touched.push(touched.clone()));
+    }
+    Ok(())
+}
+
+fn op_of(name: &str) -> FileOp {
+    match name {
+        "read" => FileOp::Read,
+        "delete" => FileOp::Delete,
+        "rename" => FileOp::Rename,
+        _ => FileOp::Write,
+    }
+}

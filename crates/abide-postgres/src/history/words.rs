@@ -1,0 +1,96 @@
+//! Words and searches as PostgreSQL's text search takes them.
+//!
+//! All words are letters and digits, so that nothing in them means anything to a vector, a query
+//! or a pattern.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use abide_model::Search;
+
+/// A vector counts no further than 16383 words …
+const PLACES: usize = 16_000;
+/// … has no more than so many places of a word …
+const PLACES_OF_A_WORD: usize = 255;
+/// … and holds no more than a megabyte.
+const BYTES: usize = 256 << 10;
+
+/// What is kept of a text: the vector, and the text itself where the vector cannot tell its order.
+pub(super) fn vector(text: &str) -> (String, Option<&str>) {
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut count = 0;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        count += 1;
+        places.entry(word).or_default().push(count);
+    }
+    let ordered = count <= PLACES
+        && text.len() <= BYTES
+        && places.values().all(|places| places.len() <= PLACES_OF_A_WORD);
+    let mut vector = String::with_capacity(text.len() * 2);
+    for (word, places) in &places {
+        let _ = write!(vector, "'{word}'");
+        if ordered {
+            for (index, place) in places.iter().enumerate() {
+                let _ = write!(vector, "{}{place}", if index == 0 { ':' } else { ',' });
+            }
+        }
+        vector.push(' ');
+    }
+    (vector, (!ordered).then_some(text))
+}
+
+/// A search in PostgreSQL's words.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// Every word, wherever it stands.
+    pub(super) words: String,
+    /// The same, with those of a phrase one after the other.
+    pub(super) phrases: String,
+    /// Patterns of the phrases, for a text with a space before and behind it.
+    pub(super) patterns: Vec<String>,
+}
+
+impl Wanted {
+    pub(super) fn of(search: &Search) -> Self {
+        let joined = |between: &str| {
+            let terms = search.terms().iter().map(|term| {
+                let last = term.words.len().saturating_sub(1);
+                let words = term.words.iter().enumerate().map(|(index, word)| {
+                    let open = if term.prefix && index == last { ":*" } else { "" };
+                    format!("'{word}'{open}")
+                });
+                format!("({})", words.collect::<Vec<_>>().join(between))
+            });
+            terms.collect::<Vec<_>>().join(" & ")
+        };
+        let phrases = search.terms().iter().filter(|term| term.words.len() > 1);
+        let patterns = phrases.map(|term| {
+            let end = if term.prefix { "" } else { " " };
+            format!("% {}{end}%", term.words.join(" "))
+        });
+        Self { words: joined(" & "), phrases: joined(" <-> "), patterns: patterns.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_kept_beside_its_vector() {
+        assert_eq!(vector("b a b"), ("'a':2 'b':1,3 ".to_owned(), None));
+        let same = "a ".repeat(256);
+        assert_eq!(vector(same.trim_end()), ("'a' ".to_owned(), Some(same.trim_end())));
+        let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
+        let (words, text) = vector(&many);
+        assert!(text == Some(many.as_str()) && !words.contains(':'));
+    }
+
+    #[test]
+    fn a_search_is_words_and_phrases() {
+        let wanted = Wanted::of(&Search::parse("one \"two three\" parse_li*").unwrap());
+        assert_eq!(wanted.words, "('one') & ('two' & 'three') & ('parse' & 'li':*)");
+        assert_eq!(wanted.phrases, "('one') & ('two' <-> 'three') & ('parse' <-> 'li':*)");
+        assert_eq!(wanted.patterns, ["% two three %", "% parse li%"]);
+    }
+}
