@@ -5,10 +5,15 @@ use abide_testkit::{PostgresServer, PrivatePostgres};
 
 use crate::environment::{Done, HELLO, TestEnvironment, run};
 
-/// A database of its own for a test; none where there is no PostgreSQL, which is said.
+/// A database of its own for a test, by its URL; none where there is no PostgreSQL, which is said.
 pub(crate) fn database() -> Option<(&'static PostgresServer, String)> {
     let server = PrivatePostgres::shared()?;
     Some((server, server.create_database()))
+}
+
+/// The name of the database that a URL leads to.
+fn name(url: &str) -> &str {
+    url.rsplit('/').next().unwrap().split('?').next().unwrap()
 }
 
 fn store(env: &TestEnvironment, url: &str, args: &[&str]) -> Done {
@@ -19,8 +24,7 @@ fn store(env: &TestEnvironment, url: &str, args: &[&str]) -> Done {
 
 #[test]
 fn a_shared_store_is_made_once_and_says_how_it_is() {
-    let Some((server, database)) = database() else { return };
-    let url = server.url(&database);
+    let Some((_, url)) = database() else { return };
     let env = TestEnvironment::new();
     let none = store(&env, &url, &["status"]).success();
     assert!(none.stdout().contains("version   no store yet: `abide store init` makes one"));
@@ -67,8 +71,8 @@ fn abide_version(done: &Done) -> u64 {
 
 #[test]
 fn tables_of_another_version_are_told_apart_and_not_touched() {
-    let Some((server, database)) = database() else { return };
-    let url = server.url(&database);
+    let Some((server, url)) = database() else { return };
+    let database = name(&url);
     let env = TestEnvironment::new();
     store(&env, &url, &["init"]).success();
     let known = abide_version(&store(&env, &url, &["status", "--json"]).success());
@@ -77,7 +81,7 @@ fn tables_of_another_version_are_told_apart_and_not_touched() {
         command.env("ABIDE_STORE", &url);
         run(command, b"")
     };
-    server.sql(&database, "INSERT INTO abide.migration (version, name) VALUES (99, 'tomorrow')");
+    server.sql(database, "INSERT INTO abide.migration (version, name) VALUES (99, 'tomorrow')");
     let newer = history().failure(1);
     assert_eq!(
         newer.stderr,
@@ -90,7 +94,7 @@ fn tables_of_another_version_are_told_apart_and_not_touched() {
     let found = &store(&env, &url, &["status", "--json"]).success().json_lines()[0];
     assert_eq!((found["version"].as_u64(), found["fits"].as_str()), (Some(99), Some("newer")));
 
-    server.sql(&database, "DELETE FROM abide.migration");
+    server.sql(database, "DELETE FROM abide.migration");
     let older = history().failure(1);
     assert_eq!(
         older.stderr,
@@ -105,8 +109,8 @@ fn tables_of_another_version_are_told_apart_and_not_touched() {
 
 #[test]
 fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
-    let Some((server, database)) = database() else { return };
-    let url = server.url(&database);
+    let Some((server, url)) = database() else { return };
+    let database = name(&url);
     let env = TestEnvironment::new();
     let told = |url: &str, cause: &str, hint: &str| {
         let done = store(&env, url, &["status"]).failure(1);
@@ -122,12 +126,12 @@ fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
     told(&server.url("nothing"), "database \"nothing\" does not exist", "`createdb`");
 
     let role = format!("role_{database}");
-    server.sql(&database, &format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'"));
+    server.sql(database, &format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'"));
     let theirs = url.replace("postgres@", &format!("{role}:secret@"));
     let refused = store(&env, &theirs, &["init"]).failure(1);
     assert!(refused.stderr.contains("permission denied"), "{refused:?}");
     assert!(refused.stderr.contains("\nHint: the owner of the database grants"), "{refused:?}");
-    server.sql(&database, &format!("ALTER ROLE {role} NOLOGIN"));
+    server.sql(database, &format!("ALTER ROLE {role} NOLOGIN"));
     told(&theirs, "is not permitted to log in", "user and password can be in the URL");
 }
 
