@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use abide::{
-    BundleError, CompactionError, ExportError, ImportError, PlanError, StoreError, TaskError,
-    TaskStatus, Uncompactable,
+    BundleError, CompactionError, ExportError, ImportError, Obstacle, PlanError, StoreError,
+    TaskError, TaskStatus, Trouble, Uncompactable,
 };
 
 use abide_transcript::escape;
@@ -215,10 +215,21 @@ fn hint(error: &abide::Error) -> Option<String> {
             StoreError::NewerVersion { .. } => {
                 Some("update abide; nothing was changed".to_owned())
             }
+            StoreError::NotMade { .. } => Some("`abide store init` makes one".to_owned()),
+            StoreError::OlderVersion { .. } => Some(
+                "`abide store migrate` brings it up to date; programs as old as it cannot use it then"
+                    .to_owned(),
+            ),
+            StoreError::ObjectsElsewhere { .. } => {
+                Some("nothing was changed; `abide store init` without `--objects` leaves them there".to_owned())
+            }
             StoreError::Damaged { .. } => {
                 Some("`abide doctor` says what can be read and what is lost".to_owned())
             }
-            StoreError::Storage { source, .. } => cause_hint(&**source),
+            StoreError::Storage { source, .. } => match source.downcast_ref::<Trouble>() {
+                Some(trouble) => server_hint(trouble.obstacle()).map(str::to_owned),
+                None => cause_hint(&**source),
+            },
             StoreError::Append(error) => cause_hint(error),
         },
         abide::Error::Append(error) => cause_hint(error),
@@ -290,6 +301,20 @@ fn hint(error: &abide::Error) -> Option<String> {
         // It says itself what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
     }
+}
+
+const fn server_hint(obstacle: Obstacle) -> Option<&'static str> {
+    Some(match obstacle {
+        Obstacle::Unreachable => {
+            "see that the server runs and that host and port are right; what was acknowledged is safe"
+        }
+        Obstacle::Credentials => {
+            "user and password can be in the URL, in PGUSER and PGPASSWORD, or in ~/.pgpass"
+        }
+        Obstacle::NoDatabase => "`createdb` makes a database, and `abide store init` a store in it",
+        Obstacle::Forbidden => "the owner of the database grants what is missing to this user",
+        Obstacle::Other => return None,
+    })
 }
 
 const fn task_hint(error: &TaskError) -> &'static str {

@@ -241,6 +241,25 @@ impl Surroundings {
         }
     }
 
+    /// The store at a place, made where there is none. In a shared one, sessions that come in are
+    /// of the project of `dir`.
+    pub(crate) fn open_for(&self, at: Where, dir: &Path) -> Result<Opened, CommandError> {
+        if let Where::Shared(_) = &at {
+            ProjectIdentity::for_recording(dir)?;
+        }
+        let there = Self { current_dir: dir.to_owned(), session: None, ..self.clone() };
+        there.opened(at, LocalStore::init)
+    }
+
+    /// The same surroundings with a store that an argument names, by a URL or a path.
+    pub(crate) fn with_store(&self, named: &Path) -> Self {
+        let store = match Where::from(named.to_owned()) {
+            Where::Files(path) => Where::Files(self.absolute(&path)),
+            shared @ Where::Shared(_) => shared,
+        };
+        Self { store: Some(store), session: None, ..self.clone() }
+    }
+
     fn opened(
         &self,
         at: Where,
@@ -275,7 +294,7 @@ impl Surroundings {
     }
 
     /// Where the store is.
-    fn there(&self) -> Result<Where, CommandError> {
+    pub(crate) fn there(&self) -> Result<Where, CommandError> {
         let from = match &self.store {
             Some(Where::Files(named)) => named,
             _ => &self.current_dir,
@@ -339,11 +358,10 @@ impl Surroundings {
 
 /// Opens a shared store: that of the project of the current directory, where nothing else is named.
 pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, abide::Error> {
-    let options = SharedOptions {
-        project: ProjectIdentity::of(&around.current_dir)?,
-        take_over: around.take_over,
-        cache: around.cache.clone(),
-    };
+    let project = ProjectIdentity::of(&around.current_dir)?;
+    let here = project.as_ref().map(|_| store_for_recording(&around.current_dir, None).project);
+    let options =
+        SharedOptions { project, here, take_over: around.take_over, cache: around.cache.clone() };
     Store::connect(url, options)
 }
 

@@ -130,6 +130,30 @@ pub enum StoreError {
         /// The newest this program knows.
         known: u64,
     },
+    /// Nobody has made a store there.
+    #[error("there is no store in {place} yet")]
+    NotMade {
+        /// Where.
+        place: String,
+    },
+    /// The store is as an older version made it, and is not brought up to date by itself.
+    #[error("{place} is of version {found}; this program works with {known}")]
+    OlderVersion {
+        /// What.
+        place: String,
+        /// Its version.
+        found: u64,
+        /// The one this program works with.
+        known: u64,
+    },
+    /// The objects of a store stay where they are.
+    #[error("the objects of {place} are in {known} already")]
+    ObjectsElsewhere {
+        /// Which store.
+        place: String,
+        /// Where they are.
+        known: String,
+    },
     /// Something is not what it should be.
     #[error("{place} is damaged: {reason}")]
     Damaged {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use abide_model::{Pending, StoreError};
@@ -17,6 +18,8 @@ use crate::url::{ServerUrl, UrlError};
 /// The first pause before something is tried again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a server is waited for that has never answered: most likely there is none.
+const FIRST_CONTACT: Duration = Duration::from_secs(2);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long many questions together may take.
@@ -38,6 +41,8 @@ pub(crate) struct Server {
     patience: Duration,
     /// How long one question may take.
     answer: Duration,
+    /// Has it ever answered?
+    met: AtomicBool,
 }
 
 impl Server {
@@ -92,7 +97,14 @@ impl Server {
             .runtime(Timers::Tokio1)
             .build()
             .map_err(|error| failed("connect to")(Arc::new(error)))?;
-        Ok(Self { runtime: Some(runtime), pool, url, patience, answer })
+        Ok(Self {
+            runtime: Some(runtime),
+            pool,
+            url,
+            patience,
+            answer,
+            met: AtomicBool::new(false),
+        })
     }
 
     pub(crate) const fn url(&self) -> &ServerUrl {
@@ -159,16 +171,26 @@ impl Server {
         action: &'static str,
         ask: impl Fn(Object) -> Asking<T>,
     ) -> Result<T, StoreError> {
-        let mut again = Again::new(self.patience);
+        let met = self.met.load(Ordering::Relaxed);
+        let mut again =
+            Again::new(if met { self.patience } else { self.patience.min(FIRST_CONTACT) });
         loop {
-            match self.within(limit, &ask).await {
-                Ok(answer) => return Ok(answer),
-                Err(trouble) if trouble.may_pass() && again.has_time() => {
-                    self.forget_idle();
-                    tokio::time::sleep(again.pause()).await;
+            let trouble = match self.within(limit, &ask).await {
+                Ok(answer) => {
+                    self.met.store(true, Ordering::Relaxed);
+                    return Ok(answer);
                 }
-                Err(trouble) => return Err(trouble.into_store(action, &self.place())),
+                Err(trouble) => trouble,
+            };
+            if !trouble.is_silence() && !self.met.swap(true, Ordering::Relaxed) {
+                // It is there, and starts or stops.
+                again = Again::new(self.patience);
             }
+            if !trouble.may_pass() || !again.has_time() {
+                return Err(trouble.into_store(action, &self.place()));
+            }
+            self.forget_idle();
+            tokio::time::sleep(again.pause()).await;
         }
     }
 

@@ -8,11 +8,11 @@ use abide_model::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// It said no, or the connection broke.
-    #[error(transparent)]
-    Server(#[from] tokio_postgres::Error),
+    #[error("{}", said(.0))]
+    Server(tokio_postgres::Error),
     /// No connection was to be had.
-    #[error(transparent)]
-    Pool(#[from] deadpool_postgres::PoolError),
+    #[error("no connection was free in time, or it could not be set up")]
+    Pool(#[source] deadpool_postgres::PoolError),
     /// It did not answer in time.
     #[error("the server did not answer within {0} s")]
     Silent(u64),
@@ -21,7 +21,72 @@ pub enum Trouble {
     Refused(#[from] StoreError),
 }
 
+/// What stands in the way, as far as somebody can do something about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Nobody answers at that address.
+    Unreachable,
+    /// The server does not believe that it is this user.
+    Credentials,
+    /// There is no such database.
+    NoDatabase,
+    /// The user may not do that.
+    Forbidden,
+    /// Something else.
+    Other,
+}
+
+impl From<tokio_postgres::Error> for Trouble {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl From<deadpool_postgres::PoolError> for Trouble {
+    fn from(error: deadpool_postgres::PoolError) -> Self {
+        match error {
+            deadpool_postgres::PoolError::Backend(error) => Self::Server(error),
+            error => Self::Pool(error),
+        }
+    }
+}
+
 impl Trouble {
+    /// What stands in the way?
+    #[must_use]
+    pub fn obstacle(&self) -> Obstacle {
+        let error = match self {
+            Self::Server(error) => error,
+            Self::Silent(_) | Self::Pool(_) => return Obstacle::Unreachable,
+            Self::Refused(_) => return Obstacle::Other,
+        };
+        let Some(code) = error.code() else {
+            // Without a password where one is asked for, no question leaves this machine.
+            let credentials = chain(error).contains("password");
+            return match credentials {
+                true => Obstacle::Credentials,
+                false if passes(error) => Obstacle::Unreachable,
+                false => Obstacle::Other,
+            };
+        };
+        match code.code() {
+            code if code.starts_with("28") => Obstacle::Credentials,
+            "3D000" => Obstacle::NoDatabase,
+            "42501" => Obstacle::Forbidden,
+            code if code.starts_with("08") => Obstacle::Unreachable,
+            _ => Obstacle::Other,
+        }
+    }
+
+    /// Did nobody answer at all?
+    pub(crate) fn is_silence(&self) -> bool {
+        match self {
+            Self::Server(error) => error.code().is_none(),
+            Self::Silent(_) | Self::Pool(_) => true,
+            Self::Refused(_) => false,
+        }
+    }
+
     /// May the same question get an answer later: was it the connection, or a server that stops,
     /// starts or is overwhelmed?
     pub(crate) fn may_pass(&self) -> bool {
@@ -29,7 +94,6 @@ impl Trouble {
             Self::Silent(_) => true,
             Self::Refused(_) => false,
             Self::Server(error) => passes(error),
-            Self::Pool(deadpool_postgres::PoolError::Backend(error)) => passes(error),
             Self::Pool(deadpool_postgres::PoolError::Timeout(_)) => true,
             Self::Pool(_) => false,
         }
@@ -50,6 +114,29 @@ impl Trouble {
             }
         }
     }
+}
+
+/// In the server's own words, or how the connection failed.
+fn said(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(answer) => format!("the server says: {}", answer.message()),
+        None => chain(error),
+    }
+}
+
+fn chain(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // Some say what their cause says.
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 fn passes(error: &tokio_postgres::Error) -> bool {

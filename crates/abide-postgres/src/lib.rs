@@ -28,7 +28,7 @@ mod url;
 mod verify;
 mod writer;
 
-pub use error::Trouble;
+pub use error::{Obstacle, Trouble};
 pub use migration::{Migrated, SCHEMA_VERSION};
 pub use setting::Space;
 pub use store::{Options, PostgresStore, StoreStatus};

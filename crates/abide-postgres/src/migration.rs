@@ -54,7 +54,7 @@ pub(crate) async fn migrate(client: &mut Object, schema: &str) -> Result<Migrate
     let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM migration", &[]).await?;
     let from: i32 = row.try_get(0)?;
     if from > SCHEMA_VERSION {
-        return Err(newer(schema, from).into());
+        return Err(newer(&format!("the schema {schema}"), from).into());
     }
     let missing = STEPS.iter().zip(1..).filter(|(_, version)| *version > from);
     for ((step, sql), version) in missing {
@@ -77,12 +77,19 @@ pub(crate) async fn version(client: &Object, schema: &str) -> Result<Option<i32>
 }
 
 /// The tables are those of a newer program.
-pub(crate) fn newer(schema: &str, found: i32) -> StoreError {
-    StoreError::NewerVersion {
-        place: format!("the schema {schema}"),
-        found: u64::try_from(found).unwrap_or(0),
-        known: u64::try_from(SCHEMA_VERSION).unwrap_or(0),
-    }
+pub(crate) fn newer(place: &str, found: i32) -> StoreError {
+    let (found, known) = (number(found), number(SCHEMA_VERSION));
+    StoreError::NewerVersion { place: place.to_owned(), found, known }
+}
+
+/// The tables are those of an older program.
+pub(crate) fn older(place: &str, found: i32) -> StoreError {
+    let (found, known) = (number(found), number(SCHEMA_VERSION));
+    StoreError::OlderVersion { place: place.to_owned(), found, known }
+}
+
+fn number(version: i32) -> u64 {
+    u64::try_from(version).unwrap_or(0)
 }
 
 /// A name as SQL takes it, whatever is in it.

@@ -1,7 +1,9 @@
 //! What holds for everybody who uses a store, and where its space went.
 
 use abide_model::StoreError;
+use deadpool_postgres::Object;
 
+use crate::error::Trouble;
 use crate::store::PostgresStore;
 
 /// Where objects are, where they are not in the database.
@@ -22,20 +24,19 @@ pub struct Space {
     pub other: u64,
 }
 
+/// Where the objects are; none where they are in the database.
+pub(crate) async fn objects_place(client: &Object) -> Result<Option<String>, Trouble> {
+    let sql = "SELECT value FROM setting WHERE name = $1";
+    let row = client.query_opt(sql, &[&OBJECTS]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
+}
+
 impl PostgresStore {
     /// Where the store's objects are; none where they are in the database.
     pub fn objects_place(&self) -> Result<Option<String>, StoreError> {
         let server = self.server().clone();
         self.server().block(async move {
-            server
-                .ask("open", |client| {
-                    Box::pin(async move {
-                        let sql = "SELECT value FROM setting WHERE name = $1";
-                        let row = client.query_opt(sql, &[&OBJECTS]).await?;
-                        Ok(row.map(|row| row.try_get(0)).transpose()?)
-                    })
-                })
-                .await
+            server.ask("open", |client| Box::pin(async move { objects_place(&client).await })).await
         })
     }
 
@@ -54,11 +55,7 @@ impl PostgresStore {
                         let known: Option<String> =
                             transaction.query_one(sql, &[&OBJECTS]).await?.try_get(0)?;
                         if let Some(known) = known.filter(|known| *known != place) {
-                            return Err(StoreError::Damaged {
-                                place: shown,
-                                reason: format!("its objects are in {known} already"),
-                            }
-                            .into());
+                            return Err(StoreError::ObjectsElsewhere { place: shown, known }.into());
                         }
                         // Of two at once with different places the second is refused.
                         let sql = "INSERT INTO setting AS old (name, value) VALUES ($1, $2)

@@ -20,6 +20,7 @@ use crate::lease::{self, Leases};
 use crate::migration::{self, Migrated, SCHEMA_VERSION};
 use crate::objects::TableObjects;
 use crate::reader::{Known, PostgresReader};
+use crate::setting;
 use crate::url::ServerUrl;
 use crate::writer::PostgresWriter;
 
@@ -64,6 +65,8 @@ pub struct StoreStatus {
     pub held: u64,
     /// The bytes of the tables and their indexes.
     pub bytes: u64,
+    /// Where the objects are; none where they are in the database.
+    pub objects: Option<String>,
     /// What the server is set to that endangers what is stored.
     pub warnings: Vec<String>,
 }
@@ -85,20 +88,11 @@ impl PostgresStore {
         let store = Self::connect(url, options)?;
         match store.version()? {
             Some(version) if version > SCHEMA_VERSION => {
-                Err(migration::newer(url.schema(), version))
+                Err(migration::newer(&url.to_string(), version))
             }
             Some(version) if version == SCHEMA_VERSION => Ok(store),
-            Some(version) => Err(StoreError::Damaged {
-                place: url.to_string(),
-                reason: format!(
-                    "its tables are of version {version}, and this program's of {SCHEMA_VERSION}: \
-                     `abide store migrate` brings them up to date"
-                ),
-            }),
-            None => Err(StoreError::Damaged {
-                place: url.to_string(),
-                reason: "it holds no store yet: `abide store init` makes one".to_owned(),
-            }),
+            Some(version) => Err(migration::older(&url.to_string(), version)),
+            None => Err(StoreError::NotMade { place: url.to_string() }),
         }
     }
 
@@ -366,7 +360,9 @@ async fn status(client: &Object, schema: &str) -> Result<StoreStatus, Trouble> {
         }
     }
     let (mut sessions, mut held, mut bytes) = (0_i64, 0_i64, 0_i64);
+    let mut objects = None;
     if version.is_some() {
+        objects = setting::objects_place(client).await?;
         sessions = client.query_one("SELECT count(*) FROM session", &[]).await?.try_get(0)?;
         let sql = "SELECT count(*) FROM lease WHERE until > clock_timestamp()";
         held = client.query_one(sql, &[]).await?.try_get(0)?;
@@ -382,6 +378,7 @@ async fn status(client: &Object, schema: &str) -> Result<StoreStatus, Trouble> {
         sessions: count(sessions),
         held: count(held),
         bytes: count(bytes),
+        objects,
         warnings,
     })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_model::{
     Checkpoint, Core, Event, EventRange, FOLD_VERSION, Fact, FileOp, Manifest, ObjectHash, Objects,
-    Seq, SessionFields, TaskStatus, Timestamp, WorkspaceCounts,
+    Seq, SessionFields, SessionId, TaskStatus, Timestamp, WorkspaceCounts,
 };
 use abide_workspace::{Reach, Snapshot, Taken, Watch, Workspace, diff};
 
@@ -118,8 +118,26 @@ pub(crate) struct Captured {
 }
 
 impl Store {
-    /// The directory whose files belong to a session.
-    pub fn workspace_root(&self, fields: &SessionFields) -> Result<PathBuf, Error> {
+    /// The directory whose files belong to a session: as it says itself, or this machine's clone of
+    /// its project, where a shared store is used from one.
+    pub fn workspace_root(
+        &self,
+        session: SessionId,
+        fields: &SessionFields,
+    ) -> Result<PathBuf, Error> {
+        if let Some(here) = self.workspace_here(session)? {
+            let recorded = fields.workspace.as_deref().or(fields.project.as_deref());
+            let recorded = recorded.map(Path::new).filter(|dir| dir.is_dir());
+            // A part of this clone stays one.
+            if let Some(within) = recorded.filter(|dir| is_within(dir, &here)) {
+                return Ok(within.to_owned());
+            }
+            // So does a part of another one.
+            let part = fields.workspace.as_ref().zip(fields.project.as_ref());
+            let part = part.and_then(|(part, whole)| Path::new(part).strip_prefix(whole).ok());
+            let part = part.map(|part| here.join(part)).filter(|part| part.is_dir());
+            return Ok(part.unwrap_or(here));
+        }
         match fields.workspace.as_deref().or(fields.project.as_deref()) {
             Some(root) if Path::new(root).is_absolute() && Path::new(root).is_dir() => {
                 Ok(PathBuf::from(root))
@@ -141,13 +159,14 @@ impl Store {
     /// needed for it, so that nobody waits meanwhile.
     pub(crate) fn capture(
         &self,
+        session: SessionId,
         fields: &SessionFields,
         request: &CheckpointRequest,
     ) -> Result<Captured, Error> {
         let objects = self.objects()?;
         let root = match &request.workspace {
             Some(root) => Ok(root.clone()),
-            None => self.workspace_root(fields),
+            None => self.workspace_root(session, fields),
         };
         let (root, missing) = match root {
             Ok(root) => (Some(root), None),
@@ -203,6 +222,11 @@ impl Store {
     }
 }
 
+fn is_within(dir: &Path, root: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(dir).starts_with(real(root))
+}
+
 /// Reads a snapshot.
 pub(crate) fn read_snapshot(objects: &dyn Objects, hash: ObjectHash) -> Result<Snapshot, Error> {
     let missing = || Error::Snapshot { hash, reason: "it is not in the store, or damaged".into() };
@@ -214,7 +238,7 @@ impl Session {
     /// Makes a checkpoint: the workspace is captured and durable before the event that names it.
     pub fn checkpoint(&self, request: &CheckpointRequest) -> Result<CheckpointMade, Error> {
         let (core, _) = self.core()?;
-        let captured = self.store().capture(&core.fields, request)?;
+        let captured = self.store().capture(self.id(), &core.fields, request)?;
         self.put_checkpoint(&captured)
     }
 
@@ -235,6 +259,9 @@ impl Session {
         let ticket = self.append(checkpoint.clone())?;
         let seq = ticket.wait()?.last().map_or(core.seq.next(), |done| done.seq);
         let snapshot = captured.taken.as_ref().map(|taken| taken.snapshot.clone());
+        if snapshot.is_some() && checkpoint.trigger != Trigger::Rewind.as_str() {
+            self.note_files(seq)?;
+        }
         Ok(CheckpointMade { number, seq, checkpoint, snapshot })
     }
 

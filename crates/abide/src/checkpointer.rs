@@ -235,18 +235,20 @@ impl Checkpointer {
             Subject::Held(session) => {
                 let (before, _) = session.core()?;
                 if before.restoring.is_some() {
-                    return Ok(Attempt::Moved(session.store().workspace_root(&before.fields).ok()));
+                    return Ok(Attempt::Moved(
+                        session.store().workspace_root(session.id(), &before.fields).ok(),
+                    ));
                 }
-                let captured = session.store().capture(&before.fields, request)?;
+                let captured = session.store().capture(session.id(), &before.fields, request)?;
                 put(session, &before, captured)
             }
             Subject::Free(store, id) => {
                 let reference = SessionRef::Id(*id);
                 let before = store.view(&reference)?.state()?.core;
                 if before.restoring.is_some() {
-                    return Ok(Attempt::Moved(store.workspace_root(&before.fields).ok()));
+                    return Ok(Attempt::Moved(store.workspace_root(*id, &before.fields).ok()));
                 }
-                let captured = store.capture(&before.fields, request)?;
+                let captured = store.capture(*id, &before.fields, request)?;
                 let session = store.open_session(&reference)?;
                 let attempt = put(&session, &before, captured)?;
                 session.close()?;

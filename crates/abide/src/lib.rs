@@ -41,7 +41,9 @@ mod checkpoint;
 mod checkpointer;
 mod compaction;
 mod context;
+mod copy;
 mod early;
+mod elsewhere;
 mod error;
 mod events;
 mod follow;
@@ -68,6 +70,7 @@ pub use compaction::{
     CompactRequest, CompactionEntry, CompactionError, CompactionMade, KEEP, Threshold,
 };
 pub use context::SessionContext;
+pub use copy::{Copied, Copier};
 pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
@@ -128,7 +131,7 @@ pub use abide_model::{
 pub use abide_plan::{
     Plan, PlanDelta, PlanError, PlanFault, PlanForm, PlanTask, delta as plan_delta, sha256,
 };
-pub use abide_postgres::{Migrated, SCHEMA_VERSION, StoreStatus};
+pub use abide_postgres::{Migrated, Obstacle, SCHEMA_VERSION, StoreStatus, Trouble};
 pub use abide_wire::stream;
 pub use abide_wire::{
     Call, CallResult, Image, Part, Rendered, Said, WireError, export as export_message,

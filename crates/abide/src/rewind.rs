@@ -168,7 +168,7 @@ impl Session {
             watch: watch.snapshot.clone(),
             ..CheckpointRequest::default()
         };
-        let present = self.store().capture(&core.fields, &request)?;
+        let present = self.store().capture(self.id(), &core.fields, &request)?;
         let objects = &*present.objects;
         let target = read_snapshot(objects, target)?;
         let (tree, root) = match (&present.taken, &present.root) {
@@ -253,6 +253,7 @@ impl Session {
     /// Records that all files are where they should be.
     fn finished(&self, seq: Seq, restored: &Restored) -> Result<(), Error> {
         self.put(restored_fact(seq, restored))?;
+        self.note_files(seq)?;
         // What is left of it says nothing any more.
         let _ = std::fs::remove_file(self.store().rewind_note(self.id())?);
         Ok(())
@@ -271,10 +272,13 @@ impl Session {
     }
 
     /// A checkpoint of another directory is not put over this one's files. A workspace that has moved
-    /// is another matter: the old place is gone.
+    /// is another matter: the old place is gone. So is another clone of the session's project.
     fn refuse_other_workspace(&self, entry: &CheckpointEntry) -> Result<(), Error> {
+        if self.store().workspace_here(self.id())?.is_some() {
+            return Ok(());
+        }
         let Some(counts) = &entry.checkpoint.workspace else { return Ok(()) };
-        let now = self.store().workspace_root(&self.core()?.0.fields)?;
+        let now = self.store().workspace_root(self.id(), &self.core()?.0.fields)?;
         let then = Path::new(&counts.root).canonicalize();
         match (then, now.canonicalize()) {
             (Ok(then), Ok(real)) if then != real => Err(Error::OtherWorkspace {
@@ -322,7 +326,7 @@ impl Session {
         if !self.is_noted(&rewind)? {
             return left("it was not begun in this store".to_owned());
         }
-        let root = match self.store().workspace_root(&core.fields) {
+        let root = match self.store().workspace_root(self.id(), &core.fields) {
             Ok(root) => root,
             Err(error) => return left(error.to_string()),
         };
@@ -357,7 +361,7 @@ impl Session {
         Ok(done.last().map(|done| done.seq).unwrap_or_default())
     }
 
-    fn rewind_at(&self, seq: Seq) -> Result<Rewind, Error> {
+    pub(crate) fn rewind_at(&self, seq: Seq) -> Result<Rewind, Error> {
         let range = EventRange { first: seq, last: seq, ..EventRange::ALL };
         let event = self.view().page(range)?.events.into_iter().next();
         match event.map(|event| event.fact()) {

@@ -129,6 +129,17 @@ impl Store {
         Ok(cache.with_file_name(format!("{session}.rewind")))
     }
 
+    /// The file that says which files of a session this machine's clone of its project has.
+    pub(crate) fn files_note(&self, session: SessionId) -> Result<PathBuf, Error> {
+        Ok(self.rewind_note(session)?.with_extension("files"))
+    }
+
+    /// Where the files of a session are for whoever stands in a clone of its project; none where
+    /// they are where the session says.
+    pub fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
+        self.backend.workspace_here(session)
+    }
+
     /// The store's objects, to put and to read. While they are open, none is collected.
     pub fn objects(&self) -> Result<Arc<dyn Objects>, Error> {
         Ok(block_on(self.backend.objects())?)

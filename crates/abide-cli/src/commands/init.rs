@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use abide::{LocalStore, ObjectHash, Options, StoreUrl, Where, store_for_recording};
 
+use super::store::checked;
 use crate::error::{CommandError, at};
 use crate::output::Output;
 use crate::store::{NAME, Surroundings};
@@ -16,7 +17,7 @@ use abide_transcript::escape;
 ///
 /// The store is the directory `.abide` at the root of the git checkout, or right here where there
 /// is none. The first `abide record` makes it too. Where a store is already, nothing changes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide init            at the root of this project
@@ -107,7 +108,7 @@ fn make_dirs(dir: &Path) -> Result<(), CommandError> {
 
 /// Lets a project point to a shared store.
 fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
-    url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+    checked(url)?;
     if url.has_password() {
         let why = format!("{} is for everybody who has the project", pointer.display());
         return Err(CommandError::failed(format!("{why}: no password is written to it"))

@@ -6,6 +6,7 @@ mod cleanup;
 mod compact;
 mod completions;
 mod context;
+mod copy;
 mod demo;
 mod demo_agent;
 mod doctor;
@@ -22,6 +23,7 @@ mod rewind;
 mod run;
 mod show;
 mod status;
+mod store;
 mod tail;
 mod tasks;
 
@@ -50,8 +52,11 @@ pub(crate) enum Command {
     Undo(rewind::Undo),
     Export(export::Export),
     Import(import::Import),
+    Copy(copy::Copy),
     Fork(fork::Fork),
     Status(status::Status),
+    #[command(name = "store")]
+    Store(store::StoreCommand),
     Doctor(doctor::Doctor),
     Cleanup(cleanup::Cleanup),
     Erase(erase::Erase),
@@ -81,8 +86,10 @@ impl Command {
             Self::Undo(undo) => undo.run(surroundings),
             Self::Export(export) => export.run(surroundings),
             Self::Import(import) => import.run(surroundings),
+            Self::Copy(copy) => copy.run(surroundings),
             Self::Fork(fork) => fork.run(surroundings),
             Self::Status(status) => status.run(surroundings),
+            Self::Store(store) => store.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
             Self::Cleanup(cleanup) => cleanup.run(surroundings),
             Self::Erase(erase) => erase.run(surroundings),

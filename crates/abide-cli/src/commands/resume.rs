@@ -25,6 +25,10 @@ use crate::store::{Opened, SessionArg, Surroundings, finish_rewind};
 /// With --at it goes on from an earlier place, in a fork: the session itself stays as it is. With
 /// --files the workspace goes back to that place too; the plan of it is shown before.
 ///
+/// In another clone of the project, on this machine or another, a session of a shared store goes on
+/// there: the files of its last checkpoint are brought into that clone, after the plan of it is
+/// shown. --keep-files leaves them as they are.
+///
 /// A session that something else recorded needs the agent's command behind `--`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -43,9 +47,12 @@ pub(crate) struct Resume {
     /// The workspace goes back to that place too
     #[arg(long, requires = "at")]
     files: bool,
-    /// Do that without asking
-    #[arg(long, requires = "files")]
+    /// Put files back, or bring them here, without asking
+    #[arg(long)]
     yes: bool,
+    /// In another clone of the project: go on with the files that are there
+    #[arg(long, conflicts_with = "at")]
+    keep_files: bool,
     /// Tasks that failed are run again
     #[arg(long)]
     retry_failed: bool,
@@ -77,12 +84,29 @@ impl Resume {
         if let Some(at) = place.filter(|_| self.files) {
             files_back(&session, &at, self.yes)?;
         }
+        if self.at.is_none() {
+            self.bring_files(&session)?;
+        }
         super::cleanup::daily(&opened, id);
         let recorded = before.as_ref().and_then(|run| run.options.as_ref());
         let recorded = recorded.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let recorded: RecordedOptions = recorded.unwrap_or_default();
         let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
         self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
+    }
+
+    /// Brings the files here, where they were last in another clone of the project.
+    fn bring_files(&self, session: &Session) -> Result<(), CommandError> {
+        let Some(last) = session.files_elsewhere()? else { return Ok(()) };
+        if !self.keep_files {
+            let then = last.checkpoint.workspace.as_ref().map(|counts| counts.root.as_str());
+            status(format_args!(
+                "The session's files were last in {}; they are brought here",
+                escape::text(then.unwrap_or("another clone"))
+            ));
+            files_back(session, &last.number.to_string(), self.yes)?;
+        }
+        Ok(session.note_files(session.core()?.0.seq)?)
     }
 
     /// Says so where everything is done.
@@ -148,7 +172,14 @@ impl Resume {
         };
         let recorded =
             before.and_then(|run| run.directory.as_deref()).or(core.fields.workspace.as_deref());
-        let directory = recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from);
+        let directory = match session.store().workspace_here(session.id())? {
+            Some(_) => {
+                let mut fields = core.fields.clone();
+                fields.workspace = recorded.map(str::to_owned);
+                session.store().workspace_root(session.id(), &fields)?
+            }
+            None => recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from),
+        };
         if !Path::new(&directory).is_dir() {
             return Err(CommandError::failed(format!(
                 "the directory {} that it worked in is not there",

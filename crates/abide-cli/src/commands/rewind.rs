@@ -102,7 +102,7 @@ impl Rewind {
         let asked = interruptible()?;
         let to = if self.to == "latest" { latest(&session)? } else { self.to.clone() };
         let to = session.view().resolve(&to)?;
-        let base = session.store().workspace_root(&session.core()?.0.fields).ok();
+        let base = session.store().workspace_root(id, &session.core()?.0.fields).ok();
         let mut paths = Vec::new();
         for path in self.files.iter().flatten() {
             paths.push(surroundings.within(path, base.as_deref())?);

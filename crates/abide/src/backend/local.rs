@@ -32,6 +32,10 @@ impl Backend for LocalStore {
         self.config().workspace.clone()
     }
 
+    fn workspace_here(&self, _: SessionId) -> Result<Option<PathBuf>, Error> {
+        Ok(None)
+    }
+
     fn retention(&self) -> Retention {
         self.config().retention.clone()
     }

@@ -41,6 +41,9 @@ pub trait Backend: abide_model::Store {
     fn cache_dir(&self) -> Option<PathBuf>;
     /// What is taken of a workspace.
     fn workspace_policy(&self) -> Policy;
+    /// Where the files of a session are for whoever stands here, whatever machine it was begun on;
+    /// none where that is as the session says.
+    fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error>;
     /// What is let go.
     fn retention(&self) -> Retention;
 

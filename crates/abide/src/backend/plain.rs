@@ -46,6 +46,10 @@ impl Backend for PlainStore {
         Policy::default()
     }
 
+    fn workspace_here(&self, _: SessionId) -> Result<Option<PathBuf>, Error> {
+        Ok(None)
+    }
+
     fn retention(&self) -> Retention {
         Retention::default()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide_local::{BundleHeader, DiskUse, Imported, LocalStore, Made, SessionLiveness};
 use abide_model::{
     History, HistoryQuery, NewSession, Objects, Pending, Retention, Seq, SessionId, SessionReader,
-    SessionRef, SessionSummary, SessionWriter, Store,
+    SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{Migrated, PostgresStore, ServerUrl, StoreStatus};
@@ -25,6 +25,9 @@ const CACHE_BYTES: u64 = 2 << 30;
 pub struct SharedOptions {
     /// The project whose sessions are meant where none is named; with none, all are.
     pub project: Option<ProjectIdentity>,
+    /// That project's directory on this machine: there are the files of its sessions, whatever
+    /// machine they were begun on. None where they are where each session says.
+    pub here: Option<PathBuf>,
     /// Take a session even from a holder that lives.
     pub take_over: bool,
     /// Where what is derived and belongs to this machine is kept; none where there is no place.
@@ -36,6 +39,7 @@ pub struct SharedOptions {
 pub struct SharedStore {
     inner: PostgresStore,
     cache: Option<PathBuf>,
+    here: Option<PathBuf>,
 }
 
 impl SharedStore {
@@ -52,7 +56,8 @@ impl SharedStore {
                 store.with_objects(Arc::new(remote))
             }
         };
-        Ok(Self { inner, cache })
+        let here = options.project.and(options.here);
+        Ok(Self { inner, cache, here })
     }
 
     /// Makes a store, or brings one up to date. Objects go to `objects` (`s3://bucket/prefix`), else
@@ -71,11 +76,36 @@ impl SharedStore {
         Ok(migrated)
     }
 
+    /// Brings the tables of a store that is there up to date.
+    pub fn migrate(url: &str) -> Result<Migrated, Error> {
+        let url = parsed(url)?;
+        let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
+        if store.version()?.is_none() {
+            return Err(StoreError::NotMade { place: store.place() }.into());
+        }
+        Ok(store.migrate()?)
+    }
+
     /// What a store says of itself, of whatever version it is.
     pub fn status(url: &str) -> Result<StoreStatus, Error> {
         let url = parsed(url)?;
         let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
         Ok(store.status()?)
+    }
+}
+
+impl SharedStore {
+    /// A session that says which directory is its whole project: on another machine its workspace
+    /// is the same part of that one's clone.
+    fn placed(&self, mut session: NewSession) -> NewSession {
+        let fields = &mut session.fields;
+        if let (Some(here), Some(workspace), None) =
+            (&self.here, &fields.workspace, &fields.project)
+            && Path::new(workspace).starts_with(here)
+        {
+            fields.project = Some(here.to_string_lossy().into_owned());
+        }
+        session
     }
 }
 
@@ -127,6 +157,13 @@ impl Backend for SharedStore {
         Policy::default()
     }
 
+    fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
+        let Some(here) = &self.here else { return Ok(None) };
+        // Another project's session has nothing to do with these files.
+        let ours = pollster::block_on(self.inner.list())?;
+        Ok(ours.iter().any(|ours| ours.id == session).then(|| here.clone()))
+    }
+
     fn retention(&self) -> Retention {
         Retention::default()
     }
@@ -154,7 +191,7 @@ impl Backend for SharedStore {
     }
 
     fn create_new(&self, session: NewSession) -> Result<Made, Error> {
-        Ok(self.inner.create_new(session)?)
+        Ok(self.inner.create_new(self.placed(session))?)
     }
 
     fn fork_new(
@@ -198,7 +235,7 @@ impl Backend for SharedStore {
 
 impl Store for SharedStore {
     fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
-        self.inner.create(session)
+        self.inner.create(self.placed(session))
     }
 
     fn fork(

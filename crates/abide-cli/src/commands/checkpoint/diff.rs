@@ -100,7 +100,7 @@ fn present(
     view: &SessionView,
     objects: &dyn Objects,
 ) -> Result<ObjectHash, CommandError> {
-    let root = opened.store.workspace_root(&view.state()?.core.fields)?;
+    let root = opened.store.workspace_root(view.id(), &view.state()?.core.fields)?;
     let workspace = opened.store.workspace(&root)?;
     let (watch, _line) = progress::capturing(interruptible()?);
     let taken = workspace.snapshot(objects, &watch).map_err(abide::Error::from)?;

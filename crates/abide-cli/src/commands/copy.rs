@@ -1,0 +1,211 @@
+//! `abide copy`: brings sessions from one store to another.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use abide::{
+    ByteSize, Copied, Copier, DEFAULT_WAIT, ImportError, ImportOutcome, SessionId, Store, Where,
+};
+use serde_json::json;
+
+use super::record::duration;
+use crate::error::{CommandError, on_one_line};
+use crate::output::{Output, warning};
+use crate::store::{NAME, Opened, Surroundings};
+
+/// Copy sessions from one store to another: files or shared, either way
+///
+/// A session keeps its id, and comes with all its events and the files of its checkpoints. Every
+/// line and sum is checked. One that is there already and shorter gets what is new; one that has
+/// gone another way is refused and named, and the others go on. What a fork goes on from is copied
+/// before it, named or not. Stopped anywhere and run again, it does what is left.
+///
+/// With --all it copies every session of the store it copies from; of a shared one, those of the
+/// project of the current directory, or all where there is no project. What is copied into a shared
+/// store belongs to the project that it comes from.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide copy --to postgres://me@db.example.org/team --all
+  abide copy --from postgres://me@db.example.org/team k3x9ab
+  abide copy --from ../old --to . --all --dry-run")]
+pub(crate) struct Copy {
+    /// The sessions: ids, short ids, or the start of either
+    #[arg(value_name = "SESSION", required_unless_present = "all", conflicts_with = "all")]
+    sessions: Vec<String>,
+    /// Every session
+    #[arg(long)]
+    all: bool,
+    /// The store to copy from: a URL, a project, or its store [default: the store here]
+    #[arg(long, value_name = "DIR|URL", required_unless_present = "to")]
+    from: Option<PathBuf>,
+    /// The store to copy to; made where a directory has none [default: the store here]
+    #[arg(long, value_name = "DIR|URL")]
+    to: Option<PathBuf>,
+    /// Check everything and say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// How long to wait for a writer of a session that is there (`2s`, `500ms`, `0`)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+    /// Print one JSON object for each session
+    #[arg(long)]
+    json: bool,
+}
+
+impl Copy {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let side = |named: &Option<PathBuf>| {
+            named.as_deref().map_or_else(|| surroundings.clone(), |it| surroundings.with_store(it))
+        };
+        let (source, target) = (side(&self.from), side(&self.to));
+        let from = source.open()?;
+        let place = target.place_for_recording(&surroundings.current_dir)?.store;
+        let to = if self.dry_run {
+            target.find()?
+        } else {
+            let home = self.home(&from, surroundings);
+            Some(target.open_for(place, &home)?)
+        };
+        if let Some(to) = to.as_ref().filter(|to| to.place() == from.place()) {
+            return Err(CommandError::failed(format!("{} is both sides of the copy", to.place()))
+                .with_hint("`--from` and `--to` name the two; one of them may be the store here"));
+        }
+        let named = self.named(&from)?;
+        let to: Option<Store> = to.map(|to| to.store);
+        let source = from.store.clone();
+        let copier = match to {
+            Some(to) if !self.dry_run => Copier::new(source, to, self.wait.unwrap_or(DEFAULT_WAIT)),
+            to => Copier::rehearsal(source, to),
+        };
+        self.copy(&from, copier, &named)
+    }
+
+    /// The directory whose project the sessions are of.
+    fn home(&self, from: &Opened, surroundings: &Surroundings) -> PathBuf {
+        let here = || surroundings.current_dir.clone();
+        let (Some(named), Where::Files(root)) = (&self.from, &from.at) else { return here() };
+        let named = surroundings.absolute(named);
+        if named != *root {
+            return named;
+        }
+        let inside = root.file_name().is_some_and(|name| name == NAME);
+        root.parent().filter(|_| inside).map_or_else(here, Path::to_owned)
+    }
+
+    fn named(&self, from: &Opened) -> Result<Vec<SessionId>, CommandError> {
+        if self.all {
+            // Oldest first.
+            let sessions = from.store.sessions()?;
+            return Ok(sessions.into_iter().rev().map(|session| session.id).collect());
+        }
+        self.sessions.iter().map(|named| from.find(named)).collect()
+    }
+
+    fn copy(
+        &self,
+        from: &Opened,
+        mut copier: Copier,
+        named: &[SessionId],
+    ) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        let shorts = from.store.sessions()?;
+        let short = |id: SessionId| {
+            let known = shorts.iter().find(|known| known.id == id);
+            known.map_or_else(|| id.short(SessionId::SHORT), |known| known.short.clone())
+        };
+        let sessions = copier.order(named);
+        let mut failed = 0;
+        for id in &sessions {
+            let done = copier.copy(*id);
+            if done.is_err() {
+                failed += 1;
+            }
+            match done {
+                Ok(copied) => {
+                    let line = self.done(*id, &short(*id), &copied);
+                    if self.json {
+                        out.json(&line)?
+                    } else {
+                        out.line(line)?
+                    }
+                    out.flush()?;
+                    copied.imported.notes.iter().for_each(warning);
+                    let noted = |note| warning(format_args!("session {}: {note}", short(*id)));
+                    copied.notes.iter().for_each(noted);
+                }
+                Err(error) if self.json => {
+                    let outcome = refusal(&error);
+                    let said = on_one_line(&error);
+                    let line = json!({
+                        "session": id, "short": short(*id), "outcome": outcome, "error": said,
+                        "dry_run": self.dry_run,
+                    });
+                    out.json(&line.to_string())?;
+                    out.flush()?;
+                }
+                Err(error) => {
+                    let error = CommandError::from(error);
+                    error.on(format!("session {} was not copied", short(*id))).report();
+                }
+            }
+        }
+        if failed > 0 {
+            let all = sessions.len();
+            return Err(CommandError::failed(format!(
+                "{failed} of {all} sessions were not copied"
+            )));
+        }
+        if sessions.is_empty() && !self.json {
+            out.line(format_args!("There are no sessions to copy in {}", from.place()))?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// What became of a session, for people or for programs.
+    fn done(&self, id: SessionId, short: &str, copied: &Copied) -> String {
+        let bundle = &copied.imported.bundle;
+        let (outcome, seq) = match copied.imported.outcome {
+            ImportOutcome::Made => ("copied", None),
+            ImportOutcome::Forwarded { from } => ("forwarded", Some(from)),
+            ImportOutcome::Same => ("same", None),
+            ImportOutcome::Behind { here } => ("behind", Some(here)),
+        };
+        if self.json {
+            return json!({
+                "session": id, "short": short, "outcome": outcome, "events": bundle.events,
+                "last": bundle.last(), "there": seq, "objects": bundle.objects,
+                "files": {"objects": copied.objects, "bytes": copied.bytes},
+                "dry_run": self.dry_run,
+            })
+            .to_string();
+        }
+        let seq = seq.unwrap_or_default();
+        let what = match (copied.imported.outcome, self.dry_run) {
+            (ImportOutcome::Made, false) => format!("copied, {} events", bundle.events),
+            (ImportOutcome::Made, true) => format!("would be copied, {} events", bundle.events),
+            (ImportOutcome::Forwarded { .. }, dry_run) => {
+                let verb = if dry_run { "would be forwarded" } else { "forwarded" };
+                format!("{verb} from event @{seq} to @{}", bundle.last())
+            }
+            (ImportOutcome::Same, _) => format!("the same there, {} events", bundle.events),
+            (ImportOutcome::Behind { .. }, _) => {
+                format!("further there: event @{seq}, and @{} here", bundle.last())
+            }
+        };
+        let files = match (copied.objects, copied.bytes) {
+            (0, _) => String::new(),
+            (objects, 0) => format!("; {objects} objects of files"),
+            (objects, bytes) => format!("; {objects} objects of files, {}", ByteSize(bytes)),
+        };
+        format!("session {short}  {what}{files}")
+    }
+}
+
+fn refusal(error: &abide::Error) -> &'static str {
+    match error {
+        abide::Error::Import(ImportError::Diverged { .. }) => "diverged",
+        _ => "failed",
+    }
+}

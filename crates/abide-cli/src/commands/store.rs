@@ -1,0 +1,228 @@
+//! `abide store`: makes a store, says how it is, and brings it up to date.
+
+use abide::{ByteSize, Migrated, SCHEMA_VERSION, SharedStore, StoreStatus, StoreUrl, Where};
+use abide_transcript::escape;
+
+use super::init::Init;
+use crate::error::CommandError;
+use crate::output::{Output, warning};
+use crate::store::Surroundings;
+
+/// Make a shared store, see how it is, and bring it up to date
+///
+/// The store is the one that `--store`, ABIDE_STORE, the project or your configuration names. A
+/// store of files needs none of this: `init` does what `abide init` does, and `migrate` has nothing
+/// to do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide --store postgres://me@db.example.org/team store init
+  abide --store postgres://me@db.example.org/team store init --objects s3://bucket/prefix
+  abide store status
+  abide store migrate          after an update of abide that says so")]
+pub(crate) struct StoreCommand {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Init(StoreInit),
+    Status(StoreStatusCommand),
+    Migrate(StoreMigrate),
+}
+
+/// Make the tables of a shared store, or bring those that are there up to date
+///
+/// The database must be there; the user must be allowed to make tables in it. Done again, or by
+/// several at once, it changes nothing. In a store of files it does what `abide init` does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide --store postgres://me@db.example.org/team store init
+  abide --store postgres://me@db.example.org/team store init --objects s3://bucket/prefix")]
+struct StoreInit {
+    /// Keep objects (files, long texts) there; endpoint and credentials are in the AWS_… variables
+    /// [default: in the database]
+    #[arg(long, value_name = "URL")]
+    objects: Option<String>,
+}
+
+/// Say where the store is, of which version, how much is in it, and what endangers it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide store status
+  abide --store postgres://me@db.example.org/team store status --json")]
+struct StoreStatusCommand {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bring the tables of a shared store up to the version of this program
+///
+/// Older programs cannot use the store then. A store of files needs no migration.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide store migrate")]
+struct StoreMigrate {}
+
+impl StoreCommand {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        match self.command {
+            Command::Init(init) => init.run(surroundings),
+            Command::Status(status) => status.run(surroundings),
+            Command::Migrate(migrate) => migrate.run(surroundings),
+        }
+    }
+}
+
+/// All of a well-formed URL.
+pub(super) fn checked(url: &StoreUrl) -> Result<&str, CommandError> {
+    url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+    Ok(url.reveal())
+}
+
+impl StoreInit {
+    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let place = surroundings.place_for_recording(&surroundings.current_dir)?;
+        let url = match (place.store, &self.objects) {
+            (Where::Shared(url), _) => url,
+            (Where::Files(_), None) => return Init::default().run(surroundings),
+            (Where::Files(_), Some(_)) => {
+                return Err(CommandError::Usage(
+                    "--objects is for shared stores; a store of files keeps its objects itself"
+                        .to_owned(),
+                ));
+            }
+        };
+        let revealed = checked(&url)?;
+        let Migrated { from, to } = SharedStore::init(revealed, self.objects.as_deref())?;
+        let found = SharedStore::status(revealed)?;
+        let objects = objects(&found);
+        let mut out = Output::stdout();
+        match from {
+            0 => {
+                out.line(format_args!("Made a store in {url}: version {to}, objects in {objects}"))?
+            }
+            _ if from == to => {
+                out.line(format_args!("The store is {url}: version {to}, objects in {objects}"))?;
+            }
+            _ => out.line(brought(&url, from, to))?,
+        }
+        out.flush()?;
+        found.warnings.iter().for_each(warning);
+        Ok(())
+    }
+}
+
+impl StoreMigrate {
+    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        match surroundings.there()? {
+            Where::Files(root) => {
+                let place = root.display().to_string();
+                let place = escape::text(&place);
+                out.line(format_args!("Nothing to do: {place} is a store of files"))?;
+            }
+            Where::Shared(url) => match SharedStore::migrate(checked(&url)?)? {
+                Migrated { from, to } if from == to => {
+                    out.line(format_args!("Nothing to do: {url} is of version {to}"))?;
+                }
+                Migrated { from, to } => out.line(brought(&url, from, to))?,
+            },
+        }
+        out.flush()
+    }
+}
+
+fn brought(url: &StoreUrl, from: i32, to: i32) -> String {
+    format!("Brought {url} from version {from} to version {to}")
+}
+
+fn objects(found: &StoreStatus) -> String {
+    found.objects.as_deref().map_or_else(|| "the database".to_owned(), escaped)
+}
+
+fn escaped(text: &str) -> String {
+    escape::text(text).into_owned()
+}
+
+/// How this program stands to the version of a store.
+fn fitness(version: Option<i32>) -> &'static str {
+    match version {
+        None => "none",
+        Some(version) if version < SCHEMA_VERSION => "older",
+        Some(version) if version > SCHEMA_VERSION => "newer",
+        Some(_) => "current",
+    }
+}
+
+impl StoreStatusCommand {
+    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        match surroundings.there()? {
+            Where::Shared(url) => self.shared(&url),
+            Where::Files(_) => self.files(surroundings),
+        }
+    }
+
+    fn files(&self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let opened = surroundings.open()?;
+        let version = opened.store.files("`abide store status`")?.config().version;
+        let used = opened.store.disk_use()?;
+        let sessions = opened.store.sessions()?.len();
+        let mut out = Output::stdout();
+        if self.json {
+            let report = serde_json::json!({
+                "store": opened.place(), "kind": "files", "version": version,
+                "fits": "current", "sessions": sessions, "bytes": used.total,
+            });
+            out.json(&report.to_string())?;
+        } else {
+            out.line(format_args!("store     {}", escaped(&opened.place())))?;
+            out.line(format_args!("version   {version}"))?;
+            out.line(format_args!("sessions  {sessions}"))?;
+            out.line(format_args!("space     {}", ByteSize(used.total)))?;
+        }
+        out.flush()
+    }
+
+    fn shared(&self, url: &StoreUrl) -> Result<(), CommandError> {
+        let found = SharedStore::status(checked(url)?)?;
+        let fits = fitness(found.version);
+        let mut out = Output::stdout();
+        if self.json {
+            let report = serde_json::json!({
+                "store": url.to_string(), "kind": "postgres", "server": found.server,
+                "version": found.version, "known": SCHEMA_VERSION, "fits": fits,
+                "sessions": found.sessions, "held": found.held, "bytes": found.bytes,
+                "objects": found.objects, "warnings": found.warnings,
+            });
+            out.json(&report.to_string())?;
+            return out.flush();
+        }
+        let version = match (found.version, fits) {
+            (None, _) => "no store yet: `abide store init` makes one".to_owned(),
+            (Some(version), "older") => format!(
+                "{version}; this program's is {SCHEMA_VERSION}: `abide store migrate` brings it up to date"
+            ),
+            (Some(version), "newer") => {
+                format!("{version}; this program knows {SCHEMA_VERSION}: update abide")
+            }
+            (Some(version), _) => version.to_string(),
+        };
+        out.line(format_args!("store     {url}"))?;
+        out.line(format_args!("server    PostgreSQL {}", escaped(&found.server)))?;
+        out.line(format_args!("version   {version}"))?;
+        if found.version.is_some() {
+            out.line(format_args!("sessions  {}, {} held", found.sessions, found.held))?;
+            out.line(format_args!("space     {}", ByteSize(found.bytes)))?;
+            out.line(format_args!("objects   in {}", objects(&found)))?;
+        }
+        out.flush()?;
+        found.warnings.iter().for_each(warning);
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! `abide store` on a server of its own: made, looked at, brought up to date, and what is said where
+//! that cannot be.
+
+use abide_testkit::{PostgresServer, PrivatePostgres};
+
+use crate::environment::{Done, HELLO, TestEnvironment, run};
+
+/// A database of its own for a test, by its URL; none where there is no PostgreSQL, which is said.
+pub(crate) fn database() -> Option<(&'static PostgresServer, String)> {
+    let server = PrivatePostgres::shared()?;
+    Some((server, server.create_database()))
+}
+
+/// The name of the database that a URL leads to.
+fn name(url: &str) -> &str {
+    url.rsplit('/').next().unwrap().split('?').next().unwrap()
+}
+
+fn store(env: &TestEnvironment, url: &str, args: &[&str]) -> Done {
+    let mut command = env.command(&[&["store"], args].concat());
+    command.env("ABIDE_STORE", url);
+    run(command, b"")
+}
+
+#[test]
+fn a_shared_store_is_made_once_and_says_how_it_is() {
+    let Some((_, url)) = database() else { return };
+    let env = TestEnvironment::new();
+    let none = store(&env, &url, &["status"]).success();
+    assert!(none.stdout().contains("version   no store yet: `abide store init` makes one"));
+    let missing = store(&env, &url, &["migrate"]).failure(1);
+    assert_eq!(
+        missing.stderr,
+        format!("Error: there is no store in {url} yet\nHint: `abide store init` makes one\n")
+    );
+    let mut record = env.command(&["record"]);
+    record.env("ABIDE_STORE", &url);
+    assert_eq!(run(record, HELLO.as_bytes()).failure(1).stderr, missing.stderr);
+
+    let made = store(&env, &url, &["init"]).success();
+    let version = abide_version(&store(&env, &url, &["status", "--json"]).success());
+    assert_eq!(
+        made.stdout(),
+        format!("Made a store in {url}: version {version}, objects in the database\n")
+    );
+    let again = store(&env, &url, &["init"]).success();
+    assert_eq!(
+        again.stdout(),
+        format!("The store is {url}: version {version}, objects in the database\n")
+    );
+    let nothing = store(&env, &url, &["migrate"]).success();
+    assert_eq!(nothing.stdout(), format!("Nothing to do: {url} is of version {version}\n"));
+
+    let mut record = env.command(&["record"]);
+    record.env("ABIDE_STORE", &url);
+    run(record, HELLO.as_bytes()).success();
+    let found = &store(&env, &url, &["status", "--json"]).success().json_lines()[0];
+    assert_eq!((found["sessions"].as_u64(), found["held"].as_u64()), (Some(1), Some(0)));
+    assert_eq!((found["fits"].as_str(), found["objects"].is_null()), (Some("current"), true));
+    assert!(found["bytes"].as_u64().unwrap() > 0);
+    let shown = store(&env, &url, &["status"]).success();
+    assert!(shown.stdout().starts_with(&format!("store     {url}\nserver    PostgreSQL ")));
+    assert!(shown.stdout().contains("sessions  1, 0 held\n"), "{shown:?}");
+    let elsewhere = store(&env, &url, &["init", "--objects", "s3://bucket/prefix"]).failure(1);
+    assert!(!elsewhere.stderr.contains("damaged"), "{elsewhere:?}");
+}
+
+fn abide_version(done: &Done) -> u64 {
+    done.json_lines()[0]["version"].as_u64().unwrap()
+}
+
+#[test]
+fn tables_of_another_version_are_told_apart_and_not_touched() {
+    let Some((server, url)) = database() else { return };
+    let database = name(&url);
+    let env = TestEnvironment::new();
+    store(&env, &url, &["init"]).success();
+    let known = abide_version(&store(&env, &url, &["status", "--json"]).success());
+    let history = || {
+        let mut command = env.command(&["history"]);
+        command.env("ABIDE_STORE", &url);
+        run(command, b"")
+    };
+    server.sql(database, "INSERT INTO abide.migration (version, name) VALUES (99, 'tomorrow')");
+    let newer = history().failure(1);
+    assert_eq!(
+        newer.stderr,
+        format!(
+            "Error: {url} is of version 99; this program knows {known}\n\
+             Hint: update abide; nothing was changed\n"
+        )
+    );
+    store(&env, &url, &["migrate"]).failure(1);
+    let found = &store(&env, &url, &["status", "--json"]).success().json_lines()[0];
+    assert_eq!((found["version"].as_u64(), found["fits"].as_str()), (Some(99), Some("newer")));
+
+    server.sql(database, "DELETE FROM abide.migration");
+    let older = history().failure(1);
+    assert_eq!(
+        older.stderr,
+        format!(
+            "Error: {url} is of version 0; this program works with {known}\n\
+             Hint: `abide store migrate` brings it up to date; programs as old as it cannot use it then\n"
+        )
+    );
+    let found = store(&env, &url, &["status"]).success();
+    assert!(found.stdout().contains("`abide store migrate` brings it up to date"), "{found:?}");
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
+    let Some((server, url)) = database() else { return };
+    let database = name(&url);
+    let env = TestEnvironment::new();
+    let told = |url: &str, cause: &str, hint: &str| {
+        let done = store(&env, url, &["status"]).failure(1);
+        let lines: Vec<_> = done.stderr.lines().collect();
+        assert_eq!(lines.len(), 3, "{done:?}");
+        assert!(lines[0].starts_with("Error: cannot ") && lines[0].contains("postgres://"));
+        assert!(lines[1].starts_with("Caused by: ") && lines[1].contains(cause), "{done:?}");
+        assert!(lines[2].starts_with("Hint: ") && lines[2].contains(hint), "{done:?}");
+        assert!(!done.stderr.contains("secret"), "{done:?}");
+    };
+    told("postgres://me:secret@127.0.0.1:1/db", "Connection refused", "see that the server runs");
+    told("postgres://me:secret@nowhere.invalid/db", "", "see that the server runs");
+    told(&server.url("nothing"), "database \"nothing\" does not exist", "`createdb`");
+
+    let role = format!("role_{database}");
+    server.sql(database, &format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'"));
+    let theirs = url.replace("postgres@", &format!("{role}:secret@"));
+    let refused = store(&env, &theirs, &["init"]).failure(1);
+    assert!(refused.stderr.contains("permission denied"), "{refused:?}");
+    assert!(refused.stderr.contains("\nHint: the owner of the database grants"), "{refused:?}");
+    server.sql(database, &format!("ALTER ROLE {role} NOLOGIN"));
+    told(&theirs, "is not permitted to log in", "user and password can be in the URL");
+}
+
+#[test]
+fn a_store_of_files_is_looked_at_the_same_way() {
+    let env = TestEnvironment::new();
+    let _filters = env.filters();
+    insta::assert_snapshot!(env.run(&["store", "init"]).success().stdout(), @"Made a store in [TEMP]/project/.abide");
+    env.run(&["new"]).success();
+    let found = &env.run(&["store", "status", "--json"]).success().json_lines()[0];
+    assert_eq!((found["kind"].as_str(), found["sessions"].as_u64()), (Some("files"), Some(1)));
+    let shown = env.run(&["store", "status"]).success();
+    assert!(shown.stdout().contains("\nversion   1\nsessions  1\nspace     "), "{shown:?}");
+    insta::assert_snapshot!(env.run(&["store", "migrate"]).success().stdout(), @"Nothing to do: [TEMP]/project/.abide is a store of files");
+    env.run(&["store", "init", "--objects", "s3://bucket"]).failure(2);
+    env.run(&["--store", "nowhere", "store", "status"]).failure(1);
+}

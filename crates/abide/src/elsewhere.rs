@@ -1,0 +1,72 @@
+//! Sessions whose files were last in another clone of their project, on this machine or another.
+//!
+//! Each machine notes up to where its clone has the files of a session: paths say nothing, since
+//! two machines may have clones at the same one. Where the note is missing, or something newer was
+//! recorded elsewhere, the files have to be brought here.
+
+use std::path::Path;
+
+use abide_model::Seq;
+use serde::{Deserialize, Serialize};
+
+use crate::{CheckpointEntry, Error, Session, Trigger};
+
+/// What this machine has of a session's files.
+#[derive(Debug, Serialize, Deserialize)]
+struct FilesNote {
+    root: String,
+    seq: Seq,
+}
+
+impl Session {
+    /// The checkpoint whose files the session goes on with, where this clone of its project does not
+    /// have them. None where the session's files are where it says.
+    pub fn files_elsewhere(&self) -> Result<Option<CheckpointEntry>, Error> {
+        if self.store().workspace_here(self.id())?.is_none() {
+            return Ok(None);
+        }
+        let core = self.core()?.0;
+        let root = self.store().workspace_root(self.id(), &core.fields)?;
+        let entries = self.view().checkpoints(false)?;
+        let with_files = |entry: &&CheckpointEntry| entry.checkpoint.snapshot.is_some();
+        // What was there before a rewind is not what one goes on with.
+        let made = |entry: &&CheckpointEntry| entry.checkpoint.trigger != Trigger::Rewind.as_str();
+        let last = entries.iter().rev().filter(with_files).find(made);
+        let after = |seq: &Seq| last.is_none_or(|last| last.seq < *seq);
+        let rewound = core.last_rewind.filter(after);
+        let rewound = rewound.map(|seq| Ok::<_, Error>((seq, self.rewind_at(seq)?))).transpose()?;
+        // One of single files leaves the others as they were.
+        let rewound = rewound.filter(|(_, rewind)| rewind.files && rewind.paths.is_empty());
+        let (seq, entry) = match (rewound, last) {
+            (Some((seq, rewind)), _) => {
+                let all = self.view().checkpoints(true)?;
+                let goal = rewind.snapshot;
+                let fits = |entry: &CheckpointEntry| entry.checkpoint.snapshot == goal;
+                (seq, all.into_iter().rev().find(fits).or_else(|| last.cloned()))
+            }
+            (None, Some(last)) => (last.seq, Some(last.clone())),
+            (None, None) => return Ok(None),
+        };
+        Ok(entry.filter(|_| !self.has_files(&root, seq)))
+    }
+
+    fn has_files(&self, root: &Path, seq: Seq) -> bool {
+        let Ok(path) = self.store().files_note(self.id()) else { return false };
+        let noted: Option<FilesNote> =
+            std::fs::read(path).ok().and_then(|noted| serde_json::from_slice(&noted).ok());
+        noted.is_some_and(|noted| Path::new(&noted.root) == root && noted.seq >= seq)
+    }
+
+    /// Notes that this clone has the files of the session as they are at an event.
+    pub fn note_files(&self, seq: Seq) -> Result<(), Error> {
+        if self.store().workspace_here(self.id())?.is_none() {
+            return Ok(());
+        }
+        let root = self.store().workspace_root(self.id(), &self.core()?.0.fields)?;
+        let note = FilesNote { root: root.to_string_lossy().into_owned(), seq };
+        let path = self.store().files_note(self.id())?;
+        let temporary = path.with_extension("files.new");
+        std::fs::write(&temporary, serde_json::to_vec(&note).unwrap_or_default())?;
+        Ok(std::fs::rename(&temporary, &path)?)
+    }
+}
