@@ -176,8 +176,12 @@ impl Surroundings {
     /// How stores are opened: the session that this process was started for is written through
     /// whoever holds it.
     fn options(&self) -> Options {
-        let child_of = self.session.as_ref().and_then(|session| session.parse().ok());
-        Options { progress: progress::indexing(), child_of, ..Options::default() }
+        let (progress, child_of) = (progress::indexing(), self.child_of());
+        Options { progress, child_of, ..Options::default() }
+    }
+
+    fn child_of(&self) -> Option<SessionId> {
+        self.session.as_ref().and_then(|session| session.parse().ok())
     }
 
     /// Puts an event that does not say whose it is into the task and the lane that this process was
@@ -343,6 +347,7 @@ pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, ab
         project: ProjectIdentity::of(&around.current_dir)?,
         take_over: around.take_over,
         cache: around.cache.clone(),
+        child_of: around.child_of(),
     };
     Store::connect(url, options)
 }
