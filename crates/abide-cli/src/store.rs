@@ -176,8 +176,12 @@ impl Surroundings {
     /// How stores are opened: the session that this process was started for is written through
     /// whoever holds it.
     fn options(&self) -> Options {
-        let child_of = self.session.as_ref().and_then(|session| session.parse().ok());
-        Options { progress: progress::indexing(), child_of, ..Options::default() }
+        let (progress, child_of) = (progress::indexing(), self.child_of());
+        Options { progress, child_of, ..Options::default() }
+    }
+
+    fn child_of(&self) -> Option<SessionId> {
+        self.session.as_ref().and_then(|session| session.parse().ok())
     }
 
     /// Puts an event that does not say whose it is into the task and the lane that this process was
@@ -360,8 +364,13 @@ impl Surroundings {
 pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, abide::Error> {
     let project = ProjectIdentity::of(&around.current_dir)?;
     let here = project.as_ref().map(|_| store_for_recording(&around.current_dir, None).project);
-    let options =
-        SharedOptions { project, here, take_over: around.take_over, cache: around.cache.clone() };
+    let options = SharedOptions {
+        project,
+        here,
+        take_over: around.take_over,
+        cache: around.cache.clone(),
+        child_of: around.child_of(),
+    };
     Store::connect(url, options)
 }
 

@@ -71,6 +71,6 @@ pub use history::{Progress, Step};
 pub use objects::LocalObjects;
 pub use place::{Place, Where, find_store, store_for_recording};
 pub use reader::LocalReader;
-pub use relay::ChildSocket;
+pub use relay::{ChildSocket, HeldWriters, write_as_child};
 pub use store::{LocalStore, Options, Upkeep};
 pub use writer::LocalWriter;

@@ -8,8 +8,8 @@ use abide_journal::{
     Access, Found, Journal, JournalError, Line, Mark, Packs, Start, Storage, Watermark,
 };
 use abide_model::{
-    Core, Direction, Event, EventPage, EventRange, LaneId, LaneState, Pending, ReadNote, Seq,
-    SessionId, SessionReader, SessionState,
+    Core, Digest, Direction, Event, EventPage, EventRange, LaneId, LaneState, Pending, ReadNote,
+    Seq, SessionId, SessionReader, SessionState,
 };
 
 use crate::directory::Directory;
@@ -371,6 +371,14 @@ impl SessionReader for LocalReader {
                 // Without a watermark, what can be read is all there is to go by.
                 None => self.last().map_err(store_error),
             }
+        })
+    }
+
+    fn core(&self) -> Pending<'_, (Core, Digest)> {
+        Box::pin(async move {
+            let look = self.look(Gone::PassOver).map_err(store_error)?;
+            let digest = look.state.digest();
+            Ok((look.state.core, digest))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
@@ -26,7 +26,7 @@ use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, sh
 use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::recovery;
-use crate::relay::{self, ChildSocket, NotConnected};
+use crate::relay::{ChildSocket, HeldWriters, write_as_child};
 use crate::sealer::{Sealed, Sealer, seal_all};
 use crate::shield;
 use crate::snapshot::{Pages, Snapshots, Stand};
@@ -84,7 +84,7 @@ pub struct LocalStore {
     /// Where sessions were found. A session's directory never changes its name.
     found: Mutex<HashMap<SessionId, SessionLayout>>,
     /// The writers that were given out and may still be there.
-    held: Mutex<HashMap<SessionId, Weak<LocalWriter>>>,
+    held: HeldWriters,
     /// Why the settings could not be read, where the store was opened all the same.
     settings_trouble: Option<StoreError>,
 }
@@ -108,9 +108,6 @@ impl Beginning {
 /// A new session gets a snapshot of the state it begins with, unless that is larger: a fork is
 /// small, and has its parent to look at.
 const FIRST_SNAPSHOT: usize = 32 << 10;
-
-/// So long a holder that lives has to answer before it is asked again.
-const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 /// Keeps the store out of git's sight.
 const GITIGNORE: &str = "*\n";
@@ -144,7 +141,7 @@ impl LocalStore {
     ) -> Self {
         let packs = Packs::new(options.storage.clone(), layout.objects());
         let packs = Arc::new(packs.with_compression(config.objects.compression()));
-        let (found, held) = (Mutex::default(), Mutex::default());
+        let (found, held) = (Mutex::default(), HeldWriters::default());
         Self { layout, options, config, packs, found, held, settings_trouble }
     }
 
@@ -646,47 +643,18 @@ impl LocalStore {
         })
     }
 
-    /// Keeps in mind who was given a session, so that its children can be served.
-    fn hold(&self, session: SessionId, writer: LocalWriter) -> Arc<LocalWriter> {
-        let writer = Arc::new(writer);
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|_, writer| writer.strong_count() > 0);
-        held.insert(session, Arc::downgrade(&writer));
-        writer
-    }
-
-    /// A writer through the process that holds the session, or its own where nobody does. Which of
-    /// the two it is may change while we wait.
-    fn write_as_child(
+    fn write_now(
         &self,
         session: SessionId,
         wait: Duration,
     ) -> Result<Arc<dyn SessionWriter>, StoreError> {
-        let layout = self.layout_of(session)?;
-        let until = Instant::now().checked_add(wait);
-        let mut pause = Duration::from_millis(1);
-        loop {
-            let reader = self.reader_at(session, &layout);
-            let held = match relay::connect(&layout, session, reader, ANSWER_WAIT) {
-                Ok(writer) => return Ok(Arc::new(writer)),
-                Err(NotConnected::Failed(error)) => return Err(error),
-                Err(NotConnected::Engaged) => {
-                    let holder = Box::new(self.holder_of(&layout.lock()));
-                    StoreError::Held { session, holder }
-                }
-                Err(NotConnected::Nobody) => match self.writer(session, Duration::ZERO) {
-                    Ok(writer) => return Ok(self.hold(session, writer)),
-                    Err(held @ StoreError::Held { .. }) => held,
-                    Err(error) => return Err(error),
-                },
-            };
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(held);
-            }
-            std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
-            pause = (pause * 2).min(Duration::from_millis(20));
+        let own = |wait| Ok(self.held.hold(session, Arc::new(self.writer(session, wait)?)));
+        if self.options.child_of != Some(session) {
+            return own(wait);
         }
+        let layout = self.layout_of(session)?;
+        let reader: Arc<dyn SessionReader> = Arc::new(self.reader_at(session, &layout));
+        write_as_child(&layout.socket(), &reader, session, wait, || own(Duration::ZERO))
     }
 
     /// Lets the processes that this one starts write to a session that it holds: a socket in the
@@ -699,16 +667,7 @@ impl LocalStore {
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
     ) -> Result<ChildSocket, StoreError> {
         let layout = self.layout_of(session)?;
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let writer = held.get(&session).and_then(Weak::upgrade);
-        drop(held);
-        match writer {
-            Some(writer) => ChildSocket::new(&layout, session, &writer, Box::new(seen)),
-            None => {
-                let not_held = std::io::Error::other("this process does not hold the session");
-                Err(storage_error("listen at", &layout.socket())(not_held))
-            }
-        }
+        self.held.serve(&layout.socket(), session, Box::new(seen))
     }
 
     /// A session is not here any more.
@@ -814,12 +773,7 @@ impl Store for LocalStore {
     }
 
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
-        Box::pin(async move {
-            if self.options.child_of == Some(session) {
-                return self.write_as_child(session, wait);
-            }
-            Ok(self.hold(session, self.writer(session, wait)?) as Arc<dyn SessionWriter>)
-        })
+        Box::pin(async move { self.write_now(session, wait) })
     }
 
     fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {

@@ -333,11 +333,6 @@ impl LocalWriter {
         }
     }
 
-    /// Makes everything durable that was taken in.
-    pub(crate) fn flush(&self) -> Result<(), AppendError> {
-        self.shared.queue.flush()
-    }
-
     /// Makes everything durable and lets the session go.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         if self.closed.swap(true, Ordering::Relaxed) {
@@ -383,6 +378,10 @@ impl SessionWriter for LocalWriter {
         let prepared: Result<Vec<_>, _> =
             events.into_iter().map(|event| self.prepare(event)).collect();
         self.stage(prepared.map_err(stopped)?, durability, odd, Opening::WithFirst)
+    }
+
+    fn flush(&self) -> Result<(), AppendError> {
+        self.shared.queue.flush()
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {

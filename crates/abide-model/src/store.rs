@@ -417,6 +417,8 @@ pub trait SessionWriter: Send + Sync {
     /// The small part of that state and one lane of it, once every event taken in so far can be
     /// read: for the same price however long the session is.
     fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError>;
+    /// Makes everything durable that was taken in so far.
+    fn flush(&self) -> Result<(), AppendError>;
     /// This writer's epoch.
     fn epoch(&self) -> Epoch;
     /// What was found and mended when the session was opened.
@@ -433,6 +435,14 @@ pub trait SessionReader: Send + Sync {
     fn acknowledged(&self) -> Pending<'_, Seq>;
     /// The state as of the last event that can be read.
     fn state(&self) -> Pending<'_, SessionState>;
+    /// The small part of that state and the digest of all of it.
+    fn core(&self) -> Pending<'_, (Core, Digest)> {
+        Box::pin(async move {
+            let state = self.state().await?;
+            let digest = state.digest();
+            Ok((state.core, digest))
+        })
+    }
     /// The small part of that state and one lane of it, for the same price however long the session
     /// is; or of the state right behind `at`, which is folded anew.
     fn lane<'a>(

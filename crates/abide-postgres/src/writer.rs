@@ -284,6 +284,10 @@ impl SessionWriter for PostgresWriter {
         Ok(found)
     }
 
+    fn flush(&self) -> Result<(), AppendError> {
+        self.shared.queue.flush()
+    }
+
     fn epoch(&self) -> Epoch {
         self.lease.epoch
     }

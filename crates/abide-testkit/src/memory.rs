@@ -376,6 +376,10 @@ impl SessionWriter for MemoryWriter {
         Ok(Ticket::new(acknowledged, Seq::ZERO, durability, Arc::new(Done)))
     }
 
+    fn flush(&self) -> Result<(), AppendError> {
+        Ok(())
+    }
+
     fn state(&self) -> Result<SessionState, StoreError> {
         Ok(self.store.lock().kept(self.session)?.state.clone())
     }

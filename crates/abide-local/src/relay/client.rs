@@ -3,14 +3,15 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_model::{
     AppendError, Core, Digest, Durability, Epoch, InputError, LaneId, LaneState, Limits, NewEvent,
-    OddEvents, Pending, ReadNote, SessionId, SessionState, SessionWriter, StoreError, Ticket,
-    check_batch,
+    OddEvents, Pending, ReadNote, SessionId, SessionReader, SessionState, SessionWriter,
+    StoreError, Ticket, check_batch,
 };
 
 use super::answers::{Answers, Ended};
@@ -18,26 +19,22 @@ use super::node::{self, NotConnected};
 use super::protocol::{
     Answer, BUSY, Batch, CLOSED, EVENTS, Hello, LINE, VERSION, Welcome, line_of,
 };
-use crate::error::{storage_error, store_error};
-use crate::layout::SessionLayout;
-use crate::past::Gone;
-use crate::reader::LocalReader;
+use crate::error::storage_error;
 
 /// The most bytes of an answer: a batch has so many events at most.
 const ANSWER: u64 = 64 << 20;
 /// A holder that says nothing for so long is stopped, or worse.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Connects to the holder of a session, which must be of the same user.
-pub(crate) fn connect(
-    layout: &SessionLayout,
+/// Connects to the holder of a session at its socket, which must be of the same user.
+pub(super) fn connect(
+    path: &Path,
     session: SessionId,
-    reader: LocalReader,
+    reader: Arc<dyn SessionReader>,
     wait: Duration,
 ) -> Result<RelayedWriter, NotConnected> {
-    let path = layout.socket();
-    let stream = node::connect(layout, wait)?;
-    let failed = || NotConnected::by(&path);
+    let stream = node::connect(path, wait)?;
+    let failed = || NotConnected::by(path);
     let mut input = BufReader::new(stream.try_clone().map_err(failed())?);
     let welcome = greet(&stream, &mut input, session, wait).map_err(failed())?;
     // It may have ended while we came.
@@ -49,7 +46,7 @@ pub(crate) fn connect(
                 CLOSED => NotConnected::Nobody,
                 _ => {
                     let refused = io::Error::new(ErrorKind::PermissionDenied, refusal.message);
-                    NotConnected::Failed(storage_error("connect to", &path)(refused))
+                    NotConnected::Failed(storage_error("connect to", path)(refused))
                 }
             });
         }
@@ -132,10 +129,10 @@ fn listen(input: &mut BufReader<UnixStream>, answers: &Answers, patience: Durati
 }
 
 /// The writer of a child of the process that holds the session.
-pub(crate) struct RelayedWriter {
+pub(super) struct RelayedWriter {
     out: Mutex<UnixStream>,
     answers: Arc<Answers>,
-    reader: LocalReader,
+    reader: Arc<dyn SessionReader>,
     epoch: Epoch,
     limits: Limits,
     /// Something was sent that is not on stable storage when it is answered.
@@ -173,11 +170,7 @@ impl RelayedWriter {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let flushed = if self.buffered.load(Ordering::Relaxed) {
-            self.send(&[], Durability::Synced, OddEvents::Keep).and_then(Ticket::wait).map(|_| ())
-        } else {
-            Ok(())
-        };
+        let flushed = if self.buffered.load(Ordering::Relaxed) { self.flush() } else { Ok(()) };
         self.answers.settle();
         self.answers.end(Ended::Closed);
         let out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,19 +196,21 @@ impl SessionWriter for RelayedWriter {
     /// The state as of the last event that can be read, which is behind every one that was sent.
     fn state(&self) -> Result<SessionState, StoreError> {
         self.answers.settle();
-        self.reader.state_now().map_err(store_error)
+        pollster::block_on(self.reader.state())
     }
 
     fn core(&self) -> Result<(Core, Digest), StoreError> {
         self.answers.settle();
-        let look = self.reader.look(Gone::PassOver).map_err(store_error)?;
-        let digest = look.state.digest();
-        Ok((look.state.core, digest))
+        pollster::block_on(self.reader.core())
     }
 
     fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
         self.answers.settle();
-        self.reader.lane_now(lane, None).map_err(store_error)
+        pollster::block_on(self.reader.lane(lane, None))
+    }
+
+    fn flush(&self) -> Result<(), AppendError> {
+        self.send(&[], Durability::Synced, OddEvents::Keep)?.wait().map(|_| ())
     }
 
     /// The holder's: it is the one that writes.

@@ -3,7 +3,6 @@
 //! It is reached through the opened directory, since the name of a socket can have no more than
 //! about a hundred bytes and a path can. Links are not followed.
 
-use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,23 +13,25 @@ use abide_model::StoreError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use crate::error::storage_error;
-use crate::layout::{SessionLayout, refused_link, shown};
-
-/// Its name while it is made.
-const NEW: &str = "socket.new";
+use crate::layout::{refused_link, shown};
 
 /// A socket that this process listens at.
 #[derive(Debug)]
 pub(super) struct Node {
     dir: OwnedFd,
-    name: PathBuf,
+    name: String,
     /// Device and inode.
     inode: (u64, u64),
 }
 
-fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
+/// Opens the directory of a socket, and tells its name there.
+fn open_dir(path: &Path) -> io::Result<(OwnedFd, String)> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(dir, flags, Mode::empty())?)
+    let dir = rustix::fs::open(dir, flags, Mode::empty())?;
+    Ok((dir, name.to_string_lossy().into_owned()))
 }
 
 /// A path to what stands in an opened directory, short where the system has such.
@@ -60,31 +61,30 @@ fn refuse_other(stat: &Stat, path: &Path) -> Result<(), StoreError> {
 }
 
 impl Node {
-    /// Listens in a session's directory, which must be held: what stands there from before is of a
-    /// holder that is gone. The socket has its mode before it has its name.
-    pub(super) fn bind(layout: &SessionLayout) -> Result<(Self, UnixListener), StoreError> {
-        let path = layout.socket();
-        let dir = open_dir(&layout.dir).map_err(storage_error("open", &layout.dir))?;
-        let name: &OsStr = path.file_name().unwrap_or_default();
-        match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(there) => refuse_other(&there, &path)?,
+    /// Listens for the children of a session, which must be held: what stands there from before is
+    /// of a holder that is gone. The socket has its mode before it has its name.
+    pub(super) fn bind(path: &Path) -> Result<(Self, UnixListener), StoreError> {
+        let (dir, name) = open_dir(path).map_err(storage_error("open the directory of", path))?;
+        match rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) => refuse_other(&there, path)?,
             Err(rustix::io::Errno::NOENT) => {}
-            Err(error) => return Err(storage_error("look at", &path)(error.into())),
+            Err(error) => return Err(storage_error("look at", path)(error.into())),
         }
+        // Its name while it is made.
+        let new = format!("{name}.new");
         let made = || -> io::Result<(UnixListener, Stat)> {
-            match rustix::fs::unlinkat(&dir, NEW, AtFlags::empty()) {
+            match rustix::fs::unlinkat(&dir, &new, AtFlags::empty()) {
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
-            let listener = UnixListener::bind(through(&dir, &path, NEW))?;
-            rustix::fs::chmodat(&dir, NEW, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
-            let stat = rustix::fs::statat(&dir, NEW, AtFlags::SYMLINK_NOFOLLOW)?;
-            rustix::fs::renameat(&dir, NEW, &dir, name)?;
+            let listener = UnixListener::bind(through(&dir, path, &new))?;
+            rustix::fs::chmodat(&dir, &new, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+            let stat = rustix::fs::statat(&dir, &new, AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::renameat(&dir, &new, &dir, &name)?;
             Ok((listener, stat))
         };
-        let (listener, stat) = made().map_err(storage_error("listen at", &path))?;
-        let (name, inode) = (PathBuf::from(name), inode_of(&stat));
-        Ok((Self { dir, name, inode }, listener))
+        let (listener, stat) = made().map_err(storage_error("listen at", path))?;
+        Ok((Self { dir, name, inode: inode_of(&stat) }, listener))
     }
 }
 
@@ -99,7 +99,7 @@ impl Drop for Node {
 }
 
 /// Why a child is not connected.
-pub(crate) enum NotConnected {
+pub(super) enum NotConnected {
     /// There is nobody to write through.
     Nobody,
     /// There is somebody, who does not answer or has no room.
@@ -123,17 +123,14 @@ impl NotConnected {
     }
 }
 
-/// Connects to whoever listens in a session's directory. Waits no longer than this for one that is
-/// not accepting.
-pub(super) fn connect(layout: &SessionLayout, wait: Duration) -> Result<UnixStream, NotConnected> {
-    let path = layout.socket();
-    let failed = || NotConnected::by(&path);
-    let dir = open_dir(&layout.dir).map_err(failed())?;
-    let name: &OsStr = path.file_name().unwrap_or_default();
-    let there = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW);
+/// Connects to whoever listens there. Waits no longer than this for one that is not accepting.
+pub(super) fn connect(path: &Path, wait: Duration) -> Result<UnixStream, NotConnected> {
+    let failed = || NotConnected::by(path);
+    let (dir, name) = open_dir(path).map_err(failed())?;
+    let there = rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW);
     let there = there.map_err(|error| failed()(error.into()))?;
-    refuse_other(&there, &path).map_err(NotConnected::Failed)?;
-    let stream = connect_to(&through(&dir, &path, &name.to_string_lossy()), wait);
+    refuse_other(&there, path).map_err(NotConnected::Failed)?;
+    let stream = connect_to(&through(&dir, path, &name), wait);
     let stream = stream.map_err(failed())?;
     if is_own(&stream, own_user()).map_err(failed())? {
         return Ok(stream);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,12 +13,10 @@ use abide_model::{NewEvent, SessionId, SessionWriter, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::error::storage_error;
-use crate::layout::SessionLayout;
 use crate::relay::connection;
 use crate::relay::lines::LongLines;
 use crate::relay::node::{Node, is_own, own_user};
 use crate::relay::protocol::{BUSY, Refusal, Welcome, line_of};
-use crate::writer::LocalWriter;
 
 /// The most children at a time.
 pub(super) const CHILDREN: usize = 64;
@@ -25,7 +24,7 @@ pub(super) const CHILDREN: usize = 64;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Is told of each batch that was recorded for a child.
-pub(super) type Seen = dyn Fn(&[NewEvent]) + Send + Sync;
+pub type Seen = dyn Fn(&[NewEvent]) + Send + Sync;
 
 /// The socket at which a holder of a session writes for its children. When it is dropped they are
 /// cut off, and it is removed.
@@ -48,7 +47,7 @@ impl std::fmt::Debug for ChildSocket {
 pub(super) struct Shared {
     pub(super) session: SessionId,
     /// Not held: whoever has the session decides how long.
-    pub(super) writer: Weak<LocalWriter>,
+    pub(super) writer: Weak<dyn SessionWriter>,
     pub(super) seen: Box<Seen>,
     pub(super) long_lines: LongLines,
     children: Mutex<Children>,
@@ -64,27 +63,28 @@ struct Children {
 }
 
 impl ChildSocket {
-    /// Serves the children of the one that has this writer.
-    pub(crate) fn new(
-        layout: &SessionLayout,
+    /// Serves the children of the one that has this writer, at a path in a directory of this user's.
+    /// `seen` is told of each batch that was recorded for one of them, before that one is answered;
+    /// it must not wait for anything.
+    pub fn new(
+        path: &Path,
         session: SessionId,
-        writer: &Arc<LocalWriter>,
+        writer: &Arc<dyn SessionWriter>,
         seen: Box<Seen>,
     ) -> Result<Self, StoreError> {
-        Self::for_user(layout, session, writer, seen, own_user())
+        Self::for_user(path, session, writer, seen, own_user())
     }
 
     fn for_user(
-        layout: &SessionLayout,
+        path: &Path,
         session: SessionId,
-        writer: &Arc<LocalWriter>,
+        writer: &Arc<dyn SessionWriter>,
         seen: Box<Seen>,
         user: u32,
     ) -> Result<Self, StoreError> {
-        let path = layout.socket();
-        let (node, listener) = Node::bind(layout)?;
-        let (wake, woken) = UnixStream::pair().map_err(storage_error("listen at", &path))?;
-        listener.set_nonblocking(true).map_err(storage_error("listen at", &path))?;
+        let (node, listener) = Node::bind(path)?;
+        let (wake, woken) = UnixStream::pair().map_err(storage_error("listen at", path))?;
+        listener.set_nonblocking(true).map_err(storage_error("listen at", path))?;
         let shared = Arc::new(Shared {
             session,
             writer: Arc::downgrade(writer),
@@ -97,7 +97,7 @@ impl ChildSocket {
         let accepting = std::thread::Builder::new()
             .name("abide children".to_owned())
             .spawn(move || accepting.accept(&listener, &woken))
-            .map_err(storage_error("listen at", &path))?;
+            .map_err(storage_error("listen at", path))?;
         Ok(Self { shared, wake: Some(wake), accepting: Some(accepting), _node: node })
     }
 
@@ -194,7 +194,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn writer(&self) -> Option<Arc<LocalWriter>> {
+    pub(super) fn writer(&self) -> Option<Arc<dyn SessionWriter>> {
         self.writer.upgrade()
     }
 
@@ -232,13 +232,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::init(dir.path(), Options::default()).unwrap();
         let id = pollster::block_on(store.create(NewSession::default())).unwrap();
-        let layout = store.layout_of(id).unwrap();
-        let writer = Arc::new(store.writer(id, Duration::ZERO).unwrap());
+        let path = store.layout_of(id).unwrap().socket();
+        let writer = pollster::block_on(store.write(id, Duration::ZERO)).unwrap();
         // Here it is the holder that is of another user.
         let socket =
-            ChildSocket::for_user(&layout, id, &writer, Box::new(|_| ()), own_user() + 1).unwrap();
+            ChildSocket::for_user(&path, id, &writer, Box::new(|_| ()), own_user() + 1).unwrap();
         let mut heard = String::new();
-        let mut stream = UnixStream::connect(layout.socket()).unwrap();
+        let mut stream = UnixStream::connect(&path).unwrap();
         stream.read_to_string(&mut heard).unwrap();
         assert!(heard.contains(r#""code":"other_user""#), "{heard}");
         assert_eq!(socket.children(), 0);
@@ -247,7 +247,7 @@ mod tests {
         let refused = pollster::block_on(child.write(id, Duration::ZERO)).map(|_| ()).unwrap_err();
         assert!(matches!(refused, StoreError::Storage { .. }), "{refused:?}");
         drop(socket);
-        let own = ChildSocket::new(&layout, id, &writer, Box::new(|_| ())).unwrap();
+        let own = ChildSocket::new(&path, id, &writer, Box::new(|_| ())).unwrap();
         pollster::block_on(child.write(id, Duration::ZERO)).unwrap();
         drop(own);
     }

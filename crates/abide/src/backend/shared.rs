@@ -1,11 +1,15 @@
 //! The store on PostgreSQL, its objects there or in S3-compatible storage.
 
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_local::{BundleHeader, DiskUse, Imported, LocalStore, Made, SessionLiveness};
+use abide_local::{
+    BundleHeader, DiskUse, HeldWriters, Imported, LocalStore, Made, SessionLiveness, write_as_child,
+};
 use abide_model::{
     History, HistoryQuery, NewSession, Objects, Pending, Retention, Seq, SessionId, SessionReader,
     SessionRef, SessionSummary, SessionWriter, Store, StoreError,
@@ -13,6 +17,7 @@ use abide_model::{
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{Migrated, PostgresStore, ServerUrl, StoreStatus};
 use abide_workspace::Policy;
+use pollster::block_on;
 
 use super::{Backend, Bundle, ChildSocket, SeenByHolder};
 use crate::{Error, ProjectIdentity};
@@ -32,6 +37,9 @@ pub struct SharedOptions {
     pub take_over: bool,
     /// Where what is derived and belongs to this machine is kept; none where there is no place.
     pub cache: Option<PathBuf>,
+    /// The session that was told to this process by the one that started it: where that one holds
+    /// it, it is written through it.
+    pub child_of: Option<SessionId>,
 }
 
 /// A store on a server.
@@ -40,6 +48,8 @@ pub struct SharedStore {
     inner: PostgresStore,
     cache: Option<PathBuf>,
     here: Option<PathBuf>,
+    child_of: Option<SessionId>,
+    held: HeldWriters,
 }
 
 impl SharedStore {
@@ -57,7 +67,8 @@ impl SharedStore {
             }
         };
         let here = options.project.and(options.here);
-        Ok(Self { inner, cache, here })
+        let held = HeldWriters::default();
+        Ok(Self { inner, cache, here, child_of: options.child_of, held })
     }
 
     /// Makes a store, or brings one up to date. Objects go to `objects` (`s3://bucket/prefix`), else
@@ -91,6 +102,26 @@ impl SharedStore {
         let url = parsed(url)?;
         let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
         Ok(store.status()?)
+    }
+
+    /// Where the holder of a session listens for its children, on this machine.
+    fn socket_of(&self, session: SessionId) -> Option<PathBuf> {
+        Some(self.cache.as_ref()?.join("sockets").join(session.to_string()))
+    }
+
+    fn write_now(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<Arc<dyn SessionWriter>, StoreError> {
+        let own = |wait| Ok(self.held.hold(session, block_on(self.inner.write(session, wait))?));
+        match self.socket_of(session).filter(|_| self.child_of == Some(session)) {
+            None => own(wait),
+            Some(socket) => {
+                let reader = block_on(self.inner.read(session))?;
+                write_as_child(&socket, &reader, session, wait, || own(Duration::ZERO))
+            }
+        }
     }
 }
 
@@ -126,6 +157,12 @@ fn settings(options: &SharedOptions) -> abide_postgres::Options {
 fn cache_of(options: &SharedOptions, store: &PostgresStore) -> Option<PathBuf> {
     let name = abide_model::ObjectHash::of(store.place().as_bytes()).to_string();
     Some(options.cache.as_ref()?.join(name.chars().take(16).collect::<String>()))
+}
+
+/// Makes a directory that is for this user alone.
+fn make_private(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }
 
 fn remote_objects(place: &str, cache: Option<&Path>) -> Result<RemoteObjects, Error> {
@@ -224,8 +261,17 @@ impl Backend for SharedStore {
         Ok(self.inner.import_bundle(bundle, wait)?)
     }
 
-    fn serve_children(&self, _: SessionId, _: SeenByHolder) -> Result<ChildSocket, Error> {
-        Err(Error::Lacking { what: "a socket for children", place: self.place() })
+    fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error> {
+        let lacking = || Error::Lacking { what: "a place for sockets", place: self.place() };
+        let socket = self.socket_of(session).ok_or_else(lacking)?;
+        if let Some(dir) = socket.parent() {
+            make_private(dir).map_err(|source| StoreError::Storage {
+                action: "make",
+                place: dir.display().to_string(),
+                source: Arc::new(source),
+            })?;
+        }
+        Ok(ChildSocket::new(self.held.serve(&socket, session, seen)?))
     }
 
     fn update_transcript(&self, _: SessionId) -> Result<(), Error> {
@@ -260,7 +306,7 @@ impl Store for SharedStore {
     }
 
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>> {
-        self.inner.write(session, wait)
+        Box::pin(async move { self.write_now(session, wait) })
     }
 
     fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>> {
