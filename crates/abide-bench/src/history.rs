@@ -67,8 +67,8 @@ pub(crate) fn search(bench: &Bench) -> Outcome {
     catch_up(bench, &place, &root, sessions)
 }
 
-/// Searches of all sorts, one after the other.
-fn ask(bench: &Bench, local: &LocalStore) -> Outcome {
+/// Searches of all sorts, each with the number of its sort: a word, two words, a prefix, a phrase.
+pub(crate) fn queries(bench: &Bench) -> Vec<(usize, String)> {
     let text = bench.text();
     // Words by how often they stand in a sample.
     let mut counts: HashMap<&str, u32> = HashMap::new();
@@ -87,7 +87,7 @@ fn ask(bench: &Bench, local: &LocalStore) -> Outcome {
         let rank = (words.len() as f64).powf(step as f64 / count as f64) as usize - 1;
         words[rank.min(words.len() - 1)].0
     };
-    let queries: Vec<(usize, String)> = (0..count)
+    (0..count)
         .map(|step| match step % 5 {
             0 | 1 => (0, pick(step).to_owned()),
             2 => (1, format!("{} {}", pick(step), pick(count - step))),
@@ -103,17 +103,21 @@ fn ask(bench: &Bench, local: &LocalStore) -> Outcome {
                 (3, format!("\"{}\"", words.join(" ")))
             }
         })
-        .collect();
+        .collect()
+}
+
+/// Those searches, one after the other.
+fn ask(bench: &Bench, local: &LocalStore) -> Outcome {
     let names = ["word", "two words", "prefix", "phrase"];
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
     let mut hits = 0;
-    for (sort, query) in &queries {
-        let Ok(search) = Search::parse(query) else { continue };
+    for (sort, query) in queries(bench) {
+        let Ok(search) = Search::parse(&query) else { continue };
         let query =
             HistoryQuery { search: Some(search), limit: Some(20), ..HistoryQuery::default() };
         let start = Instant::now();
         let found = local.history(&query)?;
-        times[*sort].push(millis(start.elapsed()));
+        times[sort].push(millis(start.elapsed()));
         hits += usize::from(!found.entries.is_empty());
     }
     let mut all: Vec<f64> = times.concat();

@@ -21,6 +21,7 @@ mod open;
 mod peers;
 mod record;
 mod run;
+mod shared;
 mod size;
 mod stream;
 mod tasks;
@@ -81,6 +82,8 @@ impl Setting {
 enum Command {
     /// The same work done by abide and by its peers; `scripts/bench-peers` runs it.
     Peers(peers::Arguments),
+    /// The shared store, beside a bare `INSERT` and its peers on the same PostgreSQL server.
+    Shared(shared::Arguments),
     /// Snapshots and restores of a workspace, beside git and what the machine allows.
     Workspace(workspace::Arguments),
     /// One measurement of one peer, in a process of its own.
@@ -131,6 +134,7 @@ fn main() -> Outcome {
         Some(Command::AcpAgent) => acp::agent(),
         Some(Command::Peer(single)) => peers::run_one(single),
         Some(Command::Peers(peers)) => peers::measure(&peers.setting.bench()?, peers),
+        Some(Command::Shared(shared)) => shared::measure(&shared.setting.bench()?, shared),
         Some(Command::Workspace(workspace)) => {
             workspace::measure(&workspace.setting.bench()?, workspace)
         }

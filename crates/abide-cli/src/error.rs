@@ -195,6 +195,10 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::Store(error)
         | abide::Error::Export(ExportError::Store(error))
         | abide::Error::Import(ImportError::Store(error)) => match error {
+            StoreError::TakenOver { .. } => Some(
+                "everything acknowledged is there; open the session anew, or let the other one go on"
+                    .to_owned(),
+            ),
             // Whoever looked for it says what there is.
             StoreError::NoSession { .. } => None,
             StoreError::NoEvent { .. } => {
@@ -255,10 +259,10 @@ fn hint(error: &abide::Error) -> Option<String> {
             "`--store DIR` names a store of files; a shared one is looked after on its server"
                 .to_owned(),
         ),
-        abide::Error::NotBuiltIn { .. } => {
-            Some("`--store DIR` names a store of files".to_owned())
-        }
-        abide::Error::Url { .. } => Some(
+        abide::Error::Objects(_) => Some(
+            "such as s3://BUCKET/PREFIX; endpoint and credentials are in the AWS_… variables".to_owned(),
+        ),
+        abide::Error::Url { .. } | abide::Error::ServerUrl(_) => Some(
             "such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass"
                 .to_owned(),
         ),

@@ -41,6 +41,10 @@ struct Arguments {
     /// [env: ABIDE_STORE] [default: `.abide` here or above]
     #[arg(long, global = true, value_name = "DIR|URL")]
     store: Option<PathBuf>,
+    /// Take a session of a shared store even from a writer that lives elsewhere; its next write is
+    /// refused
+    #[arg(long, global = true)]
+    take_over: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -66,6 +70,8 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
     let surroundings = Surroundings {
         current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
         store: arguments.store.or_else(|| set("ABIDE_STORE").map(PathBuf::from)).map(Where::from),
+        take_over: arguments.take_over,
+        cache: directory("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("abide")),
         config: directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("abide/config.toml")),
         session: text("ABIDE_SESSION"),
         task: text("ABIDE_TASK"),

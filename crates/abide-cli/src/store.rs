@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use abide::{
-    HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Place, Session, SessionId,
-    SessionRef, Store, StoreError, StoreUrl, TaskId, Where,
+    HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Place, ProjectIdentity, Session,
+    SessionId, SessionRef, SharedOptions, Store, StoreError, StoreUrl, TaskId, Where,
 };
 use abide::{find_store, store_for_recording};
 
@@ -21,6 +21,10 @@ pub(crate) struct Surroundings {
     pub(crate) current_dir: PathBuf,
     /// `--store`, else `ABIDE_STORE`; a path as it was given.
     pub(crate) store: Option<Where>,
+    /// `--take-over`.
+    pub(crate) take_over: bool,
+    /// Where what is derived from shared stores is kept.
+    pub(crate) cache: Option<PathBuf>,
     /// The file of the user's configuration.
     pub(crate) config: Option<PathBuf>,
     /// `ABIDE_SESSION`.
@@ -209,6 +213,10 @@ impl Surroundings {
     /// The store that is there, or a new one.
     pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
         let at = self.place_for_recording(&self.current_dir)?.store;
+        if let Where::Shared(_) = &at {
+            // What is recorded there is found again by the project.
+            ProjectIdentity::for_recording(&self.current_dir)?;
+        }
         self.opened(at, LocalStore::init)
     }
 
@@ -329,10 +337,14 @@ impl Surroundings {
     }
 }
 
-/// Opens a shared store.
-pub(crate) fn connect(url: &StoreUrl, _around: &Surroundings) -> Result<Store, abide::Error> {
-    url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
-    Err(abide::Error::NotBuiltIn { url: url.clone() })
+/// Opens a shared store: that of the project of the current directory, where nothing else is named.
+pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, abide::Error> {
+    let options = SharedOptions {
+        project: ProjectIdentity::of(&around.current_dir)?,
+        take_over: around.take_over,
+        cache: around.cache.clone(),
+    };
+    Store::connect(url, options)
 }
 
 /// The name of a store in its project.

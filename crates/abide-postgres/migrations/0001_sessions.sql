@@ -1,5 +1,11 @@
 -- Sessions, their events, and who writes to them.
 
+-- What holds for everybody who uses this store.
+CREATE TABLE setting (
+    name  text PRIMARY KEY,
+    value text NOT NULL
+);
+
 CREATE TABLE session (
     sid        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id         uuid   NOT NULL UNIQUE,

@@ -286,7 +286,7 @@ impl PostgresStore {
         });
         let first = rows.first().and_then(|row| Line::read(&row.line).ok());
         let key = first.as_ref().and_then(key_of);
-        let project = self.options().project.clone().unwrap_or_default();
+        let project = self.project();
         let (server, rows) = (self.server().clone(), Arc::new(rows));
         let made =
             Arc::new((Uuid::from_bytes(*id.as_bytes()), project, key, holder, place(before.0)));

@@ -20,6 +20,7 @@ mod liveness;
 mod migration;
 mod objects;
 mod reader;
+mod setting;
 mod snapshot;
 mod store;
 mod tls;
@@ -29,5 +30,6 @@ mod writer;
 
 pub use error::Trouble;
 pub use migration::{Migrated, SCHEMA_VERSION};
+pub use setting::Space;
 pub use store::{Options, PostgresStore, StoreStatus};
 pub use url::{ServerUrl, UrlError};

@@ -28,8 +28,9 @@ use crate::writer::PostgresWriter;
 pub struct Options {
     /// Clock, randomness and identity.
     pub env: Environment,
-    /// The project whose sessions are meant where none is named; with none, all are.
-    pub project: Option<String>,
+    /// What the project is known by whose sessions are meant where none is named: new ones get the
+    /// first. With none, all are meant.
+    pub projects: Vec<String>,
     /// Take a session even from a holder that lives.
     pub take_over: bool,
     /// How long something is tried again while the server is away.
@@ -42,7 +43,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             env: Environment::default(),
-            project: None,
+            projects: Vec::new(),
             take_over: false,
             patience: Duration::from_secs(30),
             answer: Duration::from_secs(20),
@@ -187,7 +188,7 @@ impl PostgresStore {
     /// As [`Store::create`], and says whether the session is new.
     pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
-        let project = self.options.project.clone().unwrap_or_default();
+        let project = self.project();
         self.server.block(async move {
             let id = new_id(&env);
             let beginning = Beginning::of(id);
@@ -203,7 +204,7 @@ impl PostgresStore {
         session: NewSession,
     ) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
-        let project = self.options.project.clone().unwrap_or_default();
+        let project = self.project();
         let reader = self.reader(parent)?;
         self.server.block(async move {
             let (last, sum) = reader.last().await?;
@@ -235,6 +236,11 @@ impl PostgresStore {
             session,
             known: Arc::new(known),
         }
+    }
+
+    /// The project that new sessions belong to.
+    pub(crate) fn project(&self) -> String {
+        self.options.projects.first().cloned().unwrap_or_default()
     }
 
     pub(crate) fn objects_of_store(&self) -> Arc<dyn Objects> {
@@ -372,38 +378,39 @@ async fn status(client: &Object, schema: &str) -> Result<StoreStatus, Trouble> {
 }
 
 /// Every session of a project, newest first.
-async fn all(client: &Object, project: Option<&str>) -> Result<Vec<SessionId>, Trouble> {
-    let sql = "SELECT id FROM session WHERE $1::text IS NULL OR project = $1 ORDER BY id DESC";
+async fn all(client: &Object, projects: &[String]) -> Result<Vec<SessionId>, Trouble> {
+    let sql = "SELECT id FROM session WHERE cardinality($1::text[]) = 0 OR project = ANY($1)
+        ORDER BY id DESC";
     let statement = client.prepare_cached(sql).await?;
-    let rows = client.query(&statement, &[&project]).await?;
+    let rows = client.query(&statement, &[&projects]).await?;
     rows.iter().map(|row| Ok(session_id(row.try_get(0)?))).collect()
 }
 
 async fn find(
     client: &Object,
     reference: &SessionRef,
-    project: Option<&str>,
+    projects: &[String],
 ) -> Result<SessionId, Trouble> {
     let none = || Trouble::Refused(StoreError::NoSession { reference: reference.to_string() });
     match reference {
         SessionRef::Id(id) => Known::find(client, *id).await.map(|_| *id),
         SessionRef::Latest => {
-            let sql = "SELECT id FROM session WHERE $1::text IS NULL OR project = $1
-                ORDER BY id DESC LIMIT 1";
-            let row = client.query_opt(sql, &[&project]).await?.ok_or_else(none)?;
+            let sql = "SELECT id FROM session
+                WHERE cardinality($1::text[]) = 0 OR project = ANY($1) ORDER BY id DESC LIMIT 1";
+            let row = client.query_opt(sql, &[&projects]).await?.ok_or_else(none)?;
             Ok(session_id(row.try_get(0)?))
         }
         SessionRef::Key(key) => {
-            let sql = "SELECT id FROM session WHERE project = $1 AND key = $2";
-            let project = project.unwrap_or_default();
-            let row = client.query_opt(sql, &[&project, &key]).await?.ok_or_else(none)?;
+            let sql = "SELECT id FROM session WHERE key = $2 AND (project = ANY($1)
+                OR cardinality($1::text[]) = 0 AND project = '') ORDER BY id LIMIT 1";
+            let row = client.query_opt(sql, &[&projects, &key]).await?.ok_or_else(none)?;
             Ok(session_id(row.try_get(0)?))
         }
         SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
         SessionRef::Prefix(prefix) => {
             // Of this project first; another one's session is found by its id as well.
-            for project in [project, None] {
-                let fits: Vec<SessionId> = all(client, project)
+            for projects in [projects, &[]] {
+                let fits: Vec<SessionId> = all(client, projects)
                     .await?
                     .into_iter()
                     .filter(|id| {
@@ -442,25 +449,25 @@ impl Store for PostgresStore {
     }
 
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
-        let (server, project) = (self.server.clone(), self.options.project.clone());
+        let (server, projects) = (self.server.clone(), self.options.projects.clone());
         let reference = reference.clone();
         self.server.run(async move {
             server
                 .ask("find a session in", |client| {
-                    let (reference, project) = (reference.clone(), project.clone());
-                    Box::pin(async move { find(&client, &reference, project.as_deref()).await })
+                    let (reference, projects) = (reference.clone(), projects.clone());
+                    Box::pin(async move { find(&client, &reference, &projects).await })
                 })
                 .await
         })
     }
 
     fn list(&self) -> Pending<'_, Vec<SessionSummary>> {
-        let (server, project) = (self.server.clone(), self.options.project.clone());
+        let (server, projects) = (self.server.clone(), self.options.projects.clone());
         self.server.run(async move {
             let sessions = server
                 .ask("list the sessions of", |client| {
-                    let project = project.clone();
-                    Box::pin(async move { all(&client, project.as_deref()).await })
+                    let projects = projects.clone();
+                    Box::pin(async move { all(&client, &projects).await })
                 })
                 .await?;
             Ok(SessionSummary::of(&sessions))

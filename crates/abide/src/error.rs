@@ -132,12 +132,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// Nothing here knows how to connect.
-    #[error("shared stores are not built in: {url} cannot be opened")]
-    NotBuiltIn {
-        /// What was to be opened.
-        url: StoreUrl,
-    },
+    /// A URL leads to no server.
+    #[error(transparent)]
+    ServerUrl(#[from] abide_postgres::UrlError),
+    /// Objects cannot be reached where they are.
+    #[error(transparent)]
+    Objects(#[from] abide_objects::ObjectsError),
     /// A URL leads to no store.
     #[error("{url} is not the URL of a store")]
     Url {

@@ -58,7 +58,7 @@ mod tasks;
 mod tokens;
 
 pub use answer::{Answer, AnswerRequest, Answered};
-pub use backend::{Backend, Bundle, ChildSocket, SeenByHolder};
+pub use backend::{Backend, Bundle, ChildSocket, SeenByHolder, SharedOptions, SharedStore};
 pub use checkpoint::{
     CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Trigger,
     format_duration, summarize,
@@ -128,6 +128,7 @@ pub use abide_model::{
 pub use abide_plan::{
     Plan, PlanDelta, PlanError, PlanFault, PlanForm, PlanTask, delta as plan_delta, sha256,
 };
+pub use abide_postgres::{Migrated, SCHEMA_VERSION, StoreStatus};
 pub use abide_wire::stream;
 pub use abide_wire::{
     Call, CallResult, Image, Part, Rendered, Said, WireError, export as export_message,

@@ -11,11 +11,11 @@ use abide_local::{
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
-    SessionSummary, StoreError, Timestamp,
+    SessionSummary, StoreError, StoreUrl, Timestamp,
 };
 use pollster::block_on;
 
-use crate::backend::{Backend, Bundle, PlainStore};
+use crate::backend::{Backend, Bundle, PlainStore, SharedOptions, SharedStore};
 use crate::{Error, Session, SessionView};
 
 /// How long to wait for another writer to let a session go, unless said otherwise.
@@ -53,6 +53,12 @@ impl Store {
     #[must_use]
     pub fn over(inner: Arc<dyn abide_model::Store>) -> Self {
         Self::backed(Arc::new(PlainStore(inner)))
+    }
+
+    /// A store that a team shares, at its URL.
+    pub fn connect(url: &StoreUrl, options: SharedOptions) -> Result<Self, Error> {
+        url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
+        Ok(Self::backed(Arc::new(SharedStore::open(url.reveal(), options)?)))
     }
 
     /// A store that can do everything.

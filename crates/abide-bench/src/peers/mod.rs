@@ -25,9 +25,10 @@ use crate::Outcome;
 use crate::bench::{Bench, Scale, bytes_below, room_below};
 use crate::calibration::millis;
 use crate::figure::{Better, Figure, Target, median};
-use crate::peers::entrant::{ENTRANTS, Entrant, Inside, Starter};
+use crate::peers::entrant::{ENTRANTS, Inside};
+pub(crate) use crate::peers::entrant::{Entrant, Side, Starter};
 use crate::peers::table::Table;
-use crate::peers::work::{Answer, Operation, ask, write_messages};
+pub(crate) use crate::peers::work::{Answer, Operation, ask, write_messages};
 
 /// How many messages.
 const COUNTS: [usize; 2] = [1000, 10_000];

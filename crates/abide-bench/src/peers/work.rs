@@ -32,6 +32,12 @@ pub(crate) enum Operation {
     Build,
     /// Opens, then appends a message and loads the context, again and again.
     Turns,
+    /// On a server: makes its tables.
+    Setup,
+    /// On a server: as `Append`, to one session, whatever that costs.
+    Grow,
+    /// On a server: as `Append`, to many sessions at once.
+    Sessions,
 }
 
 impl Operation {
@@ -43,6 +49,9 @@ impl Operation {
             Self::Last => "last",
             Self::Build => "build",
             Self::Turns => "turns",
+            Self::Setup => "setup",
+            Self::Grow => "grow",
+            Self::Sessions => "sessions",
         }
     }
 }
@@ -154,6 +163,9 @@ impl Task {
             Operation::Append | Operation::Turns => {
                 answer.ms = peer.append(&self.dir, &texts)?;
                 (Vec::new(), 0)
+            }
+            Operation::Setup | Operation::Grow | Operation::Sessions => {
+                return Err("it is not on a server".into());
             }
             Operation::Load => (peer.load(&self.dir)?, texts.len()),
             Operation::Last => (peer.last(&self.dir, self.last)?, self.last.min(texts.len())),

@@ -22,7 +22,7 @@ pub struct PostgresServer {
 
 impl PostgresServer {
     /// The server at a URL of its superuser.
-    pub(super) fn at(url: &str) -> Result<Self, NotAvailable> {
+    pub fn at(url: &str) -> Result<Self, NotAvailable> {
         let psql = psql(Path::new("")).ok_or_else(|| NotAvailable::new("psql was not found"))?;
         Self::with_psql(url, psql)
     }

@@ -5,6 +5,7 @@
 
 mod local;
 mod plain;
+mod shared;
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -20,6 +21,7 @@ use abide_workspace::Policy;
 use crate::Error;
 
 pub(crate) use self::plain::PlainStore;
+pub use self::shared::{SharedOptions, SharedStore};
 
 /// A bundle that is read from anywhere.
 pub type Bundle<'a> = BundleReader<Box<dyn Read + 'a>>;

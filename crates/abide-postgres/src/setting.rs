@@ -1,0 +1,105 @@
+//! What holds for everybody who uses a store, and where its space went.
+
+use abide_model::StoreError;
+
+use crate::store::PostgresStore;
+
+/// Where objects are, where they are not in the database.
+const OBJECTS: &str = "objects";
+
+/// Where the space of a store went, in bytes, indexes included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Space {
+    /// The events.
+    pub events: u64,
+    /// Snapshots of states.
+    pub state: u64,
+    /// Objects that are in the database.
+    pub objects: u64,
+    /// What is searched in.
+    pub index: u64,
+    /// The rest.
+    pub other: u64,
+}
+
+impl PostgresStore {
+    /// Where the store's objects are; none where they are in the database.
+    pub fn objects_place(&self) -> Result<Option<String>, StoreError> {
+        let server = self.server().clone();
+        self.server().block(async move {
+            server
+                .ask("open", |client| {
+                    Box::pin(async move {
+                        let sql = "SELECT value FROM setting WHERE name = $1";
+                        let row = client.query_opt(sql, &[&OBJECTS]).await?;
+                        Ok(row.map(|row| row.try_get(0)).transpose()?)
+                    })
+                })
+                .await
+        })
+    }
+
+    /// Says where objects go from now on. Refused where there are some already, elsewhere.
+    pub fn set_objects_place(&self, place: &str) -> Result<(), StoreError> {
+        let (server, place) = (self.server().clone(), place.to_owned());
+        let shown = self.place();
+        self.server().block(async move {
+            server
+                .ask("set up", |mut client| {
+                    let (place, shown) = (place.clone(), shown.clone());
+                    Box::pin(async move {
+                        let transaction = client.transaction().await?;
+                        let sql = "SELECT coalesce((SELECT value FROM setting WHERE name = $1),
+                            (SELECT 'the database' FROM object LIMIT 1))";
+                        let known: Option<String> =
+                            transaction.query_one(sql, &[&OBJECTS]).await?.try_get(0)?;
+                        if let Some(known) = known.filter(|known| *known != place) {
+                            return Err(StoreError::Damaged {
+                                place: shown,
+                                reason: format!("its objects are in {known} already"),
+                            }
+                            .into());
+                        }
+                        let sql = "INSERT INTO setting (name, value) VALUES ($1, $2)
+                            ON CONFLICT (name) DO NOTHING";
+                        transaction.execute(sql, &[&OBJECTS, &place]).await?;
+                        transaction.commit().await?;
+                        Ok(())
+                    })
+                })
+                .await
+        })
+    }
+
+    /// Where the space went.
+    pub fn space(&self) -> Result<Space, StoreError> {
+        let server = self.server().clone();
+        self.server().block(async move {
+            let schema = server.url().schema().to_owned();
+            server
+                .ask("look at", |client| {
+                    let schema = schema.clone();
+                    Box::pin(async move {
+                        let sql = "SELECT relname::text, pg_total_relation_size(pg_class.oid)
+                            FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid
+                            WHERE nspname = $1 AND relkind = 'r'";
+                        let mut space = Space::default();
+                        for row in client.query(sql, &[&schema]).await? {
+                            let bytes = u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0);
+                            match row.try_get::<_, &str>(0)? {
+                                "event" => space.events += bytes,
+                                "snapshot" | "page" => space.state += bytes,
+                                "object" => space.objects += bytes,
+                                "session" | "lease" | "migration" | "setting" => {
+                                    space.other += bytes;
+                                }
+                                _ => space.index += bytes,
+                            }
+                        }
+                        Ok(space)
+                    })
+                })
+                .await
+        })
+    }
+}
