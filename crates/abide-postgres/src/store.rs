@@ -478,7 +478,7 @@ impl Store for PostgresStore {
         let asker = Asker {
             server: self.server.clone(),
             objects: self.objects.clone(),
-            project: self.options.project.clone(),
+            projects: self.options.projects.clone(),
         };
         self.server.run(asker.history(query.clone()))
     }

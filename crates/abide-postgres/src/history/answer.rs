@@ -31,8 +31,8 @@ const EXCERPT: usize = 160;
 pub(crate) struct Asker {
     pub(crate) server: Arc<Server>,
     pub(crate) objects: Arc<dyn Objects>,
-    /// The project whose sessions are meant; all, where none is named.
-    pub(crate) project: Option<String>,
+    /// What the project is known by whose sessions are meant; all, where nothing is named.
+    pub(crate) projects: Vec<String>,
 }
 
 /// A session that is not at rest.
@@ -57,13 +57,13 @@ impl Asker {
         self.bring_up(&mut notes).await?;
         let query = Arc::new(query);
         let asked = self.server.ask("ask the history of", |client| {
-            let (query, project) = (query.clone(), self.project.clone());
+            let (query, projects) = (query.clone(), self.projects.clone());
             Box::pin(async move {
                 let paths = match &query.file {
                     Some(file) => wanted(&client, file).await?,
                     None => Vec::new(),
                 };
-                let answer = ask(&client, &query, project.as_deref(), &paths).await?;
+                let answer = ask(&client, &query, &projects, &paths).await?;
                 let places = places(&client, &answer).await?;
                 Ok((answer, places))
             })
@@ -99,8 +99,8 @@ impl Asker {
         let astir = self
             .server
             .ask("ask the history of", |client| {
-                let project = self.project.clone();
-                Box::pin(async move { astir(&client, project.as_deref()).await })
+                let projects = self.projects.clone();
+                Box::pin(async move { astir(&client, &projects).await })
             })
             .await?;
         let mut behind = astir.iter().filter(|session| session.behind).copied();
@@ -201,14 +201,14 @@ fn told(trouble: &Trouble) -> String {
 }
 
 /// The sessions that may have more events than the index.
-async fn astir(client: &Object, project: Option<&str>) -> Result<Vec<Astir>, Trouble> {
+async fn astir(client: &Object, projects: &[String]) -> Result<Vec<Astir>, Trouble> {
     let sql = "SELECT lease.sid, session.id, lease.epoch, lease.until IS NULL,
             coalesce(overview.indexed, -1)
                 < coalesce((SELECT max(seq) FROM event WHERE event.sid = lease.sid), 0)
         FROM lease JOIN session USING (sid) LEFT JOIN overview USING (sid)
-        WHERE NOT lease.at_rest AND ($1::text IS NULL OR session.project = $1)";
+        WHERE NOT lease.at_rest AND (cardinality($1::text[]) = 0 OR session.project = ANY($1))";
     let statement = client.prepare_cached(sql).await?;
-    let rows = client.query(&statement, &[&project]).await?;
+    let rows = client.query(&statement, &[&projects]).await?;
     let each = rows.iter().map(|row| {
         Ok(Astir {
             sid: row.try_get(0)?,

@@ -68,11 +68,11 @@ impl Values {
 pub(super) async fn ask(
     client: &Object,
     query: &HistoryQuery,
-    project: Option<&str>,
+    projects: &[String],
     paths: &[i64],
 ) -> Result<Answer, Trouble> {
     let mut values = Values::default();
-    let filter = filter(query, project, paths, &mut values);
+    let filter = filter(query, projects, paths, &mut values);
     // Without a row there is no count.
     let limit = query.limit.map(|limit| i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
     let sql = match &query.search {
@@ -98,16 +98,11 @@ pub(super) async fn ask(
 }
 
 /// The conditions of a query, each with an AND before it.
-fn filter(
-    query: &HistoryQuery,
-    project: Option<&str>,
-    paths: &[i64],
-    values: &mut Values,
-) -> String {
+fn filter(query: &HistoryQuery, projects: &[String], paths: &[i64], values: &mut Values) -> String {
     let mut sql = String::new();
     let mut and = |condition: String| sql.push_str(&format!(" AND {condition}"));
-    if let Some(project) = project {
-        and(format!("session.project = {}", values.put(project.to_owned())));
+    if !projects.is_empty() {
+        and(format!("session.project = ANY({})", values.put(projects.to_vec())));
     }
     if !query.status.is_empty() {
         let names: Vec<&str> = query.status.iter().map(|status| status.as_str()).collect();

@@ -287,7 +287,7 @@ fn a_project_sees_its_own() {
     let Some(place) = place() else { return };
     let url = ServerUrl::parse(&place.url).unwrap();
     let of = |project: &str| {
-        store(&url, Options { project: Some(project.to_owned()), ..Options::default() })
+        store(&url, Options { projects: vec![project.to_owned()], ..Options::default() })
     };
     let (red, blue) = (of("red"), of("blue"));
     let ids = [&red, &blue].map(|store| {
