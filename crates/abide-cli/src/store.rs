@@ -236,6 +236,11 @@ impl Surroundings {
         self.opened(at, |root, _| LocalStore::open_to_repair(root, Options::default()))
     }
 
+    /// Is it a shared store?
+    pub(crate) fn is_shared(&self) -> Result<bool, CommandError> {
+        Ok(matches!(self.there()?, Where::Shared(_)))
+    }
+
     fn files_there(&self, what: &'static str) -> Result<Where, CommandError> {
         match self.there()? {
             Where::Shared(url) => {

@@ -89,6 +89,12 @@ impl Store {
         self.backend.as_files()
     }
 
+    /// Reads a session of a shared store from its first event to its last and checks every line and
+    /// the chain. Gives the last event.
+    pub fn verify(&self, session: SessionId) -> Result<Seq, Error> {
+        self.backend.verify(session)
+    }
+
     /// The store of files that it is, for `what`, which looks after no other.
     pub fn files(&self, what: &'static str) -> Result<&LocalStore, Error> {
         self.as_files().ok_or_else(|| Error::OnlyFiles { what, place: self.place() })

@@ -117,9 +117,14 @@ impl Asker {
             let Some(followed) = following.join_next().await else { break };
             match followed {
                 Ok(Err(trouble)) if trouble.is_denied() => denied += 1,
-                Ok(Err(trouble)) => {
+                Ok(Err(trouble)) if trouble.may_pass() => {
                     return Err(trouble.into_store("bring up the history of", &self.server.place()));
                 }
+                // The others can be read.
+                Ok(Err(trouble)) => notes.push(format!(
+                    "a session cannot be read, and its last events are missing here: {}",
+                    told(&trouble)
+                )),
                 Ok(Ok(())) | Err(_) => {}
             }
         }
@@ -182,6 +187,17 @@ impl Asker {
         }
         Ok(matches)
     }
+}
+
+/// What went wrong, with its causes.
+fn told(trouble: &Trouble) -> String {
+    let mut text = trouble.to_string();
+    let mut cause = std::error::Error::source(trouble);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 /// The sessions that may have more events than the index.

@@ -62,10 +62,9 @@ async fn step(reader: &PostgresReader) -> Result<bool, Trouble> {
             following.take_in(event).await?;
         }
         let upto = page.next.map_or(last, |next| next.back(1));
-        if following.delta.bytes() >= PIECE_BYTES || page.next.is_none() {
-            if !following.put(upto).await? {
-                return Ok(false);
-            }
+        let due = following.delta.bytes() >= PIECE_BYTES || page.next.is_none();
+        if due && !following.put(upto).await? {
+            return Ok(false);
         }
         match page.next {
             Some(next) => range.first = next,

@@ -47,7 +47,7 @@ impl Place {
     fn dump(&self) -> String {
         self.sql(
             "select sid, indexed, status, files, agents, labels, overview from overview order by 1;
-             select * from said order by sid, seq; select * from turn order by sid, turn;
+             select sid, seq, turn, md5(words::text), md5(text) from said order by sid, seq; select * from turn order by sid, turn;
              select sid, path, op, count, seq, turn, at from touched join path using (pid)
                  order by sid, path, op",
         )
@@ -208,12 +208,17 @@ fn answers_are_those_of_reading_everything() {
 /// So much that it is put in several pieces.
 fn large_session(store: &dyn Store, messages: usize) -> SessionId {
     let (id, writer) = new_session(store);
-    let text = "many words stand here, and all of them are taken in ".repeat(300);
+    let text = "many words stand here, and all of them are taken in ".repeat(4000);
     for number in 0..messages {
         put(&*writer, vec![message(&format!("number{number} {text}"))]);
     }
     block_on(writer.close()).unwrap();
     id
+}
+
+/// In how many transactions what was said was put.
+fn pieces(place: &Place) -> usize {
+    place.sql("select count(distinct xmin::text) from said").parse().unwrap()
 }
 
 fn found(store: &dyn Store, text: &str) -> Vec<(SessionId, u64)> {
@@ -227,25 +232,26 @@ fn found(store: &dyn Store, text: &str) -> Vec<(SessionId, u64)> {
 fn many_bring_it_up_to_date_at_once() {
     let Some(place) = place() else { return };
     let store = place.open();
-    let id = large_session(&*store, 30);
+    let id = large_session(&*store, 45);
     let expected = place.dump();
     place.forget();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 let store = place.open();
-                assert_eq!(found(&*store, "\"taken in many\""), [(id, 30)]);
+                assert_eq!(found(&*store, "\"taken in many\""), [(id, 45)]);
                 assert_eq!(found(&*store, "number7"), [(id, 1)]);
             });
         }
     });
     assert_eq!(place.dump(), expected);
+    assert!(pieces(&place) > 1, "there is something between them");
 }
 
 #[test]
 fn a_connection_that_is_cut_leaves_nothing_half() {
     let Some(place) = place() else { return };
-    let id = large_session(&*place.open(), 12);
+    let id = large_session(&*place.open(), 45);
     let expected = place.dump();
     let port = place.url.rsplit_once(':').and_then(|(_, rest)| rest.split_once('/')).unwrap().0;
     let proxy = CutProxy::before(([127, 0, 0, 1], port.parse().unwrap()).into());
@@ -253,14 +259,15 @@ fn a_connection_that_is_cut_leaves_nothing_half() {
     let url = ServerUrl::parse(&format!("{through}?sslmode=disable")).unwrap();
     let store = store(&url, Options::default());
     let mut random = Random::new(5);
-    for _ in 0..12 {
+    for _ in 0..8 {
         place.forget();
         let direction = if random.once_in(2) { Direction::ToServer } else { Direction::ToClient };
-        proxy.cut_after(random.below(60_000), direction);
-        assert_eq!(found(&*store, "number11"), [(id, 1)]);
+        proxy.cut_after(random.below(8 << 20), direction);
+        assert_eq!(found(&*store, "number44"), [(id, 1)]);
         assert_eq!(place.dump(), expected);
     }
     assert!(proxy.cuts() > 0);
+    assert!(pieces(&place) > 1, "there is something between them");
 }
 
 #[test]

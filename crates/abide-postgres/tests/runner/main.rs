@@ -1,5 +1,14 @@
 //! The store on a real PostgreSQL server. Where there is none, the tests say that they were skipped.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+mod backup;
 mod bundle;
 mod closing;
 mod contract;

@@ -75,6 +75,12 @@ pub trait Backend: abide_model::Store {
     /// Takes a session in, whole and checked, or not at all.
     fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error>;
 
+    /// Reads a session from its first event to its last and checks every line and the chain. Gives
+    /// the last event. A store of files has its doctor for this.
+    fn verify(&self, _: SessionId) -> Result<Seq, Error> {
+        Err(Error::Lacking { what: "a check of its lines", place: self.place() })
+    }
+
     /// Lets the processes that this one starts write to a session that it holds.
     fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error>;
     /// Brings the transcript of a session up to date, where the store keeps one.

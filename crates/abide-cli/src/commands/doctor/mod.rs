@@ -73,11 +73,16 @@ struct Round {
 }
 
 /// Who looks after stores of files.
-const WHAT: &str = "`abide doctor`";
+const WHAT: &str = "`abide doctor --repair`";
 
 impl Doctor {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let opened = surroundings.open_to_repair(WHAT)?;
+        let looks = !self.repair && !self.accept;
+        let opened = if looks && surroundings.is_shared()? {
+            surroundings.open()?
+        } else {
+            surroundings.open_to_repair(WHAT)?
+        };
         if self.accept {
             return self.accept(&opened);
         }
@@ -103,9 +108,13 @@ impl Doctor {
 
     /// Examines these sessions; the whole store where there are none.
     fn examine(&self, opened: &Opened, sessions: &[SessionId]) -> Result<Round, CommandError> {
-        let doctor = opened.store.files(WHAT)?.doctor();
         let mut report = Report::of(opened);
         let all = sessions.is_empty();
+        let Some(files) = opened.store.as_files() else {
+            verify_each(opened, sessions, &mut report)?;
+            return Ok(Round { report, examined: Vec::new(), store: Vec::new() });
+        };
+        let doctor = files.doctor();
         let store = if all { doctor.examine_store()? } else { Vec::new() };
         let sessions = if all { doctor.sessions()? } else { sessions.to_vec() };
         let examined = examine_each(&doctor, &sessions, &mut report);
@@ -255,6 +264,24 @@ impl Round {
         report.findings.extend(others.cloned());
         report
     }
+}
+
+/// Checks every line of these sessions of a shared store, or of all.
+fn verify_each(
+    opened: &Opened,
+    sessions: &[SessionId],
+    report: &mut Report,
+) -> Result<(), CommandError> {
+    let all = || opened.store.sessions().map(|all| all.iter().map(|it| it.id).collect());
+    let sessions = if sessions.is_empty() { all()? } else { sessions.to_vec() };
+    for session in sessions {
+        match opened.store.verify(session) {
+            Ok(last) => report.sound(last.0),
+            Err(abide::Error::Store(error)) => report.unreadable(session, &error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Examines sessions, two at a time where there are many.

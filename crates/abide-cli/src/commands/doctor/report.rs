@@ -70,6 +70,12 @@ impl Report {
         }
     }
 
+    /// A session of which every line is as it was written.
+    pub(super) fn sound(&mut self, events: u64) {
+        self.sessions += 1;
+        self.events += events;
+    }
+
     pub(super) fn unreadable(&mut self, session: SessionId, error: &StoreError) {
         self.sessions += 1;
         let newer = matches!(error, StoreError::NewerVersion { .. });
