@@ -28,7 +28,7 @@ fn assert_keeps(done: &Done) {
 }
 
 #[test]
-fn the_option_comes_first_then_variable_pointer_configuration_and_project() {
+fn the_option_comes_first_then_variable_project_and_configuration() {
     let env = TestEnvironment::new();
     env.run(&["init"]).success();
     let local = env.project().join(".abide");
@@ -42,9 +42,9 @@ fn the_option_comes_first_then_variable_pointer_configuration_and_project() {
     let status = |variable: Option<&str>| asked(&["status"], variable);
     assert!(status(None).contains(&local.display().to_string()));
     configure(&env, &format!("store = \"{}\"\n", url("configuration")));
-    assert!(status(None).contains(&shown("configuration")));
+    assert!(status(None).contains(&local.display().to_string()), "a project's own comes first");
     fs::rename(&local, env.path("elsewhere")).unwrap();
-    assert!(status(None).contains(&shown("configuration")), "without a store of its own too");
+    assert!(status(None).contains(&shown("configuration")), "without a store of its own");
     fs::write(&local, format!("{}\n", url("pointer"))).unwrap();
     assert!(status(None).contains(&shown("pointer")));
     fs::write(&local, "../elsewhere\n").unwrap();

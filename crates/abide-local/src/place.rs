@@ -56,37 +56,19 @@ pub struct Place {
     pub project: PathBuf,
 }
 
-/// What stands at [`NAME`].
-enum Sign {
-    /// The store.
-    Directory,
-    /// A file that points to it.
-    Pointer,
-}
-
 /// The store of a directory: `.abide` in it or above it, or that of the main checkout when the
-/// directory is in a linked git worktree. The user's usual store comes before one that is in a
-/// project, and behind one that a project points to.
+/// directory is in a linked git worktree. The user's usual store is for projects that have none.
 #[must_use]
 pub fn find_store(from: &Path, usual: Option<&StoreUrl>) -> Option<Place> {
     let from = &resolved(from);
-    let found = from.ancestors().find_map(|dir| store_in(dir).map(|found| (found, dir.to_owned())));
-    let found = found.or_else(|| {
+    let found =
+        from.ancestors().find_map(|dir| Some(Place { store: store_in(dir)?, project: dir.into() }));
+    let main = || {
         let main = main_checkout(&git_root(from)?)?;
-        store_in(&main).map(|found| (found, main))
-    });
-    match (found, usual) {
-        (Some(((Sign::Pointer, store), project)), _) | (Some(((_, store), project)), None) => {
-            Some(Place { store, project })
-        }
-        (Some((_, project)), Some(usual)) => {
-            Some(Place { store: Where::Shared(usual.clone()), project })
-        }
-        (None, Some(usual)) => {
-            Some(Place { store: Where::Shared(usual.clone()), project: project_of(from) })
-        }
-        (None, None) => None,
-    }
+        Some(Place { store: store_in(&main)?, project: main })
+    };
+    let usual = || Some(Place { store: Where::Shared(usual?.clone()), project: project_of(from) });
+    found.or_else(main).or_else(usual)
 }
 
 /// Where the first recording makes a store, unless there is one: at the root of the git checkout
@@ -110,11 +92,11 @@ fn resolved(from: &Path) -> PathBuf {
     from.canonicalize().or_else(|_| std::path::absolute(from)).unwrap_or_else(|_| from.to_owned())
 }
 
-fn store_in(dir: &Path) -> Option<(Sign, Where)> {
+fn store_in(dir: &Path) -> Option<Where> {
     let path = dir.join(NAME);
     let kind = fs::metadata(&path).ok()?;
     if kind.is_dir() {
-        return Some((Sign::Directory, Where::Files(path)));
+        return Some(Where::Files(path));
     }
     // One line: where the store is.
     let text = (kind.len() <= 4096).then(|| fs::read_to_string(&path).ok()).flatten()?;
@@ -122,11 +104,10 @@ fn store_in(dir: &Path) -> Option<(Sign, Where)> {
     if target.is_empty() {
         return None;
     }
-    let store = match Where::from(PathBuf::from(target)) {
+    Some(match Where::from(PathBuf::from(target)) {
         Where::Files(path) => Where::Files(dir.join(path)),
         shared @ Where::Shared(_) => shared,
-    };
-    Some((Sign::Pointer, store))
+    })
 }
 
 fn git_root(from: &Path) -> Option<PathBuf> {
@@ -210,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_comes_before_the_usual_store_and_that_before_a_directory() {
+    fn a_project_s_own_store_comes_before_the_usual_one() {
         let temporary = tempfile::tempdir().unwrap();
         let dir = temporary.path().canonicalize().unwrap();
         let shared = |text: &str| Where::Shared(StoreUrl::of(text).unwrap());
@@ -219,7 +200,7 @@ mod tests {
         assert_eq!(place(Some(&usual)).unwrap().store, Where::Shared(usual.clone()));
         assert_eq!(place(Some(&usual)).unwrap().project, dir);
         fs::create_dir(dir.join(NAME)).unwrap();
-        assert_eq!(place(Some(&usual)).unwrap().store, Where::Shared(usual.clone()));
+        assert_eq!(place(Some(&usual)).unwrap().store, files(dir.join(NAME)));
         assert_eq!(place(None).unwrap().store, files(dir.join(NAME)));
         fs::remove_dir(dir.join(NAME)).unwrap();
         for (line, store) in [
