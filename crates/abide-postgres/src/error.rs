@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use abide_model::StoreError;
+use tokio_postgres::error::SqlState;
 
 /// Why the server did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +17,9 @@ pub enum Trouble {
     /// It did not answer in time.
     #[error("the server did not answer within {0} s")]
     Silent(u64),
+    /// This user may not do it.
+    #[error("this user of the database may not do that: {0}")]
+    NotAllowed(String),
     /// What was asked for cannot be: no use in asking again.
     #[error(transparent)]
     Refused(#[from] StoreError),
@@ -27,7 +31,7 @@ impl Trouble {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Silent(_) => true,
-            Self::Refused(_) => false,
+            Self::Refused(_) | Self::NotAllowed(_) => false,
             Self::Server(error) => passes(error),
             Self::Pool(deadpool_postgres::PoolError::Backend(error)) => passes(error),
             Self::Pool(deadpool_postgres::PoolError::Timeout(_)) => true,
@@ -40,8 +44,22 @@ impl Trouble {
         match self {
             Self::Refused(error) => error,
             source => {
-                StoreError::Storage { action, place: place.to_owned(), source: Arc::new(source) }
+                let source = Arc::new(source.told());
+                StoreError::Storage { action, place: place.to_owned(), source }
             }
+        }
+    }
+}
+
+impl Trouble {
+    /// A refusal for want of rights in plain words.
+    fn told(self) -> Self {
+        match &self {
+            Self::Server(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                let said = error.as_db_error().map(|said| said.message().to_owned());
+                Self::NotAllowed(said.unwrap_or_default())
+            }
+            _ => self,
         }
     }
 }

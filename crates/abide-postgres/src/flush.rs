@@ -16,6 +16,7 @@ use tokio_postgres::types::ToSql;
 use crate::connection::{Again, Server};
 use crate::error::Trouble;
 use crate::lease::{Lease, LeaseSeen, number};
+use crate::notify::Teller;
 
 /// How many statements are under way at once.
 const FLIGHTS: usize = 2;
@@ -99,11 +100,12 @@ pub(crate) struct Flusher {
     queue: Mutex<Queue>,
     /// The connection that appends go over; none until the first, and after trouble.
     line: Mutex<Option<Arc<Object>>>,
+    teller: Arc<Teller>,
 }
 
 impl Flusher {
-    pub(crate) fn new(server: Arc<Server>) -> Self {
-        Self { server, queue: Mutex::default(), line: Mutex::default() }
+    pub(crate) fn new(server: Arc<Server>, teller: Arc<Teller>) -> Self {
+        Self { server, queue: Mutex::default(), line: Mutex::default(), teller }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -148,6 +150,8 @@ impl Flusher {
         queue.flying += 1;
         drop(queue);
         let outcomes = self.send(&batch);
+        let done = batch.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+        self.teller.add(done.map(|(entry, _)| entry.lease.sid));
         for (entry, outcome) in batch.iter().zip(outcomes) {
             entry.slot.put(Outcome::Done(outcome));
         }

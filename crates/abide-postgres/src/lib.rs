@@ -17,6 +17,7 @@ mod flush;
 mod lease;
 mod liveness;
 mod migration;
+mod notify;
 mod objects;
 mod reader;
 mod setting;

@@ -17,6 +17,7 @@ use crate::error::Trouble;
 use crate::flush::{Flusher, place};
 use crate::lease::{self, Leases};
 use crate::migration::{self, Migrated, SCHEMA_VERSION};
+use crate::notify::{self, Listener, Teller};
 use crate::objects::TableObjects;
 use crate::reader::{Known, PostgresReader};
 use crate::url::ServerUrl;
@@ -36,6 +37,8 @@ pub struct Options {
     pub patience: Duration,
     /// How long one question may take.
     pub answer: Duration,
+    /// How often a follower looks that would be told of what is new.
+    pub look_every: Duration,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
             take_over: false,
             patience: Duration::from_secs(30),
             answer: Duration::from_secs(20),
+            look_every: Duration::from_secs(2),
         }
     }
 }
@@ -74,6 +78,7 @@ pub struct PostgresStore {
     objects: Arc<dyn Objects>,
     flusher: Arc<Flusher>,
     leases: Arc<Leases>,
+    listener: Arc<Listener>,
     options: Options,
 }
 
@@ -111,13 +116,16 @@ impl PostgresStore {
     pub fn connect(url: &ServerUrl, options: Options) -> Result<Self, StoreError> {
         let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
+        let teller = Arc::new(Teller::default());
         if let Some(handle) = server.runtime() {
+            handle.spawn(notify::tell(Arc::downgrade(&server), teller.clone()));
             let (server, leases) = (Arc::downgrade(&server), Arc::downgrade(&leases));
             handle.spawn(lease::keep_alive(server, leases));
         }
         let objects: Arc<dyn Objects> = Arc::new(TableObjects::new(server.clone()));
-        let flusher = Arc::new(Flusher::new(server.clone()));
-        Ok(Self { server, objects, flusher, leases, options })
+        let flusher = Arc::new(Flusher::new(server.clone(), teller));
+        let listener = Arc::default();
+        Ok(Self { server, objects, flusher, leases, listener, options })
     }
 
     /// The same store with its objects elsewhere.
@@ -231,6 +239,8 @@ impl PostgresStore {
             objects: self.objects.clone(),
             session,
             known: Arc::new(known),
+            listener: self.listener.clone(),
+            look_every: self.options.look_every,
         }
     }
 

@@ -8,9 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_model::{
-    Acknowledged, AppendError, Durability, InputError, Kind, NewEvent, Seq, SessionWriter, Ticket,
-};
+use abide_model::{Acknowledged, AppendError, Durability, InputError, Kind, NewEvent, Seq, Ticket};
 
 use super::lines::{Line, Lines};
 use super::protocol::{Answer, Batch, CLOSED, Hello, LINE, Refusal, VERSION, Welcome, line_of};

@@ -3,4 +3,6 @@
 mod contract;
 mod faults;
 mod lease;
+mod notify;
+mod roles;
 mod support;
