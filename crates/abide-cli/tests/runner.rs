@@ -35,6 +35,7 @@ mod relay;
 mod repair;
 mod run_children;
 mod run_view;
+mod shared_run;
 mod shared_store;
 mod show;
 mod site;
