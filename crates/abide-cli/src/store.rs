@@ -217,10 +217,13 @@ impl Surroundings {
     /// The store that is there, or a new one.
     pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
         let at = self.place_for_recording(&self.current_dir)?.store;
-        if let Where::Shared(_) = &at {
-            // What is recorded there is found again by the project.
-            ProjectIdentity::for_recording(&self.current_dir)?;
+        let opened = self.opened(at.clone(), LocalStore::init)?;
+        let known = || ProjectIdentity::of(&self.current_dir);
+        if matches!(at, Where::Files(_)) || known()?.is_some() {
+            return Ok(opened);
         }
+        // What is recorded in a shared store is found again by the project.
+        ProjectIdentity::for_recording(&self.current_dir)?;
         self.opened(at, LocalStore::init)
     }
 

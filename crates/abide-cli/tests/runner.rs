@@ -38,6 +38,7 @@ mod run_children;
 mod run_view;
 mod shared_commands;
 mod shared_machines;
+mod shared_run;
 mod shared_store;
 mod show;
 mod site;

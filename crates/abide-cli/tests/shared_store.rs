@@ -137,7 +137,7 @@ fn what_looks_after_files_says_so() {
     let env = TestEnvironment::new();
     let url = url("user");
     for (command, args) in [
-        ("doctor", &["doctor", "--repair", "--yes"][..]),
+        ("doctor --repair", &["doctor", "--repair", "--yes"][..]),
         ("cleanup", &["cleanup", "--yes"][..]),
         ("erase", &["erase", "@1", "--yes"][..]),
     ] {

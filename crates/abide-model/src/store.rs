@@ -433,6 +433,11 @@ pub trait SessionReader: Send + Sync {
     fn page(&self, range: EventRange) -> Pending<'_, EventPage>;
     /// The last event that is acknowledged.
     fn acknowledged(&self) -> Pending<'_, Seq>;
+    /// Waits until there may be more than `beyond`, and no longer than `within`. A store that is not
+    /// told of what is new does not wait, and says no.
+    fn grown(&self, _beyond: Seq, _within: Duration) -> Pending<'_, bool> {
+        Box::pin(async { Ok(false) })
+    }
     /// The state as of the last event that can be read.
     fn state(&self) -> Pending<'_, SessionState>;
     /// The small part of that state and the digest of all of it.

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use abide_model::{Pending, StoreError};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime as Timers};
 use tokio::runtime::Runtime;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::Trouble;
 use crate::tls;
@@ -31,11 +32,13 @@ const CONNECTIONS: usize = 8;
 pub(crate) type Asking<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
 
 /// A server, and the threads that speak with it.
-#[derive(Debug)]
 pub(crate) struct Server {
     /// Taken when the store is dropped, which may be where a runtime cannot be waited for.
     runtime: Option<Runtime>,
     pool: Pool,
+    /// How a connection is made that is not one of the pool's.
+    config: Config,
+    connector: Option<MakeRustlsConnect>,
     url: ServerUrl,
     /// How long something is tried again before it has failed.
     patience: Duration,
@@ -43,6 +46,12 @@ pub(crate) struct Server {
     answer: Duration,
     /// Has it ever answered?
     met: AtomicBool,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -82,13 +91,13 @@ impl Server {
         );
         config.options(options);
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = if url.encrypted() {
-            let connector = tls::connector(url.root_certificate.as_deref());
-            let connector =
-                connector.map_err(|error: UrlError| failed("connect to")(Arc::new(error)))?;
-            Manager::from_config(config, connector, recycling)
-        } else {
-            Manager::from_config(config, NoTls, recycling)
+        let connector = url.encrypted().then(|| tls::connector(url.root_certificate.as_deref()));
+        let connector = connector
+            .transpose()
+            .map_err(|error: UrlError| failed("connect to")(Arc::new(error)))?;
+        let manager = match connector.clone() {
+            Some(connector) => Manager::from_config(config.clone(), connector, recycling),
+            None => Manager::from_config(config.clone(), NoTls, recycling),
         };
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
@@ -100,6 +109,8 @@ impl Server {
         Ok(Self {
             runtime: Some(runtime),
             pool,
+            config,
+            connector,
             url,
             patience,
             answer,
@@ -117,6 +128,11 @@ impl Server {
 
     pub(crate) fn runtime(&self) -> Option<&tokio::runtime::Handle> {
         self.runtime.as_ref().map(Runtime::handle)
+    }
+
+    /// What a connection of one's own is made with.
+    pub(crate) fn own_line(&self) -> (Config, Option<MakeRustlsConnect>) {
+        (self.config.clone(), self.connector.clone())
     }
 
     /// A connection.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use abide_model::StoreError;
+use tokio_postgres::error::SqlState;
 
 /// Why the server did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +111,8 @@ impl Trouble {
         match self {
             Self::Refused(error) => error,
             source => {
-                StoreError::Storage { action, place: place.to_owned(), source: Arc::new(source) }
+                let source = Arc::new(source);
+                StoreError::Storage { action, place: place.to_owned(), source }
             }
         }
     }
@@ -119,6 +121,9 @@ impl Trouble {
 /// In the server's own words, or how the connection failed.
 fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
+        Some(answer) if answer.code() == &SqlState::INSUFFICIENT_PRIVILEGE => {
+            format!("this user of the database may not do that: {}", answer.message())
+        }
         Some(answer) => format!("the server says: {}", answer.message()),
         None => chain(error),
     }

@@ -17,6 +17,7 @@ use tokio_postgres::types::ToSql;
 use crate::connection::{Again, Server};
 use crate::error::Trouble;
 use crate::lease::{Lease, LeaseSeen, number};
+use crate::notify::Teller;
 
 /// How many statements are under way at once.
 const FLIGHTS: usize = 2;
@@ -100,11 +101,12 @@ pub(crate) struct Flusher {
     queue: Mutex<Queue>,
     /// The connection that appends go over; none until the first, and after trouble.
     line: Mutex<Option<Arc<Line>>>,
+    teller: Arc<Teller>,
 }
 
 impl Flusher {
-    pub(crate) fn new(server: Arc<Server>) -> Self {
-        Self { server, queue: Mutex::default(), line: Mutex::default() }
+    pub(crate) fn new(server: Arc<Server>, teller: Arc<Teller>) -> Self {
+        Self { server, queue: Mutex::default(), line: Mutex::default(), teller }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -156,6 +158,9 @@ impl Flusher {
                 let error = Trouble::Silent(0);
                 Err(error.into_store("write to", &self.server.place()))
             });
+            if outcome.is_ok() {
+                self.teller.add(std::iter::once(entry.lease.sid));
+            }
             entry.slot.put(Outcome::Done(outcome));
         }
         let mut queue = self.lock();

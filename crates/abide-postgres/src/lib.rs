@@ -18,6 +18,7 @@ mod history;
 mod lease;
 mod liveness;
 mod migration;
+mod notify;
 mod objects;
 mod reader;
 mod setting;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use abide_journal::{Line, Sum};
 use abide_model::{
@@ -13,6 +14,7 @@ use deadpool_postgres::Object;
 use crate::connection::Server;
 use crate::error::Trouble;
 use crate::flush::place;
+use crate::notify::Listener;
 use crate::snapshot::Restored;
 
 /// The most bytes of data in one page.
@@ -78,6 +80,9 @@ pub(crate) struct PostgresReader {
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) session: SessionId,
     pub(crate) known: Arc<Known>,
+    pub(crate) listener: Arc<Listener>,
+    /// How often it looks for what it would be told of.
+    pub(crate) look_every: Duration,
 }
 
 /// The end of a session, and the state there.
@@ -421,6 +426,36 @@ pub(crate) fn sound(seq: Seq, raw: &[u8]) -> Result<Line<'_>, String> {
     Ok(line)
 }
 
+/// How often a follower looks while nobody could tell it.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl PostgresReader {
+    /// Waits for more: until it is told of it, or has looked and found it.
+    async fn grows(&self, beyond: Seq, within: Duration) -> Result<bool, StoreError> {
+        // First listened, then looked: nothing falls between.
+        let mut hearing = self.listener.hear(&self.server);
+        let until = Instant::now().checked_add(within);
+        loop {
+            if self.last().await?.0 > beyond {
+                return Ok(true);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            let pause = if self.listener.is_up() { self.look_every } else { LOOK };
+            let look = Instant::now() + left.map_or(pause, |left| left.min(pause));
+            loop {
+                let left = look.saturating_duration_since(Instant::now());
+                match tokio::time::timeout(left, hearing.recv()).await {
+                    Ok(Ok(sids)) if !sids.is_empty() && !sids.contains(&self.known.sid) => {}
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
 fn lane_of(state: &SessionState, name: &str) -> (Core, LaneState) {
     (state.core.clone(), state.lane(name).cloned().unwrap_or_default())
 }
@@ -434,6 +469,11 @@ impl SessionReader for PostgresReader {
     fn acknowledged(&self) -> Pending<'_, Seq> {
         let this = self.clone();
         self.server.run(async move { this.last().await.map(|(seq, _)| seq) })
+    }
+
+    fn grown(&self, beyond: Seq, within: Duration) -> Pending<'_, bool> {
+        let this = self.clone();
+        self.server.run(async move { this.grows(beyond, within).await })
     }
 
     fn state(&self) -> Pending<'_, SessionState> {

@@ -51,7 +51,7 @@ impl PostgresStore {
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
                         let sql = "SELECT coalesce((SELECT value FROM setting WHERE name = $1),
-                            (SELECT 'the database' FROM object LIMIT 1))";
+                            (SELECT 'the database' FROM session LIMIT 1))";
                         let known: Option<String> =
                             transaction.query_one(sql, &[&OBJECTS]).await?.try_get(0)?;
                         if let Some(known) = known.filter(|known| *known != place) {

@@ -18,6 +18,7 @@ use crate::flush::{Flusher, place};
 use crate::history::{self, Asker, Changed};
 use crate::lease::{self, Leases};
 use crate::migration::{self, Migrated, SCHEMA_VERSION};
+use crate::notify::{self, Listener, Teller};
 use crate::objects::TableObjects;
 use crate::reader::{Known, PostgresReader};
 use crate::setting;
@@ -38,6 +39,8 @@ pub struct Options {
     pub patience: Duration,
     /// How long one question may take.
     pub answer: Duration,
+    /// How often a follower looks that would be told of what is new.
+    pub look_every: Duration,
 }
 
 impl Default for Options {
@@ -48,6 +51,7 @@ impl Default for Options {
             take_over: false,
             patience: Duration::from_secs(30),
             answer: Duration::from_secs(20),
+            look_every: Duration::from_secs(2),
         }
     }
 }
@@ -79,6 +83,7 @@ pub struct PostgresStore {
     flusher: Arc<Flusher>,
     leases: Arc<Leases>,
     changed: Arc<Changed>,
+    listener: Arc<Listener>,
     options: Options,
 }
 
@@ -108,14 +113,17 @@ impl PostgresStore {
         let server = Arc::new(Server::new(url.clone(), options.patience, options.answer)?);
         let leases = Arc::new(Leases::default());
         let changed = Arc::new(Changed::default());
+        let teller = Arc::new(Teller::default());
         if let Some(handle) = server.runtime() {
+            handle.spawn(notify::tell(Arc::downgrade(&server), teller.clone()));
             let (server, leases) = (Arc::downgrade(&server), Arc::downgrade(&leases));
             handle.spawn(lease::keep_alive(server, leases));
             handle.spawn(history::keep_up(Arc::downgrade(&changed)));
         }
         let objects: Arc<dyn Objects> = Arc::new(TableObjects::new(server.clone()));
-        let flusher = Arc::new(Flusher::new(server.clone()));
-        Ok(Self { server, objects, flusher, leases, changed, options })
+        let flusher = Arc::new(Flusher::new(server.clone(), teller));
+        let listener = Arc::default();
+        Ok(Self { server, objects, flusher, leases, changed, listener, options })
     }
 
     /// The same store with its objects elsewhere.
@@ -229,6 +237,8 @@ impl PostgresStore {
             objects: self.objects.clone(),
             session,
             known: Arc::new(known),
+            listener: self.listener.clone(),
+            look_every: self.options.look_every,
         }
     }
 

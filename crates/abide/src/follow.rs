@@ -7,7 +7,7 @@ use abide_model::{Event, EventRange, ReadNote, Seq};
 
 use crate::{Error, SessionView};
 
-/// How often it is looked whether there is more.
+/// How often it is looked whether there is more, in a store that does not tell.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAGE: usize = 256;
 
@@ -49,7 +49,12 @@ impl Follow {
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
-            std::thread::sleep(left.map_or(PAUSE, |left| left.min(PAUSE)));
+            let asked = Instant::now();
+            if !self.view.grown(last, left.unwrap_or(Duration::MAX))? {
+                // It may have waited already.
+                let pause = left.map_or(PAUSE, |left| left.min(PAUSE));
+                std::thread::sleep(pause.saturating_sub(asked.elapsed()));
+            }
         }
     }
 

@@ -194,6 +194,12 @@ impl SessionView {
         Ok(block_on(self.reader.acknowledged())?)
     }
 
+    /// Waits until there may be more than `beyond`, where the store is told; see
+    /// [`SessionReader::grown`].
+    pub(crate) fn grown(&self, beyond: Seq, within: Duration) -> Result<bool, Error> {
+        Ok(block_on(self.reader.grown(beyond, within))?)
+    }
+
     /// The state as of the last event that can be read.
     pub fn state(&self) -> Result<SessionState, Error> {
         Ok(block_on(self.reader.state())?)

@@ -155,6 +155,8 @@ impl Asker {
             objects: self.objects,
             session: id,
             known: Arc::new(known),
+            listener: Arc::default(),
+            look_every: std::time::Duration::ZERO,
         };
         catch_up(&reader).await
     }

@@ -15,4 +15,6 @@ mod contract;
 mod faults;
 mod history;
 mod lease;
+mod notify;
+mod roles;
 mod support;

@@ -1,0 +1,221 @@
+//! Telling of sessions that have grown, and being told.
+//!
+//! Nothing is promised by it: whoever is told looks, and whoever is not told looks now and then.
+//! An append never waits for it.
+
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Notify, broadcast};
+use tokio_postgres::{AsyncMessage, Client, Connection};
+
+use crate::connection::{Again, Server};
+use crate::migration::quoted;
+
+/// So long after one notification no other one is sent.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The most bytes of one: the server takes a little less than 8,000.
+const BYTES: usize = 7_000;
+/// The most bytes of a channel's name.
+const NAME: usize = 63;
+/// So many may be unheard by a follower before it looks for itself.
+const UNHEARD: usize = 64;
+
+/// The channel of a schema. Two that share one are told more than concerns them.
+fn channel(schema: &str) -> String {
+    // The name of a schema is ASCII.
+    format!("abide_{schema}").chars().take(NAME).collect()
+}
+
+/// Collects the sessions that have grown.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    grown: Mutex<BTreeSet<i64>>,
+    changed: Notify,
+}
+
+impl Teller {
+    /// These sessions have grown.
+    pub(crate) fn add(&self, sids: impl Iterator<Item = i64>) {
+        self.grown.lock().unwrap_or_else(PoisonError::into_inner).extend(sids);
+        self.changed.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<i64> {
+        std::mem::take(&mut *self.grown.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Tells of what has grown as long as the store is there.
+pub(crate) async fn tell(server: Weak<Server>, teller: Arc<Teller>) {
+    loop {
+        teller.changed.notified().await;
+        let Some(server) = server.upgrade() else { return };
+        for list in lists(&teller.take()) {
+            let channel = channel(server.url().schema());
+            // Who is not told looks for himself.
+            let _ = server
+                .once(|client| {
+                    let (channel, list) = (channel.clone(), list.clone());
+                    Box::pin(async move {
+                        let sql = "SELECT pg_notify($1, $2)";
+                        let statement = client.prepare_cached(sql).await?;
+                        client.execute(&statement, &[&channel, &list]).await?;
+                        Ok(())
+                    })
+                })
+                .await;
+        }
+        drop(server);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Sessions as they are sent, in as many lists as are needed.
+fn lists(sids: &BTreeSet<i64>) -> Vec<String> {
+    let mut lists: Vec<String> = Vec::new();
+    for sid in sids {
+        let sid = sid.to_string();
+        match lists.last_mut().filter(|list| list.len() + sid.len() < BYTES) {
+            Some(list) => {
+                list.push(',');
+                list.push_str(&sid);
+            }
+            None => lists.push(sid),
+        }
+    }
+    lists
+}
+
+/// What is heard: these have grown; with none, any may have.
+type Heard = Arc<[i64]>;
+
+/// Hears of sessions that have grown, over one connection of the store, made when it is first asked.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    started: AtomicBool,
+    up: AtomicBool,
+    heard: broadcast::Sender<Heard>,
+}
+
+impl Default for Listener {
+    fn default() -> Self {
+        Self {
+            started: AtomicBool::new(false),
+            up: AtomicBool::new(false),
+            heard: broadcast::Sender::new(UNHEARD),
+        }
+    }
+}
+
+impl Listener {
+    /// What is heard from now on.
+    pub(crate) fn hear(self: &Arc<Self>, server: &Arc<Server>) -> broadcast::Receiver<Heard> {
+        let hearing = self.heard.subscribe();
+        if !self.started.swap(true, Ordering::Relaxed)
+            && let Some(handle) = server.runtime()
+        {
+            handle.spawn(listen(Arc::downgrade(server), self.clone()));
+        }
+        hearing
+    }
+
+    /// Is there a connection to hear over?
+    pub(crate) fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, heard: Heard) {
+        // Perhaps nobody follows now.
+        let _ = self.heard.send(heard);
+    }
+}
+
+/// Listens as long as the store is there, over a new connection when one breaks.
+async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
+    let mut again = Again::new(Duration::MAX);
+    loop {
+        let Some(held) = server.upgrade() else { return };
+        let (config, connector) = held.own_line();
+        let channel = channel(held.url().schema());
+        drop(held);
+        // However it ends, it is tried again.
+        let _ = match connector {
+            Some(connector) => match config.connect(connector).await {
+                Ok((client, connection)) => hear(client, connection, &channel, &listener).await,
+                Err(error) => Err(error),
+            },
+            None => match config.connect(tokio_postgres::NoTls).await {
+                Ok((client, connection)) => hear(client, connection, &channel, &listener).await,
+                Err(error) => Err(error),
+            },
+        };
+        if listener.up.swap(false, Ordering::Relaxed) {
+            again = Again::new(Duration::MAX);
+        }
+        // Those who follow look oftener now.
+        listener.say(Arc::from([]));
+        tokio::time::sleep(again.pause()).await;
+    }
+}
+
+/// Hears over a connection until it breaks.
+async fn hear<S, T>(
+    client: Client,
+    mut connection: Connection<S, T>,
+    channel: &str,
+    listener: &Listener,
+) -> Result<(), tokio_postgres::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let sql = format!("LISTEN {}", quoted(channel));
+    let mut asked = pin!(client.batch_execute(&sql));
+    let mut listening = false;
+    poll_fn(|context| {
+        loop {
+            match connection.poll_message(context) {
+                Poll::Ready(Some(Ok(AsyncMessage::Notification(told)))) => {
+                    listener.say(told.payload().split(',').flat_map(str::parse).collect());
+                }
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => break,
+            }
+        }
+        if !listening && let Poll::Ready(done) = asked.as_mut().poll(context) {
+            if let Err(error) = done {
+                return Poll::Ready(Err(error));
+            }
+            listening = true;
+            listener.up.store(true, Ordering::Relaxed);
+            // What came before was not heard.
+            listener.say(Arc::from([]));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_sessions_are_told_of_in_lists_that_the_server_takes() {
+        let sids: BTreeSet<i64> = (1_000_000..1_003_000).collect();
+        let lists = lists(&sids);
+        assert!(lists.len() > 1 && lists.iter().all(|list| list.len() <= BYTES), "{}", lists.len());
+        let told = lists.iter().flat_map(|list| list.split(',').flat_map(str::parse));
+        assert_eq!(told.collect::<BTreeSet<i64>>(), sids);
+        assert!(channel(&"s".repeat(63)).len() <= NAME);
+    }
+}
