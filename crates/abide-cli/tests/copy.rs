@@ -170,7 +170,12 @@ fn what_a_fork_goes_on_from_comes_before_it() {
     let child = fork(&session);
     near.record(&["--session", &child], &[OTHERWISE]).success();
     let grandchild = fork(&child);
-    let order = [&session, &child, &grandchild].map(|id| (id.clone(), "copied".to_owned()));
+    let whole = |id: &str| {
+        let shown = near.run(&["show", id, "--json"]).success();
+        let made = shown.json_lines().into_iter().rfind(|it| it["kind"] == "session.created");
+        made.unwrap()["data"]["session"].as_str().unwrap().to_owned()
+    };
+    let order = [&session, &child, &grandchild].map(|id| (whole(id), "copied".to_owned()));
     for (args, dry) in [(&["--dry-run"][..], true), (&[][..], false)] {
         let far = TestEnvironment::new();
         let to = place(&far);

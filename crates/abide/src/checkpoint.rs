@@ -135,7 +135,8 @@ impl Store {
             // So does a part of another one.
             let part = fields.workspace.as_ref().zip(fields.project.as_ref());
             let part = part.and_then(|(part, whole)| Path::new(part).strip_prefix(whole).ok());
-            let part = part.map(|part| here.join(part)).filter(|part| part.is_dir());
+            let part = part.filter(|part| !part.as_os_str().is_empty()).map(|part| here.join(part));
+            let part = part.filter(|part| part.is_dir());
             return Ok(part.unwrap_or(here));
         }
         match fields.workspace.as_deref().or(fields.project.as_deref()) {

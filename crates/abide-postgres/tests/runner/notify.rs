@@ -51,14 +51,15 @@ fn a_follower_whose_connection_was_cut_is_told_again() {
     let mut last = say(&*writer, "the first").unwrap();
     let url = ServerUrl::parse(&through).unwrap();
     let following = PostgresStore::open(&url, told_only()).unwrap();
-    let reader = block_on(following.read(id)).unwrap();
+    let reader = &block_on(following.read(id)).unwrap();
     for n in 0..5 {
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| block_on(reader.grown(Seq(last), Duration::MAX)).unwrap());
+        last = std::thread::scope(|scope| {
+            let waiting =
+                scope.spawn(move || block_on(reader.grown(Seq(last), Duration::MAX)).unwrap());
             proxy.cut_all();
             let next = say(&*writer, &format!("number {n}")).unwrap();
             assert!(waiting.join().unwrap());
-            last = next;
+            next
         });
     }
 }

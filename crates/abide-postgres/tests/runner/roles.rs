@@ -3,9 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use abide_model::{
-    EventRange, NewSession, ObjectBatch, ObjectHash, SessionId, Store, StoreError,
-};
+use abide_model::{EventRange, NewSession, ObjectBatch, ObjectHash, SessionId, Store, StoreError};
 use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::PrivatePostgres;
 use pollster::block_on;
