@@ -11,8 +11,9 @@ use abide::{
     EventRange, HistoryQuery, LocalStore, Message, NewSession, Options, Search, SessionId,
     SessionRef, Store, Upkeep,
 };
-use abide_index::{Delta, Index};
+use abide_index::Index;
 use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
+use abide_model::Delta;
 use abide_model::Overview;
 
 use crate::Outcome;

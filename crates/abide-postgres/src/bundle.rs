@@ -29,6 +29,9 @@ const CHUNK: usize = 4096;
 /// So many bytes of objects are put at a time.
 const OBJECTS: usize = 4 << 20;
 
+/// Takes an object of a bundle.
+type PutObject<'a> = dyn FnMut(ObjectHash, &[u8]) -> Result<(), StoreError> + 'a;
+
 /// A line on its way into the table.
 struct Row {
     seq: Seq,
@@ -181,7 +184,7 @@ impl PostgresStore {
     fn compare<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
-        object: &mut dyn FnMut(ObjectHash, &[u8]) -> Result<(), StoreError>,
+        object: &mut PutObject<'_>,
     ) -> Result<(BundleHeader, Vec<Row>, ImportOutcome), ImportError> {
         let header = bundle.header().clone();
         let id = header.session;

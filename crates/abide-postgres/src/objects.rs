@@ -25,7 +25,7 @@ pub(crate) struct TableObjects {
     server: Arc<Server>,
 }
 
-/// A row on its way.
+/// A row, on its way there or back.
 struct Row {
     hash: Vec<u8>,
     size: i64,
@@ -42,6 +42,17 @@ impl Row {
         };
         let size = i64::try_from(plain.len()).unwrap_or(i64::MAX);
         Self { hash: hash.as_bytes().to_vec(), size, form, bytes }
+    }
+
+    /// The bytes of the object, if they are those that its name says.
+    fn unpack(&self, hash: ObjectHash) -> Option<Vec<u8>> {
+        let size = usize::try_from(self.size).ok().filter(|size| *size <= LARGEST)?;
+        let plain = match self.form {
+            PLAIN => self.bytes.clone(),
+            ZSTD => zstd::bulk::decompress(&self.bytes, size).ok()?,
+            _ => return None,
+        };
+        (plain.len() == size && ObjectHash::of(&plain) == hash).then_some(plain)
     }
 }
 
@@ -98,10 +109,7 @@ impl TableObjects {
         if rows.is_empty() { Ok(taken) } else { Ok(taken + self.put_rows(rows)?) }
     }
 
-    fn fetch(
-        &self,
-        hashes: &[ObjectHash],
-    ) -> Result<Vec<(Vec<u8>, i64, i16, Vec<u8>)>, StoreError> {
+    fn fetch(&self, hashes: &[ObjectHash]) -> Result<Vec<Row>, StoreError> {
         let server = self.server.clone();
         let wanted: Arc<Vec<Vec<u8>>> =
             Arc::new(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect());
@@ -114,7 +122,12 @@ impl TableObjects {
                         let statement = client.prepare_cached(sql).await?;
                         let rows = client.query(&statement, &[&*wanted]).await?;
                         let each = rows.iter().map(|row| {
-                            Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
+                            Ok(Row {
+                                hash: row.try_get(0)?,
+                                size: row.try_get(1)?,
+                                form: row.try_get(2)?,
+                                bytes: row.try_get(3)?,
+                            })
                         });
                         each.collect()
                     })
@@ -122,17 +135,6 @@ impl TableObjects {
                 .await
         })
     }
-}
-
-/// The bytes of an object, if they are those that its name says.
-fn unpack(hash: ObjectHash, size: i64, form: i16, bytes: Vec<u8>) -> Option<Vec<u8>> {
-    let size = usize::try_from(size).ok().filter(|size| *size <= LARGEST)?;
-    let plain = match form {
-        PLAIN => bytes,
-        ZSTD => zstd::bulk::decompress(&bytes, size).ok()?,
-        _ => return None,
-    };
-    (plain.len() == size && ObjectHash::of(&plain) == hash).then_some(plain)
 }
 
 impl Objects for TableObjects {
@@ -178,7 +180,7 @@ impl Objects for TableObjects {
 
     fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.fetch(&[hash])?.into_iter().next();
-        Ok(found.and_then(|(_, size, form, bytes)| unpack(hash, size, form, bytes)))
+        Ok(found.and_then(|row| row.unpack(hash)))
     }
 
     fn read_many(
@@ -188,13 +190,12 @@ impl Objects for TableObjects {
     ) -> Result<(), StoreError> {
         for (chunk, first) in hashes.chunks(READ).zip((0..).step_by(READ)) {
             let mut found = std::collections::HashMap::new();
-            for (hash, size, form, bytes) in self.fetch(chunk)? {
-                found.insert(hash, (size, form, bytes));
+            for row in self.fetch(chunk)? {
+                found.insert(row.hash.clone(), row);
             }
             for (hash, index) in chunk.iter().zip(first..) {
-                // One that is asked for twice in a chunk is read once.
-                let row = found.get(&hash.as_bytes()[..]).cloned();
-                let plain = row.and_then(|(size, form, bytes)| unpack(*hash, size, form, bytes));
+                let row = found.get(&hash.as_bytes()[..]);
+                let plain = row.and_then(|row| row.unpack(*hash));
                 if each(index, plain.as_deref()) == ControlFlow::Break(()) {
                     return Ok(());
                 }
