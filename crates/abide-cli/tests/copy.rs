@@ -166,7 +166,10 @@ fn what_has_gone_another_way_is_named_and_the_others_are_copied() {
 #[test]
 fn what_a_fork_goes_on_from_comes_before_it() {
     let (near, session) = recorded();
-    let fork = |of: &str| near.run(&["fork", of]).success().stdout().trim().to_owned();
+    let fork = |of: &str| {
+        let made = near.run(&["fork", of, "--json"]).success().json_lines();
+        made[0]["session"].as_str().unwrap().to_owned()
+    };
     let child = fork(&session);
     near.record(&["--session", &child], &[OTHERWISE]).success();
     let grandchild = fork(&child);

@@ -24,7 +24,7 @@ fn store(env: &TestEnvironment, url: &str, args: &[&str]) -> Done {
 
 #[test]
 fn a_shared_store_is_made_once_and_says_how_it_is() {
-    let Some((_, url)) = database() else { return };
+    let Some((server, url)) = database() else { return };
     let env = TestEnvironment::new();
     let none = store(&env, &url, &["status"]).success();
     assert!(none.stdout().contains("version   no store yet: `abide store init` makes one"));
@@ -61,8 +61,15 @@ fn a_shared_store_is_made_once_and_says_how_it_is() {
     let shown = store(&env, &url, &["status"]).success();
     assert!(shown.stdout().starts_with(&format!("store     {url}\nserver    PostgreSQL ")));
     assert!(shown.stdout().contains("sessions  1, 0 held\n"), "{shown:?}");
-    let elsewhere = store(&env, &url, &["init", "--objects", "s3://bucket/prefix"]).failure(1);
-    assert!(!elsewhere.stderr.contains("damaged"), "{elsewhere:?}");
+    // Objects stay where they are.
+    let placed = "INSERT INTO abide.setting (name, value) VALUES ('objects', 's3://bucket/prefix')";
+    server.sql(name(&url), placed);
+    let elsewhere = store(&env, &url, &["init", "--objects", "s3://bucket/other"]).failure(1);
+    let said =
+        format!("Error: the objects of {url} are in s3://bucket/prefix already\nHint: nothing");
+    assert!(elsewhere.stderr.starts_with(&said), "{elsewhere:?}");
+    let found = store(&env, &url, &["status"]).success();
+    assert!(found.stdout().ends_with("objects   in s3://bucket/prefix\n"), "{found:?}");
 }
 
 fn abide_version(done: &Done) -> u64 {
