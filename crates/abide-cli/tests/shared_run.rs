@@ -72,7 +72,7 @@ fn an_agent_records_into_the_session_of_its_run() {
     let told: Vec<_> = notes.iter().map(|(task, n)| (*task, n.as_i64().unwrap())).collect();
     assert_eq!(told, expected);
     let opened = events.iter().filter(|event| event["kind"] == "writer.opened").count();
-    assert_eq!(opened, 1, "nobody else has opened it");
+    assert_eq!(opened, 2, "for the plan and for the run, and by nobody else");
 }
 
 #[test]
