@@ -156,3 +156,42 @@ fn a_store_of_files_is_looked_at_the_same_way() {
     env.run(&["store", "init", "--objects", "s3://bucket"]).failure(2);
     env.run(&["--store", "nowhere", "store", "status"]).failure(1);
 }
+
+#[test]
+fn objects_are_where_the_store_says() {
+    let Some((server, url)) = database() else { return };
+    let env = TestEnvironment::new();
+    let place = env.path("objects");
+    std::fs::create_dir(&place).unwrap();
+    let place = format!("file://{}", place.display());
+    let made = store(&env, &url, &["init", "--objects", &place]).success();
+    assert!(made.stdout().contains(&place), "{made:?}");
+    let long = "a long text ".repeat(10_000);
+    let event =
+        format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{long}"}}}}"#);
+    let with = |args: &[&str]| {
+        let mut command = env.command(args);
+        command.env("ABIDE_STORE", &url);
+        command
+    };
+    run(with(&["record"]), format!("{event}\n").as_bytes()).success();
+    assert_eq!(server.sql(name(&url), "SELECT count(*) FROM abide.object").trim(), "0");
+    let shown = run(with(&["export"]), b"").success();
+    assert!(shown.stdout().contains(&long));
+    // What is damaged there is told, and what is cached here is not counted on.
+    for entry in walk(&env.path("objects")) {
+        std::fs::write(entry, "nothing").unwrap();
+    }
+    let _ = std::fs::remove_dir_all(env.path("home/.cache"));
+    let shown = run(with(&["export"]), b"");
+    assert!(
+        !shown.stdout().contains(&long) && shown.stderr.contains("missing or damaged"),
+        "{shown:?}"
+    );
+}
+
+/// Every file below a directory.
+fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}

@@ -18,3 +18,4 @@ mod lease;
 mod notify;
 mod roles;
 mod support;
+mod tls;

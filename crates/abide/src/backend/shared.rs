@@ -11,8 +11,8 @@ use abide_local::{
     BundleHeader, DiskUse, HeldWriters, Imported, LocalStore, Made, SessionLiveness, write_as_child,
 };
 use abide_model::{
-    History, HistoryQuery, NewSession, Objects, Pending, Retention, Seq, SessionId, SessionReader,
-    SessionRef, SessionSummary, SessionWriter, Store, StoreError,
+    History, HistoryQuery, NewSession, ObjectHash, Objects, Pending, Retention, Seq, SessionId,
+    SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{Migrated, PostgresStore, ServerUrl, StoreStatus};
@@ -24,6 +24,9 @@ use crate::{Error, ProjectIdentity};
 
 /// What the cache of objects may take on this machine.
 const CACHE_BYTES: u64 = 2 << 30;
+
+/// How long objects that are set up are waited for.
+const FIRST_CONTACT: Duration = Duration::from_secs(5);
 
 /// How a shared store is opened.
 #[derive(Debug, Clone, Default)]
@@ -76,8 +79,11 @@ impl SharedStore {
     pub fn init(url: &str, objects: Option<&str>) -> Result<Migrated, Error> {
         let url = parsed(url)?;
         if let Some(place) = objects {
-            // Can it be reached at all?
-            remote_objects(place, None)?;
+            // Can it be reached at all? An object that nobody has is asked for.
+            let mut options = ObjectsOptions::of(std::env::vars_os());
+            options.patience = FIRST_CONTACT;
+            let remote = RemoteObjects::open(ObjectsUrl::parse(place)?, &options)?;
+            remote.has(&[ObjectHash::of(b"abide")])?;
         }
         let options = settings(&SharedOptions::default());
         let (store, migrated) = PostgresStore::init(&url, options)?;
@@ -155,7 +161,7 @@ fn settings(options: &SharedOptions) -> abide_postgres::Options {
 }
 
 fn cache_of(options: &SharedOptions, store: &PostgresStore) -> Option<PathBuf> {
-    let name = abide_model::ObjectHash::of(store.place().as_bytes()).to_string();
+    let name = ObjectHash::of(store.place().as_bytes()).to_string();
     Some(options.cache.as_ref()?.join(name.chars().take(16).collect::<String>()))
 }
 
