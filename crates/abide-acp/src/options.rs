@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Error, SharedOptions, Store, StoreUrl, Where};
+use abide::{Error, Store, StoreUrl, Where};
 
 /// When the files of the workspace are kept, so that one can go back to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +29,8 @@ pub struct StoreOptions {
 
 type Connector = dyn Fn(&StoreUrl) -> Result<Store, Error> + Send + Sync;
 
-/// Opens shared stores.
+/// Opens shared stores. The default one refuses: whoever has the feature `shared` of `abide` gives its
+/// `Store::connect`.
 #[derive(Clone)]
 pub struct Connect(Arc<Connector>);
 
@@ -46,7 +47,7 @@ impl Connect {
 
 impl Default for Connect {
     fn default() -> Self {
-        Self::new(|url| Store::connect(url, SharedOptions::default()))
+        Self::new(|url| Err(Error::Lacking { what: "a way to connect", place: url.to_string() }))
     }
 }
 

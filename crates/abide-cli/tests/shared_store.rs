@@ -154,7 +154,11 @@ fn what_looks_after_files_says_so() {
 #[test]
 fn a_project_points_to_a_shared_store_without_a_password() {
     let env = TestEnvironment::new();
-    fs::create_dir_all(env.project().join(".git")).unwrap();
+    let made = std::process::Command::new("git")
+        .args(["init", "--quiet"])
+        .current_dir(env.project())
+        .status();
+    assert!(made.unwrap().success());
     fs::create_dir_all(env.project().join("a/b")).unwrap();
     let pointer = env.project().join(".abide");
     let refused = env.run(&["init", "--store", &url("user")]).failure(1);

@@ -133,9 +133,11 @@ pub enum Error {
         reason: String,
     },
     /// A URL leads to no server.
+    #[cfg(feature = "shared")]
     #[error(transparent)]
     ServerUrl(#[from] abide_postgres::UrlError),
     /// Objects cannot be reached where they are.
+    #[cfg(feature = "shared")]
     #[error(transparent)]
     Objects(#[from] abide_objects::ObjectsError),
     /// A URL leads to no store.

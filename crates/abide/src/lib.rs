@@ -60,7 +60,9 @@ mod tasks;
 mod tokens;
 
 pub use answer::{Answer, AnswerRequest, Answered};
-pub use backend::{Backend, Bundle, ChildSocket, SeenByHolder, SharedOptions, SharedStore};
+pub use backend::{Backend, Bundle, ChildSocket, SeenByHolder};
+#[cfg(feature = "shared")]
+pub use backend::{SharedOptions, SharedStore};
 pub use checkpoint::{
     CheckpointEntry, CheckpointMade, CheckpointRequest, CheckpointSummary, Trigger,
     format_duration, summarize,
@@ -131,6 +133,7 @@ pub use abide_model::{
 pub use abide_plan::{
     Plan, PlanDelta, PlanError, PlanFault, PlanForm, PlanTask, delta as plan_delta, sha256,
 };
+#[cfg(feature = "shared")]
 pub use abide_postgres::{Migrated, Obstacle, SCHEMA_VERSION, StoreStatus, Trouble};
 pub use abide_wire::stream;
 pub use abide_wire::{

@@ -97,11 +97,7 @@ fn git_marks(dir: &Path) -> Result<(Option<Remote>, Option<String>), String> {
     if !dir.ancestors().any(|dir| dir.join(".git").exists()) {
         return Ok((None, None));
     }
-    // What bears the name and is no repository tells nothing.
-    match ask(dir, &["rev-parse", "--git-dir"]) {
-        Err(error) if error.contains("not a git repository") => return Ok((None, None)),
-        asked => asked?,
-    };
+    // Fails where git cannot be asked at all; what follows may have nothing to say.
     let shallow = ask(dir, &["rev-parse", "--is-shallow-repository"])? == "true";
     if ask(dir, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_err() {
         return Ok((None, None));

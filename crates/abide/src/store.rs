@@ -11,11 +11,13 @@ use abide_local::{
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
-    SessionSummary, StoreError, StoreUrl, Timestamp,
+    SessionSummary, StoreError, Timestamp,
 };
 use pollster::block_on;
 
-use crate::backend::{Backend, Bundle, PlainStore, SharedOptions, SharedStore};
+use crate::backend::{Backend, Bundle, PlainStore};
+#[cfg(feature = "shared")]
+use crate::backend::{SharedOptions, SharedStore};
 use crate::{Error, Session, SessionView};
 
 /// How long to wait for another writer to let a session go, unless said otherwise.
@@ -56,7 +58,8 @@ impl Store {
     }
 
     /// A store that a team shares, at its URL.
-    pub fn connect(url: &StoreUrl, options: SharedOptions) -> Result<Self, Error> {
+    #[cfg(feature = "shared")]
+    pub fn connect(url: &abide_model::StoreUrl, options: SharedOptions) -> Result<Self, Error> {
         url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
         Ok(Self::backed(Arc::new(SharedStore::open(url.reveal(), options)?)))
     }

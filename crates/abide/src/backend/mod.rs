@@ -5,6 +5,7 @@
 
 mod local;
 mod plain;
+#[cfg(feature = "shared")]
 mod shared;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use abide_workspace::Policy;
 use crate::Error;
 
 pub(crate) use self::plain::PlainStore;
+#[cfg(feature = "shared")]
 pub use self::shared::{SharedOptions, SharedStore};
 
 /// A bundle that is read from anywhere.
