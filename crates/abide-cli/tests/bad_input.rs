@@ -65,7 +65,7 @@ fn a_line_of_100_mb_is_passed_over_in_bounded_memory() {
     let env = TestEnvironment::new();
     // Room for the program and the longest line that is allowed, and not for this one.
     let mut command = env.isolate(Command::new("sh"));
-    command.args(["-c", "ulimit -v 150000; exec \"$0\" record", ABIDE]);
+    command.args(["-c", "ulimit -v 180000; exec \"$0\" record", ABIDE]);
     let answers = run(command, &line).failure(1).json_lines();
     assert_eq!(
         (&answers[0]["error"]["code"], &answers[0]["error"]["line"]),

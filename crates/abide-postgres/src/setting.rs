@@ -1,6 +1,7 @@
 //! What holds for everybody who uses a store, and where its space went.
 
 use abide_model::StoreError;
+use deadpool_postgres::GenericClient;
 use deadpool_postgres::Object;
 
 use crate::error::Trouble;
@@ -50,13 +51,7 @@ impl PostgresStore {
                     let (place, shown) = (place.clone(), shown.clone());
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
-                        let sql = "SELECT coalesce((SELECT value FROM setting WHERE name = $1),
-                            (SELECT 'the database' FROM session LIMIT 1))";
-                        let known: Option<String> =
-                            transaction.query_one(sql, &[&OBJECTS]).await?.try_get(0)?;
-                        if let Some(known) = known.filter(|known| *known != place) {
-                            return Err(StoreError::ObjectsElsewhere { place: shown, known }.into());
-                        }
+                        may_be(&transaction, &place, &shown).await?;
                         // Of two at once with different places the second is refused.
                         let sql = "INSERT INTO setting AS old (name, value) VALUES ($1, $2)
                             ON CONFLICT (name) DO UPDATE SET value = old.value
@@ -68,6 +63,20 @@ impl PostgresStore {
                         transaction.commit().await?;
                         Ok(())
                     })
+                })
+                .await
+        })
+    }
+
+    /// May objects go there from now on? Writes nothing.
+    pub fn check_objects_place(&self, place: &str) -> Result<(), StoreError> {
+        let (server, place) = (self.server().clone(), place.to_owned());
+        let shown = self.place();
+        self.server().block(async move {
+            server
+                .ask("look at", |client| {
+                    let (place, shown) = (place.clone(), shown.clone());
+                    Box::pin(async move { may_be(&client, &place, &shown).await })
                 })
                 .await
         })
@@ -103,5 +112,16 @@ impl PostgresStore {
                 })
                 .await
         })
+    }
+}
+
+/// Refuses a place where objects are elsewhere, or may be: in a session's database.
+async fn may_be<C: GenericClient>(client: &C, place: &str, shown: &str) -> Result<(), Trouble> {
+    let sql = "SELECT coalesce((SELECT value FROM setting WHERE name = $1),
+        (SELECT 'the database' FROM session LIMIT 1))";
+    let known: Option<String> = client.query_one(sql, &[&OBJECTS]).await?.try_get(0)?;
+    match known.filter(|known| known != place) {
+        Some(known) => Err(StoreError::ObjectsElsewhere { place: shown.to_owned(), known }.into()),
+        None => Ok(()),
     }
 }

@@ -78,16 +78,15 @@ impl SharedStore {
     /// into the database; a store that is there keeps them where they are.
     pub fn init(url: &str, objects: Option<&str>) -> Result<Migrated, Error> {
         let url = parsed(url)?;
+        let options = settings(&SharedOptions::default());
+        let (store, migrated) = PostgresStore::init(&url, options)?;
         if let Some(place) = objects {
+            store.check_objects_place(place)?;
             // Can it be reached at all? An object that nobody has is asked for.
             let mut options = ObjectsOptions::of(std::env::vars_os());
             options.patience = FIRST_CONTACT;
             let remote = RemoteObjects::open(ObjectsUrl::parse(place)?, &options)?;
             remote.has(&[ObjectHash::of(b"abide")])?;
-        }
-        let options = settings(&SharedOptions::default());
-        let (store, migrated) = PostgresStore::init(&url, options)?;
-        if let Some(place) = objects {
             store.set_objects_place(place)?;
         }
         Ok(migrated)
