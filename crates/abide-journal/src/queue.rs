@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use abide_model::{AppendError, Durability, Seq};
+use abide_model::{Acknowledger, AppendError, Durability, Seq};
 
 use crate::JournalError;
 use crate::sync::{
@@ -377,6 +377,21 @@ impl<C: Commit> CommitQueue<C> {
         self.lock_quiet().closed = true;
         self.wake();
         self.committer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<C: Commit> Acknowledger for CommitQueue<C> {
+    fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
+        Self::wait(self, seq, durability)
+    }
+
+    fn poll(
+        &self,
+        seq: Seq,
+        durability: Durability,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), AppendError>> {
+        Self::poll(self, seq, durability, context)
     }
 }
 

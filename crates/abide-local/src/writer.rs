@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
 use abide_journal::{
     Appender, Commit, CommitQueue, Environment, Intake, Intaken, JournalError, Lines, ObjectRef,
     Opening, PackWriter, Packs, Position, Prepared, Salts, Storage, Stored,
 };
 use abide_model::{
-    Acknowledger, AppendError, Core, Digest, Durability, Epoch, Erasure, Event, Kind, LaneId,
-    LaneState, Limits, NewEvent, OddEvents, Pending, ReadNote, Recovery, Seq, SessionState,
-    SessionWriter, StoreError, Ticket, Timestamp, WriterOpened, check_batch,
+    AppendError, Core, Digest, Durability, Epoch, Erasure, Event, Kind, LaneId, LaneState, Limits,
+    NewEvent, OddEvents, Pending, ReadNote, Recovery, Seq, SessionState, SessionWriter, StoreError,
+    Ticket, Timestamp, WriterOpened, check_batch,
 };
 
 use crate::changed::ChangedMark;
@@ -176,28 +175,9 @@ pub(crate) struct Opened {
     pub(crate) heartbeat: Option<Heartbeat>,
 }
 
-struct Shared {
-    queue: Arc<CommitQueue<Committer>>,
-}
-
-impl Acknowledger for Shared {
-    fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
-        self.queue.wait(seq, durability)
-    }
-
-    fn poll(
-        &self,
-        seq: Seq,
-        durability: Durability,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), AppendError>> {
-        self.queue.poll(seq, durability, context)
-    }
-}
-
 /// The writer of a session of a [`LocalStore`](crate::LocalStore).
 pub struct LocalWriter {
-    shared: Arc<Shared>,
+    queue: Arc<CommitQueue<Committer>>,
     packs: Arc<Packs>,
     pack_writer: Arc<Mutex<Option<PackWriter>>>,
     object_bytes: usize,
@@ -245,7 +225,7 @@ impl LocalWriter {
         };
         let queue = CommitQueue::new(staging, committer, end.seq, opened.durable);
         let writer = Self {
-            shared: Arc::new(Shared { queue }),
+            queue,
             packs: opened.packs,
             pack_writer,
             object_bytes: opened.object_bytes,
@@ -264,7 +244,7 @@ impl LocalWriter {
     /// Writes `session.created`, the first event of all.
     pub(crate) fn begin(&self, created: NewEvent) -> Result<(), StoreError> {
         let prepared = vec![self.salts.prepare(created, &[])];
-        self.shared.queue.look(Staging::without_opening);
+        self.queue.look(Staging::without_opening);
         self.stage(prepared, Durability::Synced, OddEvents::Keep, Opening::WithFirst)?.wait()?;
         Ok(())
     }
@@ -315,7 +295,7 @@ impl LocalWriter {
         odd: OddEvents,
         opening: Opening,
     ) -> Result<Ticket, AppendError> {
-        let queue = &self.shared.queue;
+        let queue = &self.queue;
         loop {
             let staged = queue.stage(durability, |staging, durable| {
                 let staged = staging.take_in(&mut events, odd, opening, durable)?;
@@ -323,7 +303,7 @@ impl LocalWriter {
             })?;
             match staged {
                 Intaken::Done(acknowledged, last) => {
-                    return Ok(Ticket::new(acknowledged, last, durability, self.shared.clone()));
+                    return Ok(Ticket::new(acknowledged, last, durability, self.queue.clone()));
                 }
                 Intaken::Unreadable => queue.when_quiet(heal)?.map_err(|error| {
                     AppendError::Stopped { safe: queue.synced(), source: Arc::new(error) }
@@ -338,7 +318,7 @@ impl LocalWriter {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let queue = &self.shared.queue;
+        let queue = &self.queue;
         let announced = queue.look(|staging| staging.announced);
         // Everything is made durable, events that were only buffered too: the snapshot below
         // vouches for all but the last line.
@@ -372,7 +352,7 @@ impl SessionWriter for LocalWriter {
     ) -> Result<Ticket, AppendError> {
         check_batch(&events, &self.limits)?;
         let stopped = |error: JournalError| AppendError::Stopped {
-            safe: self.shared.queue.synced(),
+            safe: self.queue.synced(),
             source: Arc::new(error),
         };
         let prepared: Result<Vec<_>, _> =
@@ -381,11 +361,11 @@ impl SessionWriter for LocalWriter {
     }
 
     fn flush(&self) -> Result<(), AppendError> {
-        self.shared.queue.flush()
+        self.queue.flush()
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {
-        let queue = &self.shared.queue;
+        let queue = &self.queue;
         let whole = queue.look(|staging| {
             staging.stored.pages.bring_all(&mut staging.state).then(|| staging.state.clone())
         });
@@ -402,12 +382,12 @@ impl SessionWriter for LocalWriter {
     }
 
     fn core(&self) -> Result<(Core, Digest), StoreError> {
-        let queue = &self.shared.queue;
+        let queue = &self.queue;
         Ok(queue.look(|staging| (staging.state.core.clone(), staging.state.digest())))
     }
 
     fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
-        let queue = &self.shared.queue;
+        let queue = &self.queue;
         let name = lane.map(LaneId::as_str).unwrap_or_default();
         let take = |state: &SessionState| {
             (state.core.clone(), state.lane(name).cloned().unwrap_or_default())

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_journal::{
@@ -10,9 +9,9 @@ use abide_journal::{
     Prepared, Salts, Stored, Sum,
 };
 use abide_model::{
-    Acknowledger, AppendError, Core, Digest, Durability, Epoch, Event, Kind, LaneId, LaneState,
-    Limits, NewEvent, ObjectBatch, ObjectHash, OddEvents, Pending, ReadNote, Seq, SessionState,
-    SessionWriter, StoreError, Ticket, WriterOpened, check_batch,
+    AppendError, Core, Digest, Durability, Epoch, Event, Kind, LaneId, LaneState, Limits, NewEvent,
+    ObjectBatch, ObjectHash, OddEvents, Pending, ReadNote, Seq, SessionState, SessionWriter,
+    StoreError, Ticket, WriterOpened, check_batch,
 };
 
 use crate::flush::Flusher;
@@ -110,28 +109,9 @@ fn take_snapshot(staging: &mut Staging, last: (Seq, Sum)) -> Taken {
     staging.stored.pages.take(&mut staging.state, last)
 }
 
-struct Shared {
-    queue: Arc<CommitQueue<Committer>>,
-}
-
-impl Acknowledger for Shared {
-    fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
-        self.queue.wait(seq, durability)
-    }
-
-    fn poll(
-        &self,
-        seq: Seq,
-        durability: Durability,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), AppendError>> {
-        self.queue.poll(seq, durability, context)
-    }
-}
-
 /// The writer of a session of a [`PostgresStore`](crate::PostgresStore).
 pub(crate) struct PostgresWriter {
-    shared: Arc<Shared>,
+    queue: Arc<CommitQueue<Committer>>,
     reader: PostgresReader,
     lease: Lease,
     leases: Arc<Leases>,
@@ -160,7 +140,7 @@ impl PostgresWriter {
         let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
         leases.add(lease);
         Ok(Self {
-            shared: Arc::new(Shared { queue }),
+            queue,
             reader,
             lease,
             leases,
@@ -196,7 +176,7 @@ impl PostgresWriter {
         durability: Durability,
         odd: OddEvents,
     ) -> Result<Ticket, AppendError> {
-        let queue = &self.shared.queue;
+        let queue = &self.queue;
         loop {
             let staged = queue.stage(durability, |staging, durable| {
                 let staged = staging.take_in(&mut events, odd, Opening::WithFirst, durable)?;
@@ -204,7 +184,7 @@ impl PostgresWriter {
             })?;
             match staged {
                 Intaken::Done(acknowledged, last) => {
-                    return Ok(Ticket::new(acknowledged, last, durability, self.shared.clone()));
+                    return Ok(Ticket::new(acknowledged, last, durability, self.queue.clone()));
                 }
                 // Nothing is ever away; and what is staged must be sent before it is read back.
                 Intaken::Unreadable | Intaken::Unwritten => queue.flush()?,
@@ -216,7 +196,7 @@ impl PostgresWriter {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let queue = &self.shared.queue;
+        let queue = &self.queue;
         let mut closed = queue.flush();
         if closed.is_ok() && queue.look(|staging| staging.announced) {
             closed = self
@@ -258,34 +238,34 @@ impl SessionWriter for PostgresWriter {
     ) -> Result<Ticket, AppendError> {
         check_batch(&events, &self.limits)?;
         let prepared = self.prepare(events).map_err(|error| AppendError::Stopped {
-            safe: self.shared.queue.synced(),
+            safe: self.queue.synced(),
             source: Arc::new(error),
         })?;
         self.stage(prepared, durability, odd)
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {
-        Ok(self.shared.queue.look(|staging| staging.state.clone()))
+        Ok(self.queue.look(|staging| staging.state.clone()))
     }
 
     fn core(&self) -> Result<(Core, Digest), StoreError> {
         let look = |staging: &mut Staging| (staging.state.core.clone(), staging.state.digest());
-        Ok(self.shared.queue.look(look))
+        Ok(self.queue.look(look))
     }
 
     fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError> {
         let name = lane.map(LaneId::as_str).unwrap_or_default();
-        let found = self.shared.queue.look(|staging| {
+        let found = self.queue.look(|staging| {
             let lane = staging.state.lane(name).cloned().unwrap_or_default();
             (staging.state.core.clone(), lane)
         });
         // Whoever reads on from here finds all that it speaks of.
-        self.shared.queue.flush()?;
+        self.queue.flush()?;
         Ok(found)
     }
 
     fn flush(&self) -> Result<(), AppendError> {
-        self.shared.queue.flush()
+        self.queue.flush()
     }
 
     fn epoch(&self) -> Epoch {
