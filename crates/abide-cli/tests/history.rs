@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use abide::{LocalStore, Options};
+use abide_testkit::FaultRun;
 use serde_json::Value;
 
 use crate::environment::{Conversation, TestEnvironment};
@@ -167,13 +168,12 @@ fn a_store_that_cannot_be_written_is_answered_all_the_same() {
 /// A process is killed while it brings the index up to date, again and again.
 #[test]
 fn an_index_whose_makers_are_killed_is_what_a_rebuild_gives() {
-    let full = std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full");
-    let kills = if full { 200 } else { 12 };
+    let kills = FaultRun::from_env().len(12, 200);
     let env = TestEnvironment::new();
     let text = "the parser drops the last line of every file it is given ".repeat(20);
     let message =
         format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#);
-    let mut random = 7_u64.wrapping_add(crate::lab::seed()).max(1);
+    let mut random = 7_u64.wrapping_add(FaultRun::from_env().seed()).max(1);
     let mut killed = 0;
     let mut round = 0;
     while killed < kills {

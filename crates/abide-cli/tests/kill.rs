@@ -4,15 +4,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
+use abide_testkit::FaultRun;
 use serde_json::Value;
 
 use crate::environment::TestEnvironment;
-use crate::lab::{full, seed};
 
 const WRITERS: usize = 8;
 
 fn cycles() -> usize {
-    if full() { 1_040 } else { 64 }
+    FaultRun::from_env().len(64, 1_040)
 }
 
 fn line(n: usize) -> String {
@@ -74,7 +74,9 @@ fn writers_that_are_killed_lose_nothing_that_was_acknowledged() {
                     let session = environment.run(&["new"]).success().stdout().trim().to_owned();
                     let mut next = 0;
                     for life in 0..lives {
-                        let millis = ((life * 7 + writer * 13) as u64).wrapping_add(seed()) % 60;
+                        let millis = ((life * 7 + writer * 13) as u64)
+                            .wrapping_add(FaultRun::from_env().seed())
+                            % 60;
                         next = one_life(environment, &session, next, Duration::from_millis(millis));
                     }
                     let exported = environment.run(&["export", &session]).success();

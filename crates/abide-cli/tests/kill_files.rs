@@ -6,20 +6,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use abide_testkit::FaultRun;
+
 use crate::environment::{HELLO, run};
 use crate::fault::{Fault, skipped};
-use crate::lab::{Lab, full, seed};
+use crate::lab::Lab;
 
 impl Lab {
     /// Kills `args` at each call, from `stage` each time, and checks what is left.
     fn each(&self, stage: &Path, args: &[&str], check: &dyn Fn(&Self)) -> usize {
         // A cleanup makes many calls that are alike.
         let every = if args.contains(&"cleanup") { 3 } else { 1 };
-        let step = if full() { every } else { 17 };
         self.reset(stage);
         let mut kills = 0;
-        let first = (seed() % step as u64) as usize;
-        for call in self.calls(args, b"").into_iter().skip(first).step_by(step) {
+        let calls = self.calls(args, b"");
+        for at in FaultRun::from_env().places(calls.len(), 17, every) {
+            let call = calls[at].clone();
             self.reset(stage);
             let fault = Fault::Kill(call);
             let killed = self.strike(args, b"", &fault).struck;

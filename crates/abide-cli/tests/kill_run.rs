@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use abide_testkit::{FaultRun, FaultSize};
 use serde_json::Value;
 
 use crate::environment::{TestEnvironment, files};
-use crate::lab::{full, seed};
 
 /// Writes that it began, does its work, and writes that it ended. Two at the same time are noted.
 const AGENT: &str = r#"#!/bin/sh
@@ -177,17 +177,18 @@ fn kill(pid: u32) -> bool {
 
 #[test]
 fn a_plan_is_done_through_the_death_of_everybody() {
-    let (tasks, kills) = if full() { (200, 200) } else { (20, 12) };
+    let faults = FaultRun::from_env();
+    let (tasks, kills) = (faults.len(20, 200), faults.len(12, 200));
     let calm = Lab::new(tasks);
     let mut child = calm.start();
     assert!(child.wait().unwrap().success(), "{}", calm.said());
 
     let lab = Lab::new(tasks);
-    let mut random = Random(seed());
+    let mut random = Random(faults.seed());
     let mut deaths: BTreeMap<&str, usize> = BTreeMap::new();
     let mut running = lab.start();
     while deaths.values().sum::<usize>() < kills {
-        std::thread::sleep(Duration::from_millis(random.below(if full() { 130 } else { 150 })));
+        std::thread::sleep(Duration::from_millis(random.below(130)));
         if let Some(status) = running.try_wait().unwrap() {
             assert!(status.success(), "{status}: {}", lab.said());
             break;
@@ -216,7 +217,10 @@ fn a_plan_is_done_through_the_death_of_everybody() {
     assert!(status.success(), "{status}: {}", lab.said());
     println!("kills in a run of {tasks} tasks: {deaths:?}");
     // A short one may be done before.
-    assert!(!full() || deaths.values().sum::<usize>() == kills, "{deaths:?}");
+    assert!(
+        faults.size() == FaultSize::Small || deaths.values().sum::<usize>() == kills,
+        "{deaths:?}"
+    );
 
     assert!(!lab.beside().join("overlaps").exists(), "two agents at the same time");
     assert!(!lab.beside().join("wrong").exists(), "an agent was told something else");

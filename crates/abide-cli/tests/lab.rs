@@ -10,16 +10,6 @@ use crate::fault::{self, Call, Fault};
 /// Nothing takes as long as this; what does hangs.
 const SECONDS: &str = "120";
 
-/// `ABIDE_FAULTS=full` is the size that `scripts/faults` runs.
-pub(crate) fn full() -> bool {
-    std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full")
-}
-
-/// `ABIDE_SEED` gives a long run another choice each time.
-pub(crate) fn seed() -> u64 {
-    std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
-}
-
 /// The files of the project, the store left aside.
 fn project_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = files(dir);

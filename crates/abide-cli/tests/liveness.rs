@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use abide_testkit::FaultRun;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -214,10 +215,8 @@ fn a_restart_of_the_machine_and_another_machine_are_told_apart() {
     assert!(!path.exists(), "it is not made for the question");
 }
 
-/// `ABIDE_FAULTS=full` is the size that `scripts/faults` runs.
 fn kills() -> usize {
-    let full = std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full");
-    if full { 400 } else { 50 }
+    FaultRun::from_env().len(50, 400)
 }
 
 #[test]

@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide_testkit::Random;
+use abide_testkit::{FaultRun, Random};
 
 use crate::fault::{Call, Fault, skipped};
-use crate::lab::{full, seed};
 use crate::site::{ACTIONS, Action, Site};
 
 /// Two faults at a time.
@@ -71,7 +70,7 @@ fn work(site: &Site, faults: &[(Action, Fault)], next: &AtomicUsize) -> Tally {
 
 /// The faults that the seed chooses, of all that there are.
 fn chosen(site: &Site) -> (Vec<(Action, Fault)>, usize) {
-    let mut random = Random::new(seed());
+    let mut random = Random::new(FaultRun::from_env().seed());
     let mut faults = Vec::new();
     for action in ACTIONS {
         let all = site.faults(action, &mut random);
@@ -86,7 +85,7 @@ fn chosen(site: &Site) -> (Vec<(Action, Fault)>, usize) {
         assert!(!faults.is_empty(), "there is no fault {only}");
     } else {
         // Some more than must be: a call of a thread may not come in another run.
-        faults.truncate(if full() { MUST + MUST / 10 } else { 40 });
+        faults.truncate(FaultRun::from_env().len(40, MUST + MUST / 10));
     }
     (faults, all)
 }
@@ -109,7 +108,7 @@ fn what_was_acknowledged_stays_whatever_call_fails() {
         working.into_iter().map(|worker| worker.join().unwrap()).fold(Tally::default(), Tally::add)
     });
     println!("system call faults: {} {:?}", tally.done, tally.counts);
-    let seed = seed();
+    let seed = FaultRun::from_env().seed();
     for failure in &tally.failures {
         println!(
             "failed: {failure}\nagain: ABIDE_SEED={seed} ABIDE_FAULT='{failure}' \
@@ -117,8 +116,9 @@ fn what_was_acknowledged_stays_whatever_call_fails() {
         );
     }
     assert!(tally.failures.is_empty(), "{:?} with seed {seed}", tally.failures);
-    let all = full() && std::env::var("ABIDE_FAULT").is_err();
-    assert!(tally.done >= if all { MUST } else { 1 }, "{} faults of {MUST}", tally.done);
+    let must =
+        if std::env::var("ABIDE_FAULT").is_ok() { 1 } else { FaultRun::from_env().len(1, MUST) };
+    assert!(tally.done >= must, "{} faults of {must}", tally.done);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_write_that_is_cut_short_is_not_taken_for_a_whole_one() {
         return;
     }
     let site = Site::new();
-    let mut random = Random::new(seed());
+    let mut random = Random::new(FaultRun::from_env().seed());
     for action in [Action::Record, Action::Import] {
         let mut limits = site.faults(action, &mut random);
         limits.retain(|fault| matches!(fault, Fault::Limit { dies: false, .. }));

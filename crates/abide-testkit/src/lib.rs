@@ -8,6 +8,7 @@
 mod acp_client;
 pub mod contract;
 mod cut_proxy;
+mod fault_run;
 mod history;
 mod memory;
 mod postgres;
@@ -18,6 +19,7 @@ pub mod stub_model;
 
 pub use acp_client::{AcpClient, Answering};
 pub use cut_proxy::{CutProxy, Direction};
+pub use fault_run::{FaultRun, FaultSize};
 pub use history::plain_history;
 pub use memory::MemoryStore;
 pub use postgres::{

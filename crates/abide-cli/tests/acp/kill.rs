@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use abide_testkit::{AcpClient, Random};
+use abide_testkit::{AcpClient, FaultRun, Random};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::lab::{AcpLab, children};
 use super::story::{Told, conversation, story};
-use crate::lab::{full, seed};
 
 /// What a client was told of a session, as far as it must last.
 #[derive(Default)]
@@ -83,8 +82,8 @@ fn read(client: &mut AcpClient, ledger: &mut Ledger, id: u64, lines: u64) -> Opt
 }
 
 fn kills(agent: &[&str], lab: &AcpLab, number: u64) {
-    let count = if full() { 100 } else { 5 };
-    let mut random = Random::new(seed() ^ number);
+    let count = FaultRun::from_env().len(5, 100);
+    let mut random = Random::new(FaultRun::from_env().seed() ^ number);
     let mut ledger = Ledger::default();
     let mut session = None;
     let (mut proxies, mut agents, mut prompts) = (0, 0, 0_u64);

@@ -24,6 +24,7 @@ pub(crate) use abide_journal::JournalError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use abide_testkit::FaultRun;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
@@ -41,9 +42,9 @@ fn try_schedules(name: &str, scenario: fn()) {
         shuttle::replay(scenario, &schedule);
         return;
     }
-    let full = std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full");
-    let wanted = if full { FULL } else { SMALL };
-    let seed = std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let faults = FaultRun::from_env();
+    let wanted = faults.len(SMALL, FULL);
+    let seed = faults.seed();
     let half = wanted / 2;
     let tried = run(RandomScheduler::new_from_seed(seed, half), scenario)
         + run(PctScheduler::new_from_seed(seed, CHANGES, half), scenario);

@@ -11,13 +11,12 @@ use abide_model::{
     Durability, EventRange, NewEvent, NewSession, OddEvents, Seq, SessionId, SessionRef,
     SessionWriter, Store, StoreError,
 };
-use abide_testkit::{Fault, FaultKind, Lasting, SimDisk};
+use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 use pollster::block_on;
 use proptest::prelude::*;
 
 use crate::power::cut_everywhere;
 use crate::run::{Run, Step, exists, go_on, healthy, open_store, options, read, small, store_path};
-use crate::size;
 
 /// An empty store on a disk of its own.
 fn empty() -> (SimDisk, LocalStore) {
@@ -147,7 +146,7 @@ fn hostile() -> impl Strategy<Value = String> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: size::cases(24, 400),
+        cases: FaultRun::from_env().cases(24, 400),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -487,11 +486,12 @@ fn a_power_cut_leaves_no_session_or_a_whole_one() {
         disk.note(1, 0);
         let moments = disk.take_history();
         println!("{}: {} operations", case.name, moments.len());
-        cuts += cut_everywhere(&moments, size::of(6, 200), &|disk, moment, seed| {
-            after_crash(disk, &case, moment.note.0 == 1, seed)
-        });
+        cuts +=
+            cut_everywhere(&moments, FaultRun::from_env().count(6, 200), &|disk, moment, seed| {
+                after_crash(disk, &case, moment.note.0 == 1, seed)
+            });
     }
-    size::report("power cuts during an import", cuts, 20_000);
+    FaultRun::from_env().report("power cuts during an import", cuts, 20_000);
 }
 
 #[test]
@@ -504,7 +504,7 @@ fn every_operation_of_an_import_may_fail() {
         import(&store, &case.bundle).unwrap();
         let operations = disk.operations();
         println!("{}: {operations} operations", case.name);
-        for at in (0..operations).step_by(usize::try_from(size::of(3, 1)).unwrap()) {
+        for at in FaultRun::from_env().places(operations, 3, 1) {
             for kind in kinds {
                 for (lasting, power) in [
                     (Lasting::Once, false),
@@ -535,7 +535,7 @@ fn every_operation_of_an_import_may_fail() {
         }
     }
     assert!(failed * 10 > tried, "faults must show: {failed} of {tried}");
-    size::report("operations of an import failed", tried, 4_500);
+    FaultRun::from_env().report("operations of an import failed", tried, 4_500);
 }
 
 /// The session of an import that failed at the very end can be seen and not be durable yet. Who then
@@ -549,7 +549,7 @@ fn already_here_is_said_of_what_is_durable() {
     let operations = disk.operations();
     let mut seen = 0;
     for at in 0..operations {
-        for seed in 0..size::of(6, 40) {
+        for seed in 0..FaultRun::from_env().count(6, 40) {
             let (disk, store) = prepared(&case);
             let fault = Fault { at, kind: FaultKind::Io, lasting: Lasting::Once };
             disk.set_faults(vec![fault], at);

@@ -10,13 +10,12 @@ use abide_local::LocalStore;
 use abide_model::{
     Durability, NewEvent, NewSession, ObjectHash, Objects, OddEvents, SessionWriter, Store,
 };
-use abide_testkit::SimDisk;
+use abide_testkit::{FaultRun, SimDisk};
 use abide_workspace::{Chunks, EntryKind, Policy, Tree, Watch, Workspace};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{open_store, options, store_path};
-use crate::size;
 
 type Files = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -131,16 +130,17 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
     assert_eq!(expected, [9, 10, 10, 10, 10, 10]);
     let moments = disk.take_history();
     println!("{} operations", moments.len());
-    let cuts = cut_everywhere(&moments, size::of(2, 25), &|disk, moment, seed| {
-        let store = open_store(disk, seed).map_err(|error| format!("{error:?}"))?;
-        let objects = store.objects().map_err(|error| format!("{error:?}"))?;
-        let count = usize::try_from(moment.note.0).unwrap();
-        for (number, (tree, files)) in made.iter().take(count).enumerate() {
-            if read_back(&objects, *tree)? != *files {
-                return Err(format!("checkpoint {number} is not what it was"));
+    let cuts =
+        cut_everywhere(&moments, FaultRun::from_env().count(2, 25), &|disk, moment, seed| {
+            let store = open_store(disk, seed).map_err(|error| format!("{error:?}"))?;
+            let objects = store.objects().map_err(|error| format!("{error:?}"))?;
+            let count = usize::try_from(moment.note.0).unwrap();
+            for (number, (tree, files)) in made.iter().take(count).enumerate() {
+                if read_back(&objects, *tree)? != *files {
+                    return Err(format!("checkpoint {number} is not what it was"));
+                }
             }
-        }
-        Ok(())
-    });
-    size::report("power cuts in checkpoints", cuts, 5_000);
+            Ok(())
+        });
+    FaultRun::from_env().report("power cuts in checkpoints", cuts, 5_000);
 }

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use abide_journal::{Line, Salt};
 use abide_model::{EventRange, ReadNote, SessionId, SessionWriter, Store, Timestamp};
-use abide_testkit::{Moment, Random, SimDisk};
+use abide_testkit::{FaultRun, Moment, Random, SimDisk};
 use pollster::block_on;
 
 use crate::run::{Run, Step, open_store};
-use crate::size;
 
 /// A session, its journal's only segment, and where its lines are.
 struct Subject {
@@ -145,9 +144,9 @@ fn subjects() -> Vec<Subject> {
 #[test]
 fn a_cut_costs_only_what_was_cut_and_is_reported() {
     let mut done = 0;
-    let mut random = Random::new(21 + size::seed());
+    let mut random = Random::new(21 + FaultRun::from_env().seed());
     for subject in subjects() {
-        for round in 0..size::of(1, 29) {
+        for round in 0..FaultRun::from_env().count(1, 29) {
             for at in 0..subject.bytes.len() {
                 let mut bytes = subject.bytes[..at].to_vec();
                 let mut touched = at..subject.bytes.len();
@@ -165,32 +164,28 @@ fn a_cut_costs_only_what_was_cut_and_is_reported() {
             }
         }
     }
-    size::report("byte cuts", done, 200_000);
+    FaultRun::from_env().report("byte cuts", done, 200_000);
 }
 
 #[test]
 fn a_flipped_bit_costs_one_line_and_is_reported() {
     let mut done = 0;
-    let mut random = Random::new(22 + size::seed());
+    let mut random = Random::new(22 + FaultRun::from_env().seed());
     for subject in subjects() {
-        for at in 0..subject.bytes.len() {
-            for bit in 0..8 {
-                if !size::full() && (at * 8 + bit) % 5 != 0 {
-                    continue;
-                }
-                let mut bytes = subject.bytes.clone();
-                bytes[at] ^= 1 << bit;
-                if done % 64 == 0 {
-                    subject.goes_on(bytes.clone(), &format!("bit {bit} of byte {at}"));
-                }
-                subject.check(bytes, &(at..at + 1), &format!("bit {bit} of byte {at}"));
-                done += 1;
+        for place in FaultRun::from_env().places(subject.bytes.len() * 8, 5, 1) {
+            let (at, bit) = (place / 8, place % 8);
+            let mut bytes = subject.bytes.clone();
+            bytes[at] ^= 1 << bit;
+            if done % 64 == 0 {
+                subject.goes_on(bytes.clone(), &format!("bit {bit} of byte {at}"));
             }
+            subject.check(bytes, &(at..at + 1), &format!("bit {bit} of byte {at}"));
+            done += 1;
         }
     }
     // And several at once.
     let subjects = subjects();
-    for _ in 0..size::of(2_000, 960_000) {
+    for _ in 0..FaultRun::from_env().count(2_000, 960_000) {
         let subject = &subjects[random.index(subjects.len())];
         let mut bytes = subject.bytes.clone();
         let at = random.index(bytes.len());
@@ -201,15 +196,15 @@ fn a_flipped_bit_costs_one_line_and_is_reported() {
         subject.check(bytes, &(at..end), &format!("bits of bytes {at}..{end}"));
         done += 1;
     }
-    size::report("bit flips", done, 1_000_000);
+    FaultRun::from_env().report("bit flips", done, 1_000_000);
 }
 
 #[test]
 fn a_bad_sector_costs_its_lines_and_is_reported() {
     let mut done = 0;
-    let mut random = Random::new(23 + size::seed());
+    let mut random = Random::new(23 + FaultRun::from_env().seed());
     let subjects = subjects();
-    for _ in 0..size::of(3_000, 110_000) {
+    for _ in 0..FaultRun::from_env().count(3_000, 110_000) {
         let subject = &subjects[random.index(subjects.len())];
         let len = subject.bytes.len();
         let sector = [64, 128, 512][random.index(3)];
@@ -239,7 +234,7 @@ fn a_bad_sector_costs_its_lines_and_is_reported() {
         subject.check(bytes, &touched, &format!("{what} {touched:?}"));
         done += 1;
     }
-    size::report("bad sectors", done, 100_000);
+    FaultRun::from_env().report("bad sectors", done, 100_000);
 }
 
 #[test]

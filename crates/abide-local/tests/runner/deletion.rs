@@ -8,12 +8,11 @@ use abide_model::{
     Durability, HistoryQuery, NewEvent, NewSession, OddEvents, Search, SessionId, SessionRef,
     SessionWriter, Store, StoreError,
 };
-use abide_testkit::SimDisk;
+use abide_testkit::{FaultRun, SimDisk};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{exists, healthy, open_store, options, small, store_path};
-use crate::size;
 
 fn made(store: &LocalStore, key: &str) -> SessionId {
     let id = block_on(store.create(NewSession::default().with_key(key))).unwrap();
@@ -116,7 +115,7 @@ fn a_power_cut_leaves_the_session_whole_or_deleted() {
     disk.keep_history();
     store.delete_session(ids[0].1).unwrap();
     let moments = disk.take_history();
-    let cuts = cut_everywhere(&moments, size::of(6, 60), &|disk, _, seed| {
+    let cuts = cut_everywhere(&moments, FaultRun::from_env().count(6, 60), &|disk, _, seed| {
         let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
         healthy(&store, ids[1].1)?;
         let (key, gone) = ids[0];
@@ -136,5 +135,5 @@ fn a_power_cut_leaves_the_session_whole_or_deleted() {
         }
         Ok(())
     });
-    size::report("power cuts during a deletion", cuts, 100);
+    FaultRun::from_env().report("power cuts during a deletion", cuts, 100);
 }

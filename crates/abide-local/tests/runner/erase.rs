@@ -9,12 +9,11 @@ use abide_model::{
     Durability, NewEvent, NewSession, ObjectHash, OddEvents, ReadNote, Seq, SessionId,
     SessionWriter, Store,
 };
-use abide_testkit::SimDisk;
+use abide_testkit::{FaultRun, SimDisk};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{go_on, healthy, open_store, options, read, small, store_path};
-use crate::size;
 
 const SECRET: &str = "hunter2-5d41402abc4b2a76";
 const WAIT: Duration = Duration::ZERO;
@@ -178,7 +177,7 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
     disk.keep_history();
     store.apply_erase(&plan, None, WAIT).unwrap();
     let moments = disk.take_history();
-    let cuts = cut_everywhere(&moments, size::of(6, 60), &|disk, _, seed| {
+    let cuts = cut_everywhere(&moments, FaultRun::from_env().count(6, 60), &|disk, _, seed| {
         let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
         let found = read(&store, id).map_err(|error| format!("not readable: {error:?}"))?;
         // The last writer's `writer.closed` may be torn; it was never synced.
@@ -207,5 +206,5 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
         let after = read(&store, id).map_err(|error| format!("{error:?}"))?.data;
         go_on(&store, id, &after)
     });
-    size::report("power cuts during an erasure", cuts, 1_000);
+    FaultRun::from_env().report("power cuts during an erasure", cuts, 1_000);
 }

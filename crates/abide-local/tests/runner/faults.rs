@@ -1,9 +1,8 @@
 //! Every storage operation of every scenario failed, once and for good.
 
-use abide_testkit::{Fault, FaultKind, Lasting};
+use abide_testkit::{Fault, FaultKind, FaultRun, Lasting};
 
 use crate::run::{Run, go_on, healthy, open_store, read, scenarios};
-use crate::size;
 
 /// What was acknowledged is there, in order, and nothing is there that was not sent.
 fn whole(found: &[String], run: &Run) -> Result<(), String> {
@@ -67,8 +66,7 @@ fn every_operation_may_fail_once_and_for_good() {
         }
         let operations = run.disk.operations();
         drop(run);
-        let every = size::of(5, 1);
-        for at in (0..operations).step_by(usize::try_from(every).unwrap()) {
+        for at in FaultRun::from_env().places(operations, 5, 1) {
             for kind in kinds {
                 for lasting in [Lasting::Once, Lasting::ForGood] {
                     let fault = Fault { at, kind, lasting };
@@ -82,5 +80,5 @@ fn every_operation_may_fail_once_and_for_good() {
         println!("{name}: {operations} operations");
     }
     assert!(failed * 10 > tried, "faults must show: {failed} of {tried}");
-    size::report("operations failed", tried, 9_000);
+    FaultRun::from_env().report("operations failed", tried, 9_000);
 }

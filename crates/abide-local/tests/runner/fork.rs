@@ -8,12 +8,11 @@ use abide_model::{
     Durability, EventRange, Fact, NewEvent, NewSession, OddEvents, ReadNote, Seq, SessionId,
     SessionReader, SessionState, SessionWriter, Severity, Store,
 };
-use abide_testkit::SimDisk;
+use abide_testkit::{FaultRun, SimDisk};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{exists, open_store, options, store_path};
-use crate::size;
 
 const NOW: Duration = Duration::ZERO;
 
@@ -89,34 +88,35 @@ fn a_power_cut_leaves_no_fork_or_a_whole_one() {
     disk.note(1, 0);
     let moments = disk.take_history();
     let whole = state(&store, made).digest();
-    let cuts = cut_everywhere(&moments, size::of(40, 500), &|disk, moment, seed| {
-        let store = open_store(disk, seed).unwrap();
-        let here = exists(&store, made);
-        if moment.note.0 == 1 && !here {
-            return Err("the fork was made and is gone".to_owned());
-        }
-        let (said, notes) = texts(&store, parent);
-        let damage = notes.iter().any(|note| matches!(note, ReadNote::Damage { .. }));
-        if said.len() != 2 || damage {
-            return Err(format!("the parent lost something: {said:?} {notes:?}"));
-        }
-        if here {
-            let (said, notes) = texts(&store, made);
-            if said.len() != 2 || !notes.is_empty() {
-                return Err(format!("its past is not whole: {said:?} {notes:?}"));
+    let cuts =
+        cut_everywhere(&moments, FaultRun::from_env().count(40, 500), &|disk, moment, seed| {
+            let store = open_store(disk, seed).unwrap();
+            let here = exists(&store, made);
+            if moment.note.0 == 1 && !here {
+                return Err("the fork was made and is gone".to_owned());
             }
-            if state(&store, made).digest() != whole {
-                return Err("another state".to_owned());
+            let (said, notes) = texts(&store, parent);
+            let damage = notes.iter().any(|note| matches!(note, ReadNote::Damage { .. }));
+            if said.len() != 2 || damage {
+                return Err(format!("the parent lost something: {said:?} {notes:?}"));
             }
-            let checked = store.doctor().examine(made).unwrap();
-            if checked.findings.iter().any(|finding| finding.severity == Severity::Error) {
-                return Err(format!("{:?}", checked.findings));
+            if here {
+                let (said, notes) = texts(&store, made);
+                if said.len() != 2 || !notes.is_empty() {
+                    return Err(format!("its past is not whole: {said:?} {notes:?}"));
+                }
+                if state(&store, made).digest() != whole {
+                    return Err("another state".to_owned());
+                }
+                let checked = store.doctor().examine(made).unwrap();
+                if checked.findings.iter().any(|finding| finding.severity == Severity::Error) {
+                    return Err(format!("{:?}", checked.findings));
+                }
+                say(&store, made, &["goes on"]);
             }
-            say(&store, made, &["goes on"]);
-        }
-        Ok(())
-    });
-    size::report("power cuts while a fork is made", cuts, 10_000);
+            Ok(())
+        });
+    FaultRun::from_env().report("power cuts while a fork is made", cuts, 10_000);
 }
 
 #[test]

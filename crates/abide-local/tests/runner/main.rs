@@ -1,7 +1,6 @@
 //! One binary for the tests of the local store.
 //!
-//! The runs on the simulated disk have two sizes: a small one for every build, and with
-//! `ABIDE_FAULTS=full` the one that `scripts/faults` runs, whose counts are checked.
+//! The runs on the simulated disk have the sizes of `FaultRun`, and check their counts.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +28,6 @@ mod repair;
 mod retention;
 mod review;
 mod run;
-mod size;
 mod transcript;
 
 /// The directories of the sessions of a store.

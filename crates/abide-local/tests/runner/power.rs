@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use abide_local::LocalStore;
 use abide_model::{NewSession, Store};
-use abide_testkit::{Moment, SimDisk};
+use abide_testkit::{FaultRun, Moment, SimDisk};
 use pollster::block_on;
 
 use crate::run::{
     Run, Step, after_power_cut, exists, healthy, open_store, options, read, scenarios, store_path,
 };
-use crate::size;
 
 /// Tries `seeds` power cuts at each moment, on both processors.
 pub fn cut_everywhere(
@@ -29,7 +28,9 @@ pub fn cut_everywhere(
                 {
                     for seed in 0..seeds {
                         let disk = SimDisk::at(moment);
-                        disk.power_cut((size::seed() + seed) * 1_000_003 + index as u64);
+                        disk.power_cut(
+                            (FaultRun::from_env().seed() + seed) * 1_000_003 + index as u64,
+                        );
                         if let Err(error) = check(&disk, moment, seed) {
                             panic!("moment {index}, seed {seed}: {error}");
                         }
@@ -54,17 +55,18 @@ fn nothing_acknowledged_is_lost_in_a_power_cut() {
         let moments = run.disk.take_history();
         let (id, sent) = (run.id, run.sent.clone());
         println!("{name}: {} operations", moments.len());
-        cuts += cut_everywhere(&moments, size::of(8, 520), &|disk, moment, seed| {
-            after_power_cut(disk, id, moment.note.0, &sent, seed)
-                .map_err(|error| format!("{name}: {error}"))?;
-            if seed % 4 == 0 {
-                healthy(&open_store(disk, seed).unwrap(), id)
+        cuts +=
+            cut_everywhere(&moments, FaultRun::from_env().count(8, 520), &|disk, moment, seed| {
+                after_power_cut(disk, id, moment.note.0, &sent, seed)
                     .map_err(|error| format!("{name}: {error}"))?;
-            }
-            Ok(())
-        });
+                if seed % 4 == 0 {
+                    healthy(&open_store(disk, seed).unwrap(), id)
+                        .map_err(|error| format!("{name}: {error}"))?;
+                }
+                Ok(())
+            });
     }
-    size::report("power cuts", cuts, 200_000);
+    FaultRun::from_env().report("power cuts", cuts, 200_000);
 }
 
 #[test]
@@ -78,15 +80,15 @@ fn nothing_acknowledged_is_lost_when_the_power_goes_during_recovery() {
         }
         let moments = run.disk.take_history();
         let (id, sent) = (run.id, run.sent.clone());
-        let every = moments.len().div_ceil(usize::try_from(size::of(4, 40)).unwrap());
+        let every = moments.len().div_ceil(FaultRun::from_env().len(4, 40));
         for (index, moment) in moments.iter().enumerate().filter(|(index, _)| index % every == 0) {
             let disk = SimDisk::at(moment);
-            disk.power_cut(size::seed() + index as u64);
+            disk.power_cut(FaultRun::from_env().seed() + index as u64);
             let before = read(&open_store(&disk, 3).unwrap(), id).unwrap().data;
             disk.keep_history();
             after_power_cut(&disk, id, moment.note.0, &sent, 3).unwrap();
             let during = disk.take_history();
-            cuts += cut_everywhere(&during, size::of(3, 12), &|disk, _, seed| {
+            cuts += cut_everywhere(&during, FaultRun::from_env().count(3, 12), &|disk, _, seed| {
                 let found = read(&open_store(disk, seed).unwrap(), id)
                     .map_err(|error| format!("{error:?}"))?;
                 // What the first recovery had taken up again, and had not made durable, may go.
@@ -99,7 +101,7 @@ fn nothing_acknowledged_is_lost_when_the_power_goes_during_recovery() {
             });
         }
     }
-    size::report("power cuts during recovery", cuts, 50_000);
+    FaultRun::from_env().report("power cuts during recovery", cuts, 50_000);
 }
 
 #[test]
@@ -115,29 +117,30 @@ fn a_session_that_was_made_is_there_after_a_power_cut() {
         disk.note(made.len() as u64, 0);
     }
     let moments = disk.take_history();
-    let cuts = cut_everywhere(&moments, size::of(10, 60), &|disk, moment, seed| {
-        let made = &made[..usize::try_from(moment.note.0).unwrap()];
-        let store = LocalStore::init(&store_path(), options(disk, seed + 100))
-            .map_err(|error| format!("{error:?}"))?;
-        for (key, id) in made {
-            if !exists(&store, *id) {
-                return Err(format!("session {id} is gone"));
-            }
-            if let Some(key) = key {
-                let again = block_on(store.create(NewSession::default().with_key(*key)));
-                if again.as_ref().ok() != Some(id) {
-                    return Err(format!("{key} leads to {again:?}, not to {id}"));
+    let cuts =
+        cut_everywhere(&moments, FaultRun::from_env().count(10, 60), &|disk, moment, seed| {
+            let made = &made[..usize::try_from(moment.note.0).unwrap()];
+            let store = LocalStore::init(&store_path(), options(disk, seed + 100))
+                .map_err(|error| format!("{error:?}"))?;
+            for (key, id) in made {
+                if !exists(&store, *id) {
+                    return Err(format!("session {id} is gone"));
+                }
+                if let Some(key) = key {
+                    let again = block_on(store.create(NewSession::default().with_key(*key)));
+                    if again.as_ref().ok() != Some(id) {
+                        return Err(format!("{key} leads to {again:?}, not to {id}"));
+                    }
                 }
             }
-        }
-        // One that was begun can be made after all, once.
-        let one = block_on(store.create(NewSession::default().with_key("client/2")))
-            .map_err(|error| format!("{error:?}"))?;
-        let two = block_on(store.create(NewSession::default().with_key("client/2")))
-            .map_err(|error| format!("{error:?}"))?;
-        if one == two { Ok(()) } else { Err("two sessions for one key".to_owned()) }
-    });
-    size::report("power cuts while sessions are made", cuts, 1_000);
+            // One that was begun can be made after all, once.
+            let one = block_on(store.create(NewSession::default().with_key("client/2")))
+                .map_err(|error| format!("{error:?}"))?;
+            let two = block_on(store.create(NewSession::default().with_key("client/2")))
+                .map_err(|error| format!("{error:?}"))?;
+            if one == two { Ok(()) } else { Err("two sessions for one key".to_owned()) }
+        });
+    FaultRun::from_env().report("power cuts while sessions are made", cuts, 1_000);
 }
 
 /// Many buffered events, snapshots between them, and a power cut: the snapshot and its last line
@@ -152,8 +155,10 @@ fn a_snapshot_vouches_only_for_what_is_durable() {
     }
     let moments = run.disk.take_history();
     let (id, sent) = (run.id, run.sent.clone());
-    let cuts = cut_everywhere(&moments, size::of(1_500, 3_000), &|disk, moment, seed| {
-        after_power_cut(disk, id, moment.note.0, &sent, seed)
-    });
-    size::report("power cuts over buffered events", cuts, 20_000);
+    let cuts = cut_everywhere(
+        &moments,
+        FaultRun::from_env().count(1_500, 3_000),
+        &|disk, moment, seed| after_power_cut(disk, id, moment.note.0, &sent, seed),
+    );
+    FaultRun::from_env().report("power cuts over buffered events", cuts, 20_000);
 }

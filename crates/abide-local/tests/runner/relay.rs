@@ -16,7 +16,7 @@ use abide_model::{
     Acknowledged, Anomaly, AppendError, Durability, Event, EventRange, NewEvent, NewSession,
     OddEvents, Seq, SessionId, SessionWriter, Store, StoreError,
 };
-use abide_testkit::Random;
+use abide_testkit::{FaultRun, Random};
 use pollster::block_on;
 
 /// Nobody waits so long where all is well.
@@ -531,8 +531,7 @@ fn hold(root: &Path, id: SessionId) -> Child {
 
 #[test]
 fn holders_that_are_killed_lose_nothing_that_their_children_were_told_is_safe() {
-    let lives =
-        if std::env::var_os("ABIDE_FAULTS").is_some_and(|size| size == "full") { 300 } else { 25 };
+    let lives = FaultRun::from_env().len(25, 300);
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join(".abide");
     let store = LocalStore::init(&root, Options::default()).unwrap();

@@ -6,12 +6,11 @@ use std::time::Duration;
 use abide_journal::Storage;
 use abide_local::{LocalStore, RepairRequest, Strategy};
 use abide_model::{EventRange, Severity, Store};
-use abide_testkit::{Fault, FaultKind, Lasting, SimDisk};
+use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{Run, Step, open_store, options, store_path};
-use crate::size;
 
 /// A session whose journal is damaged, and the events of it that are not.
 struct Case {
@@ -159,11 +158,12 @@ fn a_power_cut_during_a_repair_loses_nothing() {
         drop(store);
         let moments = case.disk.take_history();
         println!("{}: {} operations", case.name, moments.len());
-        cuts += cut_everywhere(&moments, size::of(3, 80), &|disk, moment, seed| {
-            after_crash(disk, &case, moment.note.0 == 1, seed)
-        });
+        cuts +=
+            cut_everywhere(&moments, FaultRun::from_env().count(3, 80), &|disk, moment, seed| {
+                after_crash(disk, &case, moment.note.0 == 1, seed)
+            });
     }
-    size::report("power cuts during a repair", cuts, 20_000);
+    FaultRun::from_env().report("power cuts during a repair", cuts, 20_000);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn every_operation_of_a_repair_may_fail() {
         repair(&store, &case).unwrap();
         drop(store);
         let operations = disk.operations();
-        for at in (0..operations).step_by(usize::try_from(size::of(7, 1)).unwrap()) {
+        for at in FaultRun::from_env().places(operations, 7, 1) {
             for kind in kinds {
                 for lasting in [Lasting::Once, Lasting::ForGood] {
                     let disk = copy_of(&case.disk);
@@ -198,5 +198,5 @@ fn every_operation_of_a_repair_may_fail() {
         }
     }
     assert!(failed * 10 > tried, "faults must show: {failed} of {tried}");
-    size::report("operations of a repair failed", tried, 2_000);
+    FaultRun::from_env().report("operations of a repair failed", tried, 2_000);
 }

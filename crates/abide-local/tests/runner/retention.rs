@@ -11,13 +11,12 @@ use abide_model::{
     Durability, NewEvent, NewSession, ObjectHash, OddEvents, Retention, SessionId, SessionWriter,
     Store, Timestamp,
 };
-use abide_testkit::SimDisk;
+use abide_testkit::{FaultRun, SimDisk};
 use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
 use crate::run::{exists, healthy, open_store, options, small, store_path};
-use crate::size;
 
 const START: i64 = 1_763_169_600_000;
 const HOUR: i64 = 3_600_000;
@@ -486,7 +485,7 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
     assert_eq!((cleaned.sessions.len(), cleaned.notes.len()), (2, 0));
     assert!(cleaned.objects.objects_removed > 0);
     let moments = disk.take_history();
-    let cuts = cut_everywhere(&moments, size::of(6, 60), &|disk, _, seed| {
+    let cuts = cut_everywhere(&moments, FaultRun::from_env().count(6, 60), &|disk, _, seed| {
         let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
         for (key, id) in &made {
             let here = exists(&store, *id);
@@ -513,5 +512,5 @@ fn a_power_cut_leaves_each_session_whole_or_removed() {
         }
         Ok(())
     });
-    size::report("power cuts during a cleanup", cuts, 1_000);
+    FaultRun::from_env().report("power cuts during a cleanup", cuts, 1_000);
 }

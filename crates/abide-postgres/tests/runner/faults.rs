@@ -7,15 +7,12 @@ use std::time::Duration;
 
 use abide_model::{Content, EventRange, Fact, Seq, SessionId, Store};
 use abide_postgres::{Options, PostgresStore, ServerUrl};
-use abide_testkit::{CutProxy, Direction, Fsync, PostgresSettings, PrivatePostgres, Random};
+use abide_testkit::{
+    CutProxy, Direction, FaultRun, Fsync, PostgresSettings, PrivatePostgres, Random,
+};
 use pollster::block_on;
 
 use crate::support::{new_session, say, store};
-
-/// How much is done: a little in a normal build, all of it where `ABIDE_FAULTS` says `full`.
-fn full() -> bool {
-    std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full")
-}
 
 /// Sessions that are written to, and what was acknowledged of each.
 struct Writers {
@@ -117,9 +114,9 @@ fn a_server_that_is_killed_loses_nothing() {
     };
     let url = ServerUrl::parse(&server.create_database()).unwrap();
     let store = store(&url, patient());
-    let writers = Writers::start(&store, if full() { 32 } else { 8 });
-    let mut random = Random::new(7);
-    let kills = if full() { 20 } else { 3 };
+    let writers = Writers::start(&store, FaultRun::from_env().len(8, 32));
+    let mut random = Random::new(7 + FaultRun::from_env().seed());
+    let kills = FaultRun::from_env().len(3, 20);
     for _ in 0..kills {
         writers.go_on(random.below(600));
         server.kill();
@@ -143,9 +140,9 @@ fn a_connection_that_is_cut_loses_nothing() {
     let url = ServerUrl::parse(&format!("{through}?sslmode=disable")).unwrap();
     drop(store(&plain, Options::default()));
     let store = store(&url, patient());
-    let writers = Writers::start(&store, if full() { 32 } else { 8 });
-    let mut random = Random::new(11);
-    let cuts = if full() { 300 } else { 40 };
+    let writers = Writers::start(&store, FaultRun::from_env().len(8, 32));
+    let mut random = Random::new(11 + FaultRun::from_env().seed());
+    let cuts = FaultRun::from_env().len(40, 300);
     for _ in 0..cuts {
         let before = proxy.cuts();
         let direction =

@@ -1,7 +1,5 @@
 //! Answers recorded as they come: nothing that ended is lost, and what was cut off is marked.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 use std::io::{self, Read};
 
 use abide::stream::Delta;

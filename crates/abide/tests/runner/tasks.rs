@@ -1,7 +1,5 @@
 //! A session's tasks in batches: what is refused, what one write holds, and writes that fail.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 use std::path::Path;
 use std::sync::Arc;
 

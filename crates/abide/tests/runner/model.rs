@@ -1,13 +1,12 @@
 //! Any edits, checkpoints, rewinds and undos: the files are those of the model after each step.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use abide::{CheckpointRequest, NewSession, RewindRequest, RewindWatch, Session, Store};
+use abide_testkit::FaultRun;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -222,13 +221,12 @@ impl World {
 
 /// `ABIDE_SEED` makes a run that can be done again.
 fn seed() -> RngSeed {
-    let seed = std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok());
-    seed.map_or(RngSeed::Random, RngSeed::Fixed)
+    FaultRun::from_env().given_seed().map_or(RngSeed::Random, RngSeed::Fixed)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if std::env::var("ABIDE_FAULTS").is_ok_and(|size| size == "full") { 250 } else { 30 },
+        cases: FaultRun::from_env().cases(30, 250),
         rng_seed: seed(),
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -1,7 +1,5 @@
 //! Plans and their sessions: found again, gone on from, mended.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::sync::{Arc, Barrier};
 
 use abide::{

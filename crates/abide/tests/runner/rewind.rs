@@ -1,7 +1,5 @@
 //! Checkpoints and rewinds through the library, on real files.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

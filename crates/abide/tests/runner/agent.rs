@@ -1,8 +1,6 @@
 //! The example agent, killed again and again: the conversation is whole and valid, and every tool
 //! has its effect once, or is reported as unknown.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,24 +9,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{LocalStore, MessageForm, OUTCOME_UNKNOWN, Options, SessionRef, Store};
-use abide_testkit::Random;
 use abide_testkit::stub_model::{Failure, StubAnswer, StubCall, StubModel, StubRequest};
+use abide_testkit::{FaultRun, Random};
 use serde_json::{Value, json};
 
 /// The example, run by a process of its own.
 #[allow(dead_code, unreachable_pub)]
-#[path = "../examples/agent.rs"]
-mod agent;
+#[path = "../../examples/agent.rs"]
+mod example;
 
 /// How many tools the model asks for.
 const CALLS: usize = 12;
 
 fn kills() -> usize {
-    if std::env::var("ABIDE_FAULTS").is_ok_and(|faults| faults == "full") { 200 } else { 12 }
+    FaultRun::from_env().len(12, 200)
 }
 
 fn seed() -> u64 {
-    std::env::var("ABIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+    FaultRun::from_env().seed()
 }
 
 /// What a request says that the API would refuse.
@@ -96,12 +94,12 @@ impl Model {
 #[ignore = "it is what the other test starts and kills"]
 fn the_agent() {
     let dir = std::env::var("ABIDE_AGENT_DIR").unwrap();
-    agent::work("Do the steps", &dir).unwrap();
+    example::work("Do the steps", &dir).unwrap();
 }
 
 fn start(dir: &Path, url: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_agent", "--ignored", "--nocapture"])
+        .args(["--exact", "agent::the_agent", "--ignored", "--nocapture"])
         .env("ABIDE_AGENT_DIR", dir)
         .env("OPENAI_BASE_URL", url)
         .env("MODEL", "a-model")

@@ -1,0 +1,15 @@
+//! One binary for the tests of the library.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+
+mod agent;
+mod answer;
+mod model;
+mod plan;
+mod rewind;
+mod tasks;
