@@ -1,0 +1,107 @@
+//! The classes of characters that the patterns tell apart.
+//!
+//! They come from the tables of `regex-syntax`, as do those of tiktoken, so that both agree on
+//! every character of the Unicode version they share.
+
+use std::sync::LazyLock;
+
+use regex_syntax::hir::{Class as HirClass, HirKind};
+
+/// A set of classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Class(u8);
+
+impl Class {
+    /// `\p{Lu}`, `\p{Lt}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: may stand at the head of a word.
+    pub(crate) const HEAD: Self = Self(1);
+    /// `\p{Ll}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: may stand at the tail of a word.
+    pub(crate) const TAIL: Self = Self(1 << 1);
+    /// `\p{L}`.
+    pub(crate) const LETTER: Self = Self(1 << 2);
+    /// `\p{N}`.
+    pub(crate) const NUMBER: Self = Self(1 << 3);
+    /// `\s`.
+    pub(crate) const SPACE: Self = Self(1 << 4);
+    /// `[\r\n]`.
+    pub(crate) const BREAK: Self = Self(1 << 5);
+
+    /// Both sets together.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the sets have a class in common.
+    pub(crate) const fn is(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::load);
+
+/// The classes of every character.
+#[derive(Debug)]
+pub(crate) struct Classes(Vec<u8>);
+
+impl Classes {
+    pub(crate) fn get() -> &'static Self {
+        &CLASSES
+    }
+
+    fn load() -> Self {
+        // Zeroed memory is not touched until it is written: most of it never is.
+        let mut table = vec![0; char::MAX as usize + 1];
+        let (head, tail, letter) = (Class::HEAD, Class::TAIL, Class::LETTER);
+        for (pattern, class) in [
+            (r"[\p{Lu}\p{Lt}]", head.or(letter)),
+            (r"\p{Ll}", tail.or(letter)),
+            (r"[\p{Lm}\p{Lo}]", head.or(tail).or(letter)),
+            (r"\p{M}", head.or(tail)),
+            (r"\p{N}", Class::NUMBER),
+            (r"\s", Class::SPACE),
+            (r"[\r\n]", Class::BREAK),
+        ] {
+            let Ok(parsed) = regex_syntax::parse(pattern) else { continue };
+            let HirKind::Class(HirClass::Unicode(ranges)) = parsed.kind() else { continue };
+            for range in ranges.ranges() {
+                let range = range.start() as usize..=range.end() as usize;
+                for entry in table.get_mut(range).into_iter().flatten() {
+                    *entry |= class.0;
+                }
+            }
+        }
+        Self(table)
+    }
+
+    /// The classes of a character, given by its number.
+    pub(crate) fn of(&self, character: u32) -> Class {
+        Class(self.0.get(character as usize).copied().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_was_found() {
+        let classes = Classes::get();
+        let of = |c: char| classes.of(c.into());
+        let (head, tail, letter) = (Class::HEAD, Class::TAIL, Class::LETTER);
+        assert_eq!(of('A'), head.or(letter));
+        assert_eq!(of('ǅ'), head.or(letter));
+        assert_eq!(of('z'), tail.or(letter));
+        assert_eq!(of('日'), head.or(tail).or(letter));
+        assert_eq!(of('ʰ'), head.or(tail).or(letter));
+        assert_eq!(of('\u{301}'), head.or(tail));
+        assert_eq!(of('7'), Class::NUMBER);
+        assert_eq!(of('Ⅷ'), Class::NUMBER);
+        assert_eq!(of('½'), Class::NUMBER);
+        assert_eq!(of('\u{a0}'), Class::SPACE);
+        assert_eq!(of('\n'), Class::SPACE.or(Class::BREAK));
+        assert_eq!(of('\r'), Class::SPACE.or(Class::BREAK));
+        assert_eq!(of('\u{85}'), Class::SPACE);
+        assert_eq!(of('_'), Class::default());
+        assert_eq!(of('🦀'), Class::default());
+        assert_eq!(of(char::MAX), Class::default());
+    }
+}

@@ -1,0 +1,51 @@
+//! The encodings: which vocabulary goes with which pattern.
+
+use std::sync::LazyLock;
+
+use crate::merge::Merger;
+use crate::split::{Pattern, Pieces};
+use crate::vocabulary::Vocabulary;
+
+static O200K: LazyLock<Vocabulary> =
+    LazyLock::new(|| Vocabulary::unpack(include_bytes!("../data/o200k_base.merges")));
+static CL100K: LazyLock<Vocabulary> =
+    LazyLock::new(|| Vocabulary::unpack(include_bytes!("../data/cl100k_base.merges")));
+
+/// An encoding of text as tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// `o200k_base`: GPT-4o and later models.
+    O200kBase,
+    /// `cl100k_base`: GPT-4 and GPT-3.5.
+    Cl100kBase,
+}
+
+impl Encoding {
+    /// The number of tokens of a text.
+    ///
+    /// The time is linear in the length of the text, up to the logarithm of its longest word. The
+    /// first count in a process unpacks the vocabulary.
+    #[must_use]
+    pub fn count(self, text: &str) -> usize {
+        self.count_with(&mut Merger::default(), text)
+    }
+
+    pub(crate) fn count_with(self, merger: &mut Merger, text: &str) -> usize {
+        let vocabulary = self.vocabulary();
+        Pieces::new(self.pattern(), text).map(|piece| merger.count(vocabulary, piece)).sum()
+    }
+
+    pub(crate) fn vocabulary(self) -> &'static Vocabulary {
+        match self {
+            Self::O200kBase => &O200K,
+            Self::Cl100kBase => &CL100K,
+        }
+    }
+
+    const fn pattern(self) -> Pattern {
+        match self {
+            Self::O200kBase => Pattern::O200k,
+            Self::Cl100kBase => Pattern::Cl100k,
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Splits a text into the pieces that are merged on their own.
+//!
+//! tiktoken does it with a regular expression; this is the same expression written out. The pieces
+//! are not empty and make up the whole text. Each character is looked at a bounded number of times.
+
+use crate::class::{Class, Classes};
+
+/// The regular expression of an encoding. In both, the first alternative that matches is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// ```text
+    ///   [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+    /// | [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+    /// | \p{N}{1,3}
+    /// | ?[^\s\p{L}\p{N}]+[\r\n/]*        (a space may stand before it)
+    /// | \s*[\r\n]+
+    /// | \s+(?!\S)
+    /// | \s+
+    /// ```
+    O200k,
+    /// ```text
+    ///   '(?i:[sdmt]|ll|ve|re)
+    /// | [^\r\n\p{L}\p{N}]?+\p{L}++
+    /// | \p{N}{1,3}+
+    /// | ?[^\s\p{L}\p{N}]++[\r\n]*+       (a space may stand before it)
+    /// | \s++$
+    /// | \s*[\r\n]
+    /// | \s+(?!\S)
+    /// | \s
+    /// ```
+    Cl100k,
+}
+
+/// The pieces of a text, in order.
+#[derive(Debug)]
+pub(crate) struct Pieces<'a> {
+    pattern: Pattern,
+    classes: &'static Classes,
+    text: &'a str,
+    position: usize,
+}
+
+impl<'a> Pieces<'a> {
+    pub(crate) fn new(pattern: Pattern, text: &'a str) -> Self {
+        Self { pattern, classes: Classes::get(), text, position: 0 }
+    }
+
+    /// The class of the character at a position, and the position after it.
+    #[inline]
+    fn at(&self, position: usize) -> Option<(Class, usize)> {
+        let byte = *self.text.as_bytes().get(position)?;
+        if byte.is_ascii() {
+            return Some((self.classes.of(byte.into()), position + 1));
+        }
+        let character = self.text.get(position..)?.chars().next()?;
+        Some((self.classes.of(character.into()), position + character.len_utf8()))
+    }
+
+    fn byte(&self, position: usize) -> Option<u8> {
+        self.text.as_bytes().get(position).copied()
+    }
+
+    /// The end of the characters that have one of these classes.
+    fn run(&self, mut position: usize, of: Class) -> usize {
+        while let Some((class, next)) = self.at(position)
+            && class.is(of)
+        {
+            position = next;
+        }
+        position
+    }
+
+    /// The end of the characters that have none of these classes.
+    fn run_without(&self, mut position: usize, of: Class) -> usize {
+        while let Some((class, next)) = self.at(position)
+            && !class.is(of)
+        {
+            position = next;
+        }
+        position
+    }
+
+    /// The end of the piece that starts at a position.
+    fn end(&self, start: usize) -> Option<usize> {
+        let (first, next) = self.at(start)?;
+        let word = match self.pattern {
+            Pattern::O200k => self.cased_word(start, first, next),
+            Pattern::Cl100k => self.plain_word(start, first, next),
+        };
+        if word.is_some() {
+            return word;
+        }
+        if first.is(Class::NUMBER) {
+            return Some(self.number(next));
+        }
+        if let Some(end) = self.symbols(start, first, next) {
+            return Some(end);
+        }
+        Some(self.space(start, next))
+    }
+
+    /// The first two alternatives of `o200k`.
+    fn cased_word(&self, start: usize, first: Class, next: usize) -> Option<usize> {
+        let bare = first.is(Class::LETTER.or(Class::NUMBER).or(Class::BREAK));
+        // Of what may stand before a word, a mark alone is a word as well.
+        let mark = !bare && first.is(Class::HEAD);
+        let end = match self.cased_letters(if bare { start } else { next }) {
+            Letters::WithTail(end) => end,
+            Letters::HeadsOnly(end) if !mark => end,
+            Letters::None if !mark => return None,
+            Letters::HeadsOnly(_) | Letters::None => next,
+        };
+        Some(self.contraction(end).unwrap_or(end))
+    }
+
+    /// The letters of a word from a position on, by upper and lower case.
+    fn cased_letters(&self, start: usize) -> Letters {
+        let mut position = start;
+        let mut last_tail = None;
+        while let Some((class, next)) = self.at(position) {
+            if !class.is(Class::HEAD) {
+                if class.is(Class::TAIL) {
+                    return Letters::WithTail(self.run(next, Class::TAIL));
+                }
+                break;
+            }
+            if class.is(Class::TAIL) {
+                last_tail = Some(next);
+            }
+            position = next;
+        }
+        match last_tail {
+            Some(end) => Letters::WithTail(end),
+            None if position > start => Letters::HeadsOnly(position),
+            None => Letters::None,
+        }
+    }
+
+    /// The first two alternatives of `cl100k`.
+    fn plain_word(&self, start: usize, first: Class, next: usize) -> Option<usize> {
+        if let Some(end) = self.contraction(start) {
+            return Some(end);
+        }
+        if first.is(Class::LETTER) {
+            return Some(self.run(next, Class::LETTER));
+        }
+        if first.is(Class::NUMBER.or(Class::BREAK)) {
+            return None;
+        }
+        let end = self.run(next, Class::LETTER);
+        (end > next).then_some(end)
+    }
+
+    /// The end of `(?i:'s|'t|'re|'ve|'m|'ll|'d)` at a position.
+    fn contraction(&self, position: usize) -> Option<usize> {
+        if self.byte(position)? != b'\'' {
+            return None;
+        }
+        let lower = |at: usize| self.byte(at).map(|byte| byte.to_ascii_lowercase());
+        match (lower(position + 1)?, lower(position + 2)) {
+            (b's' | b't' | b'm' | b'd', _) => Some(position + 2),
+            (b'r' | b'v', Some(b'e')) | (b'l', Some(b'l')) => Some(position + 3),
+            // U+017F, the long s, is an s in another case.
+            (0xc5, Some(0xbf)) => Some(position + 3),
+            _ => None,
+        }
+    }
+
+    /// `\p{N}{1,3}`, after its first character.
+    fn number(&self, mut position: usize) -> usize {
+        for _ in 0..2 {
+            match self.at(position) {
+                Some((class, next)) if class.is(Class::NUMBER) => position = next,
+                _ => break,
+            }
+        }
+        position
+    }
+
+    /// ` ?[^\s\p{L}\p{N}]+` and the line breaks after it.
+    fn symbols(&self, start: usize, first: Class, next: usize) -> Option<usize> {
+        let not = Class::SPACE.or(Class::LETTER).or(Class::NUMBER);
+        let from = if self.byte(start) == Some(b' ') { next } else { start };
+        if from == start && first.is(not) {
+            return None;
+        }
+        let mut end = self.run_without(from, not);
+        if end == from {
+            return None;
+        }
+        let slash = self.pattern == Pattern::O200k;
+        while let Some(byte) = self.byte(end)
+            && (matches!(byte, b'\r' | b'\n') || (slash && byte == b'/'))
+        {
+            end += 1;
+        }
+        Some(end)
+    }
+
+    /// The last alternatives: a run of white space, of which the last character is left to a word
+    /// after it.
+    fn space(&self, start: usize, next: usize) -> usize {
+        let mut last_break = None;
+        let (mut last, mut position) = (start, start);
+        while let Some((class, next)) = self.at(position)
+            && class.is(Class::SPACE)
+        {
+            if class.is(Class::BREAK) {
+                last_break = Some(next);
+            }
+            (last, position) = (position, next);
+        }
+        let at_end = position == self.text.len();
+        match last_break {
+            Some(end) if !at_end || self.pattern == Pattern::O200k => end,
+            _ if at_end => position,
+            _ if last > start => last,
+            _ => next,
+        }
+    }
+}
+
+/// The letters that a word of `o200k` may have.
+enum Letters {
+    /// Such as end with a letter that is not in upper case; the end of the last of these.
+    WithTail(usize),
+    /// Letters in upper case alone.
+    HeadsOnly(usize),
+    None,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a str;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a str> {
+        let start = self.position;
+        self.position = self.end(start)?;
+        self.text.get(start..self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(pattern: Pattern, text: &str) -> Vec<&str> {
+        Pieces::new(pattern, text).collect()
+    }
+
+    #[test]
+    fn a_text_is_split_as_by_the_regular_expression() {
+        for (text, o200k, cl100k) in [
+            ("it's IT'S", "it's| IT'S", "it|'s| IT|'S"),
+            ("HTTPServer camelCase", "HTTPServer| camel|Case", "HTTPServer| camelCase"),
+            ("a1234b", "a|123|4|b", "a|123|4|b"),
+            ("x  \n\n  y", "x|  \n\n| | y", "x|  \n\n| | y"),
+            ("x\n  ", "x|\n|  ", "x|\n  "),
+            ("(a) //\n/b", "(a|)| //\n/|b", "(a|)| //\n|/b"),
+            ("\u{301}AB \u{301}a", "\u{301}|AB| \u{301}a", "\u{301}AB| \u{301}|a"),
+            ("A\u{2b0}BC", "A\u{2b0}|BC", "A\u{2b0}BC"),
+        ] {
+            assert_eq!(split(Pattern::O200k, text).join("|"), o200k);
+            assert_eq!(split(Pattern::Cl100k, text).join("|"), cl100k);
+        }
+    }
+
+    #[test]
+    fn the_pieces_are_the_whole_text() {
+        let every: String = (char::MIN..=char::MAX).flat_map(|c| [c, ' ', c, c, '\'']).collect();
+        for pattern in [Pattern::O200k, Pattern::Cl100k] {
+            let mut rest = every.as_str();
+            for piece in Pieces::new(pattern, &every) {
+                assert!(!piece.is_empty());
+                rest = rest.strip_prefix(piece).unwrap();
+            }
+            assert_eq!(rest, "");
+        }
+    }
+}

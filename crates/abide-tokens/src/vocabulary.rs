@@ -1,0 +1,244 @@
+//! The tokens of an encoding: which two make which one, and which strings of bytes are tokens.
+//!
+//! A token is known by its rank. Each but the first 256, which are the single bytes, is made of
+//! two of lower rank, in one way only: where merging starts from single bytes and takes the
+//! lowest rank first, two neighbours never make a token in another way. `data/README.md` says how
+//! the packed form is made and that this was checked.
+
+/// A token, by its place in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank(pub(crate) u32);
+
+impl Rank {
+    /// After every token: what is no token.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// How many bits a rank has.
+const BITS: u32 = 18;
+const MASK: u32 = (1 << BITS) - 1;
+
+/// The longest token, in bytes.
+const LONGEST: usize = 128;
+
+/// The tokens of an encoding.
+#[derive(Debug)]
+pub(crate) struct Vocabulary {
+    /// The tokens that are single bytes.
+    bytes: [Rank; 256],
+    /// Slots of `left`, `right` and what they make, 18 bits each.
+    pairs: Table<u64>,
+    /// Slots of 14 bits of a hash of the bytes, and the rank.
+    whole: Table<u32>,
+    /// The bytes of all tokens by rank, and where those of each end.
+    text: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+/// A power of two of slots, which are probed one after the other. Zero is an empty slot: a rank
+/// below 256 is never in one.
+#[derive(Debug)]
+struct Table<T> {
+    slots: Vec<T>,
+    shift: u32,
+}
+
+impl<T: Copy + Default + PartialEq> Table<T> {
+    /// Not half full with this number of entries.
+    fn for_entries(entries: usize) -> Self {
+        let slots = (2 * entries).next_power_of_two().max(2);
+        Self { slots: vec![T::default(); slots], shift: u64::BITS - slots.trailing_zeros() }
+    }
+
+    /// The slots from that of a hash on, up to the first empty one.
+    #[inline]
+    fn probe(&self, hash: u64) -> impl Iterator<Item = T> + '_ {
+        let mut at = (hash >> self.shift) as usize;
+        std::iter::from_fn(move || {
+            let slot = *self.slots.get(at & (self.slots.len() - 1))?;
+            at += 1;
+            (slot != T::default()).then_some(slot)
+        })
+    }
+
+    fn insert(&mut self, hash: u64, slot: T) {
+        let mask = self.slots.len() - 1;
+        let mut at = (hash >> self.shift) as usize;
+        while let Some(place) = self.slots.get_mut(at & mask) {
+            if *place == T::default() {
+                *place = slot;
+                return;
+            }
+            at += 1;
+        }
+    }
+}
+
+/// An odd number whose bits are spread: 2^64 over the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[inline]
+const fn pair_key(left: Rank, right: Rank) -> u64 {
+    ((left.0 as u64) << BITS) | right.0 as u64
+}
+
+#[inline]
+const fn pair_hash(key: u64) -> u64 {
+    let hash = key.wrapping_mul(SPREAD);
+    (hash ^ (hash >> 32)).wrapping_mul(SPREAD)
+}
+
+#[inline]
+fn bytes_hash(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+    let mut hash = bytes.len() as u64;
+    let mut rest = bytes;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+        hash = mix(hash, u64::from_le_bytes(*word));
+        rest = after;
+    }
+    let mut word = 0;
+    if let Some((part, after)) = rest.split_first_chunk::<4>() {
+        word = u64::from(u32::from_le_bytes(*part));
+        rest = after;
+    }
+    for byte in rest {
+        word = (word << 8) | u64::from(*byte);
+    }
+    hash = mix(hash, word);
+    (hash ^ (hash >> 32)).wrapping_mul(SPREAD)
+}
+
+impl Vocabulary {
+    /// Unpacks a list: 256 bytes, then the two parts of each further token as numbers in LEB128.
+    pub(crate) fn unpack(packed: &[u8]) -> Self {
+        let (singles, mut rest) = packed.split_at_checked(256).unwrap_or((packed, &[]));
+        // The last byte of a number is below 128, and a token is made of two numbers.
+        let merges = rest.iter().filter(|byte| byte.is_ascii()).count() / 2;
+        let mut new = Self {
+            bytes: [Rank::NONE; 256],
+            pairs: Table::for_entries(merges),
+            whole: Table::for_entries(merges),
+            text: singles.to_vec(),
+            ends: (1..).take(singles.len()).collect(),
+        };
+        for (rank, byte) in (0..).map(Rank).zip(singles) {
+            if let Some(place) = new.bytes.get_mut(usize::from(*byte)) {
+                *place = rank;
+            }
+        }
+        new.ends.reserve(merges);
+        while let (Some(left), Some(right)) = (number(&mut rest), number(&mut rest)) {
+            new.push(Rank(left), Rank(right));
+        }
+        new
+    }
+
+    fn push(&mut self, left: Rank, right: Rank) {
+        let rank = self.ends.len() as u32;
+        let start = self.text.len();
+        for part in [left, right] {
+            let part = self.span(part);
+            self.text.extend_from_within(part);
+        }
+        let key = pair_key(left, right);
+        self.pairs.insert(pair_hash(key), (key << BITS) | u64::from(rank));
+        let hash = bytes_hash(self.text.get(start..).unwrap_or_default());
+        self.whole.insert(hash, (hash as u32) << BITS | rank);
+        self.ends.push(self.text.len() as u32);
+    }
+
+    /// Where the bytes of a token are.
+    fn span(&self, rank: Rank) -> std::ops::Range<usize> {
+        let rank = rank.0 as usize;
+        let end = |rank: usize| self.ends.get(rank).map_or(0, |end| *end as usize);
+        rank.checked_sub(1).map_or(0, end)..end(rank)
+    }
+
+    /// The length of a token in bytes.
+    pub(crate) fn length(&self, rank: Rank) -> usize {
+        self.span(rank).len()
+    }
+
+    /// The token of one byte.
+    #[inline]
+    pub(crate) fn byte(&self, byte: u8) -> Rank {
+        self.bytes.get(usize::from(byte)).copied().unwrap_or(Rank::NONE)
+    }
+
+    /// The token that two others make.
+    #[inline]
+    pub(crate) fn merged(&self, left: Rank, right: Rank) -> Rank {
+        let key = pair_key(left, right);
+        self.pairs
+            .probe(pair_hash(key))
+            .find(|slot| slot >> BITS == key)
+            .map_or(Rank::NONE, |slot| Rank(slot as u32 & MASK))
+    }
+
+    /// Whether these bytes, two or more, are a token.
+    #[inline]
+    pub(crate) fn contains(&self, bytes: &[u8]) -> bool {
+        if bytes.len() > LONGEST {
+            return false;
+        }
+        let hash = bytes_hash(bytes);
+        self.whole.probe(hash).any(|slot| {
+            slot & !MASK == (hash as u32) << BITS
+                && self.text.get(self.span(Rank(slot & MASK))) == Some(bytes)
+        })
+    }
+}
+
+/// Takes a number from the front.
+fn number(bytes: &mut &[u8]) -> Option<u32> {
+    let mut number = 0;
+    let mut shift = 0;
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u32::from(byte & 0x7f).checked_shl(shift)?;
+        if byte.is_ascii() {
+            return Some(number);
+        }
+        shift += 7;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `a`, `b`, `ab`, `aba`, and 254 other bytes.
+    fn small() -> Vec<u8> {
+        let mut packed = b"ab".to_vec();
+        packed.extend((0..=255).filter(|byte| !b"ab".contains(byte)));
+        packed.extend([0, 1]);
+        packed.extend([0x80, 0x02, 0]);
+        packed
+    }
+
+    #[test]
+    fn a_packed_list_is_unpacked() {
+        let vocabulary = Vocabulary::unpack(&small());
+        let (a, b) = (vocabulary.byte(b'a'), vocabulary.byte(b'b'));
+        assert_eq!((a, b), (Rank(0), Rank(1)));
+        assert_eq!(vocabulary.byte(0), Rank(2));
+        let ab = vocabulary.merged(a, b);
+        assert_eq!((ab, vocabulary.length(ab)), (Rank(256), 2));
+        let aba = vocabulary.merged(ab, a);
+        assert_eq!((aba, vocabulary.length(aba)), (Rank(257), 3));
+        assert_eq!(vocabulary.merged(b, a), Rank::NONE);
+        assert!(vocabulary.contains(b"ab") && vocabulary.contains(b"aba"));
+        assert!(!vocabulary.contains(b"ba") && !vocabulary.contains(b"abb"));
+    }
+
+    #[test]
+    fn a_list_that_is_cut_short_is_no_trouble() {
+        let packed = small();
+        for length in 0..packed.len() {
+            let vocabulary = Vocabulary::unpack(&packed[..length]);
+            assert!(!vocabulary.contains(b"aba"), "{length}");
+        }
+    }
+}
