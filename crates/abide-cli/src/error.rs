@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use abide::{
-    BundleError, CompactionError, ExportError, ImportError, Obstacle, PlanError, StoreError,
-    TaskError, TaskStatus, Trouble, Uncompactable,
+    BundleError, CompactionError, ExportError, ImportError, ObjectsError, Obstacle, PlanError,
+    StoreError, TaskError, TaskStatus, Trouble, Uncompactable,
 };
 
 use abide_transcript::escape;
@@ -268,6 +268,10 @@ fn hint(error: &abide::Error) -> Option<String> {
         | abide::Error::Lacking { .. } => None,
         abide::Error::OnlyFiles { .. } => Some(
             "`--store DIR` names a store of files; a shared one is looked after on its server"
+                .to_owned(),
+        ),
+        abide::Error::Objects(ObjectsError::WithoutS3 { .. }) => Some(
+            "releases of abide have it; from source, `cargo install --path crates/abide-cli --features s3`"
                 .to_owned(),
         ),
         abide::Error::Objects(_) => Some(

@@ -64,12 +64,34 @@ fn a_shared_store_is_made_once_and_says_how_it_is() {
     // Objects stay where they are.
     let placed = "INSERT INTO abide.setting (name, value) VALUES ('objects', 's3://bucket/prefix')";
     server.sql(name(&url), placed);
-    let elsewhere = store(&env, &url, &["init", "--objects", "s3://bucket/other"]).failure(1);
+    let elsewhere = store(&env, &url, &["init", "--objects", "file:///elsewhere"]).failure(1);
     let said =
         format!("Error: the objects of {url} are in s3://bucket/prefix already\nHint: nothing");
     assert!(elsewhere.stderr.starts_with(&said), "{elsewhere:?}");
     let found = store(&env, &url, &["status"]).success();
     assert!(found.stdout().ends_with("objects   in s3://bucket/prefix\n"), "{found:?}");
+    #[cfg(not(feature = "s3"))]
+    {
+        let mut history = env.command(&["history"]);
+        history.env("ABIDE_STORE", &url);
+        assert_eq!(run(history, b"").failure(1).stderr, WITHOUT_S3);
+    }
+}
+
+#[cfg(not(feature = "s3"))]
+const WITHOUT_S3: &str = "\
+Error: s3://bucket/prefix cannot be reached: this build of abide has no S3 support
+Hint: releases of abide have it; from source, `cargo install --path crates/abide-cli --features s3`
+";
+
+#[cfg(not(feature = "s3"))]
+#[test]
+fn a_build_without_s3_says_so_before_it_makes_anything() {
+    let env = TestEnvironment::new();
+    // Nobody listens there: no server was asked.
+    let nowhere = "postgres://me@127.0.0.1:1/team";
+    let refused = store(&env, nowhere, &["init", "--objects", "s3://bucket/prefix"]).failure(1);
+    assert_eq!(refused.stderr, WITHOUT_S3);
 }
 
 fn abide_version(done: &Done) -> u64 {

@@ -1,29 +1,17 @@
-//! The objects where they lie: one request each, no memory of what was asked before.
+//! Where objects are: one request each, no memory of what was asked before.
 
-use std::fs;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use abide_model::ObjectHash;
 use bytes::Bytes;
-use object_store::aws::AmazonS3Builder;
-use object_store::local::LocalFileSystem;
-use object_store::path::Path;
-use object_store::{
-    BackoffConfig, ClientOptions, Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload, Result,
-    RetryConfig, WriteMultipart,
-};
+use tokio::task::{JoinError, spawn_blocking};
 
-use crate::{ObjectsError, ObjectsOptions, ObjectsUrl, envelope};
-
-/// What is longer is sent in parts of so many bytes.
-const PART: usize = 8 << 20;
-
-/// Parts of one object that are under way at once.
-const PARTS: usize = 4;
-
-/// One request, with a part to send, takes no longer.
-const REQUEST: Duration = Duration::from_secs(120);
+use crate::directory::Directory;
+#[cfg(feature = "s3")]
+use crate::s3::S3;
+use crate::{ObjectsError, ObjectsOptions, ObjectsUrl};
 
 /// What a put does where there is an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,52 +22,72 @@ pub(crate) enum Existing {
     Replace,
 }
 
-/// Where objects lie.
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// The file system refused.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The server refused, or cannot be reached.
+    #[cfg(feature = "s3")]
+    #[error(transparent)]
+    Server(#[from] object_store::Error),
+    /// The request ended without an answer.
+    #[error("the request ended without an answer")]
+    Ended(#[from] JoinError),
+}
+
+/// Where objects are.
 #[derive(Debug, Clone)]
-pub(crate) struct Bucket {
-    store: Arc<dyn ObjectStore>,
-    prefix: String,
+pub(crate) enum Bucket {
+    Directory(Arc<Directory>),
+    #[cfg(feature = "s3")]
+    S3(S3),
 }
 
 impl Bucket {
-    /// The objects at a URL. Nothing is asked of the server.
-    pub(crate) fn new(
-        url: &ObjectsUrl,
-        options: &ObjectsOptions,
-    ) -> std::result::Result<Self, ObjectsError> {
-        let settings = |source| ObjectsError::Settings { place: url.to_string(), source };
+    /// The objects at a URL. Nothing is asked of a server.
+    pub(crate) fn new(url: &ObjectsUrl, options: &ObjectsOptions) -> Result<Self, ObjectsError> {
         match url {
+            ObjectsUrl::Directory(root) => Ok(Self::Directory(Arc::new(Directory::open(root)?))),
+            #[cfg(feature = "s3")]
             ObjectsUrl::S3 { bucket, prefix } => {
-                let store = s3(bucket, options).map_err(settings)?;
-                Ok(Self { store: Arc::new(store), prefix: prefix.clone() })
+                let settings = |source| ObjectsError::Settings { place: url.to_string(), source };
+                Ok(Self::S3(S3::new(bucket, prefix, options).map_err(settings)?))
             }
-            ObjectsUrl::Directory(directory) => {
-                fs::create_dir_all(directory).map_err(|source| ObjectsError::Local {
-                    action: "create",
-                    place: directory.display().to_string(),
-                    source,
-                })?;
-                let store = LocalFileSystem::new_with_prefix(directory).map_err(settings)?;
-                Ok(Self { store: Arc::new(store.with_fsync(true)), prefix: String::new() })
+            #[cfg(not(feature = "s3"))]
+            ObjectsUrl::S3 { .. } => {
+                let _ = options;
+                Err(ObjectsError::WithoutS3 { place: url.to_string() })
             }
         }
     }
 
     /// Is there an object of this name, as far as its length tells?
-    pub(crate) async fn has(self, hash: ObjectHash) -> Result<bool> {
-        match self.store.head(&self.path(hash)).await {
-            Ok(found) => Ok(found.size >= envelope::HEADER as u64),
-            Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
+    pub(crate) async fn has(self, hash: ObjectHash) -> Result<bool, RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.has(hash)).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.has(hash).await?),
         }
     }
 
     /// An object in its envelope, not verified.
-    pub(crate) async fn get(self, hash: ObjectHash) -> Result<Option<Bytes>> {
-        match self.store.get(&self.path(hash)).await {
-            Ok(found) => found.bytes().await.map(Some),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
+    pub(crate) async fn get(self, hash: ObjectHash) -> Result<Option<Bytes>, RequestError> {
+        match self {
+            Self::Directory(it) => {
+                Ok(spawn_blocking(move || it.get(hash)).await??.map(Bytes::from))
+            }
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.get(hash).await?),
         }
     }
 
@@ -89,76 +97,11 @@ impl Bucket {
         hash: ObjectHash,
         sealed: Bytes,
         existing: Existing,
-    ) -> Result<()> {
-        if existing == Existing::Check {
-            let there = if sealed.len() > PART {
-                self.clone().has(hash).await?
-            } else {
-                let payload = PutPayload::from(sealed.clone());
-                match self.store.put_opts(&self.path(hash), payload, PutMode::Create.into()).await {
-                    Ok(_) => return Ok(()),
-                    Err(Error::AlreadyExists { .. }) => true,
-                    // The server may not know the condition, or the answer was lost: without one
-                    // the request may be sent again and again.
-                    Err(_) => false,
-                }
-            };
-            if there && self.is_whole(hash).await? {
-                return Ok(());
-            }
-        }
-        if sealed.len() > PART {
-            return self.put_in_parts(hash, sealed).await;
-        }
-        self.store.put(&self.path(hash), PutPayload::from(sealed)).await.map(drop)
-    }
-
-    async fn is_whole(&self, hash: ObjectHash) -> Result<bool> {
-        let found = self.clone().get(hash).await?;
-        Ok(found.is_some_and(|sealed| envelope::open(hash, &sealed).is_some()))
-    }
-
-    async fn put_in_parts(&self, hash: ObjectHash, mut sealed: Bytes) -> Result<()> {
-        let upload = self.store.put_multipart(&self.path(hash)).await?;
-        let mut parts = WriteMultipart::new_with_chunk_size(upload, PART);
-        while !sealed.is_empty() {
-            if let Err(error) = parts.wait_for_capacity(PARTS).await {
-                // What was sent is of no use; the first error says why.
-                let _ = parts.abort().await;
-                return Err(error);
-            }
-            parts.put(sealed.split_to(sealed.len().min(PART)));
-        }
-        parts.finish().await.map(drop)
-    }
-
-    fn path(&self, hash: ObjectHash) -> Path {
-        let name = hash.to_string();
-        let (first, rest) = name.split_at(2);
-        let parts = self.prefix.split('/').chain([first, rest]);
-        Path::from_iter(parts.filter(|part| !part.is_empty()))
-    }
-}
-
-fn s3(bucket: &str, options: &ObjectsOptions) -> Result<object_store::aws::AmazonS3> {
-    // One for the whole process: where there is one already, that does.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = AmazonS3Builder::new()
-        .with_client_options(ClientOptions::new().with_timeout(REQUEST))
-        .with_retry(RetryConfig {
-            backoff: BackoffConfig {
-                max_backoff: Duration::from_secs(5),
-                ..BackoffConfig::default()
-            },
-            max_retries: usize::MAX,
-            // A put may take two requests, one after the other.
-            retry_timeout: options.patience / 2,
-        });
-    for (name, value) in &options.environment {
-        // There are more such variables than concern us.
-        if let Ok(key) = name.to_ascii_lowercase().parse() {
-            builder = builder.with_config(key, value);
+    ) -> Result<(), RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.put(hash, &sealed, existing)).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.put(hash, sealed, existing).await?),
         }
     }
-    builder.with_bucket_name(bucket).build()
 }

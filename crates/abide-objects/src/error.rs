@@ -1,9 +1,12 @@
 //! Why objects cannot be reached.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
 use abide_model::StoreError;
+
+use crate::bucket::RequestError;
 
 /// Why an [`ObjectsUrl`](crate::ObjectsUrl) is none, or cannot be opened. The message never repeats
 /// the URL as it was given, which may hold what must not be shown.
@@ -25,7 +28,13 @@ pub enum ObjectsError {
         place: String,
         /// What is wrong.
         #[source]
-        source: object_store::Error,
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Objects in S3-compatible storage take the feature `s3`, which this build does not have.
+    #[error("{place} cannot be reached: this build of abide has no S3 support")]
+    WithoutS3 {
+        /// Where they are.
+        place: String,
     },
     /// A directory or a thread cannot be had.
     #[error("cannot {action} {place}")]
@@ -40,11 +49,11 @@ pub enum ObjectsError {
     },
 }
 
-/// What a server said, as the store's error.
+/// Why a request failed, as the store's error.
 pub(crate) fn storage(
     action: &'static str,
     place: impl ToString,
-    source: Arc<object_store::Error>,
+    source: Arc<RequestError>,
 ) -> StoreError {
     StoreError::Storage { action, place: place.to_string(), source }
 }

@@ -1,8 +1,9 @@
 //! The objects of abide in S3-compatible storage, or in a directory that several machines share.
 //!
 //! [`RemoteObjects`] keeps objects at an [`ObjectsUrl`]: `s3://bucket/prefix` or `file:///directory`.
-//! Where the server is and who we are (`AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID` and so on)
-//! comes from the environment alone, never from a URL or from what is recorded.
+//! The first takes the feature `s3`. Where the server is and who we are (`AWS_ENDPOINT_URL`,
+//! `AWS_REGION`, `AWS_ACCESS_KEY_ID` and so on) comes from the environment alone, never from a URL or
+//! from what is recorded.
 //!
 //! - **Named by content.** An object is at `prefix/ab/cdef…`, the BLAKE3 of its plain bytes, and is
 //!   written once: a second writer finds it there. What lies there is a small header and the bytes,
@@ -21,10 +22,15 @@
 
 mod bucket;
 mod cache;
+mod directory;
 mod envelope;
 mod error;
 mod options;
 mod remote;
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(feature = "s3")]
+mod transport;
 mod uploads;
 mod url;
 

@@ -8,7 +8,7 @@ use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, Store
 use bytes::Bytes;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, RequestError};
 use crate::cache::Cache;
 use crate::error::storage;
 use crate::uploads::{AT_ONCE, Known, Uploads};
@@ -32,7 +32,8 @@ impl RemoteObjects {
         let bucket = Bucket::new(&url, options)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
-            .max_blocking_threads(AT_ONCE)
+            // Reads do not wait for uploads.
+            .max_blocking_threads(2 * AT_ONCE)
             .thread_name("abide-objects")
             .enable_all()
             .build()
@@ -108,7 +109,7 @@ impl RemoteObjects {
     ) -> Result<(), StoreError>
     where
         T: Send + 'static,
-        A: Future<Output = object_store::Result<T>> + Send + 'static,
+        A: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
         // A plain channel: unlike one of the runtime it can be waited on from anywhere.
         let (sender, answers) = mpsc::channel();

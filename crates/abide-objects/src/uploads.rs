@@ -5,10 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use abide_model::{ObjectHash, StoreError};
 use bytes::Bytes;
-use object_store::Error;
 use tokio::runtime::Handle;
 
-use crate::bucket::{Bucket, Existing};
+use crate::bucket::{Bucket, Existing, RequestError};
 use crate::error::storage;
 
 /// Objects under way at once. Their bytes are in memory.
@@ -40,7 +39,7 @@ struct State {
 struct Upload {
     sealed: Bytes,
     /// Why it failed. While it is under way there is nothing.
-    failure: Option<Arc<Error>>,
+    failure: Option<Arc<RequestError>>,
 }
 
 /// What is known of an object without asking.
@@ -149,7 +148,7 @@ impl Uploads {
         failed.map(|(hash, upload)| (*hash, upload.sealed.clone())).collect()
     }
 
-    fn end(&self, hash: ObjectHash, stored: object_store::Result<()>) {
+    fn end(&self, hash: ObjectHash, stored: Result<(), RequestError>) {
         let mut state = self.lock();
         state.under_way -= 1;
         match stored {

@@ -1,12 +1,30 @@
 //! Where objects are kept, as a URL.
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use url::Url;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
 use crate::ObjectsError;
+
+/// What is written as `%` and two digits in the path of a directory.
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// Where objects are kept. It holds no secret, and may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,39 +43,48 @@ pub enum ObjectsUrl {
 impl ObjectsUrl {
     /// Reads `s3://bucket/prefix` or `file:///directory`. One with credentials is refused.
     pub fn parse(text: &str) -> Result<Self, ObjectsError> {
-        let url = Url::parse(text).map_err(|_| ObjectsError::Form)?;
-        if !url.username().is_empty() || url.password().is_some() {
+        let (scheme, rest) = text.split_once("://").ok_or(ObjectsError::Form)?;
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (host, path) = rest.split_at(end);
+        if host.contains('@') {
             return Err(ObjectsError::Credentials);
         }
-        if url.query().is_some() || url.fragment().is_some() {
+        if path.contains(['?', '#']) {
             return Err(ObjectsError::Parameters);
         }
-        match url.scheme() {
-            "s3" if url.port().is_none() => {
-                let bucket = url.host_str().filter(|bucket| !bucket.is_empty());
-                let prefix = url.path().trim_matches('/');
-                // A name is taken as it is: what would be written in another way is refused.
-                let plain = |part: &str| {
-                    !part.is_empty()
-                        && part.bytes().all(|byte| {
-                            byte.is_ascii_alphanumeric()
-                                || matches!(byte, b'-' | b'_' | b'.' | b'=')
-                        })
-                };
-                if !prefix.is_empty() && !prefix.split('/').all(plain) {
+        match scheme.to_ascii_lowercase().as_str() {
+            "s3" => {
+                let prefix = path.trim_matches('/');
+                if !is_name(host) || !(prefix.is_empty() || prefix.split('/').all(is_name)) {
                     return Err(ObjectsError::Form);
                 }
-                let bucket = bucket.filter(|bucket| plain(bucket)).ok_or(ObjectsError::Form)?;
-                Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
+                Ok(Self::S3 { bucket: host.to_owned(), prefix: prefix.to_owned() })
             }
-            "file" => {
-                // A relative one would be read as that of a host.
-                let path = url.to_file_path().map_err(|()| ObjectsError::Form)?;
-                Ok(Self::Directory(path))
+            // A relative path would be read as that of a host.
+            "file" if matches!(host, "" | "localhost") && path.starts_with('/') => {
+                let path: Vec<u8> = percent_decode_str(path).collect();
+                Ok(Self::Directory(Path::new(OsStr::from_bytes(&path)).components().collect()))
             }
             _ => Err(ObjectsError::Form),
         }
     }
+
+    /// Can this build reach such objects? Nothing is asked of a server.
+    pub fn check_supported(&self) -> Result<(), ObjectsError> {
+        match self {
+            Self::S3 { .. } if cfg!(not(feature = "s3")) => {
+                Err(ObjectsError::WithoutS3 { place: self.to_string() })
+            }
+            Self::S3 { .. } | Self::Directory(_) => Ok(()),
+        }
+    }
+}
+
+/// A name is taken as it is: what would be written in another way is refused.
+fn is_name(part: &str) -> bool {
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=');
+    !matches!(part, "" | "." | "..") && part.bytes().all(plain)
 }
 
 impl FromStr for ObjectsUrl {
@@ -73,10 +100,9 @@ impl fmt::Display for ObjectsUrl {
         match self {
             Self::S3 { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
             Self::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
-            Self::Directory(path) => match Url::from_directory_path(path) {
-                Ok(url) => f.write_str(url.as_str().trim_end_matches('/')),
-                Err(()) => write!(f, "file://{}", path.display()),
-            },
+            Self::Directory(path) => {
+                write!(f, "file://{}", percent_encode(path.as_os_str().as_bytes(), ESCAPED))
+            }
         }
     }
 }
@@ -87,24 +113,55 @@ mod tests {
 
     #[test]
     fn a_url_is_read_and_written() {
-        for text in ["s3://bucket", "s3://team.objects/a/b-c", "file:///mnt/share%20one"] {
+        for text in
+            ["s3://bucket", "s3://team.objects/a/b-c", "file:///mnt/share%20one", "file:///"]
+        {
             assert_eq!(ObjectsUrl::parse(text).unwrap().to_string(), text);
         }
         let read = ObjectsUrl::parse("s3://bucket/prefix/").unwrap();
         let expected = ObjectsUrl::S3 { bucket: "bucket".into(), prefix: "prefix".into() };
         assert_eq!(read, expected);
-        let read = ObjectsUrl::parse("file:///mnt/share%20one").unwrap();
-        assert_eq!(read, ObjectsUrl::Directory("/mnt/share one".into()));
+        for text in [
+            "file:///mnt/share%20one",
+            "file://localhost/mnt/share one/",
+            "FILE:///mnt/./share%20one",
+        ] {
+            let read = ObjectsUrl::parse(text).unwrap();
+            assert_eq!(read, ObjectsUrl::Directory("/mnt/share one".into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn any_directory_can_be_written() {
+        let every: Vec<u8> = (1..=u8::MAX).collect();
+        let directory = ObjectsUrl::Directory(Path::new("/").join(OsStr::from_bytes(&every)));
+        let text = directory.to_string();
+        assert!(text.is_ascii() && !text.contains(char::is_whitespace), "{text}");
+        assert_eq!(ObjectsUrl::parse(&text).unwrap(), directory);
     }
 
     #[test]
     fn what_is_none_is_refused() {
-        for text in ["bucket", "s3://", "s3:///prefix", "s3://b/a//b", "s3://b/ä", "http://b/p", ""]
-        {
+        for text in [
+            "bucket",
+            "s3://",
+            "s3:///prefix",
+            "s3://b/a//b",
+            "s3://b/ä",
+            "s3://b/a/../b",
+            "s3://b:90/p",
+            "http://b/p",
+            "file://host/p",
+            "file://",
+            "",
+        ] {
             assert!(matches!(ObjectsUrl::parse(text), Err(ObjectsError::Form)), "{text}");
         }
-        let parameters = ObjectsUrl::parse("s3://bucket/prefix?region=x");
-        assert!(matches!(parameters, Err(ObjectsError::Parameters)));
+        for text in ["s3://bucket/prefix?region=x", "s3://bucket?region=x", "s3://bucket/prefix#x"]
+        {
+            let parameters = ObjectsUrl::parse(text);
+            assert!(matches!(parameters, Err(ObjectsError::Parameters)), "{text}");
+        }
     }
 
     #[test]
@@ -112,5 +169,18 @@ mod tests {
         let error = ObjectsUrl::parse("s3://key:hidden@bucket/prefix").unwrap_err();
         assert!(matches!(error, ObjectsError::Credentials));
         assert!(!format!("{error} {error:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn a_build_says_what_it_cannot_reach() {
+        ObjectsUrl::parse("file:///mnt/share").unwrap().check_supported().unwrap();
+        let found = ObjectsUrl::parse("s3://bucket/prefix").unwrap().check_supported();
+        if cfg!(feature = "s3") {
+            found.unwrap();
+        } else {
+            let said =
+                "s3://bucket/prefix cannot be reached: this build of abide has no S3 support";
+            assert_eq!(found.unwrap_err().to_string(), said);
+        }
     }
 }

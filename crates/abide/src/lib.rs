@@ -130,6 +130,8 @@ pub use abide_model::{Conversation, MessageForm, Shown};
 pub use abide_model::{
     Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
 };
+#[cfg(feature = "shared")]
+pub use abide_objects::ObjectsError;
 pub use abide_plan::{
     Plan, PlanDelta, PlanError, PlanFault, PlanForm, PlanTask, delta as plan_delta, sha256,
 };

@@ -1,10 +1,18 @@
-//! Objects in a directory and on an S3 server, which is killed and cut off.
+//! Objects in a directory and, with the feature `s3`, on a server, which is killed and cut off.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod keeping;
+#[cfg(feature = "s3")]
 mod losing;
+#[cfg(feature = "s3")]
+mod sending;
+#[cfg(feature = "s3")]
 mod server;
+#[cfg(feature = "s3")]
+mod tls;
+#[cfg(not(feature = "s3"))]
+mod without_s3;
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +20,7 @@ use abide_model::{ObjectBatch, ObjectHash};
 use abide_objects::{ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_testkit::Random;
 
+#[cfg(feature = "s3")]
 fn s3(options: &ObjectsOptions) -> RemoteObjects {
     RemoteObjects::open("s3://bucket/team/a".parse().unwrap(), options).unwrap()
 }

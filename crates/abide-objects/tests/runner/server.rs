@@ -3,17 +3,21 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide_objects::ObjectsOptions;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
 use s3s::auth::SimpleAuth;
-use s3s::service::S3ServiceBuilder;
+use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
 
 pub(crate) const SECRET: &str = "not-to-be-shown";
 
@@ -21,15 +25,25 @@ pub(crate) const SECRET: &str = "not-to-be-shown";
 pub(crate) struct S3Server {
     room: TempDir,
     pub(crate) address: SocketAddr,
+    tls: Option<TlsAcceptor>,
     runtime: Option<Runtime>,
 }
 
 impl S3Server {
     pub(crate) fn start() -> Self {
+        Self::start_as(None)
+    }
+
+    /// A server that shows a certificate.
+    pub(crate) fn start_with(tls: ServerConfig) -> Self {
+        Self::start_as(Some(TlsAcceptor::from(Arc::new(tls))))
+    }
+
+    fn start_as(tls: Option<TlsAcceptor>) -> Self {
         let room = tempfile::tempdir().unwrap();
         fs::create_dir(room.path().join("bucket")).unwrap();
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut server = Self { room, address: nowhere, runtime: None };
+        let mut server = Self { room, address: nowhere, tls, runtime: None };
         server.restart();
         server
     }
@@ -53,12 +67,19 @@ impl S3Server {
             .unwrap();
         let listener = runtime.block_on(TcpListener::bind(self.address)).unwrap();
         self.address = listener.local_addr().unwrap();
+        let tls = self.tls.clone();
         runtime.spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let service = service.clone();
+                let (service, tls) = (service.clone(), tls.clone());
                 tokio::spawn(async move {
-                    let http = Builder::new(TokioExecutor::new());
-                    let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                    match tls {
+                        None => serve(socket, service).await,
+                        Some(tls) => {
+                            if let Ok(socket) = tls.accept(socket).await {
+                                serve(socket, service).await;
+                            }
+                        }
+                    }
                 });
             }
         });
@@ -73,6 +94,11 @@ impl S3Server {
     pub(crate) fn options(&self) -> ObjectsOptions {
         options_at(self.address)
     }
+}
+
+async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: S3Service) {
+    let http = Builder::new(TokioExecutor::new());
+    let _ = http.serve_connection(TokioIo::new(socket), service).await;
 }
 
 impl Drop for S3Server {

@@ -74,18 +74,23 @@ impl SharedStore {
         Ok(Self { inner, cache, here, child_of: options.child_of, held })
     }
 
-    /// Makes a store, or brings one up to date. Objects go to `objects` (`s3://bucket/prefix`), else
-    /// into the database; a store that is there keeps them where they are.
+    /// Makes a store, or brings one up to date. Objects go to `objects` (`s3://bucket/prefix`, with
+    /// the feature `s3`), else into the database; a store that is there keeps them where they are.
     pub fn init(url: &str, objects: Option<&str>) -> Result<Migrated, Error> {
         let url = parsed(url)?;
+        let objects = objects.map(|place| Ok::<_, Error>((place, ObjectsUrl::parse(place)?)));
+        let objects = objects.transpose()?;
+        if let Some((_, url)) = &objects {
+            url.check_supported()?;
+        }
         let options = settings(&SharedOptions::default());
         let (store, migrated) = PostgresStore::init(&url, options)?;
-        if let Some(place) = objects {
+        if let Some((place, url)) = objects {
             store.check_objects_place(place)?;
             // Can it be reached at all? An object that nobody has is asked for.
             let mut options = ObjectsOptions::of(std::env::vars_os());
             options.patience = FIRST_CONTACT;
-            let remote = RemoteObjects::open(ObjectsUrl::parse(place)?, &options)?;
+            let remote = RemoteObjects::open(url, &options)?;
             remote.has(&[ObjectHash::of(b"abide")])?;
             store.set_objects_place(place)?;
         }

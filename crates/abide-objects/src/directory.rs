@@ -1,0 +1,222 @@
+//! Objects in a directory that machines may share: `ab/cdef…`, a file each.
+//!
+//! A file is written under another name and synced before it gets its own; the directory is synced
+//! after that. So an object is never seen half written, and one that was put is there after a power
+//! cut.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use abide_model::ObjectHash;
+use tempfile::NamedTempFile;
+
+use crate::bucket::{Existing, RequestError};
+use crate::{ObjectsError, envelope};
+
+/// Objects in a directory.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: PathBuf,
+}
+
+impl Directory {
+    /// The objects in a directory, which is made when it is not there.
+    pub(crate) fn open(root: &Path) -> Result<Self, ObjectsError> {
+        make(root).map_err(|source| ObjectsError::Local {
+            action: "create",
+            place: root.display().to_string(),
+            source,
+        })?;
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// Is there an object of this name, as far as its length tells?
+    pub(crate) fn has(&self, hash: ObjectHash) -> Result<bool, RequestError> {
+        let path = self.place(hash).1;
+        match fs::metadata(&path) {
+            Ok(found) => Ok(found.len() >= envelope::HEADER as u64),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("look at", path)(error)),
+        }
+    }
+
+    /// An object in its envelope, not verified.
+    pub(crate) fn get(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, RequestError> {
+        let path = self.place(hash).1;
+        match fs::read(&path) {
+            Ok(sealed) => Ok(Some(sealed)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("read", path)(error)),
+        }
+    }
+
+    /// Stores an object in its envelope. It is there, whole and durable when this returns.
+    pub(crate) fn put(
+        &self,
+        hash: ObjectHash,
+        sealed: &[u8],
+        existing: Existing,
+    ) -> Result<(), RequestError> {
+        let directory = self.place(hash).0;
+        if existing == Existing::Replace || !self.is_whole(hash)? {
+            let staged = staged(&directory, sealed).map_err(failed("write to", &directory))?;
+            self.publish(staged, hash, existing)?;
+        }
+        // Also for one who has published it and was not yet here.
+        sync(&directory).map_err(failed("sync", &directory))
+    }
+
+    fn publish(
+        &self,
+        staged: NamedTempFile,
+        hash: ObjectHash,
+        existing: Existing,
+    ) -> Result<(), RequestError> {
+        let path = self.place(hash).1;
+        let staged = match existing {
+            Existing::Replace => staged,
+            // Others may be reading what somebody stored meanwhile: a whole file stays.
+            Existing::Check => match staged.persist_noclobber(&path) {
+                Ok(_) => return Ok(()),
+                Err(error)
+                    if error.error.kind() == ErrorKind::AlreadyExists && self.is_whole(hash)? =>
+                {
+                    return Ok(());
+                }
+                // It is damaged, or this file system knows no such thing.
+                Err(error) => error.file,
+            },
+        };
+        let renamed = staged.persist(&path).map_err(|error| error.error);
+        renamed.map(drop).map_err(failed("write", path))
+    }
+
+    fn is_whole(&self, hash: ObjectHash) -> Result<bool, RequestError> {
+        let found = self.get(hash)?;
+        Ok(found.is_some_and(|sealed| envelope::open(hash, &sealed).is_some()))
+    }
+
+    /// The directory and the file of an object.
+    fn place(&self, hash: ObjectHash) -> (PathBuf, PathBuf) {
+        let name = hash.to_string();
+        let (first, rest) = name.split_at(2);
+        let directory = self.root.join(first);
+        let file = directory.join(rest);
+        (directory, file)
+    }
+}
+
+fn failed(
+    action: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> RequestError {
+    move |source| RequestError::File { action, path: path.into(), source }
+}
+
+/// A file with these bytes, synced, which vanishes when it gets no other name.
+fn staged(directory: &Path, sealed: &[u8]) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    // Those who share the directory read it, as far as our umask lets them.
+    builder.permissions(Permissions::from_mode(0o666));
+    let mut file = match builder.tempfile_in(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make(directory)?;
+            builder.tempfile_in(directory)?
+        }
+        made => made?,
+    };
+    file.write_all(sealed)?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+/// Makes a directory with all above it, durably.
+fn make(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let Some(parent) = directory.parent() else { return Ok(()) };
+    make(parent)?;
+    match fs::create_dir(directory) {
+        // Somebody else may have made it and not synced it yet.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    sync(parent)
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    fn object() -> (ObjectHash, Vec<u8>) {
+        (ObjectHash::of(b"one"), envelope::seal(b"one"))
+    }
+
+    /// The names of all files below a directory.
+    fn files(directory: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+
+    #[test]
+    fn an_object_is_a_file_that_others_may_read() {
+        let room = tempfile::tempdir().unwrap();
+        let root = room.path().join("a/b");
+        let directory = Directory::open(&root).unwrap();
+        let (hash, sealed) = object();
+        directory.put(hash, &sealed, Existing::Check).unwrap();
+        let name = hash.to_string();
+        let path = root.join(&name[..2]).join(&name[2..]);
+        assert_eq!(files(room.path()), [path.as_path()]);
+        assert_eq!(fs::read(&path).unwrap(), sealed);
+        let usual = room.path().join("usual");
+        fs::write(&usual, "").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path), mode(&usual));
+    }
+
+    #[test]
+    fn a_whole_object_stays_and_a_damaged_one_is_replaced() {
+        let room = tempfile::tempdir().unwrap();
+        let directory = Directory::open(room.path()).unwrap();
+        let (hash, sealed) = object();
+        let path = directory.place(hash).1;
+        directory.put(hash, &sealed, Existing::Check).unwrap();
+        let file = |path: &Path| fs::metadata(path).unwrap().ino();
+        let before = file(&path);
+        directory.put(hash, &sealed, Existing::Check).unwrap();
+        let again = staged(path.parent().unwrap(), &sealed).unwrap();
+        directory.publish(again, hash, Existing::Check).unwrap();
+        assert_eq!(file(&path), before);
+        for existing in [Existing::Check, Existing::Replace] {
+            fs::write(&path, &sealed[..5]).unwrap();
+            assert!(!directory.has(hash).unwrap());
+            directory.put(hash, &sealed, existing).unwrap();
+            assert_eq!(directory.get(hash).unwrap().unwrap(), sealed);
+        }
+        assert_eq!(files(room.path()), [path]);
+    }
+
+    #[test]
+    fn what_is_stored_meanwhile_is_looked_at() {
+        let room = tempfile::tempdir().unwrap();
+        let directory = Directory::open(room.path()).unwrap();
+        let (hash, sealed) = object();
+        let (parent, path) = directory.place(hash);
+        make(&parent).unwrap();
+        let late = staged(&parent, &sealed).unwrap();
+        fs::write(&path, b"half").unwrap();
+        directory.publish(late, hash, Existing::Check).unwrap();
+        assert_eq!(directory.get(hash).unwrap().unwrap(), sealed);
+        assert_eq!(files(room.path()), [path]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Objects in a bucket of an S3-compatible server.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use abide_model::ObjectHash;
+use bytes::Bytes;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientOptions, Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload, Result,
+    RetryConfig, WriteMultipart,
+};
+
+use crate::bucket::Existing;
+use crate::transport::Transport;
+use crate::{ObjectsOptions, envelope};
+
+/// What is longer is sent in parts of so many bytes.
+const PART: usize = 8 << 20;
+
+/// Parts of one object that are under way at once.
+const PARTS: usize = 4;
+
+/// One request, with a part to send, takes no longer.
+const REQUEST: Duration = Duration::from_secs(120);
+
+/// Certificates of the authorities that vouch for the server, instead of the web's.
+const AUTHORITIES: &str = "AWS_CA_BUNDLE";
+
+/// Objects below a prefix of a bucket.
+#[derive(Debug, Clone)]
+pub(crate) struct S3 {
+    store: AmazonS3,
+    prefix: String,
+}
+
+impl S3 {
+    /// Nothing is asked of the server.
+    pub(crate) fn new(
+        bucket: &str,
+        prefix: &str,
+        options: &ObjectsOptions,
+    ) -> std::result::Result<Self, Box<dyn StdError + Send + Sync>> {
+        let authorities = options.environment.iter().find(|(name, _)| name == AUTHORITIES);
+        let transport = Transport::new(authorities.map(|(_, path)| path.as_ref()))?;
+        let mut builder = AmazonS3Builder::new()
+            .with_http_connector(transport)
+            .with_client_options(ClientOptions::new().with_timeout(REQUEST))
+            .with_retry(RetryConfig {
+                backoff: BackoffConfig {
+                    max_backoff: Duration::from_secs(5),
+                    ..BackoffConfig::default()
+                },
+                max_retries: usize::MAX,
+                // A put may take two requests, one after the other.
+                retry_timeout: options.patience / 2,
+            });
+        for (name, value) in &options.environment {
+            // There are more such variables than concern us.
+            if let Ok(key) = name.to_ascii_lowercase().parse() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let store = builder.with_bucket_name(bucket).build()?;
+        Ok(Self { store, prefix: prefix.to_owned() })
+    }
+
+    /// Is there an object of this name, as far as its length tells?
+    pub(crate) async fn has(&self, hash: ObjectHash) -> Result<bool> {
+        match self.store.head(&self.path(hash)).await {
+            Ok(found) => Ok(found.size >= envelope::HEADER as u64),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An object in its envelope, not verified.
+    pub(crate) async fn get(&self, hash: ObjectHash) -> Result<Option<Bytes>> {
+        match self.store.get(&self.path(hash)).await {
+            Ok(found) => found.bytes().await.map(Some),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores an object in its envelope. It is there and whole, whoever stored it, when this returns.
+    pub(crate) async fn put(
+        &self,
+        hash: ObjectHash,
+        sealed: Bytes,
+        existing: Existing,
+    ) -> Result<()> {
+        if existing == Existing::Check {
+            let there = if sealed.len() > PART {
+                self.has(hash).await?
+            } else {
+                let payload = PutPayload::from(sealed.clone());
+                match self.store.put_opts(&self.path(hash), payload, PutMode::Create.into()).await {
+                    Ok(_) => return Ok(()),
+                    Err(Error::AlreadyExists { .. }) => true,
+                    // The server may not know the condition, or the answer was lost: without one
+                    // the request may be sent again and again.
+                    Err(_) => false,
+                }
+            };
+            if there && self.is_whole(hash).await? {
+                return Ok(());
+            }
+        }
+        if sealed.len() > PART {
+            return self.put_in_parts(hash, sealed).await;
+        }
+        self.store.put(&self.path(hash), PutPayload::from(sealed)).await.map(drop)
+    }
+
+    async fn is_whole(&self, hash: ObjectHash) -> Result<bool> {
+        let found = self.get(hash).await?;
+        Ok(found.is_some_and(|sealed| envelope::open(hash, &sealed).is_some()))
+    }
+
+    async fn put_in_parts(&self, hash: ObjectHash, mut sealed: Bytes) -> Result<()> {
+        let upload = self.store.put_multipart(&self.path(hash)).await?;
+        let mut parts = WriteMultipart::new_with_chunk_size(upload, PART);
+        while !sealed.is_empty() {
+            if let Err(error) = parts.wait_for_capacity(PARTS).await {
+                // What was sent is of no use; the first error says why.
+                let _ = parts.abort().await;
+                return Err(error);
+            }
+            parts.put(sealed.split_to(sealed.len().min(PART)));
+        }
+        parts.finish().await.map(drop)
+    }
+
+    fn path(&self, hash: ObjectHash) -> Path {
+        let name = hash.to_string();
+        let (first, rest) = name.split_at(2);
+        let parts = self.prefix.split('/').chain([first, rest]);
+        Path::from_iter(parts.filter(|part| !part.is_empty()))
+    }
+}
