@@ -23,8 +23,8 @@ pub enum Encoding {
 impl Encoding {
     /// The number of tokens of a text.
     ///
-    /// The time is linear in the length of the text, up to the logarithm of its longest word. The
-    /// first count in a process unpacks the vocabulary.
+    /// The time is linear in the length of the text. The first count in a process unpacks the
+    /// vocabulary.
     #[must_use]
     pub fn count(self, text: &str) -> usize {
         self.count_with(&mut Merger::default(), text)

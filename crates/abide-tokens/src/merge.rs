@@ -85,7 +85,9 @@ impl ShortPiece {
 /// the pairs that wait to be merged, by what they make.
 ///
 /// A pair is known by the position of its first token. It is stale when one of the two has been
-/// merged with another since.
+/// merged with another since. All pairs that make the same are queued from left to right: a token
+/// is made of two others in one way only, and pairs of these two are queued while the later of the
+/// two is made, or at the beginning.
 #[derive(Debug, Default)]
 struct LongPiece {
     marks: Vec<Mark>,
@@ -138,9 +140,9 @@ impl LongPiece {
         }
         *steps += bytes.len() as u64;
         let mut tokens = bytes.len();
-        while let Some((made, mut pairs)) = self.waiting.pop_first() {
+        while let Some((made, pairs)) = self.waiting.pop_first() {
             *steps += pairs.len() as u64;
-            pairs.sort_unstable();
+            debug_assert!(pairs.is_sorted());
             for at in pairs {
                 let at = at as usize;
                 if let Some(end) = self.merge(vocabulary, made, at) {

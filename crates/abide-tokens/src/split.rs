@@ -252,6 +252,7 @@ mod tests {
     fn a_text_is_split_as_by_the_regular_expression() {
         for (text, o200k, cl100k) in [
             ("it's IT'S", "it's| IT'S", "it|'s| IT|'S"),
+            ("it'\u{17f} l'l", "it'\u{17f}| l|'l", "it|'\u{17f}| l|'l"),
             ("HTTPServer camelCase", "HTTPServer| camel|Case", "HTTPServer| camelCase"),
             ("a1234b", "a|123|4|b", "a|123|4|b"),
             ("x  \n\n  y", "x|  \n\n| | y", "x|  \n\n| | y"),

@@ -110,15 +110,14 @@ fn bytes_hash(bytes: &[u8]) -> u64 {
 }
 
 impl Vocabulary {
-    /// Unpacks a list: 256 bytes, then the two parts of each further token as numbers in LEB128.
+    /// Unpacks a list.
     pub(crate) fn unpack(packed: &[u8]) -> Self {
-        let (singles, mut rest) = packed.split_at_checked(256).unwrap_or((packed, &[]));
-        // The last byte of a number is below 128, and a token is made of two numbers.
-        let merges = rest.iter().filter(|byte| byte.is_ascii()).count() / 2;
+        let (singles, merges) = packed.split_at_checked(256).unwrap_or((packed, &[]));
+        let merges = Merges(merges);
         let mut new = Self {
             bytes: [Rank::NONE; 256],
-            pairs: Table::for_entries(merges),
-            whole: Table::for_entries(merges),
+            pairs: Table::for_entries(merges.len()),
+            whole: Table::for_entries(merges.len()),
             text: singles.to_vec(),
             ends: (1..).take(singles.len()).collect(),
         };
@@ -127,25 +126,36 @@ impl Vocabulary {
                 *place = rank;
             }
         }
-        new.ends.reserve(merges);
-        while let (Some(left), Some(right)) = (number(&mut rest), number(&mut rest)) {
-            new.push(Rank(left), Rank(right));
-        }
+        // One table after the other: the processor then waits for many slots at a time.
+        new.spell(merges.clone());
+        new.index_pairs(merges);
+        new.index_whole();
         new
     }
 
-    fn push(&mut self, left: Rank, right: Rank) {
-        let rank = self.ends.len() as u32;
-        let start = self.text.len();
-        for part in [left, right] {
-            let part = self.span(part);
-            self.text.extend_from_within(part);
+    fn spell(&mut self, merges: Merges<'_>) {
+        self.ends.reserve(merges.len());
+        for (left, right) in merges {
+            for part in [left, right] {
+                let part = self.span(part);
+                self.text.extend_from_within(part);
+            }
+            self.ends.push(self.text.len() as u32);
         }
-        let key = pair_key(left, right);
-        self.pairs.insert(pair_hash(key), (key << BITS) | u64::from(rank));
-        let hash = bytes_hash(self.text.get(start..).unwrap_or_default());
-        self.whole.insert(hash, (hash as u32) << BITS | rank);
-        self.ends.push(self.text.len() as u32);
+    }
+
+    fn index_pairs(&mut self, merges: Merges<'_>) {
+        for (rank, (left, right)) in (256..).zip(merges) {
+            let key = pair_key(left, right);
+            self.pairs.insert(pair_hash(key), (key << BITS) | rank);
+        }
+    }
+
+    fn index_whole(&mut self) {
+        for rank in 256..self.ends.len() as u32 {
+            let hash = bytes_hash(self.text.get(self.span(Rank(rank))).unwrap_or_default());
+            self.whole.insert(hash, (hash as u32) << BITS | rank);
+        }
     }
 
     /// Where the bytes of a token are.
@@ -190,18 +200,37 @@ impl Vocabulary {
     }
 }
 
-/// Takes a number from the front.
-fn number(bytes: &mut &[u8]) -> Option<u32> {
-    let mut number = 0;
-    let mut shift = 0;
-    loop {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u32::from(byte & 0x7f).checked_shl(shift)?;
-        if byte.is_ascii() {
-            return Some(number);
+/// The two parts of each token after the single bytes, packed as numbers in LEB128.
+#[derive(Debug, Clone)]
+struct Merges<'a>(&'a [u8]);
+
+impl Merges<'_> {
+    fn len(&self) -> usize {
+        // The last byte of a number is below 128, and a token is made of two numbers.
+        self.0.iter().filter(|byte| byte.is_ascii()).count() / 2
+    }
+
+    #[inline]
+    fn number(&mut self) -> Option<u32> {
+        let mut number = 0;
+        for shift in [0, 7, 14] {
+            let (byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u32::from(byte & 0x7f) << shift;
+            if byte.is_ascii() {
+                return Some(number);
+            }
         }
-        shift += 7;
+        None
+    }
+}
+
+impl Iterator for Merges<'_> {
+    type Item = (Rank, Rank);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Rank, Rank)> {
+        Some((Rank(self.number()?), Rank(self.number()?)))
     }
 }
 
