@@ -1,4 +1,4 @@
-//! The proxy as a component of the official SDK, for those who chain proxies.
+//! The proxy as a component of the official SDK, for use in a chain of proxies.
 
 use std::fmt;
 use std::future::Future;

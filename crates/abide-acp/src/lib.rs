@@ -3,12 +3,17 @@
 //! A proxy stands between a client and an agent. What passes is byte for byte what was sent;
 //! what matters of it is in a store before it is passed on. What the agent lacks (loading, listing,
 //! resuming, deleting, closing and forking of sessions) is answered from the store.
+//!
+//! The feature `sdk`, off by default, adds `Proxy`: the same as a component of the SDK
+//! `agent-client-protocol`, for use in a chain of proxies.
 
 mod abilities;
 mod agent;
 mod book;
 mod catalog;
+#[cfg(feature = "sdk")]
 mod chain;
+#[cfg(feature = "sdk")]
 mod component;
 mod deadlines;
 mod error;
@@ -18,6 +23,7 @@ mod options;
 mod pending;
 mod port;
 mod primer;
+mod protocol;
 mod record;
 mod replay;
 mod splice;
@@ -28,10 +34,12 @@ mod switch;
 mod worker;
 
 pub use catalog::{Catalog, CatalogError, SessionPage};
+#[cfg(feature = "sdk")]
 pub use component::Proxy;
 pub use error::ProxyError;
 pub use options::{CheckpointWhen, Connect, ProxyOptions, StoreOptions};
 pub use primer::{primer, primer_since};
+pub use protocol::SessionInfo;
 pub use record::{Recorded, Translator, Weight, subagent, title_of_prompt};
 pub use replay::{Check, Checked, Replay, Replayed};
 pub use stdio::run_stdio;

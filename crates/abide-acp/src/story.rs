@@ -1,7 +1,7 @@
 //! A session for tests: a translator, what it recorded, and the state that this comes to.
 
 use abide::{Anomaly, Event, Seq, SessionState, Timestamp};
-use agent_client_protocol::v1::schema::SessionUpdate;
+use agent_client_protocol_schema::v1::SessionUpdate;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

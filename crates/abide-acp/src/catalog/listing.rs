@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use abide::{HistoryEntry, HistoryQuery, Overview, SessionFields, SessionId};
-use agent_client_protocol::v1::schema::SessionInfo;
 
 use super::cursor::Cursor;
 use super::stores::OpenStore;
 use super::{CatalogError, KEY, SessionPage};
+use crate::protocol::SessionInfo;
 
 /// Sessions on a page.
 pub(super) const PAGE: usize = 50;
@@ -89,9 +89,12 @@ fn gather(
 /// The session as the protocol tells it.
 fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
     let overview = &entry.overview;
-    SessionInfo::new(client_id(&overview.fields, entry.id), cwd)
-        .title(title(overview))
-        .updated_at(overview.updated.to_string())
+    SessionInfo {
+        session_id: client_id(&overview.fields, entry.id),
+        cwd,
+        title: title(overview),
+        updated_at: Some(overview.updated.to_string()),
+    }
 }
 
 /// The id that a client knows a session by.

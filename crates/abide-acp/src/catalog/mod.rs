@@ -19,10 +19,12 @@ use abide::{
     DeleteError, Made, NewSession, Session, SessionFields, SessionId, SessionRef, Store,
     StoreError, Where,
 };
+use serde::Serialize;
 
 pub use self::error::CatalogError;
 use self::stores::{OpenStore, Stores};
 use crate::options::StoreOptions;
+use crate::protocol::SessionInfo;
 
 /// Stands before a client's id in the key of its session.
 const KEY: &str = "acp:";
@@ -31,12 +33,13 @@ const LABEL: &str = "acp";
 /// A longer id of an agent's is no key: its session goes by its own.
 const ID_BYTES: usize = 1024;
 
-/// A page of a list of sessions, newest first.
-#[derive(Debug, Default)]
+/// A page of a list of sessions, newest first; written as the result of `session/list`.
+#[derive(Debug, Default, Serialize)]
 pub struct SessionPage {
-    /// As the protocol tells them.
-    pub sessions: Vec<agent_client_protocol::v1::schema::SessionInfo>,
+    /// The sessions.
+    pub sessions: Vec<SessionInfo>,
     /// Where the next page begins; none at the end.
+    #[serde(rename = "nextCursor", skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use abide::{CallId, CallState, FileOp, Kind, LaneId, OUTCOME_UNKNOWN};
-use agent_client_protocol::v1::schema::{ToolCallStatus, ToolKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -14,6 +13,7 @@ use super::lane::text_in_meta;
 use super::name::{name, start};
 use super::remembered::Remembered;
 use super::update::Kept;
+use crate::protocol::{CallStatus, is_tool_kind};
 
 /// How many calls are remembered.
 const CALLS: usize = 4096;
@@ -66,25 +66,18 @@ impl Call<'_> {
         text(self.title)
     }
 
-    fn status(&self) -> Option<ToolCallStatus> {
-        serde_json::from_str(self.status?.get()).ok()
+    fn status(&self) -> Option<CallStatus> {
+        CallStatus::read(&text(self.status)?)
     }
 
     /// Has it ended, and well?
     fn ended(&self) -> Option<bool> {
-        match self.status()? {
-            ToolCallStatus::Completed => Some(true),
-            ToolCallStatus::Failed => Some(false),
-            _ => None,
-        }
+        self.status()?.ok()
     }
 
     /// The tool's own name, or the best that there is for one.
     fn name(&self) -> Option<String> {
-        let kind = || {
-            let kind: ToolKind = serde_json::from_str(self.kind?.get()).ok()?;
-            text(self.kind).filter(|_| kind != ToolKind::Other)
-        };
+        let kind = || text(self.kind).filter(|kind| is_tool_kind(kind));
         let meta = || text_in_meta(self.meta, "toolName").map(Cow::into_owned);
         let name = text(self.name).or_else(meta).or_else(kind).or_else(|| self.title())?;
         Some(start(&name, NAME).to_owned())

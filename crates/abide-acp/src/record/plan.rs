@@ -4,10 +4,10 @@
 //! that the plan had before, or a new one. What the plan has no more is obsolete.
 
 use abide::{Kind, SessionState, TaskChange, TaskCreated, TaskId, TaskStatus, TaskStatusChange};
-use agent_client_protocol::v1::schema::{Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus};
 
 use super::batch::Batch;
 use super::name::start;
+use crate::protocol::{EntryStatus, PlanEntry, Priority};
 
 /// How many tasks are remembered; the oldest obsolete ones are forgotten first.
 const TASKS: usize = 4096;
@@ -56,10 +56,14 @@ impl PlanTasks {
     }
 
     /// Records what is otherwise in a plan.
-    pub(super) fn plan(&mut self, plan: &Plan, batch: &mut Batch) {
+    pub(super) fn plan<'a>(
+        &mut self,
+        entries: impl Iterator<Item = PlanEntry<'a>>,
+        batch: &mut Batch,
+    ) {
         let mut taken = vec![false; self.tasks.len()];
-        for entry in plan.entries.iter().take(ENTRIES) {
-            let title = start(&entry.content, TITLE);
+        for entry in entries.take(ENTRIES) {
+            let title = start(entry.content, TITLE);
             let at = self
                 .tasks
                 .iter()
@@ -69,11 +73,11 @@ impl PlanTasks {
                 Some(at) => {
                     if let (Some(task), Some(taken)) = (self.tasks.get_mut(at), taken.get_mut(at)) {
                         *taken = true;
-                        task.follow(entry, batch);
+                        task.follow(&entry, batch);
                     }
                 }
                 None => {
-                    self.create(title, entry, batch);
+                    self.create(title, &entry, batch);
                     taken.push(true);
                 }
             }
@@ -86,7 +90,7 @@ impl PlanTasks {
         self.bound();
     }
 
-    fn create(&mut self, title: &str, entry: &PlanEntry, batch: &mut Batch) {
+    fn create(&mut self, title: &str, entry: &PlanEntry<'_>, batch: &mut Batch) {
         self.last = self.last.saturating_add(1);
         let mut task = Task {
             id: TaskId(format!("{PREFIX}{}", self.last)),
@@ -98,7 +102,7 @@ impl PlanTasks {
             task: task.id.clone(),
             title: task.title.clone(),
             priority: task.priority,
-            details: (title.len() < entry.content.len()).then(|| entry.content.clone()),
+            details: (title.len() < entry.content.len()).then(|| entry.content.to_owned()),
             ..TaskCreated::default()
         };
         batch.fact(&Kind::TASK_CREATED, None, created);
@@ -117,7 +121,7 @@ impl PlanTasks {
 }
 
 impl Task {
-    fn follow(&mut self, entry: &PlanEntry, batch: &mut Batch) {
+    fn follow(&mut self, entry: &PlanEntry<'_>, batch: &mut Batch) {
         let priority = priority(entry);
         if priority != self.priority {
             self.priority = priority;
@@ -146,18 +150,18 @@ impl Task {
     }
 }
 
-fn status(entry: &PlanEntry) -> TaskStatus {
+fn status(entry: &PlanEntry<'_>) -> TaskStatus {
     match entry.status {
-        PlanEntryStatus::InProgress => TaskStatus::Implementing,
-        PlanEntryStatus::Completed => TaskStatus::Complete,
-        _ => TaskStatus::Planned,
+        EntryStatus::Pending => TaskStatus::Planned,
+        EntryStatus::InProgress => TaskStatus::Implementing,
+        EntryStatus::Completed => TaskStatus::Complete,
     }
 }
 
-fn priority(entry: &PlanEntry) -> i64 {
+fn priority(entry: &PlanEntry<'_>) -> i64 {
     match entry.priority {
-        PlanEntryPriority::High => 1,
-        PlanEntryPriority::Low => -1,
-        _ => 0,
+        Priority::High => 1,
+        Priority::Medium => 0,
+        Priority::Low => -1,
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use abide::{TurnStart, Usage, UsageRecord};
-use agent_client_protocol::v1::schema::PromptResponse;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::batch::Batch;
@@ -91,21 +91,30 @@ fn finish(end: &TurnEnd<'_>, batch: &mut Batch) {
 fn read(result: &RawValue) -> (String, Option<Usage>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Reason {
-        stop_reason: String,
+    struct Outcome<'a> {
+        #[serde(borrow)]
+        stop_reason: Cow<'a, str>,
+        #[serde(borrow)]
+        usage: Option<&'a RawValue>,
     }
-    let reason = serde_json::from_str(result.get()).map(|read: Reason| read.stop_reason);
-    let status = reason.map_or_else(|_| "unknown".to_owned(), |word| start(&word, 256).to_owned());
-    let usage = serde_json::from_str(result.get()).ok().and_then(|read: PromptResponse| read.usage);
-    let usage = usage.map(|usage| Usage {
-        input_tokens: usage.input_tokens,
-        output_tokens: usage.output_tokens,
-        cache_read_tokens: usage.cached_read_tokens.unwrap_or(0),
-        cache_write_tokens: usage.cached_write_tokens.unwrap_or(0),
-        reasoning_tokens: usage.thought_tokens.unwrap_or(0),
+    let Ok(read) = serde_json::from_str::<Outcome<'_>>(result.get()) else {
+        return ("unknown".to_owned(), None);
+    };
+    let used = read.usage.and_then(|json| serde_json::from_str(json.get()).ok());
+    (start(&read.stop_reason, 256).to_owned(), used.as_ref().and_then(usage))
+}
+
+/// What a prompt used; none where required counts are missing.
+fn usage(usage: &Value) -> Option<Usage> {
+    let tokens = |member| usage.get(member).and_then(Value::as_u64);
+    Some(Usage {
+        input_tokens: tokens("inputTokens")?,
+        output_tokens: tokens("outputTokens")?,
+        cache_read_tokens: tokens("cachedReadTokens").unwrap_or(0),
+        cache_write_tokens: tokens("cachedWriteTokens").unwrap_or(0),
+        reasoning_tokens: tokens("thoughtTokens").unwrap_or(0),
         cost_micros: 0,
-    });
-    (status, usage)
+    })
 }
 
 /// A title for a session by the params of its first `session/prompt`: the first line that says

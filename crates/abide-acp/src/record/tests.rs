@@ -53,6 +53,27 @@ fn a_turn_is_a_prompt_its_messages_and_its_end() {
 }
 
 #[test]
+fn what_was_used_is_read_whatever_the_reason() {
+    let outcomes = [
+        (r#"{"stopReason":"new","usage":{"inputTokens":1,"outputTokens":2}}"#, "new", Some((1, 2))),
+        (r#"{"stopReason":"end_turn","usage":{"inputTokens":1}}"#, "end_turn", None),
+        (r#"{"stopReason":"end_turn","usage":7}"#, "end_turn", None),
+        (r#"{"stopReason":7}"#, "unknown", None),
+    ];
+    for (result, status, tokens) in outcomes {
+        let mut story = Story::new();
+        story.prompt("a");
+        story.prompted(result);
+        let Fact::TurnFinished(end) = story.events.last().unwrap().fact().unwrap() else {
+            panic!()
+        };
+        assert_eq!(end.status, status);
+        let used = end.usage.map(|usage| (usage.input_tokens, usage.output_tokens));
+        assert_eq!(used, tokens, "{result}");
+    }
+}
+
+#[test]
 fn an_error_and_a_break_end_a_turn_too() {
     let mut story = Story::new();
     story.prompt("a");

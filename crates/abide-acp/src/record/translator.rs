@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use abide::{FileOp, Kind, LaneId, ObjectHash, SessionFields, SessionState};
-use agent_client_protocol::v1::schema::SessionUpdate;
 use serde_json::value::RawValue;
 
 use super::batch::{Batch, UPDATE};
@@ -17,6 +16,7 @@ use super::request::{About, Request, Requests};
 use super::terminal::{TerminalParams, Terminals};
 use super::update::{Head, Kept, KeptParams, Params, object};
 use super::{Recorded, permission, prompt, request, settings};
+use crate::protocol::{Update, UpdateKind};
 
 /// The longest path that is remembered.
 const PATH: usize = 16 << 10;
@@ -161,31 +161,33 @@ impl Translator {
         let keep = |batch: &mut Batch| {
             batch.add(UPDATE, lane, &Kept { acp: update });
         };
-        let call = || serde_json::from_str::<Call<'_>>(update.get());
-        match (serde_json::from_str::<SessionUpdate>(update.get()), call()) {
-            (Ok(SessionUpdate::ToolCall(_)), Ok(call)) => {
-                self.calls.began(lane, &call, update, &self.directory, batch);
+        let Some(read) = Update::read(update.get()) else { return keep(batch) };
+        match read.kind() {
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
+                let Some(call) = object::<Call<'_>>(update) else { return keep(batch) };
+                if read.kind() == UpdateKind::ToolCall {
+                    self.calls.began(lane, &call, update, &self.directory, batch);
+                } else {
+                    self.calls.changed(lane, &call, update, &self.directory, batch);
+                }
             }
-            (Ok(SessionUpdate::ToolCallUpdate(_)), Ok(call)) => {
-                self.calls.changed(lane, &call, update, &self.directory, batch);
-            }
-            (Ok(SessionUpdate::Plan(plan)), _) => {
+            UpdateKind::Plan => {
                 keep(batch);
                 // The tasks of the session are the plan of its own agent.
                 if lane.is_none() {
-                    self.plan.plan(&plan, batch);
+                    self.plan.plan(read.entries(), batch);
                 }
             }
-            (Ok(SessionUpdate::SessionInfoUpdate(info)), _) => {
+            UpdateKind::SessionInfo => {
                 keep(batch);
-                let title = info.title.take().filter(|title| !title.trim().is_empty());
+                let title = read.text("title").filter(|title| !title.trim().is_empty());
                 if let Some(title) = title.filter(|_| lane.is_none()) {
-                    let title = Some(start(&title, 4096).to_owned());
+                    let title = Some(start(title, 4096).to_owned());
                     let fields = SessionFields { title, ..SessionFields::default() };
                     batch.fact(&Kind::SESSION_UPDATED, None, fields);
                 }
             }
-            (Ok(SessionUpdate::UsageUpdate(_)), _) => {
+            UpdateKind::Usage => {
                 let hash = Some(ObjectHash::of(update.get().as_bytes()));
                 if self.usage != hash {
                     self.usage = hash;

@@ -1,11 +1,11 @@
 //! Tool calls of other forms, as updates.
 
 use abide::{Call, OUTCOME_UNKNOWN, Part};
-use agent_client_protocol::v1::schema::ContentBlock;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::message::{block_of, text_block};
+use crate::protocol::is_block;
 
 /// A `tool_call` or a `tool_call_update` of our own.
 #[derive(Serialize)]
@@ -105,9 +105,8 @@ impl Finished<'_> {
         }
         let blocks = serde_json::from_str::<Vec<&RawValue>>(json)
             .or_else(|_| serde_json::from_str::<Wrapped<'_>>(json).map(|wrapped| wrapped.content));
-        let read = |block: &RawValue| serde_json::from_str::<ContentBlock>(block.get()).is_ok();
         match blocks {
-            Ok(blocks) if blocks.iter().all(|block| read(block)) => {
+            Ok(blocks) if blocks.iter().all(|block| is_block(block.get())) => {
                 blocks.into_iter().map(ToOwned::to_owned).collect()
             }
             _ => text_block(json).into_iter().collect(),

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use abide::{Image, Part, Payload};
-use agent_client_protocol::v1::schema::ContentBlock;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+
+use crate::protocol::is_block;
 
 /// Who says a chunk, and how, by the name of the update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +78,7 @@ impl<'a> Plain<'a> {
             if let Some(thinking) = thinking(raw) {
                 return text_block(&thinking).map(|block| (Sort::Thought, Cow::Owned(block)));
             }
-            let read = serde_json::from_str::<ContentBlock>(raw.get()).is_ok();
-            read.then_some((said, Cow::Borrowed(raw)))
+            is_block(raw.get()).then_some((said, Cow::Borrowed(raw)))
         };
         let blocks: Option<Vec<_>> = message.content.into_iter().map(block).collect();
         Some(Self { sort, marks, blocks: blocks? })
@@ -143,9 +143,7 @@ pub(super) fn block_of(part: &Part) -> Option<Box<RawValue>> {
         Part::Image(Image::Url(url)) => {
             object([("type", "resource_link"), ("name", "image"), ("uri", url)])
         }
-        Part::Other(raw) => {
-            serde_json::from_str::<ContentBlock>(raw.get()).ok().map(|_| raw.clone())
-        }
+        Part::Other(raw) => is_block(raw.get()).then(|| raw.clone()),
         Part::Call(_) | Part::Result(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Whatever is said and done, in whatever pieces: recorded and replayed it is the same.
 
-use agent_client_protocol::v1::schema::{ContentBlock, SessionUpdate};
+use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate};
 use proptest::prelude::*;
 
 use crate::story::{Story, raw};

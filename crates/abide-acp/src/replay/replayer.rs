@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use abide::{Call, Event, Kind, Part, Payload, ToolCall, read_message};
-use agent_client_protocol::v1::schema::{SessionUpdate, ToolCallStatus};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::message::{Plain, Sort, block_of, chunk};
 use super::{Replayed, call};
+use crate::protocol::{Update, UpdateKind};
 use crate::record::{CONFIGURED, UPDATE, name, values};
 
 /// Makes updates of live events, in order.
@@ -148,30 +148,28 @@ impl Replay {
 
     /// An update as it came. Says whether it was one: what is none is not sent again.
     fn update(&mut self, json: &str, main: bool, send: Send<'_>) -> bool {
-        let Ok(update) = serde_json::from_str::<SessionUpdate>(json) else { return false };
+        let Some(update) = Update::read(json) else { return false };
         let json = Replayed { update: json.to_owned() };
-        match update {
-            SessionUpdate::ToolCall(call) => {
-                let ended = is_end(call.status);
-                self.calls.insert(name(&call.tool_call_id.0), ended);
-                send(json);
-            }
-            SessionUpdate::ToolCallUpdate(call) => {
-                let ended = call.fields.status.is_some_and(is_end);
-                let known = self.calls.entry(name(&call.tool_call_id.0)).or_default();
-                *known |= ended;
+        let text = |member| update.text(member).unwrap_or_default();
+        match update.kind() {
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
+                let ended = update.status().is_some_and(|status| status.ok().is_some());
+                let known = self.calls.entry(name(text("toolCallId"))).or_default();
+                // A call under the same id is another one.
+                let goes_on = update.kind() == UpdateKind::ToolCallUpdate;
+                *known = ended || (goes_on && *known);
                 send(json);
             }
             // A subagent's own affairs are not the session's.
             _ if !main => {}
-            SessionUpdate::Notice(_) => {}
-            SessionUpdate::AvailableCommandsUpdate(_) => self.commands = Some(json.update),
-            SessionUpdate::UsageUpdate(_) => self.usage = Some(json.update),
-            SessionUpdate::CurrentModeUpdate(mode) => {
-                self.mode = Some(mode.current_mode_id.0.to_string());
+            UpdateKind::Notice => {}
+            UpdateKind::AvailableCommands => self.commands = Some(json.update),
+            UpdateKind::Usage => self.usage = Some(json.update),
+            UpdateKind::CurrentMode => {
+                self.mode = Some(text("currentModeId").to_owned());
                 send(json);
             }
-            SessionUpdate::ConfigOptionUpdate(_) => {
+            UpdateKind::ConfigOptions => {
                 self.set(&json.update);
                 send(json);
             }
@@ -209,8 +207,4 @@ impl Replay {
             self.options.insert(id, value.get().to_owned());
         }
     }
-}
-
-fn is_end(status: ToolCallStatus) -> bool {
-    matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }

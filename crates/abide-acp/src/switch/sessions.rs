@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abide::Session;
-use agent_client_protocol::v1::schema::ListSessionsResponse;
 use serde_json::value::RawValue;
 
 use super::load::{in_session, refusal};
@@ -33,8 +32,7 @@ impl Switch {
         let cursor = text(params, &["cursor"]);
         match self.catalog.list(directory.as_deref(), cursor.as_deref()) {
             Ok(page) => {
-                let response = ListSessionsResponse::new(page.sessions).next_cursor(page.next);
-                let result = serde_json::to_string(&response).unwrap_or_else(|_| "{}".into());
+                let result = serde_json::to_string(&page).unwrap_or_else(|_| "{}".into());
                 self.client.send(&message::result(id, &result));
             }
             Err(error) => self.refuse(id, &refusal(error)),

@@ -1,0 +1,142 @@
+//! Updates of a session.
+
+use serde_json::{Map, Value};
+
+use super::block::{has_block, has_text};
+use super::tool::CallStatus;
+
+/// What an update is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UpdateKind {
+    /// A piece of a message or a thought.
+    Chunk,
+    ToolCall,
+    ToolCallUpdate,
+    Plan,
+    AvailableCommands,
+    CurrentMode,
+    ConfigOptions,
+    SessionInfo,
+    Usage,
+    Notice,
+    /// Compactions, subagents and their messages.
+    Other,
+}
+
+/// An update that has every member its kind requires.
+#[derive(Debug)]
+pub(crate) struct Update {
+    kind: UpdateKind,
+    members: Map<String, Value>,
+}
+
+/// An entry of a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PlanEntry<'a> {
+    pub(crate) content: &'a str,
+    pub(crate) priority: Priority,
+    pub(crate) status: EntryStatus,
+}
+
+/// How important an entry of a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    High,
+    Medium,
+    Low,
+}
+
+/// How far an entry of a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+impl Update {
+    /// Reads the `update` of a `session/update`; none where it is no update of the protocol.
+    pub(crate) fn read(json: &str) -> Option<Self> {
+        let members: Map<String, Value> = serde_json::from_str(json).ok()?;
+        let kind = kind(&members)?;
+        Some(Self { kind, members })
+    }
+
+    pub(crate) fn kind(&self) -> UpdateKind {
+        self.kind
+    }
+
+    /// The text of a member; none where it is absent or no text.
+    pub(crate) fn text(&self, member: &str) -> Option<&str> {
+        self.members.get(member)?.as_str()
+    }
+
+    /// How far the tool call is, where the update says so.
+    pub(crate) fn status(&self) -> Option<CallStatus> {
+        CallStatus::read(self.text("status")?)
+    }
+
+    /// The entries of a plan. What is no entry is left out.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = PlanEntry<'_>> {
+        let entries = self.members.get("entries").and_then(Value::as_array);
+        entries.into_iter().flatten().filter_map(PlanEntry::read)
+    }
+}
+
+impl<'a> PlanEntry<'a> {
+    fn read(entry: &'a Value) -> Option<Self> {
+        let text = |member| entry.get(member).and_then(Value::as_str);
+        let priority = match text("priority")? {
+            "high" => Priority::High,
+            "medium" => Priority::Medium,
+            "low" => Priority::Low,
+            _ => return None,
+        };
+        let status = match text("status")? {
+            "pending" => EntryStatus::Pending,
+            "in_progress" => EntryStatus::InProgress,
+            "completed" => EntryStatus::Completed,
+            _ => return None,
+        };
+        Some(Self { content: text("content")?, priority, status })
+    }
+}
+
+/// The kind of update that these members make.
+fn kind(members: &Map<String, Value>) -> Option<UpdateKind> {
+    let there = |member| members.contains_key(member);
+    let text = |member| has_text(members, member);
+    let number = |member| members.get(member).is_some_and(Value::is_u64);
+    let block = || members.get("content").and_then(Value::as_object).is_some_and(has_block);
+    let (kind, whole) = match members.get("sessionUpdate")?.as_str()? {
+        "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
+            (UpdateKind::Chunk, block())
+        }
+        "tool_call" => (UpdateKind::ToolCall, text("toolCallId") && text("title")),
+        "tool_call_update" => (UpdateKind::ToolCallUpdate, text("toolCallId")),
+        "plan" => (UpdateKind::Plan, there("entries")),
+        "available_commands_update" => (UpdateKind::AvailableCommands, there("availableCommands")),
+        "current_mode_update" => (UpdateKind::CurrentMode, text("currentModeId")),
+        "config_option_update" => (UpdateKind::ConfigOptions, there("configOptions")),
+        "session_info_update" => (UpdateKind::SessionInfo, true),
+        "usage_update" => (UpdateKind::Usage, number("used") && number("size")),
+        "notice" => (UpdateKind::Notice, text("severity") && text("title")),
+        "compaction_update" => (UpdateKind::Other, text("compactionId") && text("status")),
+        "compaction_summary_chunk" => (UpdateKind::Other, text("compactionId") && block()),
+        "subagent_update" => (UpdateKind::Other, text("sessionId") && has_places(members)),
+        "session_message" => (UpdateKind::Other, text("messageId")),
+        "session_message_chunk" => (UpdateKind::Other, text("messageId") && block()),
+        _ => return None,
+    };
+    whole.then_some(kind)
+}
+
+/// The directories of a subagent may be absent or null; what is neither must be paths.
+fn has_places(members: &Map<String, Value>) -> bool {
+    let open = |member| members.get(member).is_none_or(Value::is_null);
+    let paths =
+        |value: &Value| value.as_array().is_some_and(|paths| paths.iter().all(Value::is_string));
+    (open("cwd") || has_text(members, "cwd"))
+        && (open("additionalDirectories")
+            || members.get("additionalDirectories").is_some_and(paths))
+}
