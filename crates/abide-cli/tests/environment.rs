@@ -87,6 +87,10 @@ impl TestEnvironment {
             .env("PAGER", "cat")
             .env("TMPDIR", self.path("home"))
             .current_dir(self.project());
+        // A deliberate break (crates/abide-sabotage) is switched on in the program under test.
+        for name in ["ABIDE_BREAK", "ABIDE_BREAK_WITNESS"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
         command
     }
 

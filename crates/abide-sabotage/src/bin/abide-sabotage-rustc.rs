@@ -1,0 +1,119 @@
+//! The compiler wrapper: cargo starts it in place of the compiler for every crate of the workspace.
+//!
+//! It takes the compiler and its arguments, and lets it compile the mirror of a package that has
+//! breaks. Warnings are not shown there: broken code has some. Panics and debug information name the
+//! original files.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use abide_sabotage::{DepInfo, List, Workshop};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: sabotage: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, Failure> {
+    let mut arguments = std::env::args_os().skip(1);
+    let compiler = arguments.next().ok_or("usage: abide-sabotage-rustc RUSTC ARGUMENTS…")?;
+    let arguments = Arguments(arguments.collect());
+    let Some(unit) = arguments.unit()? else {
+        // Cargo asks for the version, or compiles a package that is not of this workspace.
+        return Err(Command::new(compiler).args(arguments.0).exec().into());
+    };
+
+    let workshop = Workshop::of_this_program()?;
+    let edits = workshop.edits(&unit.package)?;
+    let mirror = workshop.mirror(&unit.root, &unit.package);
+    let mut command = Command::new(compiler);
+    if edits.is_empty() {
+        command.args(&arguments.0);
+    } else {
+        mirror.update(&edits)?;
+        let source = mirror.root().join(unit.source.strip_prefix(&unit.root)?);
+        for (number, argument) in arguments.0.iter().enumerate() {
+            command.arg(if number == unit.at { source.as_os_str() } else { argument });
+        }
+        let mut remap = mirror.root().into_os_string();
+        remap.push("/=");
+        command.args(["--cap-lints", "allow", "--remap-path-prefix"]).arg(remap);
+    }
+    if !command.status()?.success() {
+        if !edits.is_empty() {
+            let package = unit.package;
+            eprintln!("note: {package} was compiled with deliberate breaks in it (sabotage.toml)");
+        }
+        return Ok(ExitCode::FAILURE);
+    }
+    if let Some(path) = arguments.dep_info() {
+        let mut dep_info = DepInfo::new(fs::read_to_string(&path)?);
+        dep_info.replace(&mirror.root(), &unit.root);
+        dep_info.add(&workshop.edits_file(&unit.package));
+        fs::write(&path, dep_info.content())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is compiled.
+struct Unit {
+    /// The root of the workspace.
+    root: PathBuf,
+    /// The directory of the package, below `crates`.
+    package: String,
+    /// The file that the crate begins with.
+    source: PathBuf,
+    /// Which of the arguments it is.
+    at: usize,
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    /// What is compiled, if it is a crate of the workspace.
+    fn unit(&self) -> Result<Option<Unit>, Failure> {
+        let Some(manifest_dir) = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from) else {
+            return Ok(None);
+        };
+        let Some(root) = List::root(&manifest_dir) else { return Ok(None) };
+        let package = manifest_dir.strip_prefix(root.join("crates")).ok().and_then(Path::to_str);
+        let is_source = |argument: &OsString| {
+            Path::new(argument).extension().is_some_and(|extension| extension == "rs")
+                && !argument.as_encoded_bytes().starts_with(b"-")
+        };
+        let (Some(package), Some(at)) = (package, self.0.iter().position(is_source)) else {
+            return Ok(None);
+        };
+        let source = std::env::current_dir()?.join(self.0.get(at).ok_or("no source")?);
+        Ok(Some(Unit { root: root.to_owned(), package: package.to_owned(), source, at }))
+    }
+
+    /// The value of an option that is given as `NAME VALUE` or `NAME=VALUE`.
+    fn value(&self, name: &str) -> Option<&str> {
+        let mut words = self.0.iter().filter_map(|word| word.to_str());
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).or_else(|| {
+            let mut words = self.0.iter().filter_map(|word| word.to_str());
+            words.find(|word| *word == name)?;
+            words.next()
+        })
+    }
+
+    /// The file in which the compiler lists what it read, if it was told to.
+    fn dep_info(&self) -> Option<PathBuf> {
+        self.value("--emit")?.split(',').find(|what| *what == "dep-info")?;
+        let mut words = self.0.iter().filter_map(|word| word.to_str());
+        let extra = words.find_map(|word| word.strip_prefix("extra-filename=")).unwrap_or_default();
+        let name = format!("{}{extra}.d", self.value("--crate-name")?);
+        Some(Path::new(self.value("--out-dir")?).join(name))
+    }
+}

@@ -1,0 +1,160 @@
+//! A small workspace is built with the wrapper, and its breaks are tried.
+
+#![allow(missing_docs)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const LIB: &str = "\
+pub fn add(a: u32, b: u32) -> u32 {
+    let sum = a + b;
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adds() {
+        assert_eq!(super::add(2, 3), 5);
+    }
+
+    #[test]
+    fn stays() {}
+}
+";
+
+const LIST: &str = r#"
+[[break]]
+name = "adds wrongly"
+file = "crates/a/src/lib.rs"
+find = "a + b"
+replace = "a"
+tests = ["-p", "a", "--lib", "adds"]
+
+[[break]]
+name = "breaks nothing"
+file = "crates/a/src/lib.rs"
+find = "let sum = a"
+replace = "let sum = 0 + a"
+tests = ["-p", "a", "--lib", "adds"]
+
+[[break]]
+name = "is not reached"
+file = "crates/a/src/lib.rs"
+find = "let sum"
+replace = "let mut sum"
+tests = ["-p", "a", "--lib", "stays"]
+"#;
+
+/// A workspace in a directory that is removed at the end.
+struct Lab(PathBuf);
+
+impl Lab {
+    fn new() -> Self {
+        let lab = Self(std::env::temp_dir().join(format!("sabotage-lab-{}", std::process::id())));
+        let package = |name: &str| {
+            format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n")
+        };
+        lab.write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/[ab]\"]\n");
+        lab.write("crates/a/Cargo.toml", &package("a"));
+        lab.write("crates/a/src/lib.rs", LIB);
+        lab.write("crates/b/Cargo.toml", &package("b"));
+        lab.write("crates/b/src/lib.rs", "pub fn two() -> u32 { 2 }\n");
+        lab.write("crates/abide-sabotage/sabotage.toml", LIST);
+        fs::create_dir(lab.0.join("workshop")).unwrap();
+        for program in [env!("CARGO_BIN_EXE_sabotage"), env!("CARGO_BIN_EXE_abide-sabotage-rustc")]
+        {
+            let name = Path::new(program).file_name().unwrap();
+            fs::copy(program, lab.0.join("workshop").join(name)).unwrap();
+        }
+        lab
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn run(&self, program: impl AsRef<Path>, arguments: &[&str], broken: Option<&str>) -> Output {
+        let mut command = Command::new(program.as_ref());
+        command
+            .args(arguments)
+            .current_dir(&self.0)
+            .env("CARGO_TARGET_DIR", self.0.join("target"))
+            .env("RUSTC_WORKSPACE_WRAPPER", self.0.join("workshop/abide-sabotage-rustc"))
+            .env_remove("ABIDE_BREAK")
+            .env_remove("ABIDE_SHARE")
+            .envs(broken.map(|name| ("ABIDE_BREAK", name)));
+        command.output().unwrap()
+    }
+
+    /// What the runner says.
+    fn sabotage(&self, arguments: &[&str]) -> String {
+        let arguments = [arguments, &["--", "--workspace", "--offline"]].concat();
+        let done = self.run(self.0.join("workshop/sabotage"), &arguments, None);
+        format!("{}{}", text(&done.stdout), text(&done.stderr))
+    }
+
+    /// The packages that are compiled.
+    fn compiled(&self) -> Vec<String> {
+        let done = self.run(env!("CARGO"), &["test", "--workspace", "--offline", "--no-run"], None);
+        let said = text(&done.stderr);
+        assert!(done.status.success(), "{said}");
+        let lines = said.lines().filter_map(|line| line.trim().strip_prefix("Compiling "));
+        lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn one_build_is_broken_in_every_way() {
+    let lab = Lab::new();
+    let said = lab.sabotage(&[]);
+    for line in [
+        "1. adds wrongly: caught",
+        "2. breaks nothing: NOT CAUGHT (",
+        "3. is not reached: NOT CAUGHT: the broken code has not run",
+        "1 caught, 0 skipped, 2 not",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert!(lab.sabotage(&["of no such name"]).contains("there is no such break"));
+    assert_eq!(lab.compiled(), [""; 0], "it is the build of the tests");
+
+    // By hand; and what panics is said to be where the original is.
+    let arguments = ["test", "-p", "a", "--lib", "--offline"];
+    assert!(lab.run(env!("CARGO"), &arguments, None).status.success());
+    let broken = lab.run(env!("CARGO"), &arguments, Some("adds wrongly"));
+    assert!(text(&broken.stdout).contains("crates/a/src/lib.rs:10:9"), "{broken:?}");
+
+    // What changed is compiled, and nothing else.
+    lab.write("crates/a/src/lib.rs", &LIB.replace("a + b;", "a + b + 0;"));
+    assert_eq!(lab.compiled(), ["a"]);
+    assert_eq!(lab.compiled(), [""; 0]);
+    let one_more = LIST.replace("adds wrongly", "adds b")
+        + "[[break]]\nname = \"three\"\nfile = \"crates/b/src/lib.rs\"\nfind = \"2\"\n\
+           replace = \"3\"\ntests = [\"-p\", \"b\", \"--lib\"]\n";
+    lab.write("crates/abide-sabotage/sabotage.toml", &LIST.replace("stays", "adds"));
+    lab.sabotage(&["--build"]);
+    assert_eq!(lab.compiled(), [""; 0], "the tests are none of the compiler's business");
+    lab.write("crates/abide-sabotage/sabotage.toml", &one_more);
+    let said = lab.sabotage(&["--build"]);
+    assert!(said.contains("Compiling a ") && said.contains("Compiling b "), "{said}");
+
+    // A break that does not apply any more fails the build.
+    lab.write("crates/a/src/lib.rs", &LIB.replace("let sum = a + b;", "let sum = b + a;"));
+    let said = text(&lab.run(env!("CARGO"), &["test", "--workspace", "--offline"], None).stderr);
+    let why = "break \"adds b\": its text does not stand in crates/a/src/lib.rs";
+    assert!(said.contains(why), "{said}");
+}
