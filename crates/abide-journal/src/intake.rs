@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use abide_model::{
-    Acknowledged, Anomaly, AppendError, Event, Fact, Kind, NewEvent, OddEvents, Payload, Seq,
-    SessionState, StoreError, Timestamp, rewind_target,
+    Acknowledged, Anomaly, AppendError, Event, Fact, Kind, NewEvent, OddEvents, Payload, Savepoint,
+    Seq, SessionState, StoreError, Timestamp, rewind_target,
 };
 
 use crate::environment::Environment;
@@ -151,7 +151,7 @@ pub struct Intake<S> {
 
 /// A place in the intake to go back to.
 struct Saved {
-    state: SessionState,
+    state: Savepoint,
     lines: usize,
     ends: usize,
     seq: Seq,
@@ -263,10 +263,30 @@ impl<S: Stored> Intake<S> {
         opening: Opening,
         durable: Seq,
     ) -> Result<Intaken, AppendError> {
+        // To go back to, when something may turn out that undoes what was taken in already.
+        let undoable = odd == OddEvents::Refuse || !self.state.is_whole();
+        let saved = undoable.then(|| self.mark(events));
+        let taken = self.take_each(events, odd, opening, durable);
+        match (saved, &taken) {
+            (Some(saved), Ok(Intaken::Unreadable) | Err(AppendError::Odd { .. })) => {
+                self.back_to(saved);
+            }
+            (Some(saved), _) => self.state.release(saved.state),
+            (None, _) => {}
+        }
+        taken
+    }
+
+    /// What is taken in of events that are refused is undone by the caller.
+    fn take_each(
+        &mut self,
+        events: &mut [Prepared],
+        odd: OddEvents,
+        opening: Opening,
+        durable: Seq,
+    ) -> Result<Intaken, AppendError> {
         let stopped =
             |error: JournalError| AppendError::Stopped { safe: durable, source: Arc::new(error) };
-        // To go back to, when something may turn out that undoes what was taken in already.
-        let saved = (odd == OddEvents::Refuse || !self.state.is_whole()).then(|| self.mark());
         let mut acknowledged = Vec::with_capacity(events.len());
         let mut last = Seq::ZERO;
         if opening == Opening::Now {
@@ -276,9 +296,6 @@ impl<S: Stored> Intake<S> {
         for (index, prepared) in events.iter_mut().enumerate() {
             // Asked right before the event is applied: what it needs depends on those before it.
             if !self.stored.fetch(&mut self.state, &prepared.0) {
-                if let Some(saved) = &saved {
-                    self.back_to(saved);
-                }
                 return Ok(Intaken::Unreadable);
             }
             if let Some(seq) = prepared.0.key.as_ref().and_then(|key| self.state.key(key)) {
@@ -293,8 +310,7 @@ impl<S: Stored> Intake<S> {
             }
             self.open(durable).map_err(stopped)?;
             let done = self.push(prepared, durable).map_err(stopped)?;
-            if let (OddEvents::Refuse, Some(saved), Some(anomaly)) = (odd, &saved, done.anomaly) {
-                self.back_to(saved);
+            if let (OddEvents::Refuse, Some(anomaly)) = (odd, done.anomaly) {
                 return Err(AppendError::Odd { index, anomaly });
             }
             last = done.seq;
@@ -303,9 +319,9 @@ impl<S: Stored> Intake<S> {
         Ok(Intaken::Done(acknowledged, last))
     }
 
-    fn mark(&self) -> Saved {
+    fn mark(&mut self, events: &[Prepared]) -> Saved {
         Saved {
-            state: self.state.clone(),
+            state: self.state.savepoint(events.iter().map(|(event, _)| event)),
             lines: self.lines.len(),
             ends: self.ends.len(),
             seq: self.seq,
@@ -317,15 +333,15 @@ impl<S: Stored> Intake<S> {
         }
     }
 
-    fn back_to(&mut self, saved: &Saved) {
-        self.state = saved.state.clone();
+    fn back_to(&mut self, saved: Saved) {
+        self.state.roll_back(saved.state);
         self.lines.truncate(saved.lines);
         self.ends.truncate(saved.ends);
         self.seq = saved.seq;
         self.sum = saved.sum;
         self.objects = saved.objects;
         self.since_snapshot = saved.since_snapshot;
-        self.opening.clone_from(&saved.opening);
+        self.opening = saved.opening;
         self.announced = saved.announced;
     }
 }

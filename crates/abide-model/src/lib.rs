@@ -81,7 +81,8 @@ pub use retention::{
 pub use session_ref::SessionRef;
 pub use state::{
     CallState, CheckpointState, Compacted, Core, Digest, FOLD_VERSION, FileState, LaneState,
-    PageError, PageId, PageRef, PageSink, RunState, SessionState, Table, TaskState, TurnState,
+    PageError, PageId, PageRef, PageSink, RunState, Savepoint, SessionState, Table, TaskState,
+    TurnState,
 };
 pub use store::{
     DeleteError, Direction, Durability, EventPage, EventRange, Made, NewSession, OddEvents,

@@ -7,6 +7,7 @@ mod apply;
 mod core;
 mod digest;
 mod entry;
+mod savepoint;
 mod table;
 mod tasks;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub use digest::Digest;
 pub use entry::{
     CallState, CheckpointState, Compacted, FileState, LaneState, TaskState, TurnState,
 };
+pub use savepoint::Savepoint;
 pub use table::{PageRef, Table};
 pub(crate) use tasks::TASK_TITLE;
 
@@ -158,6 +160,8 @@ macro_rules! each_table {
         }
     }};
 }
+
+use each_table;
 
 impl SessionState {
     /// A digest over all of it. Two states are equal when their digests are.

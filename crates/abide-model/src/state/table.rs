@@ -33,6 +33,17 @@ pub struct Table<V> {
     digest: Digest,
     /// How many pages are not here.
     away: usize,
+    /// What was here before the changes since [`Table::begin`].
+    before: Option<Before<V>>,
+}
+
+/// What a table was before some changes.
+#[derive(Debug, Clone)]
+struct Before<V> {
+    len: u64,
+    digest: Digest,
+    /// Each entry that was changed, as it was, in the order of the changes.
+    entries: Vec<(String, Option<V>)>,
 }
 
 /// A table without its entries: what the root of a snapshot holds of it.
@@ -49,7 +60,8 @@ const FULL: u64 = 48;
 impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
     pub(super) fn new(name: &'static str) -> Self {
         let first = Page::Here { entries: Arc::default(), at: None };
-        Self { name, pages: vec![first], len: 0, digest: Digest::default(), away: 0 }
+        let pages = vec![first];
+        Self { name, pages, len: 0, digest: Digest::default(), away: 0, before: None }
     }
 
     /// How many entries.
@@ -107,16 +119,46 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
             // A root that was read may say less than its pages hold.
             self.len = self.len.saturating_sub(1);
         }
-        if let Some(value) = value {
-            self.digest.add(entry_digest(name, key, &value));
-            self.len = self.len.saturating_add(1);
-            Arc::make_mut(entries).insert(key.to_owned(), value);
-            if self.len > FULL * self.pages.len() as u64 {
-                self.split();
+        let old = match value {
+            Some(value) => {
+                self.digest.add(entry_digest(name, key, &value));
+                self.len = self.len.saturating_add(1);
+                Arc::make_mut(entries).insert(key.to_owned(), value)
             }
-        } else {
-            Arc::make_mut(entries).remove(key);
+            None => Arc::make_mut(entries).remove(key),
+        };
+        if let Some(before) = &mut self.before {
+            before.entries.push((key.to_owned(), old));
         }
+        if self.len > FULL * self.pages.len() as u64 {
+            self.split();
+        }
+    }
+
+    /// Keeps what is changed from here on, until [`Table::roll_back`] or [`Table::release`].
+    pub(super) fn begin(&mut self) {
+        self.before = Some(Before { len: self.len, digest: self.digest, entries: Vec::new() });
+    }
+
+    /// Takes back what was changed since [`Table::begin`]. Pages that were split or brought in stay
+    /// so.
+    pub(super) fn roll_back(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        for (key, old) in before.entries.into_iter().rev() {
+            let index = self.page_of(&key);
+            let Some(Page::Here { entries, at }) = self.pages.get_mut(index) else { continue };
+            *at = None;
+            match old {
+                Some(old) => Arc::make_mut(entries).insert(key, old),
+                None => Arc::make_mut(entries).remove(&key),
+            };
+        }
+        (self.len, self.digest) = (before.len, before.digest);
+    }
+
+    /// Keeps the changes since [`Table::begin`].
+    pub(super) fn release(&mut self) {
+        self.before = None;
     }
 
     /// Changes the entry under this key, made by default where there is none.
@@ -210,7 +252,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         if pages.is_empty() {
             pages.push(Page::Here { entries: Arc::default(), at: None });
         }
-        Self { name, pages, len: root.len, digest: root.digest, away }
+        Self { name, pages, len: root.len, digest: root.digest, away, before: None }
     }
 
     /// Forgets where pages were written, so that the next snapshot writes all that is here.
@@ -315,6 +357,28 @@ mod tests {
         again.set("77", Some(77));
         table.set("77", Some(77));
         assert_eq!(again.digest(), table.digest());
+    }
+
+    #[test]
+    fn changes_are_taken_back_across_splits() {
+        let mut table = Table::<u64>::new("t");
+        (0..100_u64).for_each(|n| table.set(&n.to_string(), Some(n)));
+        let (before, digest) = (table.clone(), table.digest());
+        table.begin();
+        (0..50_u64).for_each(|n| table.set(&n.to_string(), None));
+        (40..500_u64).for_each(|n| table.set(&n.to_string(), Some(n + 1)));
+        table.set("60", Some(7));
+        assert!(table.pages.len() > before.pages.len());
+        table.roll_back();
+        assert_eq!((table.len(), table.digest()), (100, digest));
+        assert!(table.is_sound());
+        assert!((0..500_u64).all(|n| table.get(&n.to_string()) == before.get(&n.to_string())));
+        // What is released stays.
+        table.begin();
+        table.set("a", Some(1));
+        table.release();
+        table.roll_back();
+        assert_eq!(table.get("a"), Some(&1));
     }
 
     #[test]

@@ -90,6 +90,29 @@ fn keys_are_remembered_for_ten_thousand_events_and_forgotten_in_time() {
 }
 
 #[test]
+fn what_replaces_a_table_is_rolled_back_too() {
+    let keyed = |seq: u64| Event { key: Some(format!("key {seq}")), ..event(seq, "x.k", "{}") };
+    let mut state = SessionState::default();
+    (1..=9_990).for_each(|seq| drop(state.apply(&keyed(seq))));
+    let (before, digest) = (state.clone(), state.digest());
+    let events: Vec<_> = (9_991..=10_020).map(keyed).collect();
+    let savepoint = state.savepoint(&events);
+    events.iter().for_each(|event| drop(state.apply(event)));
+    assert_eq!(state.key("key 10020"), Some(Seq(10_020)));
+    state.roll_back(savepoint);
+    assert_eq!((state.digest(), state.key("key 9991")), (digest, None));
+    assert_eq!(state.key("key 1"), before.key("key 1"));
+
+    let data = r#"{"session":"0199a3c5-0000-7000-8000-00deadbeef12","parent":{"session":"0199a3c5-0000-7000-8000-00deadbeef34","seq":9990}}"#;
+    let fork = event(9_991, "session.created", data);
+    let savepoint = state.savepoint([&fork]);
+    state.apply(&fork);
+    assert_eq!(state.key("key 1"), None, "a fork has no keys of its parent");
+    state.roll_back(savepoint);
+    assert_eq!(state.digest(), digest);
+}
+
+#[test]
 fn a_rewind_reverts_the_work_and_never_the_counters() {
     let (base, _) = fold(&[
         ("turn.started", r#"{"agent":"a"}"#),
@@ -185,6 +208,39 @@ proptest! {
             bring(&mut paged, &disk, &event);
             prop_assert_eq!(whole.apply(&event), paged.apply(&event));
             prop_assert_eq!(whole.digest(), paged.digest());
+        }
+    }
+
+    /// A state that was rolled back equals the one before, and goes on as that one does; one whose
+    /// savepoint was released equals one that had none.
+    #[test]
+    fn what_is_rolled_back_leaves_no_trace(
+        facts in proptest::collection::vec((any_fact(), any::<bool>()), 1..200),
+        every in 1usize..20,
+    ) {
+        let (mut plain, mut saved) = (SessionState::default(), SessionState::default());
+        let mut seq = 1;
+        for batch in facts.chunks(every) {
+            let events: Vec<Event> = (seq..)
+                .zip(batch)
+                .map(|(seq, ((kind, data), _))| {
+                    let mut event = event(seq, kind, data);
+                    event.key = (seq % 3 == 0).then(|| format!("k{}", seq % 50));
+                    event
+                })
+                .collect();
+            let savepoint = saved.savepoint(&events);
+            events.iter().for_each(|event| drop(saved.apply(event)));
+            if batch.first().is_some_and(|(_, refused)| *refused) {
+                saved.roll_back(savepoint);
+            } else {
+                saved.release(savepoint);
+                events.iter().for_each(|event| drop(plain.apply(event)));
+                seq += events.len() as u64;
+            }
+            prop_assert_eq!(&saved.core, &plain.core);
+            prop_assert_eq!(saved.digest(), plain.digest());
+            prop_assert!(saved.is_sound());
         }
     }
 
