@@ -23,7 +23,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use abide::Where;
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::Command;
 use crate::error::CommandError;
@@ -59,11 +60,31 @@ Examples:
 
 fn main() -> ExitCode {
     error::set_panic_hook();
-    std::panic::catch_unwind(|| match run(Arguments::parse()) {
+    std::panic::catch_unwind(|| match run(arguments()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),
     })
     .unwrap_or(ExitCode::from(error::BUG))
+}
+
+/// Reads the command line; ends the process where it is wrong, or asks for help.
+///
+/// Only the command that is chosen is built: building the arguments of all of them takes longer
+/// than most commands. Help and errors speak of the others too, so that then all are built.
+fn arguments() -> Arguments {
+    let read = Arguments::command()
+        .try_get_matches()
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    match read {
+        Ok(arguments) => arguments,
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => error.exit(),
+        Err(_) => {
+            let mut command = Arguments::command();
+            command.build();
+            let matches = command.get_matches();
+            Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        }
+    }
 }
 
 fn run(arguments: Arguments) -> Result<(), CommandError> {

@@ -31,6 +31,13 @@ pub struct Config {
     pub retention: Retention,
 }
 
+/// Its version alone.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default)]
+    version: u64,
+}
+
 /// `[objects]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -136,21 +143,26 @@ impl Config {
         let damaged =
             |reason: String| StoreError::Damaged { place: path.display().to_string(), reason };
         let text = String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8".to_owned()))?;
-        #[derive(Deserialize)]
-        struct Version {
-            #[serde(default)]
-            version: u64,
+        // As it was made: there is nothing to find out.
+        if text == TEMPLATE {
+            return Ok(Self::default());
         }
-        let wrong = |error: toml::de::Error| damaged(error.message().to_owned());
-        let Version { version } = toml::from_str(&text).map_err(wrong)?;
-        if version > STORE_VERSION {
+        let config = match toml::from_str::<Self>(&text) {
+            Ok(config) => Ok(config),
+            // A later version may have settings that this one does not know.
+            Err(error) => toml::from_str::<Version>(&text)
+                .ok()
+                .filter(|told| told.version > STORE_VERSION)
+                .map(|told| Self { version: told.version, ..Self::default() })
+                .ok_or_else(|| damaged(error.message().to_owned())),
+        }?;
+        if config.version > STORE_VERSION {
             return Err(StoreError::NewerVersion {
                 place: path.display().to_string(),
-                found: version,
+                found: config.version,
                 known: STORE_VERSION,
             });
         }
-        let config: Self = toml::from_str(&text).map_err(wrong)?;
         let journal = &config.journal;
         if journal.segment_bytes < 4096 || journal.object_bytes < 1024 {
             return Err(damaged(
@@ -199,7 +211,13 @@ mod tests {
         let unknown = read("version = 1\n[retension]\nmax_age = \"30d\"\n").unwrap_err();
         let StoreError::Damaged { reason, .. } = unknown else { panic!("{unknown:?}") };
         assert!(reason.contains("retension"), "{reason}");
-        let newer = read("version = 9\n[tomorrow]\nx = 1\n").unwrap_err();
-        assert!(matches!(newer, StoreError::NewerVersion { found: 9, .. }), "{newer:?}");
+        for newer in ["version = 9\n[tomorrow]\nx = 1\n", "version = 9\n"] {
+            let newer = read(newer).unwrap_err();
+            assert!(matches!(newer, StoreError::NewerVersion { found: 9, .. }), "{newer:?}");
+        }
+        assert_eq!(read(TEMPLATE).unwrap(), Config::default());
+        let larger = TEMPLATE.replace("4194304", "8388608");
+        assert_eq!(read(&larger).unwrap().journal.segment_bytes, 8 << 20);
+        assert!(matches!(read("version = \n").unwrap_err(), StoreError::Damaged { .. }));
     }
 }

@@ -95,7 +95,10 @@ fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8
     let (said, complaint) = (reading(child.stdout.take()), reading(child.stderr.take()));
     let until = Instant::now() + patience;
     let left = || until.saturating_duration_since(Instant::now());
-    let mut pause = Duration::from_millis(1);
+    // Its pipes end with it, so that nobody has to look again and again whether it has. Whoever it
+    // has left behind may hold them for as long as he likes.
+    let texts = said.recv_timeout(left()).ok().zip(complaint.recv_timeout(left()).ok());
+    let mut pause = Duration::from_micros(50);
     let ended = loop {
         match child.try_wait() {
             Ok(None) if left() > Duration::ZERO => {
@@ -104,11 +107,6 @@ fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8
             }
             ended => break ended,
         }
-    };
-    // Whoever it has left behind may hold the pipes for as long as he likes.
-    let texts = match &ended {
-        Ok(Some(_)) => said.recv_timeout(left()).ok().zip(complaint.recv_timeout(left()).ok()),
-        _ => None,
     };
     let (Ok(Some(status)), Some((said, complaint))) = (ended, texts) else {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);

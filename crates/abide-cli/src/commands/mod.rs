@@ -34,6 +34,7 @@ use crate::store::Surroundings;
 
 /// What abide can do.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     Init(init::Init),
     New(new::New),
