@@ -11,6 +11,7 @@ mod bench;
 mod calibration;
 mod child;
 mod context;
+mod count;
 mod counting;
 mod dialogue;
 mod figure;
@@ -86,6 +87,11 @@ enum Command {
     Shared(shared::Arguments),
     /// Snapshots and restores of a workspace, beside git and what the machine allows.
     Workspace(workspace::Arguments),
+    /// Instructions of the hottest paths, against the figures in the repository.
+    Count(count::Arguments),
+    /// One path, done so and so often, in a process of its own.
+    #[command(hide = true)]
+    CountOne(count::Task),
     /// One measurement of one peer, in a process of its own.
     #[command(hide = true)]
     Peer(peers::Single),
@@ -135,6 +141,8 @@ fn main() -> Outcome {
         Some(Command::Peer(single)) => peers::run_one(single),
         Some(Command::Peers(peers)) => peers::measure(&peers.setting.bench()?, peers),
         Some(Command::Shared(shared)) => shared::measure(&shared.setting.bench()?, shared),
+        Some(Command::Count(arguments)) => count::check(arguments),
+        Some(Command::CountOne(task)) => count::run(task),
         Some(Command::Workspace(workspace)) => {
             workspace::measure(&workspace.setting.bench()?, workspace)
         }

@@ -74,8 +74,12 @@ fn hash(files: &[PathBuf]) -> Outcome<f64> {
 pub(crate) fn segments(sessions: &Path) -> Outcome<Vec<PathBuf>> {
     let mut files = Vec::new();
     for session in std::fs::read_dir(sessions)? {
-        for segment in std::fs::read_dir(session?.path().join("journal"))? {
-            files.push(segment?.path());
+        let journal = session?.path().join("journal");
+        // Beside the sessions is an empty repository that keeps `git clean` away.
+        if journal.is_dir() {
+            for segment in std::fs::read_dir(journal)? {
+                files.push(segment?.path());
+            }
         }
     }
     Ok(files)
