@@ -13,12 +13,12 @@ use crate::switch::Switch;
 pub(crate) const MOST_LINE: usize = 64 << 20;
 /// The most bytes that wait for an agent that does not read.
 const MOST_WAITING: usize = 64 << 20;
-/// How long an agent has to end once it was asked to.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// An agent's command, and the process of it that runs.
 pub(crate) struct AgentProcess {
     command: Vec<String>,
+    /// How long it has to end once it was asked to.
+    grace: Duration,
     state: Mutex<State>,
     ended: Condvar,
     heard: Mutex<Instant>,
@@ -42,9 +42,10 @@ struct Running {
 }
 
 impl AgentProcess {
-    pub(crate) fn new(command: Vec<String>) -> Arc<Self> {
+    pub(crate) fn new(command: Vec<String>, grace: Duration) -> Arc<Self> {
         Arc::new(Self {
             command,
+            grace,
             state: Mutex::default(),
             ended: Condvar::new(),
             heard: Mutex::new(Instant::now()),
@@ -82,7 +83,7 @@ impl AgentProcess {
             if writer.run(stdin).is_err()
                 && let Some(agent) = agent.upgrade()
             {
-                std::thread::sleep(GRACE);
+                std::thread::sleep(agent.grace);
                 agent.end("the agent was ended: it has closed its input");
             }
         })?;
@@ -112,7 +113,7 @@ impl AgentProcess {
                 }
             }
         }
-        let status = wait(&mut child);
+        let status = wait(&mut child, self.grace);
         let why = {
             let mut state = self.lock();
             // No other is started before everybody knows that this one is gone.
@@ -150,7 +151,7 @@ impl AgentProcess {
             if heard.elapsed() > quiet || lost() {
                 let mut processes = abide::descendants(pid);
                 processes.push(pid);
-                abide::end_processes(&processes, GRACE);
+                abide::end_processes(&processes, self.grace);
             }
             state = self.lock();
         }
@@ -166,7 +167,7 @@ impl AgentProcess {
         if let Some(pid) = pid {
             let mut processes = abide::descendants(pid);
             processes.push(pid);
-            abide::end_processes(&processes, GRACE);
+            abide::end_processes(&processes, self.grace);
         }
     }
 }
@@ -222,17 +223,18 @@ impl AgentProcess {
             state.why.get_or_insert_with(|| why.to_owned());
             pid
         };
+        let grace = self.grace;
         std::thread::spawn(move || {
             let mut processes = abide::descendants(pid);
             processes.push(pid);
-            abide::end_processes(&processes, GRACE);
+            abide::end_processes(&processes, grace);
         });
     }
 }
 
 /// Waits for a process that has closed its output; one that goes on all the same is ended.
-fn wait(child: &mut Child) -> Option<ExitStatus> {
-    let until = Instant::now() + GRACE;
+fn wait(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + grace;
     while Instant::now() < until {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),

@@ -70,6 +70,10 @@ pub struct ProxyOptions {
     pub timeout: Duration,
     /// So long an agent may take to end a prompt that was cancelled.
     pub cancel_grace: Duration,
+    /// So long an agent may say nothing once the client is gone, before it is ended.
+    pub quiet: Duration,
+    /// So long an agent has to end once it was asked to, before it is killed.
+    pub end_grace: Duration,
 }
 
 impl ProxyOptions {
@@ -82,6 +86,8 @@ impl ProxyOptions {
             command,
             timeout: Duration::from_secs(300),
             cancel_grace: Duration::from_secs(10),
+            quiet: Duration::from_secs(10),
+            end_grace: Duration::from_secs(2),
         }
     }
 }

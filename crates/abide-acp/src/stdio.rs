@@ -16,9 +16,6 @@ use crate::options::{CheckpointWhen, ProxyOptions};
 use crate::port::ClientPort;
 use crate::switch::{Manner, Switch};
 
-/// How long an agent may say nothing once the client is gone, before it is ended.
-const QUIET: Duration = Duration::from_secs(10);
-
 /// Runs a proxy until the client closes its end, a signal asks to stop, or the agent cannot even
 /// be greeted. stdout is the protocol's alone; what people should know goes to stderr, as all that
 /// the agent prints there.
@@ -27,7 +24,7 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
     let end = Arc::new(End::default());
     let stdout =
         std::io::stdout().as_fd().try_clone_to_owned().map_err(failed("write to stdout"))?;
-    let agent = AgentProcess::new(options.command.clone());
+    let agent = AgentProcess::new(options.command.clone(), options.end_grace);
     let client = Stdout {
         file: Mutex::new(File::from(stdout)),
         end: Arc::clone(&end),
@@ -65,7 +62,7 @@ pub fn run_stdio(options: &ProxyOptions) -> Result<(), ProxyError> {
             while !switch.is_idle() && !end.is_lost() {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            agent.close(QUIET, &|| end.is_lost());
+            agent.close(options.quiet, &|| end.is_lost());
         }
         Why::Lost => agent.kill(),
     }

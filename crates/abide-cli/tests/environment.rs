@@ -16,6 +16,8 @@ pub(crate) const HELLO: &str =
 
 pub(crate) struct TestEnvironment {
     dir: TempDir,
+    /// How long a server is waited for that does not answer; as long as always where it is not said.
+    connect_timeout: Option<&'static str>,
 }
 
 /// What a command left.
@@ -56,7 +58,12 @@ impl TestEnvironment {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("home")).unwrap();
         fs::create_dir(dir.path().join("project")).unwrap();
-        Self { dir }
+        Self { dir, connect_timeout: None }
+    }
+
+    /// One whose servers do not answer: they are not waited for.
+    pub(crate) fn without_servers() -> Self {
+        Self { connect_timeout: Some("0.05"), ..Self::new() }
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -86,6 +93,7 @@ impl TestEnvironment {
             .env("TERM", "xterm")
             .env("PAGER", "cat")
             .env("TMPDIR", self.path("home"))
+            .envs(self.connect_timeout.map(|seconds| ("PGCONNECT_TIMEOUT", seconds)))
             .current_dir(self.project());
         // A deliberate break (crates/abide-sabotage) is switched on in the program under test.
         for name in ["ABIDE_BREAK", "ABIDE_BREAK_WITNESS"] {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -498,7 +498,11 @@ fn seal(patient: &Patient) -> Vec<PathBuf> {
         for _ in 0..40 {
             talk.ask(r#"{"kind":"x.fill","data":{"text":"………………………………………………………………………………………………………………………………………………………………"}}"#);
         }
-        std::thread::sleep(Duration::from_millis(400));
+        // It does so once nothing has come for a moment.
+        let until = Instant::now() + Duration::from_secs(2);
+        while sealed().len() < 2 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         talk.end();
     }
     panic!("nothing was sealed: {:?}", patient.segments());

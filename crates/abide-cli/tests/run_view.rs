@@ -65,7 +65,20 @@ impl Terminal {
                 return screen;
             }
             assert!(began.elapsed() < Duration::from_secs(60), "no {wanted:?} on:\n{screen}");
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until this was written to the terminal twice from now on: once it may have been under way.
+    fn until_drawn_anew(&self, wanted: &str) {
+        let times = || {
+            let written = fs::read(self.environment.path("written")).unwrap_or_default();
+            String::from_utf8_lossy(&written).matches(wanted).count()
+        };
+        let (before, began) = (times(), Instant::now());
+        while times() < before + 2 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{wanted:?} is not drawn anew");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
@@ -105,6 +118,8 @@ fn count(screen: &str, wanted: &str) -> usize {
 #[test]
 fn the_tree_is_drawn_once_whatever_the_window() {
     let Some(terminal) = Terminal::new(90, 24) else { return };
+    let written = terminal.environment.path("written");
+    terminal.tmux(&["pipe-pane", &format!("cat > '{}'", written.display())]);
     terminal.start();
     let screen = terminal.until("looking at P1.M1");
     assert!(screen.contains("[~] P1.M1 Write the lexer"), "{screen}");
@@ -119,10 +134,10 @@ fn the_tree_is_drawn_once_whatever_the_window() {
     assert_eq!(count(&screen, "P1 Reading"), 1, "{screen}");
     // A window that is narrower than its lines, then a wide one.
     terminal.tmux(&["resize-window", "-x", "34", "-y", "12"]);
-    std::thread::sleep(Duration::from_millis(600));
+    terminal.until_drawn_anew("[~] P1.M2");
     terminal.until("[~] P1.M2 Write the parser");
     terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
-    std::thread::sleep(Duration::from_millis(600));
+    terminal.until_drawn_anew("[~] P1.M2");
     terminal.until("looking at P1.M2");
     terminal.go("go");
     let screen = terminal.until("ended 0");
@@ -183,15 +198,15 @@ fn a_terminal_that_is_closed_ends_the_run_in_order() {
 #[test]
 fn an_agent_that_talks_has_a_terminal_of_its_own() {
     let Some(terminal) = Terminal::new(90, 24) else { return };
-    terminal.type_line(&format!("'{ABIDE}' run -- sh; echo ended $?"));
-    std::thread::sleep(Duration::from_millis(500));
+    terminal.type_line(&format!("PS1='ag''ent> ' '{ABIDE}' run -- sh; echo ended $?"));
+    terminal.until("\nagent> ");
     terminal.type_line("tty > /dev/null && stty size && echo a terminal");
     let screen = terminal.until("\na terminal");
     assert!(screen.contains("24 90"), "{screen}");
     terminal.tmux(&["resize-window", "-x", "70", "-y", "20"]);
-    std::thread::sleep(Duration::from_millis(500));
-    terminal.type_line("stty size; exit 0");
-    terminal.until("20 70");
+    terminal
+        .type_line("until [ \"$(stty size)\" = '20 70' ]; do sleep 0.05; done; stty size; exit 0");
+    terminal.until("\n20 70");
     terminal.until("ended 0");
     let shown = terminal.environment.run(&["export"]).success();
     assert!(shown.stdout().contains("a terminal"), "{}", shown.stdout());

@@ -29,7 +29,7 @@ fn assert_keeps(done: &Done) {
 
 #[test]
 fn the_option_comes_first_then_variable_project_and_configuration() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::without_servers();
     env.run(&["init"]).success();
     let local = env.project().join(".abide");
     let asked = |args: &[&str], variable: Option<&str>| {
@@ -59,7 +59,7 @@ fn the_option_comes_first_then_variable_project_and_configuration() {
 
 #[test]
 fn no_command_shows_a_password() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::without_servers();
     let session = "01890000-0000-7000-8000-000000000000";
     let commands: [&[&str]; 20] = [
         &["new"],
@@ -106,7 +106,7 @@ fn no_command_shows_a_password() {
 
 #[test]
 fn a_url_that_is_none_says_what_is_wrong() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::without_servers();
     let said = |url: &str| env.run(&["history", "--store", url]).failure(1).stderr;
     insta::assert_snapshot!(said("mysql://user:secret@host/db"), @r"
     Error: mysql://… is not the URL of a store
@@ -134,7 +134,7 @@ fn a_url_that_is_none_says_what_is_wrong() {
 
 #[test]
 fn what_looks_after_files_says_so() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::without_servers();
     let url = url("user");
     for (command, args) in [
         ("doctor --repair", &["doctor", "--repair", "--yes"][..]),
@@ -153,7 +153,7 @@ fn what_looks_after_files_says_so() {
 
 #[test]
 fn a_project_points_to_a_shared_store_without_a_password() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::without_servers();
     let made = std::process::Command::new("git")
         .args(["init", "--quiet"])
         .current_dir(env.project())
@@ -191,7 +191,7 @@ fn a_project_points_to_a_shared_store_without_a_password() {
 
 #[test]
 fn a_configuration_that_is_none_is_told_by_its_line() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::without_servers();
     let _filters = env.filters();
     for text in [
         "\nstore = \"postgres://user:secret@host/db\n",

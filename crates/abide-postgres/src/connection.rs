@@ -19,9 +19,10 @@ use crate::url::{ServerUrl, UrlError};
 /// The first pause before something is tried again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long a server is waited for that has never answered: most likely there is none.
+/// How long a server is waited for that has never answered, unless its URL says: most likely there is
+/// none.
 const FIRST_CONTACT: Duration = Duration::from_secs(2);
-/// How long a connection may take to be made.
+/// How long a connection may take to be made, unless the URL says.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long many questions together may take.
 const MUCH: Duration = Duration::from_secs(3600);
@@ -44,6 +45,8 @@ pub(crate) struct Server {
     patience: Duration,
     /// How long one question may take.
     answer: Duration,
+    /// How long it is waited for before it has ever answered.
+    first_contact: Duration,
     /// Has it ever answered?
     met: AtomicBool,
 }
@@ -76,7 +79,10 @@ impl Server {
             .build()
             .map_err(|error| failed("start threads for")(Arc::new(error)))?;
         let mut config = url.config.clone();
-        config.connect_timeout(CONNECT);
+        // However short: one attempt has the time that a server needs that is there.
+        let connect = url.connect_timeout.map_or(CONNECT, |said| said.max(FIRST_CONTACT));
+        let first_contact = url.connect_timeout.unwrap_or(FIRST_CONTACT).min(patience);
+        config.connect_timeout(connect);
         config.keepalives_idle(Duration::from_secs(30));
         if config.get_application_name().is_none() {
             config.application_name("abide");
@@ -102,7 +108,7 @@ impl Server {
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .wait_timeout(Some(answer))
-            .create_timeout(Some(CONNECT))
+            .create_timeout(Some(connect))
             .runtime(Timers::Tokio1)
             .build()
             .map_err(|error| failed("connect to")(Arc::new(error)))?;
@@ -114,6 +120,7 @@ impl Server {
             url,
             patience,
             answer,
+            first_contact,
             met: AtomicBool::new(false),
         })
     }
@@ -188,8 +195,7 @@ impl Server {
         ask: impl Fn(Object) -> Asking<T>,
     ) -> Result<T, StoreError> {
         let met = self.met.load(Ordering::Relaxed);
-        let mut again =
-            Again::new(if met { self.patience } else { self.patience.min(FIRST_CONTACT) });
+        let mut again = Again::new(if met { self.patience } else { self.first_contact });
         loop {
             let trouble = match self.within(limit, &ask).await {
                 Ok(answer) => {

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
@@ -29,6 +30,9 @@ pub enum UrlError {
     /// A way of encryption that is not known.
     #[error("sslmode={0} is not known: disable, prefer, require, verify-ca or verify-full")]
     SslMode(String),
+    /// A time to wait that is none.
+    #[error("connect_timeout={0} is not a number of seconds")]
+    ConnectTimeout(String),
     /// The certificates to trust cannot be read.
     #[error("cannot read the certificates in {path}: {reason}")]
     RootCertificate {
@@ -48,6 +52,8 @@ pub struct ServerUrl {
     pub(crate) config: Config,
     pub(crate) schema: String,
     pub(crate) root_certificate: Option<String>,
+    /// How long a server is waited for, where that is said.
+    pub(crate) connect_timeout: Option<Duration>,
     shown: String,
 }
 
@@ -60,7 +66,7 @@ impl ServerUrl {
 
     /// Reads a URL. What it leaves out comes from the variables that PostgreSQL's own clients
     /// read (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`, `PGSSLMODE`,
-    /// `PGSSLROOTCERT`), and the password from `PGPASSFILE` or `~/.pgpass`.
+    /// `PGSSLROOTCERT`, `PGCONNECT_TIMEOUT`), and the password from `PGPASSFILE` or `~/.pgpass`.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         Self::parse_with(text, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -76,6 +82,7 @@ impl ServerUrl {
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
         let mut schema = None;
         let (mut ssl_mode, mut root) = (variable("PGSSLMODE"), variable("PGSSLROOTCERT"));
+        let mut timeout = variable("PGCONNECT_TIMEOUT");
         let mut rest = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -84,6 +91,7 @@ impl ServerUrl {
                 "schema" => schema = Some(value()),
                 "sslmode" => ssl_mode = Some(value()),
                 "sslrootcert" => root = Some(value()),
+                "connect_timeout" => timeout = Some(value()),
                 _ => rest.push(pair),
             }
         }
@@ -101,13 +109,14 @@ impl ServerUrl {
         {
             config.password(password);
         }
+        let connect_timeout = timeout.as_deref().map(connect_timeout_of).transpose()?.flatten();
         let schema = schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned());
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if schema.is_empty() || schema.len() > 63 || !schema.chars().all(fits) {
             return Err(UrlError::Schema(schema));
         }
         let shown = shown(&config, &schema);
-        Ok(Self { config, schema, root_certificate: root, shown })
+        Ok(Self { config, schema, root_certificate: root, connect_timeout, shown })
     }
 
     /// The schema that the tables are in.
@@ -156,6 +165,16 @@ fn ssl_mode_of(mode: Option<&str>) -> Result<SslMode, UrlError> {
         Some("require" | "verify-ca" | "verify-full") => Ok(SslMode::Require),
         Some(other) => Err(UrlError::SslMode(other.to_owned())),
     }
+}
+
+/// Seconds, a part of one too; with 0 or less nothing is said.
+fn connect_timeout_of(seconds: &str) -> Result<Option<Duration>, UrlError> {
+    let wrong = || UrlError::ConnectTimeout(seconds.to_owned());
+    let seconds: f64 = seconds.trim().parse().map_err(|_| wrong())?;
+    if seconds <= 0.0 {
+        return Ok(None);
+    }
+    Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
 }
 
 /// What the URL leaves out, from the variables.
@@ -274,11 +293,23 @@ mod tests {
     }
 
     #[test]
+    fn how_long_a_server_is_waited_for_can_be_said() {
+        let set = |name: &str| (name == "PGCONNECT_TIMEOUT").then(|| "0.25".to_owned());
+        let timeout = |text: &str| ServerUrl::parse_with(text, &set).unwrap().connect_timeout;
+        assert_eq!(timeout("postgres://h/d"), Some(Duration::from_millis(250)));
+        assert_eq!(timeout("postgres://h/d?connect_timeout=3"), Some(Duration::from_secs(3)));
+        assert_eq!(timeout("postgres://h/d?connect_timeout=0"), None);
+        assert_eq!(parse("postgres://h/d").unwrap().connect_timeout, None);
+    }
+
+    #[test]
     fn bad_ones_are_refused_in_words() {
         assert_eq!(parse("mysql://x").unwrap_err(), UrlError::Scheme);
         let schema = parse("postgres://h/d?schema=a%22b").unwrap_err();
         assert_eq!(schema, UrlError::Schema("a\"b".to_owned()));
         assert!(matches!(parse("postgres://h/d?sslmode=maybe"), Err(UrlError::SslMode(_))));
+        let timeout = parse("postgres://h/d?connect_timeout=soon").unwrap_err();
+        assert_eq!(timeout, UrlError::ConnectTimeout("soon".to_owned()));
         assert!(matches!(parse("postgres://h/d?nonsense=1"), Err(UrlError::Unreadable(_))));
     }
 

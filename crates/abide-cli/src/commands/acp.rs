@@ -6,6 +6,7 @@ use std::time::Duration;
 use abide::Where;
 use abide_acp::{CheckpointWhen, Connect, ProxyError, ProxyOptions, StoreOptions, run_stdio};
 
+use super::record::duration;
 use crate::error::CommandError;
 use crate::output::status;
 use crate::store::{Surroundings, connect};
@@ -40,6 +41,15 @@ pub(crate) struct Acp {
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     timeout: u64,
+    /// How long the agent has to end a prompt that was cancelled
+    #[arg(long, hide = true, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    cancel_grace: Duration,
+    /// How long the agent may say nothing once the client is gone, before it is ended
+    #[arg(long, hide = true, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    quiet: Duration,
+    /// How long the agent has to end once it was asked to, before it is killed
+    #[arg(long, hide = true, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    end_grace: Duration,
     /// The agent's command
     #[arg(last = true, value_name = "AGENT")]
     command: Vec<String>,
@@ -70,8 +80,15 @@ impl Acp {
             When::Off => CheckpointWhen::Off,
         };
         let timeout = Duration::from_secs(self.timeout);
-        let options =
-            ProxyOptions { stores, checkpoint, timeout, ..ProxyOptions::new(self.command) };
+        let options = ProxyOptions {
+            stores,
+            checkpoint,
+            command: self.command,
+            timeout,
+            cancel_grace: self.cancel_grace,
+            quiet: self.quiet,
+            end_grace: self.end_grace,
+        };
         Ok(run_stdio(&options)?)
     }
 }

@@ -218,10 +218,13 @@ fn nonsense_from_the_client_is_answered_and_the_conversation_goes_on() {
     turn(&mut client, &session, "say still on");
 }
 
+/// What an agent is waited for, as short as can be.
+const AT_ONCE: [&str; 3] = ["--cancel-grace=200ms", "--quiet=200ms", "--end-grace=200ms"];
+
 #[test]
 fn an_agent_that_does_not_listen_holds_nobody_up() {
     let lab = AcpLab::new();
-    let mut client = lab.proxy(&[]);
+    let mut client = lab.proxy_with(&AT_ONCE, &[]);
     let session = lab.open(&mut client);
     let other = lab.another(&mut client);
     turn(&mut client, &session, "deaf; say I stop listening");
@@ -243,7 +246,7 @@ fn an_agent_that_does_not_listen_holds_nobody_up() {
 #[test]
 fn an_agent_that_answers_nothing_ends_with_its_client() {
     let lab = AcpLab::new();
-    let mut client = lab.proxy(&["--mute"]);
+    let mut client = lab.proxy_with(&AT_ONCE, &["--mute"]);
     client.request("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
     let process = client.process();
     client.close();
@@ -253,7 +256,7 @@ fn an_agent_that_answers_nothing_ends_with_its_client() {
 #[test]
 fn when_the_client_goes_the_agent_goes() {
     let lab = AcpLab::new();
-    let mut client = lab.proxy(&[]);
+    let mut client = lab.proxy_with(&AT_ONCE, &[]);
     let session = lab.open(&mut client);
     client.prompt(&session, "say begun; hang");
     client.until("a chunk", |message| message["method"] == "session/update");

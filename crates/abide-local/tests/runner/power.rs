@@ -1,6 +1,9 @@
 //! Power cuts at every storage operation of every scenario, of recovery itself too.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use abide_local::LocalStore;
@@ -41,6 +44,16 @@ pub fn cut_everywhere(
         }
     });
     done.into_inner()
+}
+
+/// Stands for all that is on a disk.
+fn content(disk: &SimDisk) -> u64 {
+    let mut all = DefaultHasher::new();
+    for path in disk.files() {
+        disk.bytes(&path).hash(&mut all);
+        path.hash(&mut all);
+    }
+    all.finish()
 }
 
 #[test]
@@ -155,10 +168,15 @@ fn a_snapshot_vouches_only_for_what_is_durable() {
     }
     let moments = run.disk.take_history();
     let (id, sent) = (run.id, run.sent.clone());
-    let cuts = cut_everywhere(
-        &moments,
-        FaultRun::from_env().count(1_500, 3_000),
-        &|disk, moment, seed| after_power_cut(disk, id, moment.note.0, &sent, seed),
-    );
-    FaultRun::from_env().report("power cuts over buffered events", cuts, 20_000);
+    let faults = FaultRun::from_env();
+    // Most of so many cuts leave what another has left: that is checked once.
+    let seen = Mutex::new(HashSet::new());
+    let cuts = cut_everywhere(&moments, faults.count(1_500, 3_000), &|disk, moment, seed| {
+        if !seen.lock().unwrap().insert((moment.note.0, content(disk))) {
+            return Ok(());
+        }
+        after_power_cut(disk, id, moment.note.0, &sent, seed)
+    });
+    println!("disks that differ: {}", seen.into_inner().unwrap().len());
+    faults.report("power cuts over buffered events", cuts, 20_000);
 }
