@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(process_seen(child.id(), began), ProcessSeen::Lives);
         child.kill().unwrap();
         // Until it is fetched it has a number still.
-        while process_seen(child.id(), began) == ProcessSeen::Lives {
+        while Stat::read(child.id()).is_some_and(|stat| stat.state != 'Z') {
             std::thread::yield_now();
         }
         assert_eq!(process_seen(child.id(), began), ProcessSeen::Gone);

@@ -1,6 +1,7 @@
 //! What is written while a writer closes, and the snapshot that it leaves.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use abide_model::{Content, EventRange, Fact, SessionId, Store};
@@ -28,14 +29,17 @@ fn what_is_acknowledged_while_another_thread_closes_is_there() {
     let store = store(&url, Options::default());
     for _ in 0..30 {
         let (id, writer) = new_session(&*store);
+        let closed = Arc::new(AtomicBool::new(false));
         let threads: Vec<_> = (0..4)
             .map(|thread| {
-                let writer = writer.clone();
+                let (writer, closed) = (writer.clone(), closed.clone());
                 std::thread::spawn(move || {
                     let mut acknowledged = Vec::new();
                     for number in 0.. {
                         let text = format!("{thread}/{number}");
+                        let after = closed.load(Ordering::Relaxed);
                         match say(&*writer, &text) {
+                            Ok(_) if after => panic!("{text}: taken after it was closed"),
                             Ok(_) => acknowledged.push(text),
                             Err(_) => return acknowledged,
                         }
@@ -45,6 +49,7 @@ fn what_is_acknowledged_while_another_thread_closes_is_there() {
             })
             .collect();
         block_on(writer.close()).unwrap();
+        closed.store(true, Ordering::Relaxed);
         let all: Vec<String> = threads.into_iter().flat_map(|it| it.join().unwrap()).collect();
         let there = said(&store, id);
         for text in &all {
@@ -108,6 +113,21 @@ fn a_line_that_was_altered_is_told() {
     let reader = block_on(one.read(id)).unwrap();
     let page = block_on(reader.page(EventRange::ALL)).unwrap();
     assert_eq!((page.events.len(), page.notes.len()), (4, 1), "the others are read");
+    // A line that is sound by itself, but of another session; and one that is of another place.
+    let (_, writer) = new_session(&*one);
+    say(&*writer, "elsewhere").unwrap();
+    for from in
+        ["other.seq = 3 AND other.sid <> event.sid", "other.seq = 4 AND other.sid = event.sid"]
+    {
+        let swap = "UPDATE abide.event SET line = other.line, sum = other.sum
+            FROM abide.event AS other WHERE event.seq = 3
+            AND event.sid = (SELECT min(sid) FROM abide.session)";
+        server.sql(database, &format!("{swap} AND {from}"));
+        let damaged = one.verify(id).unwrap_err();
+        assert!(damaged.to_string().contains("event 3"), "{damaged}");
+    }
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    assert_eq!((page.events.len(), page.notes.len()), (4, 1), "nothing is given twice");
     server.sql(database, "DELETE FROM abide.event WHERE seq = 3");
     assert!(one.verify(id).unwrap_err().to_string().contains("event 3"));
 }

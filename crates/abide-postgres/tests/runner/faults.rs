@@ -33,12 +33,16 @@ impl Writers {
         Self { stop, said, threads }
     }
 
-    /// Waits until so many more were acknowledged.
+    /// Waits until so many more were acknowledged, or one of them has failed.
     fn go_on(&self, more: u64) {
         let until = self.said.load(Ordering::Relaxed) + more;
-        while self.said.load(Ordering::Relaxed) < until {
+        while self.said.load(Ordering::Relaxed) < until && !self.failed() {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    fn failed(&self) -> bool {
+        self.threads.iter().any(|thread| thread.is_finished())
     }
 
     fn end(self) -> Vec<(SessionId, Vec<String>)> {
@@ -148,7 +152,7 @@ fn a_connection_that_is_cut_loses_nothing() {
         let direction =
             if random.below(2) == 0 { Direction::ToServer } else { Direction::ToClient };
         proxy.cut_after(random.below(20_000), direction);
-        while proxy.cuts() == before {
+        while proxy.cuts() == before && !writers.failed() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -46,6 +46,8 @@ fn a_thousand_appends_with_a_stale_epoch_are_refused() {
         }
         drop(stale);
         // It let go of nothing that is not its own.
+        let held = block_on(one.write(id, Duration::ZERO)).map(|_| ());
+        assert!(matches!(held, Err(StoreError::Held { .. })), "round {round}: {held:?}");
         assert_eq!(say(&*taken, "and still").unwrap(), 6, "round {round}");
     }
     assert_eq!(refused, 1000);

@@ -17,5 +17,6 @@ mod history;
 mod lease;
 mod notify;
 mod roles;
+mod starting;
 mod support;
 mod tls;

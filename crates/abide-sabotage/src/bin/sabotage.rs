@@ -216,6 +216,8 @@ impl Tests {
             .env(SWITCH, &one.name)
             .env(WITNESS, &witness)
             .env("TMPDIR", &scratch)
+            // What fails on purpose is not to be tried first from now on.
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
             .env_remove("ABIDE_FAULTS");
         let patience = one.hangs.map_or(PATIENCE, Duration::from_secs);
         let outcome = watch(command, patience)?;
