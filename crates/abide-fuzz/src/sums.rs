@@ -142,12 +142,18 @@ pub fn mend_table(bytes: &mut [u8]) {
     bytes[tail..tail + 16].copy_from_slice(&check.as_bytes()[..16]);
 }
 
-/// A block of a pack: where it is, how many rows of what size, and how many bytes are stored.
+/// A block of a pack.
+#[derive(Debug, Clone, Copy)]
 pub struct BlockAt {
+    /// Where it begins.
     pub at: usize,
+    /// How it is compressed.
     pub code: u8,
+    /// How many rows its table has.
     pub rows: usize,
+    /// The bytes of each row.
     pub row_size: usize,
+    /// The bytes behind the table.
     pub stored: usize,
 }
 

@@ -1,25 +1,26 @@
-//! Writes the inputs that fuzzing starts from, made of real bytes. They are committed; inputs that
-//! once found a fault stand beside them and are kept.
+//! The inputs that mutations start from, made of real bytes. They are committed; inputs that once
+//! found a fault stand beside them and are kept.
 //!
-//! It is built with the targets, with their flags, and so must have a fuzzer's entry as they have:
-//! `scripts/fuzz 1` builds it, and `target/fuzz/HOST/release/seeds` writes and ends.
+//! `ABIDE_SEEDS=write cargo test -p abide-fuzz --test corpus seeds` writes them anew.
 
-#![no_main]
-
+use std::convert::Infallible;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 
-use abide_fuzz::{CUT, disk, golden, root};
+use abide_fuzz::golden;
+use abide_fuzz::input::{CUT, disk, root};
+use abide_fuzz::sums::{blocks, mend_slot};
 use abide_journal::{BundleReader, BundleRecord, Line, PackWriter, Packs};
-use abide_model::{Event, NewObject, ObjectBatch, ObjectHash};
+use abide_model::{
+    Event, NewObject, ObjectBatch, ObjectHash, PageRef, PageSink, Seq, SessionState,
+};
 use abide_transcript::TranscriptWriter;
 use abide_workspace::{Chunks, Entry, EntryKind, Snapshot, Tree};
 
 macro_rules! sample {
     ($name:literal) => {
-        include_str!(concat!("../../crates/abide-wire/src/agent/tests/samples/", $name, ".jsonl"))
+        include_str!(concat!("../../../abide-wire/src/agent/tests/samples/", $name, ".jsonl"))
     };
 }
 
@@ -52,6 +53,7 @@ const OUTPUTS: &[(u8, &str, &str)] = &[
         "\u{1b}[1mBuilding\u{1b}[0m\r\n 10%\r 50%\nError: rate limit, try again in 1m30s\n",
     ),
     (3, "limit", "You've hit your limit · resets Nov 20, 3:05pm (UTC)\n"),
+    (0, "reached", "Claude AI usage limit reached|1763203600\n"),
     (1, "command", "npx -y @openai/codex exec -m x --json -i a b -- {task}"),
 ];
 
@@ -75,21 +77,12 @@ const PLANS: &[(&str, &str)] = &[
     ),
 ];
 
-libfuzzer_sys::fuzz_target!(
-    init: {
-        write_and_end();
-    },
-    |_data: &[u8]| {}
-);
-
-fn write_and_end() {
-    write();
-    std::process::exit(0);
-}
-
-fn write() {
+#[test]
+fn seeds_are_in_the_corpus() {
     let segments = segments();
-    let state = golden::snapshots().map(|(_, bytes)| bytes);
+    let events = events();
+    let snapshots = snapshots(&events);
+    let state = snapshots.each_ref().map(Vec::as_slice);
     let watermark = golden::store()[6].1;
     for (number, line) in segments.iter().flat_map(|bytes| lines(bytes)).enumerate() {
         seed("line", &format!("line-{number}"), line);
@@ -114,7 +107,6 @@ fn write() {
     }
     states(state);
     packs();
-    let events = events();
     let mut writer = TranscriptWriter::new();
     events.iter().for_each(|event| writer.push(event));
     seed("transcript", "golden", writer.finish().as_bytes());
@@ -187,10 +179,15 @@ fn streams() {
     }
 }
 
+/// Compares a seed with the file of the corpus, or writes it.
 fn seed(target: &str, name: &str, bytes: &[u8]) {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
-    fs::create_dir_all(&dir).expect("a directory");
-    fs::write(dir.join(name), bytes).expect("a seed");
+    let dir = crate::fuzz_dir().join("corpus").join(target);
+    if std::env::var("ABIDE_SEEDS").is_ok_and(|wish| wish == "write") {
+        fs::create_dir_all(&dir).expect("a directory");
+        fs::write(dir.join(name), bytes).expect("a seed");
+    }
+    let found = fs::read(dir.join(name)).unwrap_or_default();
+    assert!(found == bytes, "{target}/{name} is another one: write the seeds anew");
 }
 
 fn input(wish: u8, parts: &[&[u8]]) -> Vec<u8> {
@@ -221,16 +218,56 @@ fn events() -> Vec<Event> {
     events
 }
 
-/// The state in a root, events that go on from it, and its pages.
+/// A file of pages.
+#[derive(Default)]
+struct PageFile(Vec<u8>);
+
+impl PageSink for PageFile {
+    type Error = Infallible;
+
+    fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Infallible> {
+        let (at, length) = (self.0.len() as u64, page.len() as u32);
+        self.0.extend(length.to_le_bytes());
+        self.0.extend(&blake3::hash(&page).as_bytes()[..16]);
+        self.0.extend(page);
+        Ok(PageRef(at, length))
+    }
+}
+
+/// The golden snapshots as the fold of today makes them: one of another version is passed over
+/// unread.
+fn snapshots(events: &[Event]) -> [Vec<u8>; 3] {
+    let mut pages = PageFile::default();
+    let [first, second] = [0, 1].map(|slot| {
+        let (_, golden) = golden::snapshots()[slot];
+        let (head, root) = golden.split_at(67);
+        let mut root: serde_json::Value = serde_json::from_slice(root).expect("a root");
+        let last = Seq(root["seq"].as_u64().expect("a place"));
+        let mut state = SessionState::default();
+        for event in events.iter().filter(|event| event.seq <= last) {
+            state.apply(event);
+        }
+        let Ok(saved) = state.save(&mut pages);
+        root["state"] = serde_json::from_slice(&saved).expect("a state");
+        root["live"] = pages.0.len().into();
+        let mut bytes = [head, root.to_string().as_bytes()].concat();
+        mend_slot(&mut bytes);
+        bytes
+    });
+    [first, second, pages.0]
+}
+
+/// The state in a root, events that go on from it, and its pages in the order in which it asks for
+/// them.
 fn states([root, _, pages]: [&[u8]; 3]) {
     let root: serde_json::Value = serde_json::from_slice(&root[67..]).expect("a root");
-    let events = RECORDS.join("\n");
-    let mut parts = vec![serde_json::to_vec(&root["state"]).expect("JSON"), events.into_bytes()];
-    let mut at = 0;
-    while let Some(head) = pages.get(at..at + 20) {
-        let length = u32::from_le_bytes(head[..4].try_into().expect("4 bytes")) as usize;
-        parts.push(pages[at + 20..at + 20 + length].to_vec());
-        at += 20 + length;
+    let root = serde_json::to_vec(&root["state"]).expect("JSON");
+    let mut state = SessionState::restore(&root).expect("the fold of today");
+    let mut parts = vec![root, RECORDS.join("\n").into_bytes()];
+    for page in state.away() {
+        let PageRef(at, length) = state.page_ref(page).expect("it is away");
+        let at = at as usize + 20;
+        parts.push(pages[at..at + length as usize].to_vec());
     }
     seed("state", "golden", &parts.join(CUT));
 }
@@ -255,7 +292,7 @@ fn packs() {
     drop(writer);
     let pack = disk.bytes(&root().join("objects/00000001.pack")).expect("a pack");
     let mut rows: Vec<(Vec<u8>, u64, u32)> = Vec::new();
-    for block in abide_fuzz::sums::blocks(&pack) {
+    for block in blocks(&pack) {
         for row in 0..block.rows {
             let at = block.at + 44 + row * block.row_size;
             rows.push((pack[at..at + 32].to_vec(), block.at as u64, row as u32));

@@ -2,13 +2,11 @@
 //!
 //! Parts of the input: the root, events as lines, and then pages, given out in turn.
 
-#![no_main]
-
 use std::convert::Infallible;
 
-use abide_fuzz::parts;
 use abide_model::{NewEvent, PageRef, PageSink, Seq, SessionState, Timestamp};
-use libfuzzer_sys::fuzz_target;
+
+use crate::input::parts;
 
 /// Keeps pages by number.
 #[derive(Default)]
@@ -23,7 +21,8 @@ impl PageSink for Kept {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let parts = parts(data);
     let pages: Vec<&[u8]> = parts.get(2..).unwrap_or_default().to_vec();
     // Sums vouch that a fold has counted what is read, and none counts so far.
@@ -58,7 +57,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(seq == Seq(u64::MAX) || state.core.seq == seq);
     }
     come_back(&mut state);
-});
+}
 
 /// Is there a number of more than eighteen digits?
 fn counts_beyond(part: &[u8]) -> bool {

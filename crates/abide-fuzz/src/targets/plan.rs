@@ -1,13 +1,11 @@
 //! Plan documents of every form: whatever can be read can be written and is read the same again,
 //! is told by events, and differs in nothing from itself.
 
-#![no_main]
-
 use abide_model::{Seq, SessionState, Timestamp};
 use abide_plan::{Plan, PlanError, PlanForm, PlanSources, delta};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     for form in PlanForm::ALL {
         let Ok(plan) = Plan::read(form, data) else { continue };
         let text = plan.write(form).unwrap_or_else(|error| panic!("{form}: {error}"));
@@ -29,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-});
+}
 
 /// Recorded in a session it is the same plan.
 fn recorded(form: PlanForm, plan: &Plan, text: &str) {

@@ -1,13 +1,12 @@
 //! `config.toml`.
 
-#![no_main]
-
-use abide_fuzz::{disk, root};
 use abide_local::Config;
 use abide_model::{Span, StoreError};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| {
+use crate::input::{disk, root};
+
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let disk = disk([("config.toml", data)]);
     let path = root().join("config.toml");
     match Config::read(&*disk, &path) {
@@ -25,4 +24,4 @@ fuzz_target!(|data: &[u8]| {
         Err(StoreError::NewerVersion { found, known, .. }) => assert!(found > known),
         Err(error) => panic!("{error:?}"),
     }
-});
+}

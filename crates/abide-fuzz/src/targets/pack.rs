@@ -2,20 +2,19 @@
 //!
 //! Parts of the input: a byte of wishes and a pack, its index, and perhaps a second pack.
 
-#![no_main]
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use abide_fuzz::sums::{blocks, mend_index, mend_pack};
-use abide_fuzz::{Wish, disk, parts, put, root};
 use abide_journal::{PackWriter, Packs};
 use abide_model::ObjectHash;
-use libfuzzer_sys::fuzz_target;
+
+use crate::input::{Wish, disk, parts, put, root};
+use crate::sums::{blocks, mend_index, mend_pack};
 
 const HASHES: usize = 24;
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Some((wish, data)) = Wish::take(data) else { return };
     let mut files: Vec<Vec<u8>> = parts(data).iter().take(3).map(|part| part.to_vec()).collect();
     let [pack, rest @ ..] = files.as_mut_slice() else { return };
@@ -68,7 +67,7 @@ fuzz_target!(|data: &[u8]| {
             Some(bytes)
         );
     }
-});
+}
 
 /// The names in the rows of the blocks and of the index.
 fn named(files: &[Vec<u8>]) -> Vec<ObjectHash> {

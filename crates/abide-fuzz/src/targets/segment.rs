@@ -2,19 +2,17 @@
 //!
 //! Parts of the input: a byte of wishes and the watermark, then one segment after the other.
 
-#![no_main]
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use abide_fuzz::sums::{is_right, mend_segment, mend_watermark};
-use abide_fuzz::{Wish, disk, parts, put, root};
 use abide_journal::{
     Found, Journal, JournalError, Line, Mark, SealPlan, SegmentForm, SegmentName, Start, Watermark,
 };
 use abide_model::Seq;
 use abide_testkit::SimDisk;
-use libfuzzer_sys::fuzz_target;
+
+use crate::input::{Wish, disk, parts, put, root};
+use crate::sums::{is_right, mend_segment, mend_watermark};
 
 const SEGMENTS: usize = 4;
 
@@ -27,7 +25,8 @@ enum Seen {
     Torn { segment: u64, offset: u64, bytes: u64 },
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Some((wish, data)) = Wish::take(data) else { return };
     let parts = parts(data);
     let mut watermark = parts[0].to_vec();
@@ -54,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = (journal.identify(), journal.origin(), journal.foreign_files());
     seal(&disk, segments.len());
     assert_eq!(walk(&journal, mark), Some(plain), "sealing changed what is read");
-});
+}
 
 fn name(number: u64) -> String {
     SegmentName { number, form: SegmentForm::Plain }.file_name()

@@ -2,14 +2,12 @@
 //!
 //! A line is a letter that says what it is, and the JSON of it.
 
-#![no_main]
-
 use abide_acp::{Check, Recorded, Replay, Translator, subagent, title_of_prompt};
-use abide_model::{Event, Seq, Timestamp};
-use libfuzzer_sys::fuzz_target;
+use abide_model::{Event, Limits, Seq, Timestamp};
 use serde_json::value::RawValue;
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut translator = Translator::new("agent").in_directory(std::path::Path::new("/project"));
     let (mut replay, mut check) = (Replay::default(), Check::default());
@@ -44,11 +42,12 @@ fuzz_target!(|data: &[u8]| {
     take(translator.interrupted("interrupted"), &mut seq, &mut replay, &mut check);
     replay.finish(&mut |update| sound(&update.update));
     let _ = check.finish();
-});
+}
 
 /// What is recorded is one event after the other, and what it is shown as is JSON.
 fn take(recorded: Recorded, seq: &mut Seq, replay: &mut Replay, check: &mut Check) {
     for event in recorded.events {
+        event.check(&Limits::default()).expect("a store takes it");
         *seq = seq.next();
         let event = Event {
             seq: *seq,
@@ -61,7 +60,6 @@ fn take(recorded: Recorded, seq: &mut Seq, replay: &mut Replay, check: &mut Chec
             key: event.key,
             data: Some(event.data),
         };
-        assert!(event.lane.as_ref().is_none_or(|lane| lane.as_str().len() <= 512));
         // A kind of ours holds what that kind calls for.
         assert!(event.fact().is_ok(), "{}", event.to_json());
         replay.event(&event, &mut |update| {

@@ -1,18 +1,17 @@
 //! A transcript, read back.
 
-#![no_main]
-
-use abide_fuzz::sums::mend_transcript;
 use abide_model::{Event, NewEvent, Timestamp};
 use abide_transcript::{ResumePoint, TranscriptWriter, parse};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| {
+use crate::sums::mend_transcript;
+
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     look(data);
     let mut mended = data.to_vec();
     mend_transcript(&mut mended);
     look(&mended);
-});
+}
 
 fn look(bytes: &[u8]) {
     let point = ResumePoint::find(bytes, 0);

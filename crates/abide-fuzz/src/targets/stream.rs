@@ -3,16 +3,14 @@
 //! The first byte says which form and how narrow the limits are, the next ones how long the chunks
 //! are, in turns.
 
-#![no_main]
-
 use abide_wire::MessageForm;
 use abide_wire::stream::{AnswerParser, Block, Delta, Ended, StreamError, StreamLimits};
-use libfuzzer_sys::fuzz_target;
 
 /// How many lengths of chunks an input begins with.
 const LENGTHS: usize = 4;
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Some(([wish, lengths @ ..], bytes)) = data.split_first_chunk::<{ LENGTHS + 1 }>() else {
         return;
     };
@@ -41,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     );
     assert_eq!(whole, cut, "a cut made a difference");
     check(&whole, limits);
-});
+}
 
 #[derive(Debug, Default, PartialEq)]
 struct Brought {

@@ -1,12 +1,10 @@
 //! A bundle: as it is, or made of its unpacked records with counts, sums and hash put right.
 
-#![no_main]
-
-use abide_fuzz::Wish;
-use abide_fuzz::sums::{is_right, mend_line};
 use abide_journal::{BundleReader, BundleRecord, BundleWriter};
 use abide_model::ObjectHash;
-use libfuzzer_sys::fuzz_target;
+
+use crate::input::Wish;
+use crate::sums::{is_right, mend_line};
 
 #[derive(Debug, PartialEq, Eq)]
 enum Record {
@@ -14,14 +12,15 @@ enum Record {
     Line(Vec<u8>),
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Some((wish, data)) = Wish::take(data) else { return };
     if !wish.has(0) {
         look(data);
     } else if let Some(packed) = pack(data, wish.has(1)) {
         look(&packed);
     }
-});
+}
 
 /// Reads a bundle. One that is whole is written again, and reads the same.
 fn look(bytes: &[u8]) {

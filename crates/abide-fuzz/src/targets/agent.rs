@@ -2,16 +2,14 @@
 //!
 //! The first byte says which agent, the next ones how long the pieces are, in turns.
 
-#![no_main]
-
 use abide_model::Timestamp;
 use abide_wire::agent::{AgentKind, AgentReader, Observed, Seen, limit_in};
-use libfuzzer_sys::fuzz_target;
 
 /// How many lengths of pieces an input begins with.
 const LENGTHS: usize = 4;
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Some(([wish, lengths @ ..], bytes)) = data.split_first_chunk::<{ LENGTHS + 1 }>() else {
         return;
     };
@@ -42,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
         // What prints events of an agent is a command of that agent.
         assert!(found == AgentKind::Text || words.len() > 1);
     }
-});
+}
 
 fn now() -> Timestamp {
     Timestamp::from_millis(1_763_200_000_000)

@@ -9,7 +9,7 @@ macro_rules! golden {
             concat!(".abide/", $name),
             &include_bytes!(concat!(
                 env!("CARGO_MANIFEST_DIR"),
-                "/../crates/abide-local/tests/golden/v1/store/",
+                "/../abide-local/tests/golden/v1/store/",
                 $name
             ))[..],
         )),*]
@@ -39,7 +39,7 @@ pub fn snapshots() -> [(&'static str, &'static [u8]); 3] {
 }
 
 /// The same session as a bundle.
-pub const BUNDLE: &[u8] = include_bytes!("../../crates/abide-local/tests/golden/v1/session.abide");
+pub const BUNDLE: &[u8] = include_bytes!("../../abide-local/tests/golden/v1/session.abide");
 
 /// Its events as they are exported.
-pub const EXPORT: &str = include_str!("../../crates/abide-local/tests/golden/v1/export.jsonl");
+pub const EXPORT: &str = include_str!("../../abide-local/tests/golden/v1/export.jsonl");

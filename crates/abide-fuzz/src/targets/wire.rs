@@ -1,17 +1,15 @@
 //! Lines as messages of every form: what is recorded comes back, and whatever it is can be read and
 //! rendered.
 
-#![no_main]
-
 use abide_model::{CallId, Context, Entry, Limits, Payload, Seq};
 use abide_wire::{MessageForm, Part, export, export_finished, read, record, render};
-use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 const FORMS: [MessageForm; 4] =
     [MessageForm::Abide, MessageForm::Anthropic, MessageForm::OpenAi, MessageForm::Responses];
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut entries = Vec::new();
     for line in text.lines() {
@@ -42,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
             pair_up(form, &request);
         }
     }
-});
+}
 
 /// The elements of a list; none of what is no list.
 fn list(value: &Value) -> &[Value] {
@@ -100,8 +98,8 @@ fn pair_up(form: MessageForm, request: &Value) {
 /// one that is not known of its second.
 fn look(data: &Payload, entries: &mut Vec<Entry>) {
     for form in FORMS {
-        export(form, data);
-        export_finished(form, data);
+        let _ = export(form, data);
+        let _ = export_finished(form, data);
     }
     let Some(said) = read(data) else { return };
     entries.push(Entry::Message { seq: Seq(1), data: data.clone() });

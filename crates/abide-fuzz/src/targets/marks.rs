@@ -2,14 +2,13 @@
 //!
 //! Parts of the input: a byte of wishes and a header, a watermark, one slot, and the other.
 
-#![no_main]
-
-use abide_fuzz::sums::{mend_header, mend_slot, mend_watermark, slot_hash};
-use abide_fuzz::{Wish, disk, parts, put, root};
 use abide_journal::{SegmentHeader, Slots, Watermark};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| {
+use crate::input::{Wish, disk, parts, put, root};
+use crate::sums::{mend_header, mend_slot, mend_watermark, slot_hash};
+
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Some((wish, data)) = Wish::take(data) else { return };
     let mut parts: Vec<Vec<u8>> = parts(data).iter().take(4).map(|part| part.to_vec()).collect();
     if wish.has(0) {
@@ -22,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         watermark(bytes);
     }
     slots(parts.get(2..).unwrap_or_default());
-});
+}
 
 fn header(bytes: &[u8]) {
     if let Ok(Some(header)) = SegmentHeader::read(bytes, &root()) {

@@ -2,22 +2,20 @@
 //!
 //! Parts of the input: a byte of wishes and one root, the other, and the pages.
 
-#![no_main]
-
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use abide_fuzz::golden;
-use abide_fuzz::sums::{mend_pages, mend_slot};
-use abide_fuzz::{Wish, disk, parts, put, root};
 use abide_local::{LocalStore, Options, Upkeep};
 use abide_model::{
     Digest, Durability, Event, EventRange, NewEvent, OddEvents, SessionRef, SessionState,
     SessionWriter, Store,
 };
 use abide_testkit::SimDisk;
-use libfuzzer_sys::fuzz_target;
 use pollster::block_on;
+
+use crate::golden;
+use crate::input::{Wish, disk, parts, put, root};
+use crate::sums::{mend_pages, mend_slot};
 
 /// The session without its snapshots: its events and its state.
 static TRUTH: LazyLock<(Vec<Event>, Digest)> = LazyLock::new(|| {
@@ -33,7 +31,8 @@ static TRUTH: LazyLock<(Vec<Event>, Digest)> = LazyLock::new(|| {
     (page.events, state.digest())
 });
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Some((wish, data)) = Wish::take(data) else { return };
     let mut files: Vec<Vec<u8>> = parts(data).iter().take(3).map(|part| part.to_vec()).collect();
     if wish.has(0) {
@@ -67,7 +66,7 @@ fuzz_target!(|data: &[u8]| {
     let page = block_on(reader.page(EventRange::ALL)).expect("its events");
     assert!(page.notes.is_empty());
     assert_eq!(&page.events[..events.len()], events);
-});
+}
 
 fn open(disk: &Arc<SimDisk>) -> LocalStore {
     let options = Options { storage: disk.clone(), upkeep: Upkeep::ByHand, ..Options::default() };

@@ -1,11 +1,9 @@
 //! What stands for the files of a workspace: directories, lists of chunks, snapshots.
 
-#![no_main]
-
 use abide_workspace::{Chunks, Snapshot, Tree};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     if let Ok(tree) = Tree::read(data) {
         assert_eq!(tree.write(), data, "two forms of one directory");
         for entry in &tree.entries {
@@ -23,4 +21,4 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(snapshot) = Snapshot::read(data) {
         assert_eq!(Snapshot::read(&snapshot.write()).ok(), Some(snapshot));
     }
-});
+}

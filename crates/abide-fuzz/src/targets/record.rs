@@ -1,15 +1,13 @@
 //! An event as `abide record` takes it, through everything that is made of it.
 
-#![no_main]
-
 use abide_journal::{Line, ObjectRef, Salt, Sum};
 use abide_model::{
     Event, Leaf, Limits, NewEvent, Payload, Seq, SessionId, SessionState, Timestamp,
 };
 use abide_transcript::{TranscriptWriter, parse};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub(crate) fn run(data: &[u8]) {
     let Ok(new) = NewEvent::parse_bytes(data, &Limits::default()) else { return };
     new.check(&Limits::default()).expect("it was taken");
     let small = Limits { event_bytes: data.len() - 1, ..Limits::default() };
@@ -23,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(state.core.seq, Seq(1));
     assert!(state.is_sound());
     json(&event, data);
-});
+}
 
 /// Strings are taken out and put back, byte for byte.
 fn leaves(data: &Payload) {
