@@ -198,7 +198,7 @@ fn an_index_whose_makers_are_killed_is_what_a_rebuild_gives() {
         std::thread::sleep(Duration::from_micros(500 + random % 25_000));
         child.kill().unwrap();
         let status = child.wait().unwrap();
-        killed += i32::from(status.code().is_none());
+        killed += usize::from(status.code().is_none());
     }
     let root = env.project().join(".abide");
     let dump = || LocalStore::open(&root, Options::default()).unwrap().dump_index().unwrap();

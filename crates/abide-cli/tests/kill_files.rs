@@ -20,8 +20,8 @@ impl Lab {
         self.reset(stage);
         let mut kills = 0;
         let calls = self.calls(args, b"");
-        for at in FaultRun::from_env().places(calls.len(), 17, every) {
-            let call = calls[at].clone();
+        for at in FaultRun::from_env().places(calls.len() as u64, 17, every) {
+            let call = calls[usize::try_from(at).unwrap()].clone();
             self.reset(stage);
             let fault = Fault::Kill(call);
             let killed = self.strike(args, b"", &fault).struck;

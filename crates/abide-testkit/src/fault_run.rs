@@ -89,15 +89,14 @@ impl FaultRun {
 
     /// The places to try among the first `end`, where a small run tries one in `small` and a full
     /// run one in `full`. The seed chooses where they begin.
-    pub fn places(&self, end: usize, small: usize, full: usize) -> impl Iterator<Item = usize> {
+    pub fn places(&self, end: u64, small: u64, full: u64) -> impl Iterator<Item = u64> {
         let step = match self.size {
             FaultSize::Small => small,
             FaultSize::Third => (full * 3).min(small),
             FaultSize::Full => full,
         };
         let step = step.max(1);
-        let first = (self.seed() % step as u64) as usize;
-        (first..end).step_by(step)
+        (self.seed() % step..end).step_by(step as usize)
     }
 
     /// Prints what was done how often.
@@ -123,7 +122,7 @@ mod tests {
 
     #[test]
     fn three_thirds_cover_every_place() {
-        let mut all: Vec<usize> = (0..3)
+        let mut all: Vec<u64> = (0..3)
             .flat_map(|seed| {
                 FaultRun { size: FaultSize::Third, seed: Some(seed) }.places(100, 17, 1)
             })

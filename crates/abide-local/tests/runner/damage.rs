@@ -172,8 +172,8 @@ fn a_flipped_bit_costs_one_line_and_is_reported() {
     let mut done = 0;
     let mut random = Random::new(22 + FaultRun::from_env().seed());
     for subject in subjects() {
-        for place in FaultRun::from_env().places(subject.bytes.len() * 8, 5, 1) {
-            let (at, bit) = (place / 8, place % 8);
+        for place in FaultRun::from_env().places(subject.bytes.len() as u64 * 8, 5, 1) {
+            let (at, bit) = (usize::try_from(place / 8).unwrap(), place % 8);
             let mut bytes = subject.bytes.clone();
             bytes[at] ^= 1 << bit;
             if done % 64 == 0 {
