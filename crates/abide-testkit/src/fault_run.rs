@@ -89,7 +89,7 @@ impl FaultRun {
 
     /// The places to try among the first `end`, where a small run tries one in `small` and a full
     /// run one in `full`. The seed chooses where they begin.
-    pub fn places(&self, end: u64, small: u64, full: u64) -> impl Iterator<Item = u64> {
+    pub fn places(self, end: u64, small: u64, full: u64) -> impl Iterator<Item = u64> {
         let step = match self.size {
             FaultSize::Small => small,
             FaultSize::Third => (full * 3).min(small),
