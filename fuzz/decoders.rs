@@ -11,4 +11,4 @@ static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     Target::named(&name).unwrap_or_else(|| panic!("ABIDE_TARGET={name}: no such target"))
 });
 
-libfuzzer_sys::fuzz_target!(init: { LazyLock::force(&TARGET); }, |data: &[u8]| (TARGET.run)(data));
+libfuzzer_sys::fuzz_target!(init: { LazyLock::force(&TARGET); }, |data: &[u8]| { (TARGET.run)(data); });

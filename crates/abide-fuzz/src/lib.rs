@@ -24,8 +24,9 @@ pub struct Target {
     pub controls: usize,
     /// How many mutations a small run tries: about a second in the dev build.
     pub mutations: u64,
-    /// Runs one input. Panics when the decoder breaks a promise.
-    pub run: fn(&[u8]),
+    /// Runs one input; says whether the decoder took anything of it. Panics when it breaks a
+    /// promise.
+    pub run: fn(&[u8]) -> bool,
 }
 
 impl Target {
@@ -41,23 +42,23 @@ impl Target {
 macro_rules! each_target {
     ($then:ident) => {
         $then! {
-            acp: 0, 1_200;
-            agent: 5, 1_200;
-            bundle: 1, 3_000;
-            config: 0, 1_500;
-            line: 0, 16_000;
-            marks: 1, 2_500;
-            pack: 1, 1_500;
+            acp: 0, 1_600;
+            agent: 5, 2_000;
+            bundle: 1, 5_000;
+            config: 0, 2_500;
+            line: 0, 24_000;
+            marks: 1, 3_500;
+            pack: 1, 2_000;
             plan: 0, 1_000;
-            record: 0, 16_000;
-            sealed: 1, 3_000;
-            segment: 1, 1_000;
-            snapshot: 1, 600;
-            state: 0, 6_000;
-            stream: 5, 5_000;
-            transcript: 0, 2_500;
-            tree: 0, 30_000;
-            wire: 0, 1_200;
+            record: 0, 24_000;
+            sealed: 1, 5_000;
+            segment: 1, 1_400;
+            snapshot: 1, 900;
+            state: 0, 2_500;
+            stream: 5, 8_000;
+            transcript: 0, 3_000;
+            tree: 0, 60_000;
+            wire: 0, 2_000;
         }
     };
 }

@@ -20,8 +20,7 @@ const WORDS: &[&[u8]] =
     &[b"..", b"../", b"/", b"\0\0", b"\r\n", b"\r", b"\n\n", b"\xef\xbb\xbf", b"\xed\xa0\x80"];
 
 /// Numbers at the limits of what decoders hold them in.
-const NUMBERS: &str = "0 1 -1 00 0.5 1e400 255 65536 4294967295 4294967296 9007199254740993 \
-    9223372036854775807 18446744073709551615 18446744073709551616 99999999999999999999999";
+const NUMBERS: &str = "0 1 -1 00 0.5 1e400 4294967296 9223372036854775807 18446744073709551616";
 
 /// What may stand where a JSON value stands.
 const VALUES: &[&str] = &[
@@ -66,7 +65,7 @@ impl<'a> Mutator<'a> {
         }
         // One change in half of the inputs, two in a quarter, and so on.
         for _ in 0..=self.random.number().trailing_ones().min(7) {
-            self.change(&mut content);
+            self.change(&mut content, is_text);
         }
         // A decoder of text refuses other bytes at once: few inputs are for that.
         if is_text && std::str::from_utf8(&content).is_err() && !self.random.once_in(8) {
@@ -107,11 +106,11 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    fn change(&mut self, data: &mut Vec<u8>) {
+    fn change(&mut self, data: &mut Vec<u8>, is_text: bool) {
         match self.random.below(18) {
-            0 | 1 => self.byte(data),
-            2 | 3 => self.integer(data),
-            4 => self.resize(data),
+            0 => self.byte(data),
+            1..=3 if !is_text => self.integer(data),
+            4 if !is_text => self.resize(data),
             5 => self.insert(data),
             6 | 7 => self.bytes(data),
             8 => self.splice(data),
@@ -218,30 +217,37 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// Changes a decimal number: by one, to a limit, or to others of as many digits.
+    /// Changes a number in digits: by one, to a limit, or to others of as many digits.
     fn number(&mut self, data: &mut Vec<u8>) {
-        let mut numbers = runs(data, u8::is_ascii_digit);
-        if !self.random.once_in(4) {
-            // Not those within hashes, times and names.
-            numbers.retain(|at| {
-                let before = at.start.checked_sub(1).and_then(|before| data.get(before));
-                ![before, data.get(at.end)].into_iter().flatten().any(|byte| is_word(*byte))
-            });
-        }
+        let is_hex = self.random.once_in(3);
+        let mut numbers =
+            runs(data, if is_hex { u8::is_ascii_hexdigit } else { u8::is_ascii_digit });
+        // Seldom those within times and names; no short words that look like one.
+        let is_loose = self.random.once_in(4);
+        numbers.retain(|at| {
+            let before = at.start.checked_sub(1).and_then(|before| data.get(before));
+            let mut around = [before, data.get(at.end)].into_iter().flatten();
+            (is_loose || !around.any(|byte| is_word(*byte))) && (!is_hex || at.len() >= 8)
+        });
         if numbers.is_empty() {
-            return self.integer(data);
+            return self.value(data);
         }
         let at = self.pick_range(&numbers);
         let text = String::from_utf8_lossy(&data[at.clone()]).into_owned();
-        let old: u64 = text.parse().unwrap_or(u64::MAX);
-        let width = text.len();
-        let new = match self.random.below(7) {
-            0 => format!("{:0width$}", old.wrapping_add(1)),
-            1 => format!("{:0width$}", old.wrapping_sub(1)),
-            2 => format!("{:0width$}", self.random.below(old.saturating_mul(2))),
-            3 => self.pick(&["0", "9", "f"]).repeat(width),
-            4 => self.other().len().to_string(),
-            _ => self.pick(&NUMBERS.split(' ').collect::<Vec<_>>()).to_owned(),
+        let (radix, width) = (if is_hex { 16 } else { 10 }, text.len());
+        let old = u64::from_str_radix(&text, radix).unwrap_or(u64::MAX);
+        let value = match self.random.below(4) {
+            0 => old.wrapping_add(1),
+            1 => old.wrapping_sub(1),
+            2 => self.random.below(old.saturating_mul(2)),
+            _ => u64::MAX - self.random.below(2),
+        };
+        let new = match self.random.below(6) {
+            _ if is_hex => format!("{value:0width$x}"),
+            0 => self.pick(&["0", "9"]).repeat(width),
+            1 => self.other().len().to_string(),
+            2 | 3 => self.pick(&NUMBERS.split(' ').collect::<Vec<_>>()).to_owned(),
+            _ => format!("{value:0width$}"),
         };
         data.splice(at, new.into_bytes());
     }

@@ -7,6 +7,8 @@ use crate::{Access, JournalError, Storage, read_full, write_full};
 
 const HEAD: usize = 16 + 1 + 16 + 1 + 32 + 1;
 const MAX: usize = 64 << 20;
+/// The last generation that counts.
+const LAST: u64 = u64::MAX - 1;
 
 /// A pair of files of which the newest whole one counts.
 #[derive(Debug)]
@@ -41,6 +43,11 @@ impl Slots {
 
     /// Writes the next one.
     pub fn write(&mut self, storage: &dyn Storage, content: &[u8]) -> Result<(), JournalError> {
+        if self.generation == LAST {
+            // No file could count as newer: begin anew.
+            self.remove(storage);
+            self.generation = 0;
+        }
         let generation = self.generation + 1;
         let [even, odd] = &self.paths;
         let path = if generation.is_multiple_of(2) { even } else { odd };
@@ -72,7 +79,7 @@ fn read_slot(storage: &dyn Storage, path: &Path) -> Option<(u64, Vec<u8>)> {
     let size = usize::from_str_radix(words.next()?, 16).ok()?;
     let generation = u64::from_str_radix(words.next()?, 16).ok()?;
     // Behind the last number there is none: what claims it could never be replaced.
-    let generation = Some(generation).filter(|generation| *generation < u64::MAX)?;
+    let generation = Some(generation).filter(|generation| *generation <= LAST)?;
     let content = bytes.get(HEAD..HEAD.checked_add(size)?)?;
     (head(generation, content) == text).then(|| (generation, content.to_vec()))
 }
@@ -97,6 +104,17 @@ mod tests {
         bytes[70] ^= 1;
         std::fs::write(&path, bytes).unwrap();
         assert_eq!(again.read(&Disk), [b"two".to_vec()]);
+    }
+
+    #[test]
+    fn the_last_generation_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let last = [head(LAST, b"last").as_bytes(), b"last"].concat();
+        std::fs::write(dir.path().join("handover.0"), last).unwrap();
+        let mut slots = Slots::new(dir.path(), "handover");
+        assert_eq!(slots.read(&Disk), [b"last".to_vec()]);
+        slots.write(&Disk, b"first").unwrap();
+        assert_eq!(slots.read(&Disk), [b"first".to_vec()]);
     }
 
     #[test]

@@ -78,7 +78,9 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
             let result = serde_json::from_str::<&RawValue>(&json).ok();
             let result = result.filter(|raw| json::depth(raw.get()) <= MAX_DEPTH);
             let result = result.ok_or_else(|| not("result", "JSON in a text"))?;
-            RawValue::from_string(json::compact(result.get())).ok()
+            // Nothing is no result, and is not recorded as one.
+            let result = Some(json::compact(result.get())).filter(|result| result != "null");
+            result.and_then(|result| RawValue::from_string(result).ok())
         }
         None => None,
     };
@@ -134,19 +136,21 @@ pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
     if let Some(title) = &plan.title {
         put(&mut out, "title", &Value::String(title.clone()));
     }
-    let rest = toml::to_string(&unkept(plan.foreign.as_deref())).unwrap_or_default();
     // Tables end the fields of the document, so that they go to its end.
-    let tables = rest.find("\n[").map(|at| at + 1);
-    let tables = if rest.starts_with('[') { Some(0) } else { tables };
-    let (plain, tables) = rest.split_at(tables.unwrap_or(rest.len()));
-    out.push_str(plain);
+    let mut tables = String::new();
+    for (key, value) in unkept(plan.foreign.as_deref()) {
+        let field = toml::to_string(&Table::from_iter([(key, value)])).unwrap_or_default();
+        if field.starts_with('[') {
+            tables.push('\n');
+            tables.push_str(&field);
+        } else {
+            out.push_str(&field);
+        }
+    }
     for task in &plan.tasks {
         write_task(&mut out, task);
     }
-    if !tables.is_empty() {
-        out.push('\n');
-        out.push_str(tables);
-    }
+    out.push_str(&tables);
     Ok(out)
 }
 
@@ -188,5 +192,7 @@ fn write_task(out: &mut String, task: &PlanTask) {
 }
 
 fn toml_key(key: &str) -> String {
-    Value::String(key.to_owned()).to_string()
+    // Not as a string, which may take several lines, as no key does.
+    let field = toml::to_string(&Table::from_iter([(key.to_owned(), Value::Boolean(true))]));
+    field.unwrap_or_default().trim_end().trim_end_matches(" = true").to_owned()
 }

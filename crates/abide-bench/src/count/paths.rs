@@ -404,7 +404,7 @@ fn acp(_: &Path, times: usize) -> Outcome {
     let text = text(0);
     let raw = |value: serde_json::Value| RawValue::from_string(value.to_string());
     let prompt = json!({ "sessionId": "s", "prompt": [{ "type": "text", "text": "go" }] });
-    black_box(translator.prompt(&*raw(prompt)?));
+    black_box(translator.prompt(&raw(prompt)?));
     for number in 0..times {
         let call = format!("call-{number}");
         for update in [
@@ -416,7 +416,7 @@ fn acp(_: &Path, times: usize) -> Outcome {
                     "status": "completed", "rawOutput": { "text": text } }),
         ] {
             let params = json!({ "sessionId": "s", "update": update });
-            black_box(translator.update(&*raw(params)?));
+            black_box(translator.update(&raw(params)?));
         }
     }
     Ok(())

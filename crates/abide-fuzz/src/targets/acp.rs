@@ -7,12 +7,12 @@ use abide_model::{Event, Limits, Seq, Timestamp};
 use serde_json::value::RawValue;
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else { return false };
     let mut translator = Translator::new("agent").in_directory(std::path::Path::new("/project"));
     let (mut replay, mut check) = (Replay::default(), Check::default());
     let mut seq = Seq::ZERO;
-    let Ok(id) = RawValue::from_string("1".into()) else { return };
+    let Ok(id) = RawValue::from_string("1".into()) else { return false };
     for line in text.lines().take(256) {
         let Some((sort, json)) = line.split_at_checked(1) else { continue };
         let Ok(json) = serde_json::from_str::<&RawValue>(json) else { continue };
@@ -42,6 +42,7 @@ pub(crate) fn run(data: &[u8]) {
     take(translator.interrupted("interrupted"), &mut seq, &mut replay, &mut check);
     replay.finish(&mut |update| sound(&update.update));
     let _ = check.finish();
+    seq > Seq::ZERO
 }
 
 /// What is recorded is one event after the other, and what it is shown as is JSON.

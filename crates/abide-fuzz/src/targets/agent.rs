@@ -9,9 +9,9 @@ use abide_wire::agent::{AgentKind, AgentReader, Observed, Seen, limit_in};
 const LENGTHS: usize = 4;
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) -> bool {
     let Some(([wish, lengths @ ..], bytes)) = data.split_first_chunk::<{ LENGTHS + 1 }>() else {
-        return;
+        return false;
     };
     let kind = AgentKind::ALL[usize::from(*wish) % AgentKind::ALL.len()];
     let whole = read(kind, [bytes].into_iter());
@@ -40,6 +40,7 @@ pub(crate) fn run(data: &[u8]) {
         // What prints events of an agent is a command of that agent.
         assert!(found == AgentKind::Text || words.len() > 1);
     }
+    !whole.is_empty()
 }
 
 fn now() -> Timestamp {

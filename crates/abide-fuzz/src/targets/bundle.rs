@@ -13,24 +13,23 @@ enum Record {
 }
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Some((wish, data)) = Wish::take(data) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Some((wish, data)) = Wish::take(data) else { return false };
     if !wish.has(0) {
-        look(data);
-    } else if let Some(packed) = pack(data, wish.has(1)) {
-        look(&packed);
+        return look(data);
     }
+    pack(data, wish.has(1)).is_some_and(|packed| look(&packed))
 }
 
 /// Reads a bundle. One that is whole is written again, and reads the same.
-fn look(bytes: &[u8]) {
-    let Ok(mut reader) = BundleReader::open(bytes) else { return };
+fn look(bytes: &[u8]) -> bool {
+    let Ok(mut reader) = BundleReader::open(bytes) else { return false };
     let header = reader.header().clone();
     let mut records = Vec::new();
     let mut size = 0;
     loop {
         match reader.next() {
-            Err(_) => return,
+            Err(_) => return false,
             Ok(None) => break,
             Ok(Some(BundleRecord::Object { hash, bytes })) => {
                 assert_eq!(ObjectHash::of(bytes), hash, "not its own bytes");
@@ -71,6 +70,7 @@ fn look(bytes: &[u8]) {
         }
     }
     assert!(again.next().expect("the end").is_none());
+    true
 }
 
 /// Packs unpacked records behind a first line that tells their counts.

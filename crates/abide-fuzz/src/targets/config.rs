@@ -6,10 +6,12 @@ use abide_model::{Span, StoreError};
 use crate::input::{disk, root};
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) -> bool {
     let disk = disk([("config.toml", data)]);
     let path = root().join("config.toml");
-    match Config::read(&*disk, &path) {
+    let read = Config::read(&*disk, &path);
+    let is_accepted = read.is_ok();
+    match read {
         Ok(config) => {
             // What is let in keeps to the limits, and is read the same again.
             assert!(config.version <= abide_local::STORE_VERSION);
@@ -24,4 +26,5 @@ pub(crate) fn run(data: &[u8]) {
         Err(StoreError::NewerVersion { found, known, .. }) => assert!(found > known),
         Err(error) => panic!("{error:?}"),
     }
+    is_accepted
 }

@@ -8,36 +8,36 @@ use crate::input::{Wish, disk, parts, put, root};
 use crate::sums::{mend_header, mend_slot, mend_watermark, slot_hash};
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Some((wish, data)) = Wish::take(data) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Some((wish, data)) = Wish::take(data) else { return false };
     let mut parts: Vec<Vec<u8>> = parts(data).iter().take(4).map(|part| part.to_vec()).collect();
     if wish.has(0) {
         mend_header(&mut parts[0]);
         parts.iter_mut().skip(1).take(1).for_each(|bytes| mend_watermark(bytes));
         parts.iter_mut().skip(2).for_each(|bytes| mend_slot(bytes));
     }
-    header(&parts[0]);
-    if let Some(bytes) = parts.get(1) {
-        watermark(bytes);
-    }
-    slots(parts.get(2..).unwrap_or_default());
+    let header = header(&parts[0]);
+    let watermark = parts.get(1).is_some_and(|bytes| watermark(bytes));
+    slots(parts.get(2..).unwrap_or_default()) && header && watermark
 }
 
-fn header(bytes: &[u8]) {
-    if let Ok(Some(header)) = SegmentHeader::read(bytes, &root()) {
-        let mut mended = bytes.to_vec();
-        mend_header(&mut mended);
-        assert_eq!(mended, bytes, "a wrong sum was accepted");
-        let written = header.write();
-        let line = written.strip_suffix(b"\n").expect("a line feed");
-        assert_eq!(SegmentHeader::read(line, &root()).expect("this version"), Some(header));
-    }
+fn header(bytes: &[u8]) -> bool {
+    let Ok(Some(header)) = SegmentHeader::read(bytes, &root()) else { return false };
+    let mut mended = bytes.to_vec();
+    mend_header(&mut mended);
+    assert_eq!(mended, bytes, "a wrong sum was accepted");
+    let written = header.write();
+    let line = written.strip_suffix(b"\n").expect("a line feed");
+    assert_eq!(SegmentHeader::read(line, &root()).expect("this version"), Some(header));
+    true
 }
 
-fn watermark(bytes: &[u8]) {
+fn watermark(bytes: &[u8]) -> bool {
     let disk = disk([("watermark", bytes)]);
     let path = root().join("watermark");
-    let Some(mark) = Watermark::read(&*disk, &path).expect("the disk works") else { return };
+    let Some(mark) = Watermark::read(&*disk, &path).expect("the disk works") else {
+        return false;
+    };
     let mut mended = bytes.to_vec();
     mend_watermark(&mut mended);
     let whole =
@@ -47,22 +47,24 @@ fn watermark(bytes: &[u8]) {
     let next = abide_journal::Mark { seq: mark.seq.next(), ..mark };
     Watermark::open(&*disk, &path).expect("the disk works").write(next);
     assert_eq!(Watermark::read(&*disk, &path).expect("the disk works"), Some(next));
+    true
 }
 
-fn slots(parts: &[Vec<u8>]) {
+fn slots(parts: &[Vec<u8>]) -> bool {
     let disk = disk([("x", &b""[..])]);
     for (name, bytes) in ["pair.0", "pair.1"].iter().zip(parts) {
         put(&disk, name, bytes);
     }
     let mut slots = Slots::new(&root(), "pair");
-    for content in slots.read(&*disk) {
+    let contents = slots.read(&*disk);
+    for content in &contents {
         let right = parts.iter().any(|bytes| {
             let number = bytes.get(17..33).and_then(|hex| std::str::from_utf8(hex).ok());
             let number = number.and_then(|hex| u64::from_str_radix(hex, 16).ok());
             number.is_some_and(|number| {
                 bytes.len() >= 67
-                    && bytes[67..].starts_with(&content)
-                    && bytes[34..66] == *slot_hash(number, &content).as_bytes()
+                    && bytes[67..].starts_with(content)
+                    && bytes[34..66] == *slot_hash(number, content).as_bytes()
             })
         });
         assert!(right, "a wrong sum was accepted");
@@ -72,4 +74,5 @@ fn slots(parts: &[Vec<u8>]) {
         Slots::new(&root(), "pair").read(&*disk).first().map(Vec::as_slice),
         Some(&b"new"[..])
     );
+    !contents.is_empty()
 }

@@ -5,9 +5,11 @@ use abide_model::{Seq, SessionState, Timestamp};
 use abide_plan::{Plan, PlanError, PlanForm, PlanSources, delta};
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) -> bool {
+    let mut is_accepted = false;
     for form in PlanForm::ALL {
         let Ok(plan) = Plan::read(form, data) else { continue };
+        is_accepted = true;
         let text = plan.write(form).unwrap_or_else(|error| panic!("{form}: {error}"));
         let again = Plan::read(form, text.as_bytes())
             .unwrap_or_else(|error| panic!("{form}: {error}\n{text}"));
@@ -27,6 +29,7 @@ pub(crate) fn run(data: &[u8]) {
             }
         }
     }
+    is_accepted
 }
 
 /// Recorded in a session it is the same plan.

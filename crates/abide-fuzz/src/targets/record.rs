@@ -7,8 +7,8 @@ use abide_model::{
 use abide_transcript::{TranscriptWriter, parse};
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Ok(new) = NewEvent::parse_bytes(data, &Limits::default()) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Ok(new) = NewEvent::parse_bytes(data, &Limits::default()) else { return false };
     new.check(&Limits::default()).expect("it was taken");
     let small = Limits { event_bytes: data.len() - 1, ..Limits::default() };
     assert!(NewEvent::parse_bytes(data, &small).is_err(), "a limit was not held to");
@@ -21,6 +21,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(state.core.seq, Seq(1));
     assert!(state.is_sound());
     json(&event, data);
+    true
 }
 
 /// Strings are taken out and put back, byte for byte.

@@ -11,8 +11,8 @@ use crate::sums::{is_right, mend_table};
 const LOOK: u64 = 1 << 20;
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Some((wish, bytes)) = Wish::take(data) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Some((wish, bytes)) = Wish::take(data) else { return false };
     let mut bytes = bytes.to_vec();
     if wish.has(0) {
         mend_table(&mut bytes);
@@ -40,6 +40,7 @@ pub(crate) fn run(data: &[u8]) {
         Ok(()) | Err(JournalError::NewerVersion { .. }) => {}
         Err(error) => panic!("{error:?}"),
     }
+    last.is_some()
 }
 
 /// Reading on gives exactly the length, and the same bytes whatever the steps.

@@ -26,8 +26,8 @@ enum Seen {
 }
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Some((wish, data)) = Wish::take(data) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Some((wish, data)) = Wish::take(data) else { return false };
     let parts = parts(data);
     let mut watermark = parts[0].to_vec();
     let mut segments: Vec<Vec<u8>> =
@@ -45,14 +45,16 @@ pub(crate) fn run(data: &[u8]) {
     }
     let journal = Journal::new(disk.clone(), root().join("journal"));
     let mark = Watermark::read(&*disk, &root().join("watermark")).expect("the disk works");
-    let Some(plain) = walk(&journal, mark) else { return };
+    let Some(plain) = walk(&journal, mark) else { return false };
     look(&plain, &segments);
     if plain.iter().all(|seen| matches!(seen, Seen::Event { .. })) {
         seek(&journal, &plain);
     }
     let _ = (journal.identify(), journal.origin(), journal.foreign_files());
     seal(&disk, segments.len());
+    let is_accepted = plain.iter().any(|seen| matches!(seen, Seen::Event { .. }));
     assert_eq!(walk(&journal, mark), Some(plain), "sealing changed what is read");
+    is_accepted
 }
 
 fn name(number: u64) -> String {

@@ -32,8 +32,8 @@ static TRUTH: LazyLock<(Vec<Event>, Digest)> = LazyLock::new(|| {
 });
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Some((wish, data)) = Wish::take(data) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Some((wish, data)) = Wish::take(data) else { return false };
     let mut files: Vec<Vec<u8>> = parts(data).iter().take(3).map(|part| part.to_vec()).collect();
     if wish.has(0) {
         files.iter_mut().take(2).for_each(|bytes| mend_slot(bytes));
@@ -51,8 +51,9 @@ pub(crate) fn run(data: &[u8]) {
     let Ok(writer) = store.writer(id, Duration::ZERO) else { panic!("it does not open") };
     if !wish.has(0) && !wish.has(1) {
         // Sums tell what was not written by abide. What has right sums is believed.
-        let state = writer.state().expect("a state");
+        let mut state = writer.state().expect("a state");
         assert_eq!(state.digest(), *digest, "another state than the journal's");
+        assert!(state.is_sound(), "pages of another state");
     }
     let new =
         NewEvent::parse(r#"{"kind":"turn.started","data":{"turn":2},"key":"k/1","lane":"sub"}"#);
@@ -66,6 +67,18 @@ pub(crate) fn run(data: &[u8]) {
     let page = block_on(reader.page(EventRange::ALL)).expect("its events");
     assert!(page.notes.is_empty());
     assert_eq!(&page.events[..events.len()], events);
+    files.iter().take(2).any(|root| is_root(root))
+}
+
+/// Is there a state in it that this version of the fold goes on from?
+fn is_root(slot: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Root<'a> {
+        #[serde(borrow)]
+        state: &'a serde_json::value::RawValue,
+    }
+    let root = slot.get(67..).and_then(|root| serde_json::from_slice::<Root<'_>>(root).ok());
+    root.is_some_and(|root| SessionState::restore(root.state.get().as_bytes()).is_ok())
 }
 
 fn open(disk: &Arc<SimDisk>) -> LocalStore {

@@ -10,9 +10,9 @@ use abide_wire::stream::{AnswerParser, Block, Delta, Ended, StreamError, StreamL
 const LENGTHS: usize = 4;
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) -> bool {
     let Some(([wish, lengths @ ..], bytes)) = data.split_first_chunk::<{ LENGTHS + 1 }>() else {
-        return;
+        return false;
     };
     let form = match wish % 3 {
         0 => MessageForm::OpenAi,
@@ -39,6 +39,7 @@ pub(crate) fn run(data: &[u8]) {
     );
     assert_eq!(whole, cut, "a cut made a difference");
     check(&whole, limits);
+    !whole.blocks.is_empty()
 }
 
 #[derive(Debug, Default, PartialEq)]

@@ -9,8 +9,8 @@ const FORMS: [MessageForm; 4] =
     [MessageForm::Abide, MessageForm::Anthropic, MessageForm::OpenAi, MessageForm::Responses];
 
 /// Runs one input.
-pub(crate) fn run(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+pub(crate) fn run(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else { return false };
     let mut entries = Vec::new();
     for line in text.lines() {
         for form in FORMS {
@@ -29,6 +29,7 @@ pub(crate) fn run(data: &[u8]) {
             look(&data, &mut entries);
         }
     }
+    let is_accepted = !entries.is_empty();
     let context = Context { lane: None, entries };
     for form in FORMS {
         let rendered = render(form, &context);
@@ -40,6 +41,7 @@ pub(crate) fn run(data: &[u8]) {
             pair_up(form, &request);
         }
     }
+    is_accepted
 }
 
 /// The elements of a list; none of what is no list.

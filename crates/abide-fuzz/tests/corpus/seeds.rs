@@ -330,6 +330,7 @@ fn trees() {
     ];
     let tree = Tree { entries }.write();
     seed("tree", "tree", &tree);
+    seed("tree", "one", &Tree { entries: vec![entry(b"ab", EntryKind::File)] }.write());
     let chunks = vec![(5, ObjectHash::of(b"a")), (9, ObjectHash::of(b"b"))];
     seed("tree", "chunks", &Chunks { chunks }.write());
     let snapshot = format!(

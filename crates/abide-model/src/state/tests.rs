@@ -93,11 +93,15 @@ fn keys_are_remembered_for_ten_thousand_events_and_forgotten_in_time() {
 fn what_replaces_a_table_is_rolled_back_too() {
     let keyed = |seq: u64| Event { key: Some(format!("key {seq}")), ..event(seq, "x.k", "{}") };
     let mut state = SessionState::default();
-    (1..=9_990).for_each(|seq| drop(state.apply(&keyed(seq))));
+    for seq in 1..=9_990 {
+        let _ = state.apply(&keyed(seq));
+    }
     let (before, digest) = (state.clone(), state.digest());
     let events: Vec<_> = (9_991..=10_020).map(keyed).collect();
     let savepoint = state.savepoint(&events);
-    events.iter().for_each(|event| drop(state.apply(event)));
+    for event in &events {
+        let _ = state.apply(event);
+    }
     assert_eq!(state.key("key 10020"), Some(Seq(10_020)));
     state.roll_back(savepoint);
     assert_eq!((state.digest(), state.key("key 9991")), (digest, None));
@@ -230,12 +234,16 @@ proptest! {
                 })
                 .collect();
             let savepoint = saved.savepoint(&events);
-            events.iter().for_each(|event| drop(saved.apply(event)));
+            for event in &events {
+ let _ = saved.apply(event);
+ }
             if batch.first().is_some_and(|(_, refused)| *refused) {
                 saved.roll_back(savepoint);
             } else {
                 saved.release(savepoint);
-                events.iter().for_each(|event| drop(plain.apply(event)));
+                for event in &events {
+ let _ = plain.apply(event);
+ }
                 seq += events.len() as u64;
             }
             prop_assert_eq!(&saved.core, &plain.core);

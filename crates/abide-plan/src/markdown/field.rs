@@ -32,7 +32,8 @@ impl Field {
             "priority" => value.parse().ok().map(Self::Priority),
             "document" => Some(Self::Document(value.to_owned())),
             "status" => status::read(value, TaskStatus::as_str).map(Self::Status),
-            "result" => {
+            // Nothing is no result, and is not recorded as one.
+            "result" if value != "null" => {
                 serde_json::from_str::<&RawValue>(value).ok()?;
                 let shallow = depth(value) <= MAX_DEPTH;
                 shallow.then(|| RawValue::from_string(compact(value)).ok())?.map(Self::Result)
