@@ -199,7 +199,7 @@ fn a_terminal_that_is_closed_ends_the_run_in_order() {
 fn an_agent_that_talks_has_a_terminal_of_its_own() {
     let Some(terminal) = Terminal::new(90, 24) else { return };
     terminal.type_line(&format!("PS1='ag''ent> ' '{ABIDE}' run -- sh; echo ended $?"));
-    terminal.until("\nagent> ");
+    terminal.until("\nagent>");
     terminal.type_line("tty > /dev/null && stty size && echo a terminal");
     let screen = terminal.until("\na terminal");
     assert!(screen.contains("24 90"), "{screen}");
