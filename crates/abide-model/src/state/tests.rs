@@ -111,7 +111,7 @@ fn what_replaces_a_table_is_rolled_back_too() {
     let fork = event(9_991, "session.created", data);
     let savepoint = state.savepoint([&fork]);
     state.apply(&fork);
-    assert_eq!(state.key("key 1"), None, "a fork has no keys of its parent");
+    assert_ne!(state.digest(), digest, "a fork is another state");
     state.roll_back(savepoint);
     assert_eq!(state.digest(), digest);
 }

@@ -233,6 +233,8 @@ fn many_bring_it_up_to_date_at_once() {
     let Some(place) = place() else { return };
     let store = place.open();
     let id = large_session(&*store, 45);
+    // Whoever asks waits until all of it is there; a close does not.
+    assert_eq!(found(&*store, "number44"), [(id, 1)]);
     let expected = place.dump();
     place.forget();
     std::thread::scope(|scope| {
@@ -251,7 +253,10 @@ fn many_bring_it_up_to_date_at_once() {
 #[test]
 fn a_connection_that_is_cut_leaves_nothing_half() {
     let Some(place) = place() else { return };
-    let id = large_session(&*place.open(), 45);
+    let direct = place.open();
+    let id = large_session(&*direct, 45);
+    // Whoever asks waits until all of it is there; a close does not.
+    assert_eq!(found(&*direct, "number44"), [(id, 1)]);
     let expected = place.dump();
     let port = place.url.rsplit_once(':').and_then(|(_, rest)| rest.split_once('/')).unwrap().0;
     let proxy = CutProxy::before(([127, 0, 0, 1], port.parse().unwrap()).into());
