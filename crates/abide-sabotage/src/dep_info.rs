@@ -53,12 +53,12 @@ mod tests {
                        /mirror/my\\ tree/src/lib.rs:\n/mirror/my\\ tree/src/b.rs:\n\n\
                        # env-dep:A=x: y\n";
         let mut dep_info = DepInfo::new(content.to_owned());
-        dep_info.replace(Path::new("/mirror/my tree"), Path::new("/root"));
+        dep_info.replace(Path::new("/mirror/my tree"), Path::new("/tree"));
         dep_info.add(Path::new("/edits/a b.json"));
         assert_eq!(
             dep_info.content(),
-            "/out/a.d: /root/src/lib.rs /root/src/b.rs /edits/a\\ b.json\n\n\
-             /root/src/lib.rs:\n/root/src/b.rs:\n\n# env-dep:A=x: y\n\n/edits/a\\ b.json:\n"
+            "/out/a.d: /tree/src/lib.rs /tree/src/b.rs /edits/a\\ b.json\n\n\
+             /tree/src/lib.rs:\n/tree/src/b.rs:\n\n# env-dep:A=x: y\n\n/edits/a\\ b.json:\n"
         );
     }
 }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use abide_fuzz::mutation::Mutator;
 use abide_fuzz::{TARGETS, Target};
+use abide_testkit::FaultRun;
 use watch::Watch;
 
 macro_rules! tests {
@@ -31,16 +32,11 @@ abide_fuzz::each_target!(tests);
 
 /// How many times the mutations of a small run.
 fn size() -> u64 {
-    match std::env::var("ABIDE_FAULTS").as_deref() {
-        Err(_) => 1,
-        Ok("third") => 8,
-        Ok("full") => 24,
-        Ok(other) => panic!("ABIDE_FAULTS={other}: neither `third` nor `full`"),
-    }
+    FaultRun::from_env().count(1, 24)
 }
 
 fn seed() -> u64 {
-    std::env::var("ABIDE_SEED").map_or(0, |seed| seed.parse().expect("ABIDE_SEED is a number"))
+    FaultRun::from_env().seed()
 }
 
 /// `fuzz/` in the repository.

@@ -1,3 +1,5 @@
+//! Small sources with breaks in them: what comes out, what it does, what is refused.
+
 use std::path::PathBuf;
 use std::process::Command;
 
