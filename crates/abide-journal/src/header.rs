@@ -5,7 +5,7 @@ use std::path::Path;
 use abide_model::{Seq, SessionId};
 use serde::{Deserialize, Serialize};
 
-use crate::{JournalError, Sum};
+use crate::{JournalError, Segment, Sum};
 
 /// The version of the journal's format that this program writes, and the newest it reads.
 pub const JOURNAL_VERSION: u64 = 1;
@@ -80,6 +80,13 @@ impl SegmentHeader {
             key: None,
         };
         summed(serde_json::to_string(&wire).unwrap_or_default())
+    }
+
+    /// [`SegmentHeader::read`] for a line of this segment. A header that came to the wrong place
+    /// (a sector of another segment) is damaged: it says nothing about this one.
+    pub(crate) fn read_in(line: &[u8], segment: &Segment) -> Result<Option<Self>, JournalError> {
+        let header = Self::read(line, segment.path())?;
+        Ok(header.filter(|header| header.segment == segment.number()))
     }
 
     /// Reads a header. `Ok(None)` when it is damaged; an error when it is of a newer version. The

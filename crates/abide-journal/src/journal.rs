@@ -236,8 +236,7 @@ impl Journal {
             }
             segment => segment?,
         };
-        // A header that came to the wrong place says nothing about this journal.
-        let header = header_of(&segment)?.filter(|header| header.segment == 1);
+        let header = header_of(&segment)?;
         if let Some(header) = &header
             && header.first == Seq::FIRST
         {
@@ -390,7 +389,7 @@ fn header_of(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
     let read = segment.read_at(&mut bytes, 0)?;
     let start = bytes.get(..read).unwrap_or_default();
     match memchr::memchr(b'\n', start).and_then(|end| start.get(..end)) {
-        Some(line) if SegmentHeader::is_header(line) => SegmentHeader::read(line, segment.path()),
+        Some(line) if SegmentHeader::is_header(line) => SegmentHeader::read_in(line, segment),
         _ => Ok(None),
     }
 }
@@ -452,6 +451,12 @@ impl Walker<'_, '_> {
                 let bytes = (end - start) as u64;
                 let after = offset + end as u64 + u64::from(ended || end < raw.len());
                 match piece {
+                    // A seek would believe one that goes back.
+                    Piece::Header(header)
+                        if self.expected.is_some_and(|seq| header.first < seq) =>
+                    {
+                        self.bad(segment, place, bytes, DamageReason::Header);
+                    }
                     Piece::Header(header) => self.header(&header),
                     Piece::Seam(seam) => {
                         let found = self.seam(index, segment, seam, place, after, ended);

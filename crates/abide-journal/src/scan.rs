@@ -90,7 +90,7 @@ pub fn split<'a>(
         return Ok(found(0, raw.len(), Piece::Line(line)));
     }
     if SegmentHeader::is_header(raw)
-        && let Some(header) = SegmentHeader::read(raw, segment.path())?
+        && let Some(header) = SegmentHeader::read_in(raw, segment)?
     {
         return Ok(found(0, raw.len(), Piece::Header(header)));
     }
