@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::core::more;
 use super::{
     CallState, CheckpointState, Compacted, FileState, KEYS, LaneState, RunState, SessionState,
     Table, TurnState,
@@ -36,7 +37,7 @@ impl SessionState {
             event.fact().map_or(Some(Anomaly::Malformed), |fact| self.fact(event, fact))
         };
         if let Some(anomaly) = anomaly {
-            self.core.health.anomalies += 1;
+            more(&mut self.core.health.anomalies, 1);
             self.core.health.last_anomaly = Some((event.seq, anomaly));
         }
         anomaly
@@ -83,7 +84,7 @@ impl SessionState {
             }
             Ok(Fact::Usage(fact)) => self.used(event, fact.model.as_deref(), &fact.usage),
             Ok(Fact::Recovery(fact)) => self.core.health.recovered(&fact),
-            Ok(Fact::Erasure(_)) => self.core.health.erased += 1,
+            Ok(Fact::Erasure(_)) => more(&mut self.core.health.erased, 1),
             _ => {}
         }
     }
@@ -135,8 +136,8 @@ impl SessionState {
             }
             Fact::FileTouched(fact) => self.file_touched(event, &fact),
             Fact::Artifact(fact) => {
-                self.core.artifacts.0 += 1;
-                self.core.artifacts.1 += u64::from(!fact.ok);
+                more(&mut self.core.artifacts.0, 1);
+                more(&mut self.core.artifacts.1, u64::from(!fact.ok));
                 self.artifacts.set(&fact.name, Some(event.seq));
             }
             Fact::Checkpoint(fact) => return self.checkpoint(event, *fact),
@@ -179,7 +180,7 @@ impl SessionState {
             }
             Fact::Recovery(fact) => self.core.health.recovered(&fact),
             Fact::Erasure(fact) => {
-                self.core.health.erased += 1;
+                more(&mut self.core.health.erased, 1);
                 return (fact.seq >= event.seq).then_some(Anomaly::UnknownPosition);
             }
             Fact::PlanRecorded(_)
@@ -216,7 +217,7 @@ impl SessionState {
     }
 
     fn message(&mut self, event: &Event) -> Option<Anomaly> {
-        self.core.messages.total += 1;
+        more(&mut self.core.messages.total, 1);
         self.core.messages.last = Some(event.seq);
         // The fold needs the role alone, and a message may be long: it is not read whole.
         let role = event.data.as_ref().and_then(|data| {
@@ -229,7 +230,7 @@ impl SessionState {
             if instructs && begins && lane.instructions.len() < LaneState::INSTRUCTIONS {
                 lane.instructions.push(event.seq);
             }
-            lane.messages += 1;
+            more(&mut lane.messages, 1);
         });
         let data = event.data.as_ref()?;
         match role {
@@ -279,7 +280,7 @@ impl SessionState {
         let number = fact.turn.unwrap_or(last.next());
         let again = number <= last;
         self.core.turns.last = last.max(number);
-        self.core.turns.total += 1;
+        more(&mut self.core.turns.total, 1);
         let turn = TurnState {
             first: event.seq,
             started: event.at,
@@ -315,7 +316,7 @@ impl SessionState {
             turn.last = Some(event.seq);
             turn.status = clip(fact.status);
         });
-        self.core.turns.finished += u64::from(anomaly.is_none());
+        more(&mut self.core.turns.finished, u64::from(anomaly.is_none()));
         self.change_lane(event, |lane| {
             if lane.turn == turn {
                 lane.turn = None;
@@ -325,19 +326,19 @@ impl SessionState {
     }
 
     fn tool_called(&mut self, event: &Event, fact: ToolCall) -> Option<Anomaly> {
-        self.core.calls.tools += 1;
-        self.core.calls.observed += u64::from(fact.observed);
+        more(&mut self.core.calls.tools, 1);
+        more(&mut self.core.calls.observed, u64::from(fact.observed));
         self.open_call(event, &fact.call, clip(fact.name), fact.observed)
     }
 
     fn tool_finished(&mut self, fact: &ToolResult) -> Option<Anomaly> {
-        self.core.calls.finished += 1;
-        self.core.calls.failed += u64::from(!fact.ok);
+        more(&mut self.core.calls.finished, 1);
+        more(&mut self.core.calls.failed, u64::from(!fact.ok));
         self.close_call(&fact.call)
     }
 
     fn api_called(&mut self, event: &Event, fact: ApiCall) -> Option<Anomaly> {
-        self.core.calls.requests += 1;
+        more(&mut self.core.calls.requests, 1);
         let call = fact.call?;
         let odd = self.open_call(event, &call, "api".to_owned(), false);
         let open = self.calls.get(call.as_str()).cloned();
@@ -346,8 +347,8 @@ impl SessionState {
     }
 
     fn api_finished(&mut self, event: &Event, fact: &ApiResult) -> Option<Anomaly> {
-        self.core.calls.answers += 1;
-        self.core.calls.errors += u64::from(fact.error.is_some());
+        more(&mut self.core.calls.answers, 1);
+        more(&mut self.core.calls.errors, u64::from(fact.error.is_some()));
         if let Some(usage) = &fact.usage {
             self.used(event, fact.model.as_deref(), usage);
             self.used_in_turn(event, usage);
@@ -393,7 +394,7 @@ impl SessionState {
     }
 
     fn file_touched(&mut self, event: &Event, fact: &FileTouch) {
-        *self.core.files.entry(fact.op).or_default() += 1;
+        more(self.core.files.entry(fact.op).or_default(), 1);
         let state = FileState { op: fact.op, seq: event.seq, after: fact.after };
         if let Some(to) = &fact.to {
             self.files.set(to, Some(FileState { op: FileOp::Write, ..state.clone() }));
@@ -405,7 +406,7 @@ impl SessionState {
         let last = self.core.checkpoints.last;
         let number = fact.number.unwrap_or(last.saturating_add(1));
         self.core.checkpoints.last = last.max(number);
-        self.core.checkpoints.total += 1;
+        more(&mut self.core.checkpoints.total, 1);
         self.core.checkpoints.newest = Some(number);
         self.core.checkpoints.snapshot = fact.snapshot.or(self.core.checkpoints.snapshot);
         let state = CheckpointState::new(event, fact);
@@ -414,7 +415,7 @@ impl SessionState {
     }
 
     fn count_rewind(&mut self, event: &Event, fact: &Rewind) {
-        self.core.rewinds += 1;
+        more(&mut self.core.rewinds, 1);
         self.core.last_rewind = Some(event.seq);
         if fact.files {
             self.core.restoring = Some(event.seq);
@@ -428,7 +429,7 @@ impl SessionState {
     }
 
     fn compacted(&mut self, event: &Event, fact: &Compaction) -> Option<Anomaly> {
-        self.core.compactions += 1;
+        more(&mut self.core.compactions, 1);
         let impossible =
             fact.first == Seq::ZERO || fact.first > fact.last || fact.last >= event.seq;
         if impossible || fact.keeps.len() > Compacted::KEEPS || !fact.keeps.is_sorted() {
@@ -488,7 +489,7 @@ pub(super) fn clip(text: String) -> String {
 fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
     let name = if counts.len() < COUNTED || counts.contains_key(name) { name } else { "other" };
     if let Some(count) = counts.get_mut(name) {
-        *count += 1;
+        more(count, 1);
     } else {
         counts.insert(name.chars().take(CLIP).collect(), 1);
     }

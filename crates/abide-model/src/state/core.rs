@@ -13,6 +13,12 @@ use crate::{
     Anomaly, Epoch, FileOp, Lineage, ObjectHash, Seq, SessionId, TaskId, Timestamp, TurnNumber,
 };
 
+/// Counts more of something. A snapshot whose sums are right is believed, whatever it says: no count
+/// overflows.
+pub(super) const fn more(counted: &mut u64, more: u64) {
+    *counted = counted.saturating_add(more);
+}
+
 /// How many messages, by role.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -134,7 +140,7 @@ pub struct Health {
 impl Health {
     /// Takes in a recovery.
     pub(super) fn recovered(&mut self, fact: &Recovery) {
-        self.recoveries += 1;
+        more(&mut self.recoveries, 1);
         self.requires_validation |= fact.requires_validation;
         self.requires_validation &= !fact.accepted;
     }

@@ -1,6 +1,7 @@
 //! The fold of task facts. Readiness and progress are kept with each change.
 
 use super::apply::clip;
+use super::core::more;
 use super::{SessionState, TaskState};
 use crate::fact::{AgentObservation, TaskChange, TaskCreated, TaskStatus, TaskStatusChange};
 use crate::{Anomaly, Event, TaskId};
@@ -15,8 +16,8 @@ impl SessionState {
             return Some(Anomaly::DuplicateTask);
         }
         let order = self.core.tasks.total;
-        self.core.tasks.total += 1;
-        *self.core.tasks.by_status.entry(TaskStatus::Planned).or_default() += 1;
+        more(&mut self.core.tasks.total, 1);
+        more(self.core.tasks.by_status.entry(TaskStatus::Planned).or_default(), 1);
         let parent = fact.parent.clone().filter(|parent| *parent != fact.task);
         self.change_task(id, |task| {
             task.known = true;
@@ -30,7 +31,7 @@ impl SessionState {
             task.documents = (!fact.documents.is_empty()).then_some(event.seq);
         });
         if let Some(parent) = &parent {
-            self.change_task(parent.as_str(), |task| task.children.0 += 1);
+            self.change_task(parent.as_str(), |task| more(&mut task.children.0, 1));
         }
         let depends = self.set_dependencies(&fact.task, &fact.depends);
         let odd_parent = fact.parent.as_ref().is_some_and(|parent| *parent == fact.task);
@@ -73,8 +74,8 @@ impl SessionState {
             task.status = now;
             task.foreign.clone_from(&fact.foreign);
             task.changed = event.seq;
-            task.attempts += u64::from(begun);
-            task.failures += u64::from(now.fails_after(was));
+            more(&mut task.attempts, u64::from(begun));
+            more(&mut task.failures, u64::from(now.fails_after(was)));
             if fact.result.is_some() {
                 task.result = Some(event.seq);
             }
@@ -87,7 +88,7 @@ impl SessionState {
             *count = count.saturating_sub(1);
         }
         counts.retain(|_, count| *count > 0);
-        *counts.entry(now).or_default() += 1;
+        more(counts.entry(now).or_default(), 1);
         if was.is_done() != now.is_done() {
             let step = |count: u64| {
                 if now.is_done() { count + 1 } else { count.saturating_sub(1) }

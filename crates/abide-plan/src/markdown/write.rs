@@ -249,8 +249,9 @@ fn words(task: &PlanTask, placed: bool) -> Result<String, PlanError> {
     if plain && placed {
         return Ok(title);
     }
-    if plain && name::is_id(id) {
-        return Ok(format!("`{id}` {title}"));
+    let led = format!("`{id}` {title}");
+    if plain && name::read(&led) == (name::Name { id: Some(id), title: &title, after: None }) {
+        return Ok(led);
     }
     if id.is_empty()
         || id.contains(|c: char| c.is_whitespace() || c.is_control() || "{}".contains(c))

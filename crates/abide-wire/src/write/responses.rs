@@ -329,10 +329,14 @@ fn is_blank(piece: &Piece<'_>) -> bool {
 /// An item that the API gave and that we know no more of.
 fn native_item<'a>(piece: &Piece<'a>) -> Option<&'a str> {
     let raw = piece.native(FORM)?.get();
-    let sort = Fields::of(raw)?.decoded("type")?;
+    let fields = Fields::of(raw)?;
+    let sort = fields.decoded("type")?;
     let part = crate::forms::is_part(&sort) || matches!(&*sort, "message" | "text");
-    let paired =
-        sort.ends_with("_output") || matches!(&*sort, "function_call" | "custom_tool_call");
+    // Whatever has a `call_id` must come with its output, or the API refuses the request.
+    let called = sort.ends_with("_call") && fields.any("call_id").is_some();
+    let paired = called
+        || sort.ends_with("_output")
+        || matches!(&*sort, "function_call" | "custom_tool_call");
     (!part && !paired).then_some(raw)
 }
 
