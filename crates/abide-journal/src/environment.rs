@@ -1,7 +1,7 @@
 //! What comes from outside: the clock, randomness, and who we are.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use abide_model::{Timestamp, WriterHolder};
@@ -33,28 +33,28 @@ impl fmt::Debug for Environment {
 impl Default for Environment {
     /// The system's.
     fn default() -> Self {
-        let program = std::env::current_exe()
-            .ok()
-            .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
-            .unwrap_or_else(|| "?".to_owned());
-        let boot = boot();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self {
-            now: Arc::new(system_now),
-            random: Arc::new(system_random),
-            holder: WriterHolder {
-                process: std::process::id(),
-                program,
-                host,
-                since: system_now(),
-                boot: boot.clone(),
-                started: process::started(),
-                beat: None,
-            },
-            boot,
-        }
+        let holder = WriterHolder { since: system_now(), ..PROCESS.clone() };
+        let boot = holder.boot.clone();
+        Self { now: Arc::new(system_now), random: Arc::new(system_random), holder, boot }
     }
 }
+
+/// What does not change while the process runs: the system is asked once.
+static PROCESS: LazyLock<WriterHolder> = LazyLock::new(|| {
+    let program = std::env::current_exe()
+        .ok()
+        .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| "?".to_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    WriterHolder {
+        process: std::process::id(),
+        program,
+        host,
+        boot: boot(),
+        started: process::started(),
+        ..WriterHolder::default()
+    }
+});
 
 fn boot() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

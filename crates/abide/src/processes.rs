@@ -7,7 +7,9 @@ mod ending;
 mod marked;
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
 
 use abide_model::ResourceSample;
 
@@ -29,13 +31,25 @@ struct Process {
 
 impl Process {
     fn read(process: u32) -> Option<Self> {
-        parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+        let line = read(Path::new(&format!("/proc/{process}/stat")), LINE, LINE as u64)?;
+        parse(&String::from_utf8_lossy(&line))
     }
 
     /// What ended and was not fetched by its parent yet is gone.
     const fn is_gone(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
+}
+
+/// Longer than a line of `/proc/PID/stat`.
+const LINE: usize = 4096;
+
+/// Reads a file of `/proc`, at most so much of it. Such a file does not tell its length, so that one
+/// asks for the `usual` at once rather than a little at a time.
+fn read(path: &Path, usual: usize, most: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usual);
+    File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Every process there is. None where the system does not tell.
@@ -61,8 +75,39 @@ fn own_line() -> HashSet<u32> {
 /// system does not tell.
 #[must_use]
 pub fn process_tree(root: u32) -> Option<ResourceSample> {
+    if Path::new("/proc/thread-self/children").exists() {
+        return tree_by_children(root);
+    }
     let all = all()?;
     all.contains_key(&root).then(|| sum(&all, root))
+}
+
+/// From the root downwards: only what belongs to it is looked at. A process that comes or goes
+/// meanwhile may be missed, which a sample can do with.
+fn tree_by_children(root: u32) -> Option<ResourceSample> {
+    let mut sample = Sample::new();
+    sample.add(&Process::read(root)?);
+    let (mut seen, mut next) = (HashSet::from([root]), children(root));
+    while let Some(id) = next.pop() {
+        if seen.insert(id)
+            && let Some(process) = Process::read(id)
+        {
+            sample.add(&process);
+            next.extend(children(id));
+        }
+    }
+    Some(sample.sum)
+}
+
+/// What a process has started, by any of its threads.
+fn children(process: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| read(&thread.path().join("children"), LINE, 1 << 20));
+    let ids = |list: Vec<u8>| -> Vec<u32> {
+        let list = String::from_utf8_lossy(&list);
+        list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
+    };
+    lists.flat_map(ids).collect()
 }
 
 /// What the process `root` started and those started, without itself, as far as they still run. A
@@ -81,17 +126,31 @@ pub fn descendants(root: u32) -> Vec<u32> {
 }
 
 fn sum(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
-    let page = rustix::param::page_size() as u64;
-    let ticks = rustix::param::clock_ticks_per_second().max(1);
-    let mut sample = ResourceSample::default();
-    for (id, process) in all {
-        if is_above(all, root, *id) {
-            sample.processes += 1;
-            sample.rss_bytes += process.rss_pages * page;
-            sample.cpu_ms += process.cpu_ticks * 1000 / ticks;
-        }
+    let mut sample = Sample::new();
+    let below = all.iter().filter(|(id, _)| is_above(all, root, **id));
+    below.for_each(|(_, process)| sample.add(process));
+    sample.sum
+}
+
+/// What processes use, added up.
+struct Sample {
+    page: u64,
+    ticks: u64,
+    sum: ResourceSample,
+}
+
+impl Sample {
+    fn new() -> Self {
+        let page = rustix::param::page_size() as u64;
+        let ticks = rustix::param::clock_ticks_per_second().max(1);
+        Self { page, ticks, sum: ResourceSample::default() }
     }
-    sample
+
+    fn add(&mut self, process: &Process) {
+        self.sum.processes += 1;
+        self.sum.rss_bytes += process.rss_pages * self.page;
+        self.sum.cpu_ms += process.cpu_ticks * 1000 / self.ticks;
+    }
 }
 
 /// Reads a line of `/proc/PID/stat`. The name of the program stands in brackets and may hold
@@ -126,6 +185,24 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(process_tree(child.id()), None);
+    }
+
+    #[test]
+    fn a_tree_is_the_same_from_above_and_from_among_all() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 30 & sh -c 'sleep 30 & echo; wait' & wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let counted = |sample: Option<ResourceSample>| sample.unwrap().processes;
+        assert_eq!(counted(all().map(|all| sum(&all, child.id()))), 4);
+        assert_eq!(counted(tree_by_children(child.id())), 4);
+        let mut below = descendants(child.id());
+        below.push(child.id());
+        assert!(end_processes(&below, std::time::Duration::from_secs(30)) > 0);
+        child.wait().unwrap();
+        assert_eq!(tree_by_children(child.id()).map(|_| ()), None);
     }
 
     #[test]

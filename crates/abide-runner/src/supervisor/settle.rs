@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::{SessionRef, StoreError, TaskStatus, end_marked};
+use abide::{SessionRef, StoreError, TaskStatus, TurnNumber, end_marked};
 
 use super::{AGAIN, Supervisor};
 use crate::RunError;
@@ -13,8 +13,12 @@ impl Supervisor<'_> {
     /// Ends the processes of earlier runs of this session, and of the one that it goes on from: they
     /// work in the same place.
     fn end_earlier(&mut self) -> Result<(), RunError> {
-        let mut sessions = vec![self.session.id()];
-        if let Some(parent) = self.session.core()?.0.fields.parent {
+        let (core, _) = self.session.core()?;
+        // An agent is started after its turn is recorded: where there is no turn, none was. Looking
+        // at every process takes longer than the rest of the beginning.
+        let ran = core.turns.last != TurnNumber::default() || core.health.recoveries > 0;
+        let mut sessions = Vec::from_iter(ran.then(|| self.session.id()));
+        if let Some(parent) = core.fields.parent {
             let store = self.session.store().clone().waiting(Duration::ZERO);
             match store.open_session(&SessionRef::Id(parent.session)) {
                 Ok(held) => {

@@ -4,18 +4,18 @@
 //! left its parents and its group behind is still known by it.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{Process, own_line};
+use super::{Process, own_line, read};
 
 /// The variable in the environment of an agent that names the run it was started for.
 pub const RUN_VARIABLE: &str = "ABIDE_RUN";
 
 /// More of an environment is not read.
 const ENVIRONMENT: u64 = 8 << 20;
+/// Most are shorter.
+const USUAL: usize = 8 << 10;
 
 /// The processes of this user in whose environment [`RUN_VARIABLE`] begins with `mark`, without this
 /// process and those above it. An empty mark finds none. An environment is seen as it was when the
@@ -45,10 +45,7 @@ pub fn processes_marked(mark: &str) -> Vec<u32> {
 }
 
 fn environment(process: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = File::open(process.join("environ")).ok()?;
-    file.take(ENVIRONMENT).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    read(&process.join("environ"), USUAL, ENVIRONMENT)
 }
 
 /// Does the environment hold the variable with a value that begins with `mark`?
