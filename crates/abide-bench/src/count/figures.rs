@@ -46,20 +46,17 @@ impl Built {
 /// The file.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Figures {
-    #[serde(default)]
     rustc: String,
-    #[serde(default)]
     profile: String,
-    #[serde(default)]
     instructions: BTreeMap<String, u64>,
 }
 
 impl Figures {
-    /// A file that is not there has none.
-    pub(super) fn read(path: &Path) -> Outcome<Self> {
+    /// Reads the file. `None` where there is none.
+    pub(super) fn read(path: &Path) -> Outcome<Option<Self>> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Ok(toml::from_str(&text)?),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Ok(text) => Ok(Some(toml::from_str(&text)?)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -170,11 +167,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("figures.toml");
         let built = Built { rustc: "1.2.3".to_owned(), profile: "dev".to_owned() };
-        let mut figures = Figures::read(&path).unwrap();
+        assert!(Figures::read(&path).unwrap().is_none());
+        let mut figures = Figures::default();
         figures.set("append.one", 1_234_567);
         figures.set("tasks.status", 12);
         figures.write(&path, &built).unwrap();
-        let read = Figures::read(&path).unwrap();
+        let read = Figures::read(&path).unwrap().unwrap();
         assert_eq!(read.get("append.one"), Some(1_234_567));
         assert_eq!((read.get("tasks.status"), read.get("x")), (Some(12), None));
         assert_eq!(read.other_than(&built), None);

@@ -72,7 +72,18 @@ pub(crate) fn check(arguments: &Arguments) -> Outcome {
         return Err(format!("{} is not there", abide.display()).into());
     }
     let built = figures::Built::by(&program)?;
-    let mut figures = Figures::read(&arguments.figures)?;
+    let figures = Figures::read(&arguments.figures)?;
+    if figures.is_none() && !arguments.write && !arguments.show {
+        let path = arguments.figures.display();
+        return Err(format!("there is no {path}; `scripts/instructions --write` makes it").into());
+    }
+    let mut figures = figures.unwrap_or_default();
+    if arguments.write
+        && !arguments.filter.is_empty()
+        && let Some(other) = figures.other_than(&built)
+    {
+        return Err(format!("{other}: write all of them").into());
+    }
     if !arguments.write
         && !arguments.show
         && let Some(other) = figures.other_than(&built)
@@ -117,6 +128,9 @@ fn count_all(valgrind: &Valgrind, dir: &Path, filter: &[String]) -> Outcome<Vec<
         .iter()
         .filter(|path| filter.is_empty() || filter.iter().any(|part| path.name.contains(part)))
         .collect();
+    if chosen.is_empty() {
+        return Err(format!("no path is named like {}", filter.join(" or ")).into());
+    }
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, u64)>> = Mutex::default();
     let failed: Mutex<Option<String>> = Mutex::default();

@@ -46,10 +46,10 @@ const MESSAGE: &str = "{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\
 /// All of them.
 pub(super) const PATHS: [HotPath; 15] = [
     within("session.fold", closed_without_snapshot, 1, fold),
-    within("checkpoint.changed", taken, 2, checkpoint_changed),
-    within("checkpoint.unchanged", taken, 2, checkpoint),
+    within("checkpoint.changed", taken, 4, checkpoint_changed),
+    within("checkpoint.unchanged", taken, 4, checkpoint),
     within("journal.check", closed_without_snapshot, 1, check),
-    within("tasks.status", planned, 50, status),
+    within("tasks.status", planned, 100, status),
     within("history.search", indexed, 1, search),
     within("history.list", indexed, 2, list),
     within("context.read", dialogue, 2, context),
@@ -102,7 +102,16 @@ impl HotPath {
                     };
                     valgrind.count(&valgrind.bench, change, "", &dir.join("valgrind.log"))
                 };
-                let (once, twice) = (counted("1", times)?, counted("2", times * 2)?);
+                // How work falls to threads differs a little from run to run: the least counts.
+                let tries = if self.name.starts_with("checkpoint.") { 3 } else { 1 };
+                let least = |sort: &str, times: usize| {
+                    let mut least = counted(sort, times)?;
+                    for again in 1..tries {
+                        least = least.min(counted(&format!("{sort}-{again}"), times)?);
+                    }
+                    Outcome::Ok(least)
+                };
+                let (once, twice) = (least("1", times)?, least("2", times * 2)?);
                 Ok(twice.saturating_sub(once) / times as u64)
             }
             Way::Process { arguments, input } => {

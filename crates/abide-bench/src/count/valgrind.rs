@@ -31,6 +31,8 @@ impl Valgrind {
         let mut command = Command::new("valgrind");
         command
             .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
+            // Threads take turns, whatever else the machine does.
+            .arg("--fair-sched=try")
             .arg(format!("--log-file={}", log.display()))
             .arg(program)
             // The same for everybody: what is in the environment is copied and looked through.
