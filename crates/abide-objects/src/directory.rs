@@ -4,10 +4,12 @@
 //! after that. So an object is never seen half written, and one that was put is there after a power
 //! cut.
 
+use std::collections::HashSet;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use abide_model::ObjectHash;
 use tempfile::NamedTempFile;
@@ -19,17 +21,21 @@ use crate::{ObjectsError, envelope};
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
+    /// The directories whose names are known to be durable.
+    durable: Mutex<HashSet<PathBuf>>,
 }
 
 impl Directory {
     /// The objects in a directory, which is made when it is not there.
     pub(crate) fn open(root: &Path) -> Result<Self, ObjectsError> {
-        make(root).map_err(|source| ObjectsError::Local {
+        // Somebody else may have made it and not synced it yet.
+        let made = make(root).and_then(|()| root.parent().map_or(Ok(()), sync));
+        made.map_err(|source| ObjectsError::Local {
             action: "create",
             place: root.display().to_string(),
             source,
         })?;
-        Ok(Self { root: root.to_owned() })
+        Ok(Self { root: root.to_owned(), durable: Mutex::default() })
     }
 
     /// Is there an object of this name, as far as its length tells?
@@ -65,7 +71,18 @@ impl Directory {
             self.publish(staged, hash, existing)?;
         }
         // Also for one who has published it and was not yet here.
-        sync(&directory).map_err(failed("sync", &directory))
+        sync(&directory).map_err(failed("sync", &directory))?;
+        self.keep(directory)
+    }
+
+    /// Makes the name of a directory durable, whoever made it.
+    fn keep(&self, directory: PathBuf) -> Result<(), RequestError> {
+        let durable = || self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if !durable().contains(&directory) {
+            sync(&self.root).map_err(failed("sync", &self.root))?;
+            durable().insert(directory);
+        }
+        Ok(())
     }
 
     fn publish(

@@ -32,8 +32,8 @@ impl RemoteObjects {
         let bucket = Bucket::new(&url, options)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
-            // Reads do not wait for uploads.
-            .max_blocking_threads(2 * AT_ONCE)
+            // Reads do not wait for uploads, each of which has up to four parts under way.
+            .max_blocking_threads(6 * AT_ONCE)
             .thread_name("abide-objects")
             .enable_all()
             .build()

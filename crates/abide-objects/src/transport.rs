@@ -25,6 +25,8 @@ use crate::uploads::AT_ONCE;
 
 /// No answer is longer: larger than any object that is put.
 const ANSWER: u64 = 4 << 30;
+/// An answer may take so many times as long to arrive as a request to be sent.
+const READING: u32 = 5;
 
 /// Why authorities cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +76,7 @@ impl HttpConnector for Transport {
         let allow_http = options.get_config_value(&ClientConfigKey::AllowHttp).unwrap_or_default();
         let allow_http = allow_http.to_ascii_lowercase();
         let connect = duration(options, &ClientConfigKey::ConnectTimeout)?;
+        let each = duration(options, &ClientConfigKey::Timeout)?;
         let config = Agent::config_builder()
             // As `object_store` reads it.
             .https_only(!matches!(&*allow_http, "1" | "true" | "on" | "yes" | "y"))
@@ -84,7 +87,10 @@ impl HttpConnector for Transport {
             .max_redirects_will_error(false)
             .timeout_resolve(connect)
             .timeout_connect(connect)
-            .timeout_global(duration(options, &ClientConfigKey::Timeout)?)
+            .timeout_send_body(each)
+            .timeout_recv_response(each)
+            // A slow line is not a dead one: what is being read has longer.
+            .timeout_recv_body(each.map(|each| each * READING))
             .max_idle_connections(AT_ONCE)
             .max_idle_connections_per_host(AT_ONCE)
             .user_agent(concat!("abide/", env!("CARGO_PKG_VERSION")));
@@ -152,6 +158,10 @@ fn kind_of(error: &ureq::Error) -> HttpErrorKind {
             | ErrorKind::NotConnected
             | ErrorKind::BrokenPipe
             | ErrorKind::UnexpectedEof => HttpErrorKind::Interrupted,
+            // The standard library has no kind for a name that is not found, or not now.
+            _ if error.to_string().starts_with("failed to lookup address") => {
+                HttpErrorKind::Connect
+            }
             // A certificate that nobody vouches for is one of these.
             _ => HttpErrorKind::Unknown,
         },
@@ -165,7 +175,7 @@ fn kind_of(error: &ureq::Error) -> HttpErrorKind {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream};
     use std::thread;
 
     use object_store::client::HttpRequestBody;
@@ -175,7 +185,7 @@ mod tests {
     /// What comes of a request to an address.
     fn asked(
         method: Method,
-        address: SocketAddr,
+        address: impl std::fmt::Display,
         within: Duration,
     ) -> Result<(u16, Bytes), HttpErrorKind> {
         let options = ClientOptions::new().with_allow_http(true).with_timeout(within);
@@ -242,6 +252,8 @@ mod tests {
             assert_eq!(told(Method::GET, cut), Err(HttpErrorKind::Interrupted), "{cut}");
             assert_eq!(told(Method::POST, cut), Err(HttpErrorKind::Interrupted), "{cut}");
         }
+        let unknown = asked(Method::GET, "nowhere.invalid", Duration::from_secs(60));
+        assert_eq!(unknown, Err(HttpErrorKind::Connect));
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let answer = asked(Method::GET, silent.local_addr().unwrap(), Duration::from_millis(50));
         assert_eq!(answer, Err(HttpErrorKind::Timeout));
