@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide_model::{Content, EventRange, Fact, Seq, SessionId, Store};
 use abide_postgres::{Options, PostgresStore, ServerUrl};
 use abide_testkit::{
-    CutProxy, Direction, FaultRun, Fsync, PostgresSettings, PrivatePostgres, Random,
+    CutProxy, Direction, FaultRun, FaultSize, Fsync, PostgresSettings, PrivatePostgres, Random,
 };
 use pollster::block_on;
 
@@ -109,6 +109,10 @@ fn patient() -> Options {
     }
 }
 
+fn writers() -> usize {
+    if FaultRun::from_env().size() == FaultSize::Small { 8 } else { 32 }
+}
+
 #[test]
 fn a_server_that_is_killed_loses_nothing() {
     let settings = PostgresSettings { fsync: Fsync::On, ..PostgresSettings::default() };
@@ -118,7 +122,7 @@ fn a_server_that_is_killed_loses_nothing() {
     };
     let url = ServerUrl::parse(&server.create_database()).unwrap();
     let store = store(&url, patient());
-    let writers = Writers::start(&store, FaultRun::from_env().len(8, 32));
+    let writers = Writers::start(&store, writers());
     let mut random = Random::new(7 + FaultRun::from_env().seed());
     let kills = FaultRun::from_env().len(3, 20);
     for _ in 0..kills {
@@ -144,7 +148,7 @@ fn a_connection_that_is_cut_loses_nothing() {
     let url = ServerUrl::parse(&format!("{through}?sslmode=disable")).unwrap();
     drop(store(&plain, Options::default()));
     let store = store(&url, patient());
-    let writers = Writers::start(&store, FaultRun::from_env().len(8, 32));
+    let writers = Writers::start(&store, writers());
     let mut random = Random::new(11 + FaultRun::from_env().seed());
     let cuts = FaultRun::from_env().len(40, 300);
     for _ in 0..cuts {

@@ -218,6 +218,8 @@ impl Tests {
             .env("TMPDIR", &scratch)
             // What fails on purpose is not to be tried first from now on.
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
+            // A break is caught or not, whatever the seed of the run.
+            .env_remove("ABIDE_SEED")
             .env_remove("ABIDE_FAULTS");
         let patience = one.hangs.map_or(PATIENCE, Duration::from_secs);
         let outcome = watch(command, patience)?;
