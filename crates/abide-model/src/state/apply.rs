@@ -42,13 +42,11 @@ impl SessionState {
         anomaly
     }
 
-    /// Applies an event that a rewind took out of the lineage: only what never reverts.
+    /// Applies an event that a rewind took out of the lineage: only what never reverts. Its key is
+    /// free again.
     pub fn apply_dead(&mut self, event: &Event) {
         self.core.seq = event.seq;
         self.core.at = self.core.at.max(event.at);
-        if let Some(key) = &event.key {
-            self.remember(key, event);
-        }
         match event.fact() {
             // What a fork is stays so, however far back it goes.
             Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
