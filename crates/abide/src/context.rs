@@ -1,7 +1,8 @@
 //! The context of a session: what the model would see now, read from the store at each request.
 
 use abide_model::{
-    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, PendingCall, ReadNote, Seq,
+    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, Marks, PendingCall,
+    ReadNote, Seq,
 };
 use abide_wire::{Call, MessageForm, Part, Rendered, read, render};
 use pollster::block_on;
@@ -117,9 +118,8 @@ impl SessionContext {
     #[must_use]
     pub fn is_answered(&self) -> bool {
         let Some(Entry::Message { data, .. }) = self.last() else { return false };
-        let whole = data.field("abide").is_none_or(|ours| !ours.contains("\"partial\":true"));
-        let spoke = data.field("role") == Some("\"assistant\"");
-        spoke && whole && self.pending.is_empty() && !self.asking
+        let spoke = read(data).is_some_and(|said| matches!(&*said.role, "assistant" | "model"));
+        spoke && !Marks::of(data).partial && self.pending.is_empty() && !self.asking
     }
 
     /// The last thing in it.

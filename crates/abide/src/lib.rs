@@ -126,7 +126,7 @@ pub use abide_model::{
     Uncompactable, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
-pub use abide_model::{Conversation, MessageForm, Shown};
+pub use abide_model::{Conversation, Marks, MessageForm, Shown};
 pub use abide_model::{
     Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use abide::{Call, CallResult, Entry, Part, Payload, ToolResult, read_message};
+use abide::{Call, CallResult, Entry, Marks, Part, Payload, ToolResult, read_message};
 use serde_json::Value;
 
 /// Characters of what a call is made with.
@@ -89,7 +89,7 @@ impl Telling {
         for part in parts {
             self.line(&part);
         }
-        if data.field("abide").is_some_and(|ours| ours.contains("\"partial\":true")) {
+        if Marks::of(data).partial {
             self.line("[interrupted here]");
         }
     }

@@ -79,7 +79,7 @@ fn what_an_agent_knows_is_left_out() {
     let fixture = Fixture::new(&TALK);
     let first = fixture.add(&[
         r#"{"kind":"message.added","data":{"role":"user","content":"And now?"}}"#,
-        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"Half a"}],"abide":{"partial":true}}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"Half a"}],"abide": {"partial": true}}}"#,
     ]);
     let told = primer_since(&fixture.session, first).unwrap().unwrap();
     assert!(told.starts_with(PART), "{told}");

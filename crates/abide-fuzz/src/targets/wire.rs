@@ -17,7 +17,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
             if let Ok(recorded) = record(form, line)
                 && let Ok(data) = Payload::new(&recorded, &Limits::default())
             {
-                let out = export(form, &data);
+                let out = export(form, &data).unwrap_or_else(|why| panic!("{why}: {line}"));
                 assert_eq!(out.len(), 1);
                 // Between tokens a carriage return becomes a space.
                 assert_eq!(out[0].get(), line.trim().replace('\r', " "));

@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Context, Entry, Visible, answer_of};
+use super::{Context, Entry, Visible};
 use crate::conversation::{Placed, Waiting};
-use crate::{CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Payload, Seq};
+use crate::{
+    CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Marks, Payload, Seq,
+};
 
 /// Builds the context of a lane.
 #[derive(Debug)]
@@ -175,7 +177,7 @@ impl ContextBuilder {
             match one {
                 Placed::Message(seq) => {
                     let Some(data) = self.data.get(&seq) else { continue };
-                    let part_of = answer_of(data);
+                    let part_of = Marks::of(data).answer;
                     if part_of.is_none() || part_of != answer {
                         entries.append(&mut outcomes);
                         while let Some((_, summary)) = summaries.next_if(|(at, _)| *at <= seq) {

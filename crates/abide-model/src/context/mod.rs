@@ -16,7 +16,7 @@ pub use compaction::{CompactionPlan, Uncompactable};
 pub use tokens::Tokens;
 pub use visible::Visible;
 
-use crate::{CallId, LaneId, Payload, Seq};
+use crate::{CallId, LaneId, Marks, Payload, Seq};
 
 /// What the model would see of a lane.
 #[derive(Debug, Clone, Default)]
@@ -88,18 +88,8 @@ impl Entry {
     #[must_use]
     pub fn answer(&self) -> Option<String> {
         match self {
-            Self::Message { data, .. } => answer_of(data),
+            Self::Message { data, .. } => Marks::of(data).answer,
             _ => None,
         }
     }
-}
-
-/// The answer that a message is a part of: what was streamed is recorded block by block.
-fn answer_of(data: &Payload) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Ours {
-        answer: Option<String>,
-    }
-    let ours: Ours = serde_json::from_str(data.field("abide")?).ok()?;
-    ours.answer
 }

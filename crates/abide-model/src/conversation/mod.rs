@@ -7,12 +7,14 @@
 //! in which order all of it is valid.
 
 mod lane;
+mod marks;
 mod order;
 mod reading;
 mod repair;
 #[cfg(test)]
 mod tests;
 
+pub use marks::Marks;
 pub use order::{Disorder, DisorderSort, Shown};
 pub(crate) use order::{Placed, Waiting};
 pub use reading::{MessageForm, OUTCOME_UNKNOWN};

@@ -11,6 +11,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Marks;
 use crate::Payload;
 
 /// What a model is told of a call that nobody knows the outcome of. A result that says so belongs
@@ -101,13 +102,6 @@ struct WireMessage<'a> {
     abide: Option<&'a RawValue>,
 }
 
-/// What abide itself notes about a message.
-#[derive(Deserialize)]
-struct Marks {
-    #[serde(default)]
-    partial: bool,
-}
-
 #[derive(Deserialize)]
 struct WireBlock<'a> {
     #[serde(borrow)]
@@ -189,7 +183,8 @@ impl Reading {
             reading.results.push(ReadResult::new(id, wire.content));
             reading.rest = false;
         }
-        if wire.abide.is_some_and(is_partial) && !reading.calls.is_empty() {
+        let partial = wire.abide.is_some_and(|marks| Marks::read(marks.get()).partial);
+        if partial && !reading.calls.is_empty() {
             reading.calls.clear();
             reading.rest = true;
         }
@@ -246,10 +241,6 @@ impl Reading {
 fn function_name(raw: &RawValue) -> Option<String> {
     let function: WireFunction<'_> = serde_json::from_str(raw.get()).ok()?;
     text(function.name)
-}
-
-fn is_partial(raw: &RawValue) -> bool {
-    serde_json::from_str(raw.get()).is_ok_and(|marks: Marks| marks.partial)
 }
 
 fn text(raw: Option<&RawValue>) -> Option<String> {

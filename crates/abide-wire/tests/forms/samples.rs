@@ -10,7 +10,7 @@ fn what_went_in_comes_out_byte_for_byte() {
     for form in FORMS {
         for line in samples(form) {
             let data = recorded(form, line);
-            let out = export(form, &data);
+            let out = export(form, &data).unwrap();
             assert_eq!(out.len(), 1, "{line}");
             assert_eq!(out[0].get(), line);
         }
@@ -153,15 +153,37 @@ fn our_own_form_is_read() {
 }
 
 #[test]
-fn what_is_no_message_is_not_read() {
-    for text in ["{}", r#"{"content":"x"}"#, r#"{"role":7,"content":"x"}"#] {
+fn what_is_no_message_is_not_read_and_an_export_says_so() {
+    for (text, code) in [
+        ("{}", "no_role"),
+        (r#"{"content":"x"}"#, "no_role"),
+        (r#"{"role":7,"content":"x"}"#, "not_a_string"),
+    ] {
         assert!(read(&payload(text)).is_none(), "{text}");
-        FORMS.iter().for_each(|form| assert!(export(*form, &payload(text)).is_empty()));
+        for form in FORMS {
+            assert_eq!(export(form, &payload(text)).unwrap_err().code(), code, "{text}");
+        }
     }
+    // Somebody speaks, in a way that no form has. By its looks it may be of OpenAI's, and is as it was.
+    let other = r#"{"role":"model","parts":[{"text":"hello"}]}"#;
+    for form in FORMS {
+        match (form, export(form, &payload(other))) {
+            (MessageForm::OpenAi, out) => assert_eq!(out.unwrap()[0].get(), other),
+            (_, out) => assert_eq!(out.unwrap_err().code(), "no_content", "{form:?}"),
+        }
+    }
+    // Nothing is said, and nothing is lost.
+    for text in [r#"{"role":"user","content":""}"#, r#"{"role":"assistant","tool_calls":[]}"#] {
+        for form in FORMS {
+            assert!(export(form, &payload(text)).is_ok(), "{text}");
+        }
+    }
+    let nobody = export_finished(MessageForm::OpenAi, &payload(r#"{"result":1}"#));
+    assert_eq!(nobody.unwrap_err().code(), "no_call");
 }
 
 fn out(form: MessageForm, data: &str) -> Value {
-    let out = export(form, &payload(data));
+    let out = export(form, &payload(data)).unwrap();
     Value::Array(out.iter().map(|raw| serde_json::from_str(raw.get()).unwrap()).collect())
 }
 
@@ -231,7 +253,7 @@ fn an_unknown_block_is_said_in_words() {
 #[test]
 fn a_tool_that_was_run_has_a_result() {
     let finished = |form, data: &str| {
-        let out = export_finished(form, &payload(data));
+        let out = export_finished(form, &payload(data)).unwrap();
         assert_eq!(out.len(), 1);
         serde_json::from_str::<Value>(out[0].get()).unwrap()
     };
@@ -250,5 +272,4 @@ fn a_tool_that_was_run_has_a_result() {
         json!([{"type": "input_text", "text": "x"},
             {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,aaaa"}])
     );
-    assert!(export_finished(MessageForm::OpenAi, &payload("{}")).is_empty());
 }

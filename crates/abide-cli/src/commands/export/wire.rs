@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use abide::{
-    Conversation, Event, EventRange, Kind, LaneId, MessageForm, ReadNote, Seq, SessionState,
-    SessionView,
+    Conversation, Event, EventRange, Kind, LaneId, MessageForm, Seq, SessionState, SessionView,
 };
 use abide_wire::{export, export_finished};
 
+use super::Left;
 use super::target::Target;
 use crate::error::CommandError;
 use crate::output::status;
@@ -19,10 +19,11 @@ pub(super) fn messages(
     form: MessageForm,
     lane: &Option<LaneId>,
     to: &mut Target,
-) -> Result<Vec<ReadNote>, CommandError> {
+) -> Result<Left, CommandError> {
     let state = view.state()?;
     let results = executed(view, &state, lane)?;
-    let mut erased = 0_u64;
+    let (mut erased, mut silent) = (0_u64, 0_u64);
+    let mut refused = Vec::new();
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
         let event = event?;
@@ -39,15 +40,25 @@ pub(super) fn messages(
                 continue;
             }
         };
-        for message in written {
-            to.json(message.get())?;
+        match written {
+            Ok(messages) => {
+                silent += u64::from(messages.is_empty());
+                messages.iter().try_for_each(|message| to.json(message.get()))?;
+            }
+            Err(why) => refused.push((event.seq, why)),
         }
     }
     if erased > 0 {
         let s = if erased == 1 { " was" } else { "s were" };
         status(format_args!("Note: {erased} message{s} erased and cannot be exported"));
     }
-    Ok(events.notes().to_vec())
+    if silent > 0 {
+        let s = if silent == 1 { " holds" } else { "s hold" };
+        status(format_args!(
+            "Note: {silent} message{s} nothing, or thoughts that another API would not take back"
+        ));
+    }
+    Ok(Left { notes: events.notes().to_vec(), refused })
 }
 
 fn is_live(state: &SessionState, event: &Event) -> bool {
