@@ -4,7 +4,9 @@ use abide_model::{MessageForm, Payload};
 use serde_json::value::RawValue;
 
 use crate::json::{Fields, Text};
-use crate::piece::{FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, calls_in_words, finished};
+use crate::piece::{
+    FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, begun, calls_in_words, finished,
+};
 use crate::record::{SPEAKS, WireError, what};
 use crate::write::abide::Abide;
 use crate::write::anthropic::Anthropic;
@@ -33,6 +35,13 @@ pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, W
         return Err(WireError::NoContent);
     }
     Ok(written(form, |out| convert(&recorded, out)))
+}
+
+/// The messages of this form that tell what a `tool.called` tells: for a call that no message holds.
+pub fn export_called(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
+    let piece = Piece::new(Sort::Call(begun(data).ok_or(WireError::NoCall)?));
+    let calls: Vec<_> = called(&piece).into_iter().collect();
+    Ok(written(form, |out| out.answer(std::slice::from_ref(&piece), &calls, &[])))
 }
 
 /// The messages of this form that tell what a `tool.finished` tells.

@@ -31,8 +31,8 @@ mod render;
 pub mod stream;
 mod write;
 
-pub use export::{export, export_finished};
-pub use message::{Call, CallResult, Image, Part, Said, read};
+pub use export::{export, export_called, export_finished};
+pub use message::{Call, CallResult, Image, Part, Said, read, read_call};
 pub use record::{WireError, record};
 pub use render::{Rendered, render};
 

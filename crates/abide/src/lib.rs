@@ -140,7 +140,7 @@ pub use abide_postgres::{Migrated, Obstacle, SCHEMA_VERSION, StoreStatus, Troubl
 pub use abide_wire::stream;
 pub use abide_wire::{
     Call, CallResult, Image, Part, Rendered, Said, WireError, export as export_message,
-    read as read_message, record as record_message, render,
+    read as read_message, read_call, record as record_message, render,
 };
 pub use abide_workspace as workspace;
 pub use abide_workspace::Snapshot;

@@ -325,6 +325,10 @@ impl SessionState {
     fn tool_called(&mut self, event: &Event, fact: ToolCall) -> Option<Anomaly> {
         self.core.calls.tools += 1;
         self.core.calls.observed += u64::from(fact.observed);
+        // Where no message holds the call, it is itself a part of the conversation.
+        if self.lane(lane(event)).is_none_or(|lane| lane.first.is_none()) {
+            self.change_lane(event, |lane| lane.first = Some(event.seq));
+        }
         self.open_call(event, &fact.call, clip(fact.name), fact.observed)
     }
 

@@ -1,6 +1,9 @@
 //! Messages as the APIs give and take them.
 
-use abide_wire::{Image, MessageForm, Part, Said, export, export_finished, read, record};
+use abide_wire::{
+    Call, Image, MessageForm, Part, Said, export, export_called, export_finished, read, read_call,
+    record,
+};
 use serde_json::{Value, json};
 
 use crate::{FORMS, payload, recorded, samples};
@@ -178,8 +181,12 @@ fn what_is_no_message_is_not_read_and_an_export_says_so() {
             assert!(export(form, &payload(text)).is_ok(), "{text}");
         }
     }
-    let nobody = export_finished(MessageForm::OpenAi, &payload(r#"{"result":1}"#));
-    assert_eq!(nobody.unwrap_err().code(), "no_call");
+    for nobody in [
+        export_finished(MessageForm::OpenAi, &payload(r#"{"result":1}"#)),
+        export_called(MessageForm::OpenAi, &payload(r#"{"name":"t"}"#)),
+    ] {
+        assert_eq!(nobody.unwrap_err().code(), "no_call");
+    }
 }
 
 fn out(form: MessageForm, data: &str) -> Value {
@@ -248,6 +255,24 @@ fn an_unknown_block_is_said_in_words() {
             {"type": "input_text", "text": "[a block of the type new, of 4021 bytes, is not shown]"},
         ]}])
     );
+}
+
+#[test]
+fn a_tool_that_was_called_is_called_in_every_form() {
+    let data = payload(r#"{"call":"c","name":"sh","arguments":{"a": 1.50},"observed":true}"#);
+    let call = Call { id: "c".into(), name: "sh".into(), arguments: r#"{"a": 1.50}"#.into() };
+    assert_eq!(read_call(&data), Some(call.clone()));
+    for form in FORMS {
+        let out = export_called(form, &data).unwrap();
+        assert_eq!(out.len(), 1, "{form:?}");
+        let said = read(&recorded(form, out[0].get())).unwrap();
+        assert_eq!(said.role, "assistant");
+        let [Part::Call(read)] = said.parts.as_slice() else { panic!("{said:?}") };
+        assert_eq!(*read, call, "{form:?}");
+    }
+    let plain = Call { id: "c".into(), name: String::new(), arguments: "{}".into() };
+    assert_eq!(read_call(&payload(r#"{"call":"c","arguments":null}"#)), Some(plain));
+    assert_eq!(read_call(&payload(r#"{"call":7,"name":"sh"}"#)), None);
 }
 
 #[test]

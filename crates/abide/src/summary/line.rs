@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use abide_model::{Context, Entry, Marks, Payload, Seq, ToolResult};
-use abide_wire::{Call, Part, read};
+use abide_wire::{Call, Part, read, read_call};
 use serde::Serialize;
 
 use super::{OpenTask, SummaryRequest};
@@ -129,6 +129,11 @@ impl SummaryLine {
                     ..Self::default()
                 })
             }
+            Entry::Call { data, .. } => Some(Self {
+                role: "assistant".to_owned(),
+                calls: vec![read_call(data)?.into()],
+                ..Self::default()
+            }),
             Entry::Result { seq, call, data, executed } => {
                 let (ok, content) = if *executed {
                     executed_result(data)

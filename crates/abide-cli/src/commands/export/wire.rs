@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use abide::{
     Conversation, Event, EventRange, Kind, LaneId, MessageForm, Seq, SessionState, SessionView,
 };
-use abide_wire::{export, export_finished};
+use abide_wire::{export, export_called, export_finished};
 
 use super::Left;
 use super::target::Target;
 use crate::error::CommandError;
 use crate::output::status;
 
-/// Every live message of a lane in the order of the journal, and the results that are recorded by
-/// the end of a tool alone.
+/// Every live message of a lane in the order of the journal, and the calls and results that are
+/// recorded by the use of a tool alone.
 pub(super) fn messages(
     view: &SessionView,
     form: MessageForm,
@@ -21,19 +21,21 @@ pub(super) fn messages(
     to: &mut Target,
 ) -> Result<Left, CommandError> {
     let state = view.state()?;
-    let results = executed(view, &state, lane)?;
+    let shown = shown(view, &state, lane)?;
     let (mut erased, mut silent) = (0_u64, 0_u64);
     let mut refused = Vec::new();
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
         let event = event?;
         let message = event.kind == Kind::MESSAGE_ADDED && event.lane == *lane;
-        let finished = event.kind == Kind::TOOL_FINISHED && results.contains(&event.seq);
-        if !is_live(&state, &event) || !(message || finished) {
+        let called = event.kind == Kind::TOOL_CALLED && shown.contains(&event.seq);
+        let finished = event.kind == Kind::TOOL_FINISHED && shown.contains(&event.seq);
+        if !is_live(&state, &event) || !(message || called || finished) {
             continue;
         }
         let written = match &event.data {
             Some(data) if message => export(form, data),
+            Some(data) if called => export_called(form, data),
             Some(data) => export_finished(form, data),
             None => {
                 erased += 1;
@@ -65,8 +67,8 @@ fn is_live(state: &SessionState, event: &Event) -> bool {
     event.seq > state.core.seq || state.core.lineage.contains(event.seq)
 }
 
-/// The events that have the result of a call of this lane where no message has it.
-fn executed(
+/// The events that a model is shown of this lane.
+fn shown(
     view: &SessionView,
     state: &SessionState,
     lane: &Option<LaneId>,
@@ -84,7 +86,6 @@ fn executed(
     if let Some(lane) = lane.as_ref().filter(|_| !there) {
         return Err(CommandError::failed(format!("the session has no lane {:?}", lane.as_str())));
     }
-    let shown = conversation.valid_order().into_iter();
-    let results = shown.filter(|shown| shown.lane == *lane && shown.result.is_some());
-    Ok(results.map(|shown| shown.seq).collect())
+    let shown = conversation.valid_order().into_iter().filter(|shown| shown.lane == *lane);
+    Ok(shown.map(|shown| shown.seq).collect())
 }
