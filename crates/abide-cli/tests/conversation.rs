@@ -100,6 +100,86 @@ fn a_context_is_valid_for_each_api_however_it_was_recorded() {
     assert!(text.stdout().contains("── user @4") && text.stdout().contains("→ bash"), "{text:?}");
 }
 
+/// A tool is used, as it was executed, and no message says so.
+fn used(id: &str, result: &str) -> [String; 2] {
+    let called = json!({"call": id, "name": "bash", "arguments": {"command": "cargo test"}});
+    let finished = json!({"call": id, "ok": true, "result": result});
+    [
+        json!({"kind": "tool.called", "data": called}).to_string(),
+        json!({"kind": "tool.finished", "data": finished}).to_string(),
+    ]
+}
+
+#[test]
+fn a_call_that_no_message_holds_is_in_the_context_and_in_exports() {
+    let env = TestEnvironment::new();
+    let mut lines = vec![message("user", "Go")];
+    lines.extend(used("c1", "3 passed"));
+    lines.push(message("assistant", "It passes."));
+    // One that a message holds too is told once; of one that still runs the outcome is unknown.
+    lines.extend(used("c2", "4 passed"));
+    lines.push(call("c2"));
+    let [running, finished] = used("c3", "5 passed");
+    lines.push(running.replace("\"name\"", "\"observed\":true,\"name\""));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    env.record(&["--key", "k"], &lines).success();
+    let openai = messages(&env, &["--format", "openai"]);
+    is_valid(&openai);
+    let ids = |messages: &[Value]| -> Vec<String> {
+        let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array());
+        calls.flatten().map(|call| call["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&openai), ["c1", "c2", "c3"]);
+    let function = json!({"name": "bash", "arguments": "{\"command\":\"cargo test\"}"});
+    let called = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": function}]});
+    let gave = json!({"role": "tool", "tool_call_id": "c1", "content": "3 passed"});
+    assert_eq!(openai[1..3], [called.clone(), gave.clone()]);
+    assert!(openai[7].to_string().contains("outcome of this call is unknown"), "{openai:?}");
+    let anthropic = context(&env, &["--format", "anthropic"]).to_string();
+    assert_eq!(anthropic.matches("\"tool_use\"").count(), 3, "{anthropic}");
+    assert_eq!(anthropic.matches("\"tool_result\"").count(), 3, "{anthropic}");
+    let responses = context(&env, &["--format", "responses"]).to_string();
+    assert_eq!(responses.matches("\"function_call\"").count(), 3, "{responses}");
+    assert_eq!(responses.matches("\"function_call_output\"").count(), 3, "{responses}");
+    let text = env.run(&["context", "--format", "text"]).success();
+    assert!(text.stdout().contains("── call @4\n→ bash {\"command"), "{text:?}");
+    let stats = context(&env, &["--stats", "--json"]);
+    assert_eq!(stats["messages"], 8);
+    assert_eq!(stats["pending"], json!([{"call": "c3", "name": "bash", "begun": true}]));
+    env.record(&["--key", "k"], &[&finished]).success();
+    assert_eq!(context(&env, &["--stats", "--json"])["pending"], json!([]));
+    let exported = env.run(&["export", "--format", "openai"]).success().json_lines();
+    assert_eq!(ids(&exported), ["c1", "c2", "c3"]);
+    assert_eq!(exported[1..3], [called, gave]);
+    // What comes out goes in again, and says the same.
+    let again = TestEnvironment::new();
+    let lines: Vec<String> = exported.iter().map(Value::to_string).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    again.record(&["--key", "k", "--format", "openai"], &lines).success();
+    assert_eq!(messages(&again, &[]), messages(&env, &[]));
+}
+
+#[test]
+fn a_session_of_nothing_but_calls_is_compacted() {
+    let env = TestEnvironment::new();
+    let result = "-rw-r--r-- 1 user user 1234 src/parser.rs\n".repeat(5);
+    let lines: Vec<String> = (0..60).flat_map(|n| used(&format!("c{n}"), &result)).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    env.record(&["--key", "k"], &lines).success();
+    let before = messages(&env, &[]);
+    assert_eq!(before.len(), 120);
+    let pinned = env.run(&["context", "--pin", "@5"]).success();
+    assert!(pinned.stderr.contains("Pinned: @5 @6"), "{pinned:?}");
+    let made = env.run(&["compact", "--keep", "6", "--json"]).success().json_lines().remove(0);
+    assert_eq!(made["covered"], 112);
+    let after = messages(&env, &[]);
+    is_valid(&after);
+    assert!(after[0].to_string().contains("bash"), "{}", after[0]);
+    assert_eq!((&after[1..3], &after[3..]), (&before[2..4], &before[114..]));
+    env.run(&["undo"]).success();
+    assert_eq!(messages(&env, &[]), before);
+}
+
 #[test]
 fn a_compaction_shrinks_one_prompt_with_many_calls_and_can_be_taken_back() {
     let env = TestEnvironment::new();

@@ -76,6 +76,38 @@ fn what_a_rewind_took_back_is_left_out_and_what_was_summed_up_is_not() {
 }
 
 #[test]
+fn what_is_no_message_is_named_by_an_export_and_the_rest_is_written() {
+    let env = TestEnvironment::new();
+    let lines = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"kind":"message.added","data":{"content":"nobody says this"}}"#,
+        r#"{"kind":"message.added","data":{"role":"model","parts":[{"text":"elsewhere"}]}}"#,
+        r#"{"role":"user","content":"two"}"#,
+    ];
+    env.record(&["--format", "anthropic", "--key", "k"], &lines).success();
+    let exported = env.run(&["export", "--format", "anthropic"]).failure(1);
+    assert_eq!(exported.stdout(), format!("{}\n{}\n", lines[0], lines[3]));
+    for line in [
+        "Warning: @4 is not exported: the message has no `role`\n",
+        "Warning: @5 is not exported: the message has neither `content` nor calls\n",
+        "Error: 2 events were not exported; all others were\n",
+        "Hint: `abide export --format jsonl` has every event as it was recorded\n",
+    ] {
+        assert!(exported.stderr.contains(line), "{line}: {exported:?}");
+    }
+    let file = env.run(&["export", "--format", "anthropic", "-o", "out.jsonl"]).failure(1);
+    assert!(file.stderr.contains("2 events were not exported"), "{file:?}");
+    assert_eq!(std::fs::read(env.project().join("out.jsonl")).unwrap(), exported.out);
+    // What has no place in the form is said to be left out.
+    let thought =
+        r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"}]}"#;
+    env.record(&["--format", "anthropic", "--key", "t"], &[thought]).success();
+    let exported = env.run(&["export", "--format", "openai"]).success();
+    assert_eq!(exported.stdout(), "");
+    assert!(exported.stderr.contains("Note: 1 message holds nothing, or thoughts"), "{exported:?}");
+}
+
+#[test]
 fn a_line_that_is_no_message_is_refused_and_the_next_is_recorded() {
     for (format, line, code) in [
         ("openai", &b"hello"[..], "not_json"),

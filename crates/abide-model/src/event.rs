@@ -98,7 +98,8 @@ pub struct NewEvent {
     pub task: Option<TaskId>,
     /// The lane it belongs to.
     pub lane: Option<LaneId>,
-    /// Idempotency key: recorded again under the same key, the first event stands.
+    /// Idempotency key: recorded again under the same key, the first event stands, unless a rewind
+    /// took it back.
     pub key: Option<String>,
 }
 

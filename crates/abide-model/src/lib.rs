@@ -47,7 +47,8 @@ pub use context::{
     CompactionPlan, Context, ContextBuilder, Entry, PendingCall, Tokens, Uncompactable, Visible,
 };
 pub use conversation::{
-    CallForm, Conversation, Disorder, DisorderSort, MessageForm, OUTCOME_UNKNOWN, OpenCall, Shown,
+    CallForm, Conversation, Disorder, DisorderSort, Marks, MessageForm, OUTCOME_UNKNOWN, OpenCall,
+    Shown,
 };
 pub use doing::SessionLiveness;
 pub use event::{Event, NewEvent};

@@ -53,7 +53,7 @@ pub struct Acknowledged {
     pub seq: Seq,
     /// What is odd about it.
     pub anomaly: Option<Anomaly>,
-    /// Its key was known: `seq` is that of the first event, and nothing was written.
+    /// A live event has its key: `seq` is that event's, and nothing was written.
     pub repeated: bool,
 }
 

@@ -1,8 +1,10 @@
 //! What the journal knows of a task: what is to be done, and what was done of it so far.
 
+use std::collections::HashSet;
+
 use abide::{
-    Context, Entry, Event, EventRange, Extractive, Fact, Kind, Seq, Session, Summarizer,
-    SummaryRequest, TaskId, TaskNode, TaskStatus, Usage,
+    Context, Entry, Event, EventRange, Extractive, Fact, Kind, Part, Seq, Session, Summarizer,
+    SummaryRequest, TaskId, TaskNode, TaskStatus, Usage, read_message,
 };
 
 use crate::RunError;
@@ -89,6 +91,8 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
             if let Ok(Fact::FileTouched(fact)) = event.fact() {
                 files.push(fact.path);
             }
+        } else if event.kind == Kind::TOOL_CALLED || event.kind == Kind::TOOL_FINISHED {
+            entries.extend(executed(&event));
         } else if event.kind == Kind::MESSAGE_ADDED
             && let Some(data) = event.data
         {
@@ -107,11 +111,44 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
         return Ok(None);
     }
     entries.reverse();
+    each_call_once(&mut entries);
     files.dedup();
     let context = Context { lane: None, entries };
     let request =
         SummaryRequest { context: &context, most_tokens: TOKENS, tasks: &[], files: &files };
     Ok(Extractive.summarize(&request).ok().filter(|account| !account.trim().is_empty()))
+}
+
+/// A call or its result, as it was executed.
+fn executed(event: &Event) -> Option<Entry> {
+    let (seq, data) = (event.seq, event.data.clone()?);
+    match event.fact().ok()? {
+        Fact::ToolCall(fact) => Some(Entry::Call { seq, call: fact.call, data }),
+        Fact::ToolResult(fact) => {
+            Some(Entry::Result { seq, call: fact.call, data, executed: true })
+        }
+        _ => None,
+    }
+}
+
+/// Leaves out the calls that a message holds.
+fn each_call_once(entries: &mut Vec<Entry>) {
+    let held: HashSet<String> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Message { data, .. } => read_message(data),
+            _ => None,
+        })
+        .flat_map(|said| said.parts)
+        .filter_map(|part| match part {
+            Part::Call(call) => Some(call.id),
+            _ => None,
+        })
+        .collect();
+    entries.retain(|entry| match entry {
+        Entry::Call { call, .. } => !held.contains(call.as_str()),
+        _ => true,
+    });
 }
 
 /// Is its content plain text, as the prompts are?

@@ -24,6 +24,8 @@ pub const PARTS: &[(&str, Part)] = &[
     ("a session is read as it was written", a_session_is_read_as_it_was_written),
     ("ranges go forward and backward in pages", ranges_go_forward_and_backward_in_pages),
     ("a key is used once", a_key_is_used_once),
+    ("a key counts within the lineage", a_key_counts_within_the_lineage),
+    ("a fork knows the keys of its past", a_fork_knows_the_keys_of_its_past),
     ("a client key names one session", a_client_key_names_one_session),
     ("sessions are found and listed", sessions_are_found_and_listed),
     ("one writer at a time", one_writer_at_a_time),
@@ -146,6 +148,90 @@ fn a_key_is_used_once(subject: &dyn Subject) {
     drop(writer);
     let messages = kinds(&*again, id).iter().filter(|kind| *kind == "message.added").count();
     assert_eq!(messages, 2);
+}
+
+/// Sends a message with a key; says where it is, and whether it was there before.
+fn send(writer: &dyn SessionWriter, text: &str, key: &str) -> (u64, bool) {
+    let events = vec![message(text).with_key(key)];
+    let ticket = writer.append(events, Durability::Synced, OddEvents::Keep).unwrap();
+    let done = ticket.wait().unwrap();
+    (done[0].seq.0, done[0].repeated)
+}
+
+fn rewind(to: u64) -> NewEvent {
+    event(&format!(r#"{{"kind":"session.rewound","data":{{"to":{to}}}}}"#))
+}
+
+fn a_key_counts_within_the_lineage(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    assert_eq!(send(&*writer, "one", "a"), (3, false));
+    assert_eq!(send(&*writer, "two", "b"), (4, false));
+    assert_eq!(send(&*writer, "two", "b"), (4, true));
+    let back = || vec![rewind(3).with_key("back")];
+    assert_eq!(append(&*writer, back()), [5]);
+    assert_eq!(append(&*writer, back()), [5], "a rewind whose answer was lost is not done again");
+    assert_eq!(send(&*writer, "one", "a"), (3, true), "what was not taken back is known");
+    assert_eq!(send(&*writer, "two again", "b"), (6, false), "what was taken back is not");
+    assert_eq!(send(&*writer, "two again", "b"), (6, true), "and the key names the new one");
+    assert_eq!(writer.state().unwrap().core.messages.total, 2);
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    assert_whole(&*store, id, 7);
+    // Another process knows the same.
+    let again = subject.open();
+    let writer = block_on(again.write(id, NOW)).unwrap();
+    assert_eq!(send(&*writer, "one", "a"), (3, true));
+    assert_eq!(send(&*writer, "two again", "b"), (6, true));
+    // The rewind is undone: what it took back is there again, and what came since is not.
+    assert_eq!(append(&*writer, vec![rewind(4)]), [9]);
+    assert_eq!(send(&*writer, "two", "b"), (4, true));
+    // Back to before everything.
+    assert_eq!(append(&*writer, vec![rewind(1)]), [10]);
+    assert_eq!(send(&*writer, "one", "a"), (11, false));
+    assert_eq!(send(&*writer, "two", "b"), (12, false));
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    assert_whole(&*again, id, 13);
+    let writer = block_on(subject.open().write(id, NOW)).unwrap();
+    assert_eq!(send(&*writer, "one", "a"), (11, true));
+    assert_eq!(send(&*writer, "two", "b"), (12, true));
+}
+
+fn a_fork_knows_the_keys_of_its_past(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    send(&*writer, "one", "a");
+    send(&*writer, "two", "b");
+    append(&*writer, vec![rewind(3)]);
+    assert_eq!(send(&*writer, "other", "b"), (6, false));
+    assert_eq!(send(&*writer, "three", "c"), (7, false));
+    let fork = block_on(store.fork(id, Some(Seq(6)), NewSession::default())).unwrap();
+    let forked = block_on(store.write(fork, NOW)).unwrap();
+    assert_eq!(send(&*forked, "one", "a"), (3, true), "before the fork's place it is the parent's");
+    assert_eq!(send(&*forked, "other", "b"), (6, true));
+    assert_eq!(send(&*forked, "three", "c"), (9, false), "behind it the key is free");
+    assert_eq!(send(&*forked, "three", "c"), (9, true));
+    block_on(forked.close()).unwrap();
+    assert_whole(&*store, fork, 10);
+    assert_eq!(send(&*writer, "three", "c"), (7, true), "the parent knows its own");
+    // A fork of the fork, in another process; and it goes back to before it was forked.
+    let again = subject.open();
+    let deep = block_on(again.fork(fork, Some(Seq(9)), NewSession::default())).unwrap();
+    let forked = block_on(again.write(deep, NOW)).unwrap();
+    assert_eq!(send(&*forked, "one", "a"), (3, true));
+    assert_eq!(send(&*forked, "three", "c"), (9, true));
+    assert_eq!(append(&*forked, vec![rewind(3)]), [12]);
+    assert_eq!(send(&*forked, "one", "a"), (3, true));
+    assert_eq!(send(&*forked, "other", "b"), (13, false));
+    assert_eq!(send(&*forked, "three", "c"), (14, false));
+    block_on(forked.close()).unwrap();
+    assert_whole(&*again, deep, 15);
+    // A place that a rewind took back is a place to fork from, with what was known there.
+    let dead = block_on(again.fork(id, Some(Seq(4)), NewSession::default())).unwrap();
+    let forked = block_on(again.write(dead, NOW)).unwrap();
+    assert_eq!(send(&*forked, "two", "b"), (4, true));
+    block_on(writer.close()).unwrap();
 }
 
 fn a_client_key_names_one_session(subject: &dyn Subject) {
@@ -384,8 +470,7 @@ fn a_fork_goes_on_from_a_place_in_the_past(subject: &dyn Subject) {
     let again = subject.open();
     let writer = block_on(again.write(fork, NOW)).unwrap();
     assert_eq!(writer.epoch().0, 1);
-    let seqs = append(&*writer, vec![message("two").with_key("k")]);
-    assert_eq!(seqs, [11], "a key of the parent's is not a key of the fork's");
+    assert_eq!(append(&*writer, vec![message("two")]), [11]);
     append(&*writer, vec![event(r#"{"kind":"turn.started","data":{"agent":"coder"}}"#)]);
     assert!(writer.state().unwrap().turns.get("2").is_some());
     block_on(writer.close()).unwrap();

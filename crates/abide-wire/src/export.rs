@@ -3,7 +3,11 @@
 use abide_model::{MessageForm, Payload};
 use serde_json::value::RawValue;
 
-use crate::piece::{FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, calls_in_words, finished};
+use crate::json::{Fields, Text};
+use crate::piece::{
+    FUNCTION_OUTPUT, Piece, Recorded, Sort, Speaker, begun, calls_in_words, finished,
+};
+use crate::record::{SPEAKS, WireError, what};
 use crate::write::abide::Abide;
 use crate::write::anthropic::Anthropic;
 use crate::write::openai::OpenAi;
@@ -12,29 +16,52 @@ use crate::write::{Settled, Writing, outcome};
 
 /// The messages of this form that a recorded message is: the one that was recorded, byte for byte,
 /// where it is of this form; else what can be said of it there. A call that was cut off was never
-/// made, and is told of in words. None when it is no message, or says
-/// nothing that the form has a place for.
+/// made, and is told of in words. None where all of it is blank, or thoughts that the form has no
+/// place for. An error says why it is no message: what it holds is not in any form.
 ///
 /// Ids and names stay as they are. A message with results may become several. For Anthropic a
 /// message of the role `system` stays one, though the API takes instructions apart.
-#[must_use]
-pub fn export(form: MessageForm, data: &Payload) -> Vec<Box<RawValue>> {
-    let Some(mut recorded) = Recorded::of(data) else { return Vec::new() };
+pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
+    let Some(mut recorded) = Recorded::of(data) else { return Err(no_message(data)) };
     let called = recorded.pieces.iter().any(|piece| matches!(piece.sort, Sort::Call(_)));
     if recorded.marks.partial && called {
         calls_in_words(&mut recorded.pieces);
     } else if recorded.forms.has(form) {
-        return boxed(vec![recorded.as_it_came().into_owned()]);
+        return Ok(boxed(vec![recorded.as_it_came().into_owned()]));
     }
-    written(form, |out| convert(&recorded, out))
+    // What it says, if anything, stands in fields that no form has.
+    let speaks = |name: &&str| recorded.fields.any(name).is_some();
+    if recorded.pieces.is_empty() && !SPEAKS.iter().chain(&["content", "reasoning"]).any(speaks) {
+        return Err(WireError::NoContent);
+    }
+    Ok(written(form, |out| convert(&recorded, out)))
+}
+
+/// The messages of this form that tell what a `tool.called` tells: for a call that no message holds.
+pub fn export_called(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
+    let piece = Piece::new(Sort::Call(begun(data).ok_or(WireError::NoCall)?));
+    let calls: Vec<_> = called(&piece).into_iter().collect();
+    Ok(written(form, |out| out.answer(std::slice::from_ref(&piece), &calls, &[])))
 }
 
 /// The messages of this form that tell what a `tool.finished` tells.
-#[must_use]
-pub fn export_finished(form: MessageForm, data: &Payload) -> Vec<Box<RawValue>> {
-    let Some(outcome) = finished(data) else { return Vec::new() };
+pub fn export_finished(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
+    let outcome = finished(data).ok_or(WireError::NoCall)?;
     let piece = Piece::new(Sort::Result(outcome));
-    written(form, |out| out.result(&settled(&piece)))
+    Ok(written(form, |out| out.result(&settled(&piece))))
+}
+
+/// Why this is no message.
+fn no_message(data: &Payload) -> WireError {
+    let Some(fields) = Fields::of(data.as_str()) else {
+        return WireError::NotAnObject { found: "something else" };
+    };
+    match fields.any("role") {
+        Some(role) if Text::of(role).is_none() => {
+            WireError::NotAString { field: "role", found: what(role) }
+        }
+        _ => WireError::NoRole,
+    }
 }
 
 fn written(form: MessageForm, write: impl FnOnce(&mut dyn Writing)) -> Vec<Box<RawValue>> {

@@ -12,9 +12,9 @@
 //!
 //! let line = r#"{"role":"tool","tool_call_id":"c1","content":"3 passed"}"#;
 //! let data = Payload::new(&record(MessageForm::OpenAi, line)?, &Limits::default())?;
-//! assert_eq!(export(MessageForm::OpenAi, &data)[0].get(), line);
+//! assert_eq!(export(MessageForm::OpenAi, &data)?[0].get(), line);
 //! assert_eq!(
-//!     export(MessageForm::Anthropic, &data)[0].get(),
+//!     export(MessageForm::Anthropic, &data)?[0].get(),
 //!     r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"3 passed"}]}]}"#,
 //! );
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -31,8 +31,8 @@ mod render;
 pub mod stream;
 mod write;
 
-pub use export::{export, export_finished};
-pub use message::{Call, CallResult, Image, Part, Said, read};
+pub use export::{export, export_called, export_finished};
+pub use message::{Call, CallResult, Image, Part, Said, read, read_call};
 pub use record::{WireError, record};
 pub use render::{Rendered, render};
 

@@ -85,6 +85,22 @@ pub fn read(data: &Payload) -> Option<Said> {
     Some(Said { role: recorded.role.into_owned(), parts })
 }
 
+/// Reads the data of a `tool.called`; `None` when it does not name its call.
+#[must_use]
+pub fn read_call(data: &Payload) -> Option<Call> {
+    piece::begun(data).map(Call::from)
+}
+
+impl From<piece::Call<'_>> for Call {
+    fn from(call: piece::Call<'_>) -> Self {
+        Self {
+            arguments: call.arguments.text().into_owned(),
+            id: call.id.into_owned(),
+            name: call.name.into_owned(),
+        }
+    }
+}
+
 fn part(piece: Piece<'_>) -> Option<Part> {
     let own = |text: Text<'_>| text.into_decoded().into_owned();
     Some(match piece.sort {
@@ -96,11 +112,7 @@ fn part(piece: Piece<'_>) -> Option<Part> {
         Sort::Image(piece::Image::Data { media_type, base64 }) => {
             Part::Image(Image::Data { media_type: own(media_type), base64: own(base64) })
         }
-        Sort::Call(call) => Part::Call(Call {
-            arguments: call.arguments.text().into_owned(),
-            id: call.id.into_owned(),
-            name: call.name.into_owned(),
-        }),
+        Sort::Call(call) => Part::Call(call.into()),
         Sort::Result(result) => Part::Result(CallResult {
             id: result.id.into_owned(),
             ok: result.ok,

@@ -437,6 +437,17 @@ pub(crate) fn calls_in_words(pieces: &mut [Piece<'_>]) {
     }
 }
 
+/// A call, as the data of its `tool.called` tells.
+pub(crate) fn begun(data: &Payload) -> Option<Call<'_>> {
+    let fields = Fields::of(data.as_str())?;
+    Some(Call {
+        id: fields.decoded("call")?,
+        name: fields.decoded("name").unwrap_or_default(),
+        arguments: Arguments::of(fields.get("arguments")),
+        answered_by: Cow::Borrowed(FUNCTION_OUTPUT),
+    })
+}
+
 /// What a tool gave, as the data of its `tool.finished` tells.
 pub(crate) fn finished(data: &Payload) -> Option<Outcome<'_>> {
     let fields = Fields::of(data.as_str())?;

@@ -50,6 +50,9 @@ pub enum WireError {
         /// The type of the part.
         found: String,
     },
+    /// What is recorded of an execution does not say of which call.
+    #[error("the event has no `call`")]
+    NoCall,
     /// It has a field of the name that is ours.
     #[error("the field `abide` is reserved for what abide itself notes about a message")]
     Reserved,
@@ -68,6 +71,7 @@ impl WireError {
             Self::NoContent => "no_content",
             Self::BadContent { .. } => "bad_content",
             Self::NotAnItem { .. } => "not_an_item",
+            Self::NoCall => "no_call",
             Self::Reserved => "reserved",
         }
     }
@@ -109,7 +113,8 @@ pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
 }
 
 /// What a message of Chat Completions may have instead of a content.
-const SPEAKS: &[&str] = &["tool_calls", "function_call", "refusal", "audio", "reasoning_content"];
+pub(crate) const SPEAKS: &[&str] =
+    &["tool_calls", "function_call", "refusal", "audio", "reasoning_content"];
 
 fn item(
     text: &str,
@@ -162,7 +167,7 @@ fn is_content(content: &RawValue) -> Result<(), WireError> {
 }
 
 /// What a JSON value is, in words.
-fn what(raw: &RawValue) -> &'static str {
+pub(crate) fn what(raw: &RawValue) -> &'static str {
     match raw.get().as_bytes().first() {
         Some(b'{') => "an object",
         Some(b'[') => "a list",

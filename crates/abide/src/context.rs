@@ -1,9 +1,10 @@
 //! The context of a session: what the model would see now, read from the store at each request.
 
 use abide_model::{
-    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, PendingCall, ReadNote, Seq,
+    Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, Marks, PendingCall,
+    ReadNote, Seq,
 };
-use abide_wire::{Call, MessageForm, Part, Rendered, read, render};
+use abide_wire::{Call, MessageForm, Part, Rendered, read, read_call, render};
 use pollster::block_on;
 
 use crate::early::Early;
@@ -15,8 +16,8 @@ use crate::{Error, Session, SessionView};
 pub struct SessionContext {
     /// What the model would see, in order.
     pub context: Context,
-    /// The calls of its last answer that have no result. Run those that were not begun; of those
-    /// that were, look before they are made again.
+    /// The calls of its last answer that have no result, and those since then that no message holds.
+    /// Run those that were not begun; of those that were, look before they are made again.
     pub pending: Vec<PendingCall>,
     /// A request to the model was made and has not been answered to the end.
     pub asking: bool,
@@ -41,7 +42,8 @@ impl SessionContext {
         self.context.entries.is_empty()
     }
 
-    /// How many messages, the outcomes of calls and summaries included.
+    /// How many messages; calls that no message holds, the outcomes of calls and summaries count as
+    /// such.
     #[must_use]
     pub fn len(&self) -> usize {
         self.context.entries.len()
@@ -97,10 +99,14 @@ impl SessionContext {
     pub fn pending_calls(&self) -> Vec<(Call, bool)> {
         let find = |pending: &PendingCall| {
             let entry = self.context.entries.iter().find(|entry| match entry {
-                Entry::Message { seq, .. } => *seq == pending.seq,
+                Entry::Message { seq, .. } | Entry::Call { seq, .. } => *seq == pending.seq,
                 _ => false,
             });
-            let Some(Entry::Message { data, .. }) = entry else { return None };
+            let data = match entry? {
+                Entry::Message { data, .. } => data,
+                Entry::Call { data, .. } => return Some((read_call(data)?, pending.begun)),
+                _ => return None,
+            };
             let parts = read(data)?.parts.into_iter();
             let calls = parts.filter_map(|part| match part {
                 Part::Call(call) => Some(call),
@@ -117,9 +123,8 @@ impl SessionContext {
     #[must_use]
     pub fn is_answered(&self) -> bool {
         let Some(Entry::Message { data, .. }) = self.last() else { return false };
-        let whole = data.field("abide").is_none_or(|ours| !ours.contains("\"partial\":true"));
-        let spoke = data.field("role") == Some("\"assistant\"");
-        spoke && whole && self.pending.is_empty() && !self.asking
+        let spoke = read(data).is_some_and(|said| matches!(&*said.role, "assistant" | "model"));
+        spoke && !Marks::of(data).partial && self.pending.is_empty() && !self.asking
     }
 
     /// The last thing in it.

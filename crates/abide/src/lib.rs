@@ -126,7 +126,7 @@ pub use abide_model::{
     Uncompactable, Usage, UsageRecord, WorkspaceCounts, WriterHolder,
 };
 pub use abide_model::{ByteSize, KeepReason, RemovalReason, Retention, Span};
-pub use abide_model::{Conversation, MessageForm, Shown};
+pub use abide_model::{Conversation, Marks, MessageForm, Shown};
 pub use abide_model::{
     Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
 };
@@ -140,7 +140,7 @@ pub use abide_postgres::{Migrated, Obstacle, SCHEMA_VERSION, StoreStatus, Troubl
 pub use abide_wire::stream;
 pub use abide_wire::{
     Call, CallResult, Image, Part, Rendered, Said, WireError, export as export_message,
-    read as read_message, record as record_message, render,
+    read as read_message, read_call, record as record_message, render,
 };
 pub use abide_workspace as workspace;
 pub use abide_workspace::Snapshot;

@@ -5,7 +5,7 @@
 
 use abide_model::{CallId, Entry, OUTCOME_UNKNOWN, Payload, Tokens, ToolResult};
 use abide_tokens::Encoding;
-use abide_wire::{CallResult, Part, Said, read};
+use abide_wire::{CallResult, Part, Said, read, read_call};
 
 /// What a message costs besides its text.
 const MESSAGE: u64 = 4;
@@ -110,6 +110,11 @@ impl Tokenizer {
         self.add(MESSAGE, &mut count);
         match entry {
             Entry::Message { data, .. } => self.message(data, &mut count),
+            Entry::Call { data, .. } => {
+                if let Some(call) = read_call(data) {
+                    self.part(&Part::Call(call), &mut count);
+                }
+            }
             Entry::Result { data, executed: true, .. } => self.executed(data, &mut count),
             Entry::Result { data, call, .. } => self.result(data, call, &mut count),
             Entry::Unknown { .. } => self.add_text(OUTCOME_UNKNOWN, &mut count),

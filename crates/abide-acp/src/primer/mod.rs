@@ -103,7 +103,9 @@ fn from(context: &SessionContext, first: Seq) -> impl DoubleEndedIterator<Item =
             }
             // An outcome that is unknown goes with the call before it.
             Entry::Unknown { .. } => after,
-            Entry::Message { seq, .. } | Entry::Result { seq, .. } => *seq >= first,
+            Entry::Message { seq, .. } | Entry::Call { seq, .. } | Entry::Result { seq, .. } => {
+                *seq >= first
+            }
         };
         if after {
             entries.push(entry);

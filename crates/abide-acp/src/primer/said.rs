@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use abide::{Call, CallResult, Entry, Part, Payload, ToolResult, read_message};
+use abide::{Call, CallResult, Entry, Marks, Part, Payload, ToolResult, read_call, read_message};
 use serde_json::Value;
 
 /// Characters of what a call is made with.
@@ -15,6 +15,9 @@ const THOUGHT: usize = 400;
 const DOCUMENT: usize = 2_000;
 /// Characters of anything else.
 const OTHER: usize = 200;
+
+/// Who is told.
+const MODEL: &str = "Assistant (you)";
 
 /// Tells a conversation.
 pub(super) struct Telling {
@@ -45,6 +48,13 @@ impl Telling {
     pub(super) fn entry(&mut self, entry: &Entry) {
         match entry {
             Entry::Message { data, .. } => self.message(data),
+            Entry::Call { data, .. } => {
+                if let Some(call) = read_call(data) {
+                    self.heading(MODEL);
+                    let call = self.call(&call);
+                    self.line(&call);
+                }
+            }
             Entry::Result { call, data, executed, .. } => {
                 let (ok, result) =
                     if *executed { executed_result(data) } else { given(data, &call.0) };
@@ -81,7 +91,7 @@ impl Telling {
         }
         let role = match said.role.as_str() {
             "user" => "User",
-            "assistant" => "Assistant (you)",
+            "assistant" => MODEL,
             "system" | "developer" => "Instructions",
             other => other,
         };
@@ -89,7 +99,7 @@ impl Telling {
         for part in parts {
             self.line(&part);
         }
-        if data.field("abide").is_some_and(|ours| ours.contains("\"partial\":true")) {
+        if Marks::of(data).partial {
             self.line("[interrupted here]");
         }
     }

@@ -75,11 +75,26 @@ fn a_conversation_is_told_in_order_with_calls_results_and_what_is_open() {
 }
 
 #[test]
+fn a_call_that_no_message_holds_is_told() {
+    let fixture = Fixture::new(&[
+        r#"{"kind":"message.added","data":{"role":"user","content":"Go."}}"#,
+        r#"{"kind":"tool.called","data":{"call":"c","name":"Run tests","arguments":{"all":true},"observed":true}}"#,
+        r#"{"kind":"tool.finished","data":{"call":"c","ok":false,"result":"3 failed"}}"#,
+    ]);
+    let told = primer(&fixture.session).unwrap().unwrap();
+    let expected = format!(
+        "{WHOLE}\n\n## User\nGo.\n\n## Assistant (you)\n[call] Run tests {{\"all\":true}}\n  \
+         Run tests failed: 3 failed\n\n{END}\n"
+    );
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn what_an_agent_knows_is_left_out() {
     let fixture = Fixture::new(&TALK);
     let first = fixture.add(&[
         r#"{"kind":"message.added","data":{"role":"user","content":"And now?"}}"#,
-        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"Half a"}],"abide":{"partial":true}}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"text","text":"Half a"}],"abide": {"partial": true}}}"#,
     ]);
     let told = primer_since(&fixture.session, first).unwrap().unwrap();
     assert!(told.starts_with(PART), "{told}");

@@ -1,8 +1,15 @@
 //! Lines as messages of every form: what is recorded comes back, and whatever it is can be read and
-//! rendered.
+//! rendered. And lines as events: messages, and calls that no message holds, make a context.
 
-use abide_model::{CallId, Context, Entry, Limits, Payload, Seq};
-use abide_wire::{MessageForm, Part, export, export_finished, read, record, render};
+use std::collections::HashSet;
+
+use abide_model::{
+    CallId, Context, ContextBuilder, Entry, Event, Kind, Limits, NewEvent, Payload, Seq,
+    SessionState, Timestamp,
+};
+use abide_wire::{
+    MessageForm, Part, export, export_called, export_finished, read, read_call, record, render,
+};
 use serde_json::Value;
 
 const FORMS: [MessageForm; 4] =
@@ -17,7 +24,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
             if let Ok(recorded) = record(form, line)
                 && let Ok(data) = Payload::new(&recorded, &Limits::default())
             {
-                let out = export(form, &data);
+                let out = export(form, &data).unwrap_or_else(|why| panic!("{why}: {line}"));
                 assert_eq!(out.len(), 1);
                 // Between tokens a carriage return becomes a space.
                 assert_eq!(out[0].get(), line.trim().replace('\r', " "));
@@ -30,9 +37,17 @@ pub(crate) fn run(data: &[u8]) -> bool {
         }
     }
     let is_accepted = !entries.is_empty();
-    let context = Context { lane: None, entries };
+    send(text, &Context { lane: None, entries });
+    let told = told(text);
+    assert_each_call_once(&told);
+    send(text, &told);
+    is_accepted
+}
+
+/// Renders a context for every API.
+fn send(text: &str, context: &Context) {
     for form in FORMS {
-        let rendered = render(form, &context);
+        let rendered = render(form, context);
         let json = rendered.to_json();
         assert!(serde_json::from_str::<&serde_json::value::RawValue>(&json).is_ok());
         assert!(!json.contains("\"abide\":{\"form\"") || text.contains("abide"));
@@ -41,7 +56,63 @@ pub(crate) fn run(data: &[u8]) -> bool {
             pair_up(form, &request);
         }
     }
-    is_accepted
+}
+
+/// The most lines that a context is made of.
+const LINES: usize = 64;
+
+/// The context of the events that the lines are, or the data of.
+fn told(text: &str) -> Context {
+    let mut state = SessionState::default();
+    let mut events: Vec<Event> = Vec::new();
+    for new in text.lines().filter_map(event).take(LINES) {
+        let seq = state.core.seq.next();
+        let event = new.into_event(seq, Timestamp::from_millis(1_763_169_600_000));
+        state.apply(&event);
+        events.push(event);
+    }
+    let core = &state.core;
+    let mut builder = ContextBuilder::new(None, &core.main, &core.lineage, core.seq);
+    for (first, last) in builder.ranges().to_vec() {
+        let within = |event: &&Event| event.seq >= first && event.seq <= last;
+        events.iter().filter(within).for_each(|event| builder.event(event.clone()));
+    }
+    let waiting = builder.pending();
+    let context = builder.build();
+    let unknown = context.entries.iter().filter(|entry| matches!(entry, Entry::Unknown { .. }));
+    assert!(waiting.len() <= unknown.count(), "a call waits that is not shown");
+    context
+}
+
+/// The event that a line is, or that has it as its data: a message, a call or a result by its looks.
+fn event(line: &str) -> Option<NewEvent> {
+    if let Ok(event) = NewEvent::parse(line) {
+        // A rewind is more than an event to apply.
+        return Some(event).filter(|event| event.kind != Kind::SESSION_REWOUND);
+    }
+    let data = Payload::new(line, &Limits::default()).ok()?;
+    let kind = match (data.field("call"), data.field("name")) {
+        (Some(_), Some(_)) => Kind::TOOL_CALLED,
+        (Some(_), None) => Kind::TOOL_FINISHED,
+        (None, _) => Kind::MESSAGE_ADDED,
+    };
+    Some(NewEvent::new(kind, data))
+}
+
+/// A call that no message holds has its one outcome, right behind it, and is there once.
+fn assert_each_call_once(context: &Context) {
+    let mut seen = HashSet::new();
+    let mut entries = context.entries.iter().peekable();
+    while let Some(entry) = entries.next() {
+        let Entry::Call { seq, call, .. } = entry else { continue };
+        assert!(seen.insert(*seq), "{call} is shown twice");
+        let outcome = match entries.next() {
+            Some(Entry::Result { call, .. } | Entry::Unknown { call, .. }) => Some(call),
+            _ => None,
+        };
+        assert_eq!(outcome, Some(call));
+        assert!(!entries.peek().is_some_and(|next| next.is_outcome()), "{call} has two outcomes");
+    }
 }
 
 /// The elements of a list; none of what is no list.
@@ -99,12 +170,20 @@ fn pair_up(form: MessageForm, request: &Value) {
     assert!(waiting.is_empty(), "calls without results: {waiting:?}");
 }
 
-/// Reads and converts data, and makes entries of it: the message, a result of its first call, and
-/// one that is not known of its second.
+/// Reads and converts data, and makes entries of it: the call that no message holds, perhaps with
+/// its result; the message, a result of its first call, and one that is not known of its second.
 fn look(data: &Payload, entries: &mut Vec<Entry>) {
     for form in FORMS {
         let _ = export(form, data);
+        let _ = export_called(form, data);
         let _ = export_finished(form, data);
+    }
+    if let Some(call) = read_call(data) {
+        let call = CallId(call.id);
+        entries.push(Entry::Call { seq: Seq(1), call: call.clone(), data: data.clone() });
+        if call.as_str().len() % 2 == 0 {
+            entries.push(Entry::Result { seq: Seq(2), call, data: data.clone(), executed: true });
+        }
     }
     let Some(said) = read(data) else { return };
     entries.push(Entry::Message { seq: Seq(1), data: data.clone() });

@@ -1,10 +1,14 @@
 //! From the events of the visible places to the context.
 
 use std::collections::{HashMap, HashSet};
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
-use super::{Context, Entry, Visible, answer_of};
+use super::{Context, Entry, Visible};
 use crate::conversation::{Placed, Waiting};
-use crate::{CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Payload, Seq};
+use crate::{
+    CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Marks, Payload, Seq,
+};
 
 /// Builds the context of a lane.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub struct ContextBuilder {
 /// A call that the model has made and that has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
-    /// The message that holds it.
+    /// The message that holds it, or its `tool.called` where none does.
     pub seq: Seq,
     /// Its id.
     pub call: CallId,
@@ -92,6 +96,14 @@ impl ContextBuilder {
         match &fact {
             Ok(Fact::ToolCall(call)) => {
                 self.begun.insert(call.call.0.clone(), seq);
+                self.conversation.event(&event, &fact);
+                if event.lane == self.lane && self.visible.covers(seq) {
+                    self.conversation.summarized(&self.lane, call.call.as_str());
+                } else if event.lane == self.lane {
+                    // Shown where no message holds it.
+                    self.data.extend(event.data.map(|data| (seq, data)));
+                }
+                return;
             }
             // What was begun where a summary stands is not the outcome of a later call.
             Ok(Fact::ToolResult(result)) => {
@@ -145,7 +157,8 @@ impl ContextBuilder {
         }
     }
 
-    /// The calls of the model's last answer that have no result, in order.
+    /// The calls of the model's last answer that have no result, and those since then that no
+    /// message holds, in order.
     #[must_use]
     pub fn pending(&self) -> Vec<PendingCall> {
         let pending = |Waiting { seq, id, name, nth }: Waiting<'_>| PendingCall {
@@ -155,52 +168,124 @@ impl ContextBuilder {
             nth,
             begun: self.begun_at(seq, id).is_some() || self.may_be_begun(seq),
         };
-        self.conversation.waiting(self.lane.as_ref()).into_iter().map(pending).collect()
+        let waiting = self.conversation.waiting(self.lane.as_ref()).into_iter();
+        waiting.filter(|call| self.data.contains_key(&call.seq)).map(pending).collect()
     }
 
     /// The context.
     #[must_use]
     pub fn build(self) -> Context {
-        let placed = self.conversation.placed(self.lane.as_ref());
-        let begun_at = |message, id: &str| self.begun_at(message, id);
         let mut summaries = self.summaries.clone();
         summaries.sort_by_key(|(first, _)| *first);
-        let mut summaries = summaries.into_iter().peekable();
-        let mut entries = Vec::with_capacity(placed.len() + 2);
-        // The outcomes that wait for the end of the answer that holds their calls.
-        let mut outcomes: Vec<Entry> = Vec::new();
-        let mut answer: Option<String> = None;
-        let mut message = Seq::ZERO;
-        for one in placed {
+        let mut built = Building::new(summaries);
+        for one in self.conversation.placed(self.lane.as_ref()) {
             match one {
                 Placed::Message(seq) => {
-                    let Some(data) = self.data.get(&seq) else { continue };
-                    let part_of = answer_of(data);
-                    if part_of.is_none() || part_of != answer {
-                        entries.append(&mut outcomes);
-                        while let Some((_, summary)) = summaries.next_if(|(at, _)| *at <= seq) {
-                            entries.push(summary);
-                        }
+                    if let Some(data) = self.data.get(&seq) {
+                        built.message(seq, data.clone());
                     }
-                    answer = part_of;
-                    message = seq;
-                    entries.push(Entry::Message { seq, data: data.clone() });
                 }
-                Placed::Result { seq, call, executed } => match self.data.get(&seq) {
-                    Some(data) => {
-                        outcomes.push(Entry::Result { seq, call, data: data.clone(), executed });
-                    }
-                    // It was erased.
-                    None => outcomes.push(Entry::Unknown { call, begun: Some(seq) }),
-                },
+                Placed::Call { seq, call } => {
+                    let data = self.data.get(&seq).cloned();
+                    built.call(seq, data.map(|data| Entry::Call { seq, call, data }));
+                }
+                Placed::Result { seq, call, executed } => {
+                    let data = self.data.get(&seq).cloned();
+                    // It may be erased.
+                    let unknown = Entry::Unknown { call: call.clone(), begun: Some(seq) };
+                    let result = |data| Entry::Result { seq, call, data, executed };
+                    built.outcome(data.map_or(unknown, result));
+                }
                 Placed::Unknown(call) => {
-                    let begun = begun_at(message, &call.0);
-                    outcomes.push(Entry::Unknown { call, begun });
+                    let begun = match built.of {
+                        Of::Message(message) => self.begun_at(message, &call.0),
+                        Of::Call(begun) => Some(begun),
+                    };
+                    built.outcome(Entry::Unknown { call, begun });
                 }
             }
         }
-        entries.append(&mut outcomes);
-        entries.extend(summaries.map(|(_, summary)| summary));
-        Context { lane: self.lane, entries }
+        Context { lane: self.lane, entries: built.finish() }
+    }
+}
+
+/// Whose outcomes come next.
+#[derive(Debug, Clone, Copy)]
+enum Of {
+    Message(Seq),
+    Call(Seq),
+}
+
+/// A context as it is built.
+#[derive(Debug)]
+struct Building {
+    entries: Vec<Entry>,
+    /// Those still to come, by what they cover.
+    summaries: Peekable<IntoIter<(Seq, Entry)>>,
+    /// The answer whose parts come.
+    answer: Option<String>,
+    /// The outcomes that wait for the end of that answer.
+    outcomes: Vec<Entry>,
+    /// The calls that no message holds and that wait for it too, each with its outcome. Of one that
+    /// a summary stands for there is nothing.
+    calls: Vec<(Seq, Vec<Entry>)>,
+    of: Of,
+}
+
+impl Building {
+    fn new(summaries: Vec<(Seq, Entry)>) -> Self {
+        Self {
+            entries: Vec::new(),
+            summaries: summaries.into_iter().peekable(),
+            answer: None,
+            outcomes: Vec::new(),
+            calls: Vec::new(),
+            of: Of::Message(Seq::ZERO),
+        }
+    }
+
+    fn message(&mut self, seq: Seq, data: Payload) {
+        let part_of = Marks::of(&data).answer;
+        if part_of.is_none() || part_of != self.answer {
+            self.end_answer();
+            self.summarize(seq);
+        }
+        self.answer = part_of;
+        self.of = Of::Message(seq);
+        self.entries.push(Entry::Message { seq, data });
+    }
+
+    fn call(&mut self, seq: Seq, call: Option<Entry>) {
+        self.of = Of::Call(seq);
+        self.calls.push((seq, call.into_iter().collect()));
+    }
+
+    fn outcome(&mut self, outcome: Entry) {
+        match (self.of, self.calls.last_mut()) {
+            (Of::Call(_), Some((_, call))) if !call.is_empty() => call.push(outcome),
+            (Of::Call(_), _) => {}
+            (Of::Message(_), _) => self.outcomes.push(outcome),
+        }
+    }
+
+    /// Shows the summaries of what is before an event.
+    fn summarize(&mut self, seq: Seq) {
+        while let Some((_, summary)) = self.summaries.next_if(|(first, _)| *first <= seq) {
+            self.entries.push(summary);
+        }
+    }
+
+    fn end_answer(&mut self) {
+        self.entries.append(&mut self.outcomes);
+        for (seq, mut call) in std::mem::take(&mut self.calls) {
+            self.summarize(seq);
+            self.entries.append(&mut call);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Entry> {
+        self.end_answer();
+        self.entries.extend(self.summaries.map(|(_, summary)| summary));
+        self.entries
     }
 }

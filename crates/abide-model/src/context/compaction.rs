@@ -47,7 +47,8 @@ pub enum Uncompactable {
     },
 }
 
-/// A message with the outcomes of its calls, or the parts of an answer with theirs: never split.
+/// A message with the outcomes of its calls, or the parts of an answer with theirs, or a call that no
+/// message holds with its own: never split.
 struct Group {
     entries: Range<usize>,
     /// The first and the last event of it.
@@ -66,9 +67,9 @@ impl CompactionPlan {
         }
         let mut cut = groups.len();
         let mut tail = 0;
+        let waiting = first_waiting(context, &groups);
         while let Some(group) = cut.checked_sub(1).and_then(|at| groups.get(at)) {
-            // One behind which the model has not spoken may still get its results.
-            let waits = tail == 0 && is_open(context, group);
+            let waits = cut > waiting;
             if tail >= keep && !waits {
                 break;
             }
@@ -160,6 +161,24 @@ fn nothing_for(
         Some(group) => Uncompactable::Joined { first: group.first, last: group.last },
         None => Uncompactable::Kept { messages, keep },
     }
+}
+
+/// How many of the last groups are looked at for calls that may still get their results.
+const WAITING: usize = 16;
+
+/// The first group of those behind which the model has not spoken that has a call without a result:
+/// it may still come. Calls that no message holds are made side by side.
+fn first_waiting(context: &Context, groups: &[Group]) -> usize {
+    let mut first = groups.len();
+    for (at, group) in groups.iter().enumerate().rev().take(WAITING) {
+        if is_open(context, group) {
+            first = at;
+        }
+        if !matches!(context.entries.get(group.entries.start), Some(Entry::Call { .. })) {
+            break;
+        }
+    }
+    first
 }
 
 /// Has a call of it no result?

@@ -16,7 +16,7 @@ pub use compaction::{CompactionPlan, Uncompactable};
 pub use tokens::Tokens;
 pub use visible::Visible;
 
-use crate::{CallId, LaneId, Payload, Seq};
+use crate::{CallId, LaneId, Marks, Payload, Seq};
 
 /// What the model would see of a lane.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +24,8 @@ pub struct Context {
     /// Which lane; the main one has no name.
     pub lane: Option<LaneId>,
     /// In order. The results stand right behind the message that holds their calls, or behind the
-    /// last one of the answer that it is a part of; no call is without its one result.
+    /// last one of the answer that it is a part of, or behind the call that no message holds; no call
+    /// is without its one result, and each call is there once.
     pub entries: Vec<Entry>,
 }
 
@@ -39,7 +40,16 @@ pub enum Entry {
         /// Its data.
         data: Payload,
     },
-    /// The result of a call in the message before it.
+    /// A call that no message holds: it was executed, or observed.
+    Call {
+        /// Where it is recorded.
+        seq: Seq,
+        /// Its id.
+        call: CallId,
+        /// The data of its `tool.called`.
+        data: Payload,
+    },
+    /// The result of a call before it.
     Result {
         /// Where it is recorded.
         seq: Seq,
@@ -71,9 +81,10 @@ impl Entry {
     #[must_use]
     pub const fn seq(&self) -> Option<Seq> {
         match self {
-            Self::Message { seq, .. } | Self::Result { seq, .. } | Self::Summary { seq, .. } => {
-                Some(*seq)
-            }
+            Self::Message { seq, .. }
+            | Self::Call { seq, .. }
+            | Self::Result { seq, .. }
+            | Self::Summary { seq, .. } => Some(*seq),
             Self::Unknown { begun, .. } => *begun,
         }
     }
@@ -88,18 +99,8 @@ impl Entry {
     #[must_use]
     pub fn answer(&self) -> Option<String> {
         match self {
-            Self::Message { data, .. } => answer_of(data),
+            Self::Message { data, .. } => Marks::of(data).answer,
             _ => None,
         }
     }
-}
-
-/// The answer that a message is a part of: what was streamed is recorded block by block.
-fn answer_of(data: &Payload) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Ours {
-        answer: Option<String>,
-    }
-    let ours: Ours = serde_json::from_str(data.field("abide")?).ok()?;
-    ours.answer
 }

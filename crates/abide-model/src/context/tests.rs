@@ -76,6 +76,7 @@ impl Recorded {
 fn short(entry: &Entry) -> String {
     match entry {
         Entry::Message { seq, .. } => format!("@{seq}"),
+        Entry::Call { seq, call, .. } => format!("@{seq}:{}", call.0),
         Entry::Result { seq, call, .. } => format!("@{seq}={}", call.0),
         Entry::Unknown { call, .. } => format!("?{}", call.0),
         Entry::Summary { .. } => "summary".to_owned(),
@@ -363,6 +364,106 @@ fn many_compactions_apart_from_each_other_bring_nothing_back() {
 }
 
 #[test]
+fn a_call_that_no_message_holds_stands_in_its_place() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    executed(&mut recorded, None, "a", "one");
+    recorded.say("assistant", "well");
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "b", "name": "bash", "observed": true}));
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "c", "name": "bash"}));
+    let shown = shorts(&recorded.context());
+    assert_eq!(shown, ["@1", "@2:a", "@3=a", "@4", "@5:b", "?b", "@6:c", "?c"]);
+    let pending = recorded.builder().pending();
+    let pending: Vec<_> =
+        pending.iter().map(|call| (call.seq.0, &*call.call.0, call.begun)).collect();
+    assert_eq!(pending, [(5, "b", true), (6, "c", true)]);
+    recorded.add(Kind::TOOL_FINISHED, json!({"call": "b", "ok": true, "result": "two"}));
+    recorded.result("c");
+    let shown = shorts(&recorded.context());
+    assert_eq!(shown[4..], ["@5:b", "@7=b", "@6:c", "@8=c"]);
+    // A message that holds one of them is told instead of it.
+    recorded.call(&["c"]);
+    let shown = shorts(&recorded.context());
+    assert_eq!(shown[4..], ["@5:b", "@7=b", "@9", "@8=c"]);
+    is_valid(&recorded.context());
+    assert!(recorded.builder().pending().is_empty());
+}
+
+#[test]
+fn a_lane_may_begin_with_a_call_and_be_nothing_but_calls() {
+    let mut recorded = Recorded::default();
+    executed(&mut recorded, None, "a", "one");
+    executed(&mut recorded, Some("sub"), "b", "two");
+    recorded.say("user", "go");
+    assert_eq!(shorts(&recorded.context()), ["@1:a", "@2=a", "@5"]);
+    let core = &recorded.state.core;
+    let lane = recorded.state.lane("sub").unwrap();
+    let name = Some(LaneId("sub".to_owned()));
+    let mut builder = ContextBuilder::new(name, lane, &core.lineage, core.seq);
+    assert_eq!(builder.ranges(), [(Seq(3), Seq(5))]);
+    recorded.events.iter().skip(2).for_each(|event| builder.event(event.clone()));
+    assert_eq!(shorts(&builder.build()), ["@3:b", "@4=b"]);
+}
+
+#[test]
+fn calls_that_no_message_holds_are_compacted_and_pinned_as_messages_are() {
+    let mut recorded = Recorded::default();
+    for number in 0..20 {
+        executed(&mut recorded, None, &format!("c{number}"), "done");
+    }
+    assert_eq!(recorded.context().entries.len(), 40);
+    let together = recorded.context().together(Seq(3));
+    assert_eq!(together, [Seq(3), Seq(4)]);
+    for seq in together {
+        recorded.add(Kind::CONTEXT_PINNED, json!({"message": seq}));
+    }
+    let plan = recorded.compact(4).unwrap();
+    assert_eq!((plan.first, plan.last, plan.covered.len()), (Seq(1), Seq(36), 34));
+    let shown = shorts(&recorded.context());
+    assert_eq!(shown, ["summary", "@3:c1", "@4=c1", "@37:c18", "@38=c18", "@39:c19", "@40=c19"]);
+    // Side by side: the results of both may still come.
+    recorded.add(Kind::TOOL_CALLED, json!({"call": "x", "name": "bash"}));
+    executed(&mut recorded, None, "y", "done");
+    assert_eq!(recorded.compact(0).unwrap().last, Seq(40));
+    recorded.add(Kind::TOOL_FINISHED, json!({"call": "x", "ok": true}));
+    let shown = shorts(&recorded.context());
+    assert_eq!(shown[3..], ["@44:x", "@48=x", "@45:y", "@46=y"]);
+}
+
+#[test]
+fn what_a_summary_stands_for_is_not_the_outcome_of_a_later_call() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    executed(&mut recorded, None, "a", "one");
+    recorded.say("user", "x");
+    // What is kept is so near that all of it is read.
+    recorded
+        .add(Kind::CONTEXT_COMPACTED, json!({"first": 1, "last": 4, "summary": "s", "keeps": [1]}));
+    recorded.call(&["a"]);
+    assert_eq!(shorts(&recorded.context()), ["summary", "@1", "@6", "?a"]);
+}
+
+#[test]
+fn a_call_between_the_parts_of_an_answer_stands_behind_them() {
+    let mut recorded = Recorded::default();
+    recorded.say("user", "go");
+    for id in ["a", "b"] {
+        let block = json!({"type": "tool_use", "id": id, "name": "n", "input": {}});
+        let marks = json!({"answer": "one"});
+        let part = json!({"role": "assistant", "content": [block], "abide": marks});
+        recorded.add(Kind::MESSAGE_ADDED, part);
+        executed(&mut recorded, None, &format!("bare-{id}"), "done");
+        recorded.result(id);
+    }
+    recorded.say("assistant", "well");
+    let shown = shorts(&recorded.context());
+    let expected = ["@1", "@2", "@6", "@5=a", "@9=b", "@3:bare-a", "@4=bare-a", "@7:bare-b"];
+    assert_eq!(shown[..8], expected);
+    assert_eq!(shown[8..], ["@8=bare-b", "@10"]);
+    is_valid(&recorded.context());
+}
+
+#[test]
 fn tokens_reported_since_a_compaction_go_with_it() {
     let mut recorded = Recorded::default();
     for _ in 0..9 {
@@ -380,6 +481,8 @@ enum Step {
     User,
     Assistant,
     Calls(usize, bool),
+    /// A call that no message holds.
+    Bare,
     /// A result for the n-th open call, as a message or as executed.
     Result(usize, bool),
     Pin(usize),
@@ -392,6 +495,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Step::User),
         4 => Just(Step::Assistant),
         6 => (1..4_usize, any::<bool>()).prop_map(|(calls, parts)| Step::Calls(calls, parts)),
+        4 => Just(Step::Bare),
         10 => (0..4_usize, any::<bool>()).prop_map(|(nth, executed)| Step::Result(nth, executed)),
         1 => (0..30_usize).prop_map(Step::Pin),
         3 => (0..8_usize).prop_map(Step::Compact),
@@ -418,6 +522,11 @@ fn is_valid(context: &Context) {
                 assert!(open.is_empty() || (part_of.is_some() && part_of == answer));
                 answer = part_of;
                 open.extend(calls_of(data));
+            }
+            Entry::Call { call, .. } => {
+                assert!(open.is_empty());
+                answer = None;
+                open.push(call.0.clone());
             }
             Entry::Summary { .. } => assert!(open.is_empty()),
             Entry::Result { call, .. } | Entry::Unknown { call, .. } => {
@@ -463,10 +572,18 @@ proptest! {
                     }
                     open.extend(ids);
                 }
+                Step::Bare => {
+                    let id = format!("b{number}");
+                    number += 1;
+                    recorded.add(Kind::TOOL_CALLED, json!({"call": id, "name": "n"}));
+                    open.push(id);
+                }
                 Step::Result(nth, executed) if !open.is_empty() => {
                     let id = open.remove(nth % open.len());
                     if executed {
-                        recorded.add(Kind::TOOL_CALLED, json!({"call": id, "name": "n"}));
+                        if !id.starts_with('b') {
+                            recorded.add(Kind::TOOL_CALLED, json!({"call": id, "name": "n"}));
+                        }
                         recorded.add(Kind::TOOL_FINISHED, json!({"call": id, "ok": true}));
                     } else {
                         recorded.result(&id);
@@ -475,7 +592,7 @@ proptest! {
                 Step::Pin(nth) => {
                     let context = recorded.context();
                     let seqs: Vec<Seq> = context.entries.iter().filter_map(|entry| match entry {
-                        Entry::Message { seq, .. } => Some(*seq),
+                        Entry::Message { seq, .. } | Entry::Call { seq, .. } => Some(*seq),
                         _ => None,
                     }).collect();
                     if !seqs.is_empty() {
@@ -495,7 +612,9 @@ proptest! {
                         prop_assert!(tail.iter().filter(|one| *one != "summary").all(|one| rest.contains(one)));
                         for pin in &recorded.state.core.main.pins {
                             let (whole, outcome) = (format!("@{pin}"), format!("@{pin}="));
-                            let shown = rest.iter().any(|one| *one == whole || one.starts_with(&outcome));
+                            let call = format!("@{pin}:");
+                            let starts = |one: &String| one.starts_with(&outcome) || one.starts_with(&call);
+                            let shown = rest.iter().any(|one| *one == whole || starts(one));
                             prop_assert!(shown);
                         }
                     }
@@ -508,6 +627,112 @@ proptest! {
                 Step::Result(..) => {}
             }
             is_valid(&recorded.context());
+        }
+    }
+}
+
+/// How a call is recorded, and when.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// In a message that comes before it is run, behind that, or never; or that holds one more.
+    Before,
+    Behind,
+    Never,
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Say(bool),
+    Call(Way, bool),
+    /// In another lane.
+    Elsewhere,
+    /// The n-th open call ends: as executed, in a message, or both.
+    End(usize, u8),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let way = prop_oneof![Just(Way::Before), Just(Way::Behind), Just(Way::Never)];
+    let act = prop_oneof![
+        2 => any::<bool>().prop_map(Act::Say),
+        4 => (way, any::<bool>()).prop_map(|(way, observed)| Act::Call(way, observed)),
+        1 => Just(Act::Elsewhere),
+        4 => (0..4_usize, 0..3_u8).prop_map(|(nth, how)| Act::End(nth, how)),
+    ];
+    proptest::collection::vec(act, 1..60)
+}
+
+/// The ids of the calls in a context, in order, and what stands for each.
+fn shown_calls(context: &Context) -> Vec<(String, Seq)> {
+    let mut calls = Vec::new();
+    for entry in &context.entries {
+        match entry {
+            Entry::Message { seq, data } => {
+                calls.extend(calls_of(data).into_iter().map(|id| (id, *seq)));
+            }
+            Entry::Call { seq, call, .. } => calls.push((call.0.clone(), *seq)),
+            _ => {}
+        }
+    }
+    calls
+}
+
+proptest! {
+    #[test]
+    fn every_call_is_shown_once_in_order_with_its_outcome(acts in acts()) {
+        let mut recorded = Recorded::default();
+        // Each call with where it must stand; and those that have no outcome yet.
+        let mut calls: Vec<(String, Seq)> = Vec::new();
+        let mut open: Vec<String> = Vec::new();
+        let mut ended = BTreeSet::new();
+        for (number, act) in acts.into_iter().enumerate() {
+            match act {
+                Act::Say(user) => {
+                    recorded.say(if user { "user" } else { "assistant" }, "x");
+                }
+                Act::Call(way, observed) => {
+                    let id = format!("c{number}");
+                    let run = json!({"call": id, "name": "n", "observed": observed});
+                    let at = match way {
+                        Way::Before => {
+                            let at = recorded.call(&[&id]);
+                            recorded.add(Kind::TOOL_CALLED, run);
+                            at
+                        }
+                        Way::Behind => {
+                            recorded.add(Kind::TOOL_CALLED, run);
+                            recorded.call(&[&id])
+                        }
+                        Way::Never => recorded.add(Kind::TOOL_CALLED, run),
+                    };
+                    calls.push((id.clone(), at));
+                    open.push(id);
+                }
+                Act::Elsewhere => {
+                    let lane = Some("sub".to_owned());
+                    executed(&mut recorded, lane.as_deref(), &format!("e{number}"), "done");
+                }
+                Act::End(nth, how) if !open.is_empty() => {
+                    let id = open.remove(nth % open.len());
+                    if how != 1 {
+                        recorded.add(Kind::TOOL_FINISHED, json!({"call": id, "ok": true}));
+                    }
+                    if how != 0 {
+                        recorded.result(&id);
+                    }
+                    ended.insert(id);
+                }
+                Act::End(..) => {}
+            }
+            let context = recorded.context();
+            is_valid(&context);
+            prop_assert_eq!(&shown_calls(&context), &calls);
+            for entry in &context.entries {
+                match entry {
+                    Entry::Result { call, .. } => prop_assert!(ended.contains(&call.0)),
+                    Entry::Unknown { call, .. } => prop_assert!(!ended.contains(&call.0)),
+                    _ => {}
+                }
+            }
         }
     }
 }

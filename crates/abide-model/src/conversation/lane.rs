@@ -1,11 +1,14 @@
 //! The conversation of one lane: its messages, and which result belongs to which call.
+//!
+//! A call is recorded in a message, or by a `tool.called` alone: a bare call. One that is recorded
+//! in both ways is one call, and the message holds it, whichever came first. They join by their id.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::reading::{MessageForm, ReadResult, Reading, Role};
-use crate::{Event, Seq, TaskId, TurnNumber};
+use crate::{Event, LaneId, Seq, TaskId, ToolCall, TurnNumber};
 
-/// A message in its place.
+/// A message in its place, or a bare call.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) seq: Seq,
@@ -13,11 +16,13 @@ pub(super) struct Said {
     pub(super) role: Option<Role>,
     /// Its calls, first and one after the last.
     pub(super) calls: (usize, usize),
-    /// It holds something besides results.
+    /// It holds something besides results. A bare call that a message has taken over holds nothing.
     pub(super) rest: bool,
+    /// It is a bare call.
+    pub(super) bare: bool,
 }
 
-/// A call that a message holds.
+/// A call that a message holds, or a bare one.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) message: usize,
@@ -33,6 +38,36 @@ pub(super) struct Call {
     pub(super) repaired: bool,
     /// The `tool.finished` that has its outcome.
     pub(super) executed: Option<Seq>,
+    /// No message holds it.
+    pub(super) bare: bool,
+    /// What the `tool.called` says that began it, as a hash.
+    pub(super) begun: Option<u64>,
+    /// The bare call that its message has taken over, where that had ended before.
+    pub(super) taken: Option<BareCall>,
+}
+
+/// A bare call: its lane, and its place among the calls there.
+pub(super) type BareCall = (Option<LaneId>, usize);
+
+/// What was recorded of a call before the message that holds it.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    pub(super) executed: Option<Seq>,
+    pub(super) begun: Option<u64>,
+    /// The message that has its result.
+    pub(super) result: Option<usize>,
+    pub(super) taken: Option<BareCall>,
+}
+
+/// Whose call a `tool.called` begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// One that is known here.
+    Known,
+    /// One of a message here, which had taken over this bare call: that was another one.
+    Instead(BareCall),
+    /// None here.
+    None,
 }
 
 /// A result that no call waited for.
@@ -71,24 +106,25 @@ pub(super) struct Lane {
     pub(super) compacted: Vec<Compacted>,
     /// Calls without a result by their id, newest last.
     open: HashMap<String, Vec<usize>>,
-    /// The newest call of each id.
-    newest: HashMap<String, usize>,
+    /// The newest calls of each id: those of one message, or a bare one.
+    newest: HashMap<String, Vec<usize>>,
+    /// The newest bare call of each id that no message has taken over.
+    bare: HashMap<String, usize>,
+    /// The calls that an API has run by itself: messages hold them with their results.
+    served: HashSet<String>,
     /// Results that came before any call of their id.
     early: HashMap<String, Vec<usize>>,
 }
 
 impl Lane {
-    /// Takes a message in. `finished` tells whether a tool with this id has already run.
-    pub(super) fn message(&mut self, event: &Event, mut finished: impl FnMut(&str) -> Option<Seq>) {
+    /// Takes a message in; none when it is not known what it says. `before` has for each of its
+    /// calls what was recorded of it before.
+    pub(super) fn message(&mut self, event: &Event, reading: Option<Reading>, before: Vec<Before>) {
         let index = self.messages.len();
-        let reading = event.data.as_ref().and_then(Reading::of);
         let first = self.calls.len();
-        let (role, rest) =
-            (reading.as_ref().map(|r| r.role), reading.as_ref().is_some_and(|r| r.rest));
-        let Reading { calls, results, .. } =
-            reading.unwrap_or(Reading { role: Role::Other, calls: vec![], results: vec![], rest });
-        for call in calls {
-            let executed = finished(&call.id);
+        let role = reading.as_ref().map(|reading| reading.role);
+        let Reading { calls, results, served, rest, .. } = reading.unwrap_or_default();
+        for (call, before) in calls.into_iter().zip(before) {
             self.call(Call {
                 message: index,
                 seq: event.seq,
@@ -97,28 +133,133 @@ impl Lane {
                 id: call.id,
                 name: call.name,
                 form: call.form,
-                result: None,
+                result: before.result,
                 repaired: false,
-                executed,
+                executed: before.executed,
+                bare: false,
+                begun: before.begun,
+                taken: before.taken,
             });
         }
         let calls = (first, self.calls.len());
-        self.messages.push(Said { seq: event.seq, role, calls, rest });
+        self.messages.push(Said { seq: event.seq, role, calls, rest, bare: false });
         for result in results {
             self.result(index, result);
         }
+        self.served.extend(served);
+    }
+
+    /// Takes in a call that no message holds.
+    pub(super) fn bare(&mut self, event: &Event, call: &ToolCall, begun: u64) {
+        let (index, message) = (self.calls.len(), self.messages.len());
+        self.bare.insert(call.call.0.clone(), index);
+        self.call(Call {
+            message,
+            seq: event.seq,
+            turn: event.turn,
+            task: event.task.clone(),
+            id: call.call.0.clone(),
+            name: call.name.clone(),
+            form: MessageForm::Abide,
+            result: None,
+            repaired: false,
+            executed: None,
+            bare: true,
+            begun: Some(begun),
+            taken: None,
+        });
+        let (role, calls) = (Some(Role::Assistant), (index, index + 1));
+        self.messages.push(Said { seq: event.seq, role, calls, rest: true, bare: true });
+    }
+
+    /// Takes in that a tool is called; says whose call that is. One of another lane is only one
+    /// that waits to be begun.
+    pub(super) fn begin(&mut self, id: &str, begun: u64, own: bool) -> Begins {
+        if own && self.served.contains(id) {
+            return Begins::Known;
+        }
+        let newest = self.newest.get(id).map(Vec::as_slice).unwrap_or_default();
+        for at in newest {
+            let Some(call) = self.calls.get_mut(*at) else { continue };
+            // Tools are run behind the message: what ran before it was another call of that id.
+            let answered = call.result.is_some_and(|result| result >= call.message);
+            if let Some(bare) = call.taken.take_if(|_| !answered) {
+                (call.executed, call.begun) = (None, Some(begun));
+                if call.result.take().is_some() {
+                    self.open.entry(id.to_owned()).or_default().push(*at);
+                }
+                return Begins::Instead(bare);
+            }
+            if call.begun.is_none() && (own || call.is_open()) {
+                call.begun = Some(begun);
+                return Begins::Known;
+            }
+        }
+        // Told twice, or run again. A bare call that has ended leaves its id to the next.
+        let calls = newest.iter().filter_map(|at| self.calls.get(*at));
+        let mut same = calls.filter(|call| call.begun == Some(begun));
+        match same.any(|call| !call.bare || call.is_open()) {
+            true => Begins::Known,
+            false => Begins::None,
+        }
+    }
+
+    /// Gives the newest bare call of this id to a message of the lane `to`; this is the lane `own`.
+    pub(super) fn take(
+        &mut self,
+        id: &str,
+        own: &Option<LaneId>,
+        to: &Option<LaneId>,
+    ) -> Option<Before> {
+        let at = self.bare.remove(id)?;
+        let call = self.calls.get(at)?;
+        self.messages.get_mut(call.message)?.rest = false;
+        self.newest.remove(id);
+        if let Some(open) = self.open.get_mut(id) {
+            open.retain(|open| *open != at);
+        }
+        Some(Before {
+            executed: call.executed,
+            begun: call.begun,
+            result: call.result.filter(|_| own == to),
+            taken: (!call.is_open()).then(|| (own.clone(), at)),
+        })
+    }
+
+    /// Keeps a bare call of this id from every message to come.
+    pub(super) fn keep(&mut self, id: &str) {
+        self.bare.remove(id);
+    }
+
+    /// Shows a bare call again that a message had taken over: it was another call.
+    pub(super) fn give_back(&mut self, at: usize) {
+        let message = self.calls.get(at).map(|call| call.message);
+        if let Some(said) = message.and_then(|message| self.messages.get_mut(message)) {
+            said.rest = true;
+        }
+    }
+
+    /// Is there a call of this id?
+    pub(super) fn has_call(&self, id: &str) -> bool {
+        self.newest.contains_key(id)
     }
 
     fn call(&mut self, mut call: Call) {
         let index = self.calls.len();
-        if let Some(first) = self.newest.insert(call.id.clone(), index) {
+        let newest = self.newest.entry(call.id.clone()).or_default();
+        if let Some(first) = newest.last().copied() {
             self.same_ids.push(SameId { first, second: index });
-        } else if let Some(loose) = self.early.get_mut(&call.id).and_then(Vec::pop)
+            if self.calls.get(first).is_some_and(|first| first.message != call.message) {
+                newest.clear();
+            }
+        } else if call.result.is_none()
+            && let Some(loose) = self.early.get_mut(&call.id).and_then(Vec::pop)
             && let Some(loose) = self.loose.get_mut(loose)
         {
             loose.early = true;
             call.result = Some(loose.message);
         }
+        newest.push(index);
         if call.result.is_none() {
             self.open.entry(call.id.clone()).or_default().push(index);
         }
@@ -142,7 +283,7 @@ impl Lane {
         if unknown && self.open.get(&id).is_some_and(|open| !open.is_empty()) {
             return;
         }
-        let second_for = self.newest.get(&id).copied();
+        let second_for = self.newest.get(&id).and_then(|newest| newest.last().copied());
         if second_for.is_none() {
             self.early.entry(id.clone()).or_default().push(self.loose.len());
         }
@@ -159,8 +300,8 @@ impl Lane {
             };
             open.iter().find(waits).or(open.last())
         });
-        let open = waiting.copied();
-        match open.or_else(|| self.newest.get(id).copied()).and_then(|at| self.calls.get_mut(at)) {
+        let newest = || self.newest.get(id)?.last().copied();
+        match waiting.copied().or_else(newest).and_then(|at| self.calls.get_mut(at)) {
             Some(call) if call.executed.is_none() => {
                 call.executed = Some(seq);
                 true

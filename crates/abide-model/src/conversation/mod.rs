@@ -7,20 +7,24 @@
 //! in which order all of it is valid.
 
 mod lane;
+mod marks;
 mod order;
 mod reading;
 mod repair;
 #[cfg(test)]
 mod tests;
 
+pub use marks::Marks;
 pub use order::{Disorder, DisorderSort, Shown};
 pub(crate) use order::{Placed, Waiting};
 pub use reading::{MessageForm, OUTCOME_UNKNOWN};
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::{CallId, Event, Fact, FactError, Kind, LaneId, Seq, TaskId, TurnNumber};
-use lane::{Compacted, Lane};
+use crate::{CallId, Event, Fact, FactError, Kind, LaneId, Seq, TaskId, ToolCall, TurnNumber};
+use lane::{Before, Begins, Compacted, Lane};
+use reading::Reading;
 
 /// How a call was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,7 +62,7 @@ pub struct Conversation {
     lanes: BTreeMap<Option<LaneId>, Lane>,
     /// Calls as they were executed, without a result.
     executed: HashMap<String, OpenCall>,
-    /// Results of execution for which no message holds the call yet.
+    /// Results of execution of calls that nothing is known of yet.
     finished: HashMap<String, Seq>,
     /// The lane of the newest call in a message, by its id.
     called: HashMap<String, Option<LaneId>>,
@@ -74,7 +78,10 @@ impl Conversation {
         }
         let Ok(fact) = fact else { return };
         match fact {
-            Fact::ToolCall(call) => self.open(event, &call.call, &call.name, CallForm::Tool),
+            Fact::ToolCall(call) => {
+                self.open(event, &call.call, &call.name, CallForm::Tool);
+                self.begin(event, call);
+            }
             Fact::ApiCall(call) => {
                 if let Some(call) = &call.call {
                     self.open(event, call, "api", CallForm::Api);
@@ -103,12 +110,49 @@ impl Conversation {
     }
 
     pub(crate) fn message(&mut self, event: &Event) {
-        let (finished, called) = (&mut self.finished, &mut self.called);
-        let lane = self.lanes.entry(event.lane.clone()).or_default();
-        lane.message(event, |id| {
-            called.insert(id.to_owned(), event.lane.clone());
-            finished.remove(id)
-        });
+        let reading = event.data.as_ref().and_then(Reading::of);
+        let mut before = Vec::new();
+        for call in reading.iter().flat_map(|reading| &reading.calls) {
+            self.called.insert(call.id.clone(), event.lane.clone());
+            let finished = self.finished.remove(&call.id);
+            let taken = self.take(&call.id, &event.lane).unwrap_or_default();
+            before.push(Before { executed: taken.executed.or(finished), ..taken });
+        }
+        for id in reading.iter().flat_map(|reading| &reading.served) {
+            let _ = self.take(id, &event.lane);
+        }
+        self.lane(event).message(event, reading, before);
+    }
+
+    /// What is known of a call that a message of this lane holds and that was recorded before, in
+    /// the lane itself or beside the lanes.
+    fn take(&mut self, id: &str, to: &Option<LaneId>) -> Option<Before> {
+        let mut lanes = [to.clone()].into_iter().chain(to.is_some().then_some(None));
+        lanes.find_map(|own| self.lanes.get_mut(&own)?.take(id, &own, to))
+    }
+
+    /// Takes in that a tool is called: a call that a message holds, or a bare one.
+    fn begin(&mut self, event: &Event, call: &ToolCall) {
+        let id = call.call.as_str();
+        let mut hasher = DefaultHasher::new();
+        event.data.as_ref().map(|data| data.as_str()).hash(&mut hasher);
+        let begun = hasher.finish();
+        // Tools are often run beside the lanes: the call is where its message is.
+        let said = self.called.get(id).filter(|said| **said != event.lane).cloned();
+        for name in [Some(event.lane.clone()), said].into_iter().flatten() {
+            let Some(lane) = self.lanes.get_mut(&name) else { continue };
+            match lane.begin(id, begun, name == event.lane) {
+                Begins::Known => return,
+                Begins::Instead((lane, bare)) => {
+                    if let Some(lane) = self.lanes.get_mut(&lane) {
+                        lane.give_back(bare);
+                    }
+                    return;
+                }
+                Begins::None => {}
+            }
+        }
+        self.lane(event).bare(event, call, begun);
     }
 
     fn lane(&mut self, event: &Event) -> &mut Lane {
@@ -132,16 +176,24 @@ impl Conversation {
         // Tools are often run beside the lanes: the call is where its message is.
         let lane = self.executed.remove(call.as_str()).map(|open| open.lane);
         let said = self.called.get(call.as_str()).cloned();
-        let said_already = said.is_some();
+        let mut said_already = said.is_some();
         for lane in [Some(event.lane.clone()), lane, said].into_iter().flatten() {
-            if self.lanes.get_mut(&lane).is_some_and(|lane| lane.executed(call.as_str(), event.seq))
-            {
+            let Some(lane) = self.lanes.get_mut(&lane) else { continue };
+            if lane.executed(call.as_str(), event.seq) {
                 return;
             }
+            said_already |= lane.has_call(call.as_str());
         }
         // A second outcome of a call is not that of the next call with its id.
         if !said_already {
             self.finished.insert(call.0.clone(), event.seq);
+        }
+    }
+
+    /// A summary stands for this call: it is not that of a message to come.
+    pub(crate) fn summarized(&mut self, lane: &Option<LaneId>, call: &str) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.keep(call);
         }
     }
 
@@ -162,7 +214,8 @@ impl Conversation {
         let mut open: Vec<OpenCall> = self.executed.values().cloned().collect();
         for (name, lane) in &self.lanes {
             let cover = lane.cover();
-            let calls = lane.calls.iter().filter(|call| call.is_open());
+            // A bare call is open as it was executed.
+            let calls = lane.calls.iter().filter(|call| call.is_open() && !call.bare);
             open.extend(calls.filter(|call| !cover.contains(call.seq)).map(|call| OpenCall {
                 seq: call.seq,
                 lane: name.clone(),

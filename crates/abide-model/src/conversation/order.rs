@@ -13,7 +13,8 @@ pub struct Shown {
     /// The event it is taken from.
     pub seq: Seq,
     /// The result of this call, which the event holds: a message, or a `tool.finished`. None for
-    /// a message as it is, without the results that it may hold.
+    /// a message as it is, without the results that it may hold, and for the `tool.called` of a call
+    /// that no message holds.
     pub result: Option<CallId>,
 }
 
@@ -59,6 +60,11 @@ pub struct Disorder {
 #[derive(Debug)]
 pub(crate) enum Placed {
     Message(Seq),
+    /// A call that no message holds.
+    Call {
+        seq: Seq,
+        call: CallId,
+    },
     /// The outcome of a call, in a message or, when it is executed, in a `tool.finished`.
     Result {
         seq: Seq,
@@ -71,7 +77,7 @@ pub(crate) enum Placed {
 /// A call that has no outcome.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
-    /// The message that holds it.
+    /// The message that holds it, or its `tool.called`.
     pub(crate) seq: Seq,
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
@@ -80,16 +86,20 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Conversation {
-    /// The calls of the last answer in a lane that have no outcome. What the model has passed
-    /// over does not wait any longer.
+    /// The calls of the last answer in a lane that have no outcome, and those since then that no
+    /// message holds. What the model has passed over does not wait any longer.
     pub(crate) fn waiting(&self, lane: Option<&LaneId>) -> Vec<Waiting<'_>> {
         let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
-        let spoke = |said: &Said| said.role == Some(Role::Assistant);
-        let Some(last) = lane.messages.iter().rposition(spoke) else { return Vec::new() };
-        let before = lane.messages.get(..last).unwrap_or_default();
-        let first = before.iter().rposition(|said| !spoke(said)).map_or(0, |at| at + 1);
+        let spoke = |said: &Said| !said.bare && said.role == Some(Role::Assistant);
+        let end = lane.messages.iter().rposition(spoke).map_or(0, |last| last + 1);
+        let before = lane.messages.get(..end).unwrap_or_default();
+        let others = |said: &Said| !said.bare && !spoke(said);
+        let first = before.iter().rposition(others).map_or(0, |at| at + 1);
         let mut waiting = Vec::new();
-        for said in lane.messages.get(first..=last).unwrap_or_default() {
+        for (at, said) in lane.messages.iter().enumerate().skip(first) {
+            if !said.rest || (at >= end && !said.bare) {
+                continue;
+            }
             let calls = lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default();
             for (place, call) in calls.iter().enumerate().filter(|(_, call)| call.is_open()) {
                 let same = |other: &&Call| other.id == call.id;
@@ -100,16 +110,21 @@ impl Conversation {
         waiting
     }
 
-    /// The messages of one lane, each with the outcomes of its calls behind it. Compactions are
-    /// not looked at.
+    /// The messages of one lane and the calls that no message holds, each with its outcomes behind
+    /// it. Compactions are not looked at.
     pub(crate) fn placed(&self, lane: Option<&LaneId>) -> Vec<Placed> {
         let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
         let mut placed = Vec::with_capacity(lane.messages.len());
         for said in lane.messages.iter().filter(|said| said.role.is_some() && said.rest) {
-            placed.push(Placed::Message(said.seq));
+            if !said.bare {
+                placed.push(Placed::Message(said.seq));
+            }
             for call in lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default() {
                 let message = call.result.and_then(|at| lane.messages.get(at));
                 let id = CallId(call.id.clone());
+                if said.bare {
+                    placed.push(Placed::Call { seq: said.seq, call: id.clone() });
+                }
                 placed.push(match (message, call.executed) {
                     (Some(said), _) => Placed::Result { seq: said.seq, call: id, executed: false },
                     (None, Some(seq)) => Placed::Result { seq, call: id, executed: true },
@@ -122,8 +137,9 @@ impl Conversation {
 
     /// What a model may be shown, in order, lane by lane, the main one first: each result directly
     /// behind the message with its call, wherever it stands in the journal; one result for a call;
-    /// no result without a call. What a compaction covers is left out, and so is what is unknown.
-    /// A call that has no result stands without one: see [`Conversation::repairs`].
+    /// no result without a call; each call once, be it that no message holds it. What a compaction
+    /// covers is left out, and so is what is unknown. A call that has no result stands without one:
+    /// see [`Conversation::repairs`].
     #[must_use]
     pub fn valid_order(&self) -> Vec<Shown> {
         let mut shown = Vec::new();
@@ -187,9 +203,9 @@ impl Lane {
             let end = self.calls.partition_point(|call| call.seq <= edge);
             let near = self.calls.get(end.saturating_sub(NEAR)..end).unwrap_or_default();
             for call in near {
-                let Some(result) = call.result.and_then(|at| self.messages.get(at)) else {
-                    continue;
-                };
+                let shown = self.messages.get(call.message).is_some_and(|said| said.rest);
+                let result = call.result.filter(|_| shown).and_then(|at| self.messages.get(at));
+                let Some(result) = result else { continue };
                 let crosses = call.seq <= edge && result.seq > edge && result.seq < range.at;
                 if crosses && cover.contains(call.seq) != cover.contains(result.seq) {
                     split.push((CallId(call.id.clone()), call.seq, result.seq));
@@ -206,7 +222,8 @@ pub(crate) type Split = (CallId, Seq, Seq);
 /// How many calls before the end of a range are looked at.
 const NEAR: usize = 256;
 
-/// A look over one lane.
+/// A look over the messages of one lane. Bare calls are passed over: they stand in no order that an
+/// agent gave to its messages, and open ones are told by what is executed.
 struct Look<'a> {
     lane: &'a Lane,
     cover: Cover,
@@ -234,7 +251,8 @@ impl<'a> Look<'a> {
         spoken.push(0);
         let mut sum = 0;
         for said in &lane.messages {
-            sum += usize::from(said.rest && said.role.is_some() && !cover.contains(said.seq));
+            let spoke = said.rest && said.role.is_some() && !said.bare;
+            sum += usize::from(spoke && !cover.contains(said.seq));
             spoken.push(sum);
         }
         let mut run_end = vec![0; count];
@@ -242,6 +260,12 @@ impl<'a> Look<'a> {
         let mut later = After::default();
         let mut end = count;
         for (index, said) in lane.messages.iter().enumerate().rev() {
+            if said.bare {
+                if let Some(slot) = after.get_mut(index) {
+                    *slot = later;
+                }
+                continue;
+            }
             let assistant = said.role == Some(Role::Assistant);
             // The answer of a model may be recorded in several messages, one behind the other.
             if !assistant || end == count {
@@ -271,7 +295,8 @@ impl<'a> Look<'a> {
     }
 
     fn beginning(&self, tell: Tell<'_>) {
-        let first = self.lane.messages.iter().find(|said| !self.cover.contains(said.seq));
+        let mut messages = self.lane.messages.iter().filter(|said| !said.bare);
+        let first = messages.find(|said| !self.cover.contains(said.seq));
         let Some(first) = first.filter(|first| !self.cover.is_before(first.seq)) else { return };
         if first.role.is_some_and(|role| !matches!(role, Role::User | Role::Instruction)) {
             tell(DisorderSort::Beginning, first.seq, None, "");
@@ -291,7 +316,7 @@ impl<'a> Look<'a> {
     fn calls(&self, tell: Tell<'_>) {
         let mut told = None;
         for call in &self.lane.calls {
-            if self.cover.contains(call.seq) {
+            if call.bare || self.cover.contains(call.seq) {
                 continue;
             }
             let end = self.run_end(call);
@@ -317,6 +342,9 @@ impl<'a> Look<'a> {
             let calls = (self.lane.calls.get(same.first), self.lane.calls.get(same.second));
             let (Some(first), Some(second)) = calls else { continue };
             if self.cover.contains(first.seq) || self.cover.contains(second.seq) {
+                continue;
+            }
+            if first.bare || second.bare {
                 continue;
             }
             // An unknown message may be the result of the first.

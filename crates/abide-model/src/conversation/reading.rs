@@ -5,12 +5,14 @@
 //! as the one block of a message); its result a `tool_result` block that names it by `call` or
 //! `tool_use_id`, a message with `tool_call_id`, or an item `…_output` with its `call_id`. In the
 //! old form of OpenAI, `function_call` and a message of the role `function`, a call goes by the name
-//! of its function. A message that was cut off holds no calls: they were never made. Reading is
-//! lenient: what is not one of these is passed over.
+//! of its function. A message that was cut off holds no calls: they were never made. What an API has
+//! run by itself (`server_tool_use`, `web_search_call` …) it answers by itself, and is no call here.
+//! Reading is lenient: what is not one of these is passed over.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Marks;
 use crate::Payload;
 
 /// What a model is told of a call that nobody knows the outcome of. A result that says so belongs
@@ -33,12 +35,13 @@ pub enum MessageForm {
 }
 
 /// Who speaks, as far as the order of a conversation cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Role {
     User,
     Instruction,
     Assistant,
     Tool,
+    #[default]
     Other,
 }
 
@@ -70,11 +73,13 @@ impl ReadResult {
 }
 
 /// A message as the conversation sees it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct Reading {
     pub(super) role: Role,
     pub(super) calls: Vec<ReadCall>,
     pub(super) results: Vec<ReadResult>,
+    /// The ids of what the API has run by itself.
+    pub(super) served: Vec<String>,
     /// It holds something besides results.
     pub(super) rest: bool,
 }
@@ -99,13 +104,6 @@ struct WireMessage<'a> {
     reasoning_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     abide: Option<&'a RawValue>,
-}
-
-/// What abide itself notes about a message.
-#[derive(Deserialize)]
-struct Marks {
-    #[serde(default)]
-    partial: bool,
 }
 
 #[derive(Deserialize)]
@@ -167,7 +165,7 @@ impl Reading {
         if speaks.iter().all(Option::is_none) && !has_content(data) {
             return None;
         }
-        let mut reading = Self { role, calls: Vec::new(), results: Vec::new(), rest: false };
+        let mut reading = Self { role, ..Self::default() };
         let blocks = wire.content.and_then(list);
         let no_blocks = blocks.as_ref().is_none_or(Vec::is_empty);
         if let Some(id) = text(wire.tool_call_id).filter(|_| role == Role::Tool) {
@@ -189,9 +187,11 @@ impl Reading {
             reading.results.push(ReadResult::new(id, wire.content));
             reading.rest = false;
         }
-        if wire.abide.is_some_and(is_partial) && !reading.calls.is_empty() {
+        let partial = wire.abide.is_some_and(|marks| Marks::read(marks.get()).partial);
+        if partial {
+            reading.rest |= !reading.calls.is_empty();
             reading.calls.clear();
-            reading.rest = true;
+            reading.served.clear();
         }
         reading.rest |= !reading.calls.is_empty();
         Some(reading)
@@ -211,6 +211,12 @@ impl Reading {
                 "tool_result" => {
                     let id = block.call.or(block.tool_use_id).or(block.tool_call_id);
                     text(id).map(|id| Err(ReadResult::new(id, block.content)))
+                }
+                item if item.ends_with("_tool_use")
+                    || (item.ends_with("_call") && block.call_id.is_none()) =>
+                {
+                    self.served.extend(text(block.id));
+                    None
                 }
                 item if item.ends_with("_call") => {
                     let name = text(block.name).unwrap_or_else(|| item.to_owned());
@@ -246,10 +252,6 @@ impl Reading {
 fn function_name(raw: &RawValue) -> Option<String> {
     let function: WireFunction<'_> = serde_json::from_str(raw.get()).ok()?;
     text(function.name)
-}
-
-fn is_partial(raw: &RawValue) -> bool {
-    serde_json::from_str(raw.get()).is_ok_and(|marks: Marks| marks.partial)
 }
 
 fn text(raw: Option<&RawValue>) -> Option<String> {

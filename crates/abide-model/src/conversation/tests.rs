@@ -126,6 +126,10 @@ fn sent(events: &[Event], shown: &[Shown]) -> Vec<Wire> {
                 let results = vec![call.to_string()];
                 return Wire { role: "tool".into(), calls: vec![], results };
             }
+            if event.kind == Kind::TOOL_CALLED {
+                let calls = vec![data["call"].as_str().unwrap().to_owned()];
+                return Wire { role: "assistant".into(), calls, results: vec![] };
+            }
             let mut calls = ids(&data["tool_calls"], &["id"]);
             let blocks = data["content"].as_array().cloned().unwrap_or_default();
             let of_type = |kind: &str| {
@@ -234,7 +238,9 @@ proptest! {
             prop_assert_eq!(order.iter().filter(|other| *other == one).count(), 1);
         }
         let said = |event: &&Event| {
-            event.kind == Kind::MESSAGE_ADDED && !event.data.as_ref().unwrap().as_str().contains("tool_call_id")
+            event.kind == Kind::TOOL_CALLED
+                || (event.kind == Kind::MESSAGE_ADDED
+                    && !event.data.as_ref().unwrap().as_str().contains("tool_call_id"))
         };
         let messages = order.iter().filter(|one| one.result.is_none()).count();
         prop_assert!(messages <= events.iter().filter(said).count());
@@ -420,4 +426,136 @@ fn results_stand_behind_their_calls_wherever_they_were_recorded() {
     assert_eq!(read(&events).valid_order().len(), 5);
     events.push(event(10, "context.compacted", &json!({"first": 1, "last": 8, "summary": "s"})));
     assert_eq!(read(&events).valid_order(), []);
+}
+
+fn shown(events: &[Event]) -> Vec<(u64, Option<String>)> {
+    let order = read(events).valid_order().into_iter();
+    order.map(|shown| (shown.seq.0, shown.result.map(|call| call.0))).collect()
+}
+
+fn outcome(seq: u64, call: &str) -> (u64, Option<String>) {
+    (seq, Some(call.to_owned()))
+}
+
+#[test]
+fn a_call_that_no_message_holds_is_shown_with_its_result_wherever_that_is() {
+    let called = |seq| event(seq, "tool.called", &json!({"call": "c", "name": "t"}));
+    let finished = |seq| event(seq, "tool.finished", &json!({"call": "c", "result": 1}));
+    let block = json!({"type": "tool_result", "call": "c", "content": "x"});
+    let said =
+        |seq| event(seq, "message.added", &json!({"role": "tool", "content": [block.clone()]}));
+    assert_eq!(shown(&[called(1)]), [(1, None)]);
+    assert_eq!(shown(&[called(1), finished(2)]), [(1, None), outcome(2, "c")]);
+    assert_eq!(shown(&[called(1), said(2)]), [(1, None), outcome(2, "c")]);
+    assert_eq!(shown(&[said(1), called(2)]), [(2, None), outcome(1, "c")]);
+    // What the model was told counts.
+    let all = [called(1), finished(2), said(3)];
+    assert_eq!(shown(&all), [(1, None), outcome(3, "c")]);
+    assert!(read(&all).repairs().is_empty());
+    assert!(read(&all).disorder().iter().all(|one| one.sort == DisorderSort::Beginning));
+    // Without a call a result is nobody's.
+    assert_eq!(shown(&[finished(1), said(2)]), []);
+}
+
+/// Whichever of the two comes first, and in whichever form the message is.
+#[test]
+fn a_call_that_a_message_holds_too_is_that_of_the_message() {
+    let called = |seq| event(seq, "tool.called", &json!({"call": "c1", "name": "t"}));
+    let finished = |seq| event(seq, "tool.finished", &json!({"call": "c1", "result": 1}));
+    for form in 0..5 {
+        let (kind, data) = data(&Step::Assistant(form, vec![1])).remove(0);
+        let message = |seq| event(seq, kind, &data);
+        let [one, two, three] = [1, 2, 3];
+        for events in [
+            [message(one), called(two), finished(three)],
+            [called(one), message(two), finished(three)],
+        ] {
+            let at = events.iter().find(|event| event.kind == Kind::MESSAGE_ADDED).unwrap().seq.0;
+            assert_eq!(shown(&events), [(at, None), outcome(3, "c1")]);
+        }
+        let before = [called(one), finished(two), message(three)];
+        assert_eq!(shown(&before), [(3, None), outcome(2, "c1")]);
+        assert_eq!(
+            read(&before).disorder(),
+            vec![Disorder {
+                sort: DisorderSort::Beginning,
+                lane: None,
+                seq: Seq(3),
+                call: None,
+                name: String::new(),
+            }]
+        );
+    }
+}
+
+#[test]
+fn what_an_api_has_run_by_itself_is_no_call_of_ours() {
+    let called = |seq| event(seq, "tool.called", &json!({"call": "s", "name": "web_search"}));
+    for block in [
+        json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
+        json!({"type": "web_search_call", "id": "s", "status": "completed"}),
+    ] {
+        let data = json!({"role": "assistant", "content": [block]});
+        let said = |seq| event(seq, "message.added", &data);
+        assert_eq!(shown(&[said(1), called(2)]), [(1, None)]);
+        assert_eq!(shown(&[called(1), said(2)]), [(2, None)]);
+        // One that was cut off was not run.
+        let mut cut = data.clone();
+        cut["abide"] = json!({"partial": true});
+        assert_eq!(shown(&[event(1, "message.added", &cut), called(2)]), [(1, None), (2, None)]);
+    }
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_call() {
+    let called =
+        |seq, n: u64| event(seq, "tool.called", &json!({"call": "c", "name": "t", "arguments": n}));
+    let finished = |seq| event(seq, "tool.finished", &json!({"call": "c"}));
+    let block = json!({"type": "tool_call", "call": "c", "name": "t", "arguments": {}});
+    let said = |seq| {
+        event(seq, "message.added", &json!({"role": "assistant", "content": [block.clone()]}))
+    };
+    // After it has ended; and before, where it says something else. Told twice it is one.
+    let again = [called(1, 1), finished(2), called(3, 1), finished(4)];
+    assert_eq!(shown(&again), [(1, None), outcome(2, "c"), (3, None), outcome(4, "c")]);
+    let other = [called(1, 1), called(2, 2), finished(3)];
+    assert_eq!(shown(&other), [(1, None), (2, None), outcome(3, "c")]);
+    let twice = [called(1, 1), called(2, 1), finished(3), finished(4)];
+    assert_eq!(shown(&twice), [(1, None), outcome(3, "c")]);
+    // What ran before the message is another call, once one runs behind it.
+    let mut events = vec![called(1, 1), finished(2), said(3)];
+    assert_eq!(shown(&events), [(3, None), outcome(2, "c")]);
+    events.push(called(4, 1));
+    assert_eq!(shown(&events), [(1, None), outcome(2, "c"), (3, None)]);
+    events.push(finished(5));
+    let both = [(1, None), outcome(2, "c"), (3, None), outcome(5, "c")];
+    assert_eq!(shown(&events), both);
+    // A call of a message is run again, and is one; something else with its id is not.
+    events.extend([called(6, 1), finished(7)]);
+    assert_eq!(shown(&events), both);
+    events.extend([called(8, 2), finished(9)]);
+    assert_eq!(shown(&events)[4..], [(8, None), outcome(9, "c")]);
+    assert!(read(&events).repairs().is_empty());
+}
+
+#[test]
+fn a_call_of_another_lane_is_not_taken_for_one_here() {
+    let lane = |name: &str| Some(LaneId(name.to_owned()));
+    let called = |seq, name: &str| Event {
+        lane: lane(name).filter(|lane| !lane.as_str().is_empty()),
+        ..event(seq, "tool.called", &json!({"call": "c", "name": "t"}))
+    };
+    let block = json!({"type": "tool_call", "call": "c", "name": "t", "arguments": {}});
+    let said = |seq, name: &str| Event {
+        lane: lane(name),
+        ..event(seq, "message.added", &json!({"role": "assistant", "content": [block.clone()]}))
+    };
+    // Run beside the lanes it is that of the lane with its message.
+    assert_eq!(shown(&[said(1, "a"), called(2, "")]), [(1, None)]);
+    assert_eq!(shown(&[called(1, ""), said(2, "a")]), [(2, None)]);
+    // Run in a lane it is that lane's.
+    assert_eq!(shown(&[called(1, "b"), said(2, "a")]), [(2, None), (1, None)]);
+    let finished = event(2, "tool.finished", &json!({"call": "c"}));
+    let theirs = [said(1, "a"), finished, called(3, "b")];
+    assert_eq!(shown(&theirs), [(1, None), outcome(2, "c"), (3, None)]);
 }

@@ -43,13 +43,11 @@ impl SessionState {
         anomaly
     }
 
-    /// Applies an event that a rewind took out of the lineage: only what never reverts.
+    /// Applies an event that a rewind took out of the lineage: only what never reverts. Its key is
+    /// free again.
     pub fn apply_dead(&mut self, event: &Event) {
         self.core.seq = event.seq;
         self.core.at = self.core.at.max(event.at);
-        if let Some(key) = &event.key {
-            self.remember(key, event);
-        }
         match event.fact() {
             // What a fork is stays so, however far back it goes.
             Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
@@ -328,6 +326,10 @@ impl SessionState {
     fn tool_called(&mut self, event: &Event, fact: ToolCall) -> Option<Anomaly> {
         more(&mut self.core.calls.tools, 1);
         more(&mut self.core.calls.observed, u64::from(fact.observed));
+        // Where no message holds the call, it is itself a part of the conversation.
+        if self.lane(lane(event)).is_none_or(|lane| lane.first.is_none()) {
+            self.change_lane(event, |lane| lane.first = Some(event.seq));
+        }
         self.open_call(event, &fact.call, clip(fact.name), fact.observed)
     }
 

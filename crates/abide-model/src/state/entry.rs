@@ -71,7 +71,7 @@ pub struct LaneState {
     pub turn: Option<TurnNumber>,
     /// Messages in it.
     pub messages: u64,
-    /// The first of them.
+    /// The first of them, or the first tool call before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<Seq>,
     /// The instructions that it begins with.

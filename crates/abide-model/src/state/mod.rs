@@ -31,7 +31,7 @@ use entry::UsageEntry;
 use table::TableRoot;
 
 /// The version of the fold. A snapshot of another version is rebuilt, never called damage.
-pub const FOLD_VERSION: u32 = 4;
+pub const FOLD_VERSION: u32 = 5;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;
@@ -57,7 +57,7 @@ pub struct SessionState {
     pub artifacts: Table<Seq>,
     /// Usage by `model:…` and `lane:…`; never reverts. That of a turn is with the turn.
     pub usage: Table<UsageEntry>,
-    /// Keys by their hash: where they were first used. Two generations; never revert.
+    /// Keys by their hash: the live events that have them. Two generations.
     keys: [Table<Seq>; 2],
 }
 
@@ -186,7 +186,8 @@ impl SessionState {
         digest
     }
 
-    /// Where this key was first used, if it is still remembered.
+    /// The live event that has this key, if it is still remembered. The key of an event that a
+    /// rewind took back is free.
     #[must_use]
     pub fn key(&self, key: &str) -> Option<Seq> {
         let hashed = hashed_key(key);
@@ -372,8 +373,8 @@ impl SessionState {
         Ok(())
     }
 
-    /// The state that a fork starts with: the past as it was, of which nothing was spent, opened,
-    /// recovered or keyed in the new session.
+    /// The state that a fork starts with: the past as it was, of which nothing was spent, opened
+    /// or recovered in the new session. The keys of its past stay known.
     #[must_use]
     pub fn forked(self) -> Self {
         let core = self.core;
@@ -394,8 +395,7 @@ impl SessionState {
             restoring: None,
             ..core
         };
-        let keys = [Table::new("keys"), Table::new("keys")];
-        Self { core, usage: Table::new("usage"), keys, ..self }
+        Self { core, usage: Table::new("usage"), ..self }
     }
 
     /// The state after a rewind: `base` is the state at the place gone back to, `before` the
@@ -419,7 +419,6 @@ impl SessionState {
         state.core.last_rewind = core.last_rewind;
         state.core.restoring = core.restoring;
         state.usage = before.usage;
-        state.keys = before.keys;
         state
     }
 }

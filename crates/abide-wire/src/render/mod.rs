@@ -12,7 +12,7 @@ use self::ids::Ids;
 use self::results::{Given, Results};
 use crate::export::boxed;
 use crate::json::mend_surrogates;
-use crate::piece::{Piece, Recorded, Sort, Speaker, calls_in_words};
+use crate::piece::{Piece, Recorded, Sort, Speaker, begun, calls_in_words};
 use crate::write::abide::Abide;
 use crate::write::anthropic::Anthropic;
 use crate::write::openai::OpenAi;
@@ -67,7 +67,8 @@ const SUMMARY: &str = "Summary of the conversation so far:";
 ///
 /// Whatever the forms of its messages, the API takes them: each call is followed by its one result,
 /// and where there is none by one that says so; ids are each used once; the parts of one answer are
-/// one message. What was recorded in this form goes out as it came, as far as that is valid.
+/// one message; a call that no message holds is made one. What was recorded in this form goes out as
+/// it came, as far as that is valid.
 /// An answer that was cut off is, for Anthropic, followed by a word of the user, so that the model
 /// can go on. Blank texts are left out. Arguments that are no JSON object are, for Anthropic, the text `raw`
 /// of one.
@@ -145,6 +146,15 @@ impl<'a, W: Writing> Walk<'a, W> {
             Entry::Message { data, .. } => {
                 if let Some(recorded) = Recorded::of(data) {
                     self.message(recorded);
+                }
+            }
+            Entry::Call { data, .. } => {
+                self.close();
+                self.interrupted = false;
+                // An answer of its own, which is made of the call alone.
+                if let Some(call) = begun(data) {
+                    self.answer.call(&call.id);
+                    self.answer.pieces.push(Piece::new(Sort::Call(call)));
                 }
             }
             Entry::Result { seq, call, data, executed } => {

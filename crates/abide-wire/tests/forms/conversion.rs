@@ -144,7 +144,7 @@ proptest! {
             for to in FORMS {
                 let out: Vec<String> = messages
                     .iter()
-                    .flat_map(|message| export(to, &recorded(from, message)))
+                    .flat_map(|message| export(to, &recorded(from, message)).unwrap())
                     .map(|raw| raw.get().to_owned())
                     .collect();
                 prop_assert_eq!(&says(to, &out), &before, "{:?} to {:?}: {:?}", from, to, out);

@@ -239,7 +239,7 @@ proptest! {
     #[test]
     fn every_message_comes_back(( form, message) in any_message()) {
         let line = message.to_string();
-        let out = export(form, &recorded(form, &line));
+        let out = export(form, &recorded(form, &line)).unwrap();
         prop_assert_eq!(out.len(), 1);
         prop_assert_eq!(out[0].get(), line);
     }
@@ -251,11 +251,11 @@ proptest! {
         let data = recorded(form, &message.to_string());
         prop_assert!(abide_wire::read(&data).is_some());
         for other in crate::FORMS {
-            for out in export(other, &data) {
+            for out in export(other, &data).unwrap() {
                 let again = abide_wire::record(other, out.get());
                 prop_assert!(again.is_ok(), "{:?}: {} from {}", again, out.get(), message);
                 let again = payload(&again.unwrap());
-                let again = export(other, &again);
+                let again = export(other, &again).unwrap();
                 prop_assert_eq!(again[0].get(), out.get());
             }
         }

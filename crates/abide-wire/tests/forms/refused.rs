@@ -249,13 +249,13 @@ fn a_call_that_was_cut_off_is_exported_in_words() {
         &json!({"type": "tool_use", "id": "c", "name": "rm", "input": {"raw": "{"}}),
     ));
     for form in crate::FORMS {
-        let out = export(form, &payload(&half.to_string()));
+        let out = export(form, &payload(&half.to_string())).unwrap();
         assert_eq!(out.len(), 1);
         assert!(out[0].get().contains("cut off before it was made"), "{}", out[0].get());
         assert!(!out[0].get().contains("\"name\""), "{}", out[0].get());
     }
     let words = cut(part("1", &json!({"type": "text", "text": "we"})));
-    let out = export(MessageForm::Anthropic, &payload(&words.to_string()));
+    let out = export(MessageForm::Anthropic, &payload(&words.to_string())).unwrap();
     assert_eq!(out[0].get(), r#"{"role":"assistant","content":[{"type":"text","text":"we"}]}"#);
 }
 

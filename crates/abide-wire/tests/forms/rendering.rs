@@ -88,6 +88,8 @@ fn marked(data: &Payload, answer: Option<u8>, partial: bool) -> Payload {
 #[derive(Debug, Clone)]
 enum Step {
     Message(MessageForm, Value, Vec<Fate>, Option<u8>, bool),
+    /// A call that no message holds: its id, with what, and what becomes of it.
+    Call(String, Option<Value>, Fate),
     Summary(String),
 }
 
@@ -98,7 +100,21 @@ fn step() -> impl Strategy<Value = Step> {
                 Step::Message(form, value, fates, answer, partial == 0)
             },
         ),
+        3 => (text(), arguments(), fate())
+            .prop_map(|(id, arguments, fate)| Step::Call(id, arguments, fate)),
         1 => text().prop_map(Step::Summary),
+    ]
+}
+
+/// With what a tool was used: whatever its caller wrote.
+fn arguments() -> impl Strategy<Value = Option<Value>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(json!(null))),
+        Just(Some(json!(["a", 1]))),
+        text().prop_map(|text| Some(json!(text))),
+        text().prop_map(|text| Some(json!({"a": text}))),
+        text().prop_map(|text| Some(json!(json!({"a": text}).to_string()))),
     ]
 }
 
@@ -108,6 +124,11 @@ fn entries(steps: &[Step]) -> Vec<Entry> {
         let (form, value, fates, answer, partial) = match step {
             Step::Summary(text) => {
                 entries.push(Entry::Summary { seq: Seq(1), text: text.clone() });
+                continue;
+            }
+            Step::Call(id, arguments, fate) => {
+                entries.push(bare(id, arguments.as_ref()));
+                entries.extend(outcomes(id, *fate, 0));
                 continue;
             }
             Step::Message(form, value, fates, answer, partial) => {
@@ -129,32 +150,46 @@ fn entries(steps: &[Step]) -> Vec<Entry> {
             continue;
         }
         for (number, (id, fate)) in calls.iter().zip(fates.iter().cycle()).enumerate() {
-            let call = CallId(id.clone());
-            let of = |form| Entry::Result {
-                seq: Seq(number as u64),
-                call: call.clone(),
-                data: result(form, id, "gave"),
-                executed: false,
-            };
-            match fate {
-                Fate::Result(form) => entries.push(of(*form)),
-                Fate::Executed => entries.push(Entry::Result {
-                    seq: Seq(1),
-                    call: call.clone(),
-                    data: payload(&json!({"call": id, "result": {"x": 1}}).to_string()),
-                    executed: true,
-                }),
-                Fate::Unknown => entries.push(Entry::Unknown { call: call.clone(), begun: None }),
-                Fate::Forgotten => {}
-                Fate::Twice => entries.extend([of(1), of(2)]),
-                Fate::Stray => {
-                    let call = CallId("nobody".to_owned());
-                    entries.push(Entry::Unknown { call, begun: None });
-                }
-            }
+            entries.extend(outcomes(id, *fate, number));
         }
     }
     entries
+}
+
+/// A call that no message holds.
+fn bare(id: &str, arguments: Option<&Value>) -> Entry {
+    let mut data = json!({"call": id, "name": "a tool"});
+    if let Some(arguments) = arguments {
+        data["arguments"] = arguments.clone();
+    }
+    let data = payload(&data.to_string());
+    Entry::Call { seq: Seq(1), call: CallId(id.to_owned()), data }
+}
+
+/// What becomes of a call.
+fn outcomes(id: &str, fate: Fate, number: usize) -> Vec<Entry> {
+    let call = CallId(id.to_owned());
+    let of = |form| Entry::Result {
+        seq: Seq(number as u64),
+        call: call.clone(),
+        data: result(form, id, "gave"),
+        executed: false,
+    };
+    match fate {
+        Fate::Result(form) => vec![of(form)],
+        Fate::Executed => vec![Entry::Result {
+            seq: Seq(1),
+            call: call.clone(),
+            data: payload(&json!({"call": id, "result": {"x": 1}}).to_string()),
+            executed: true,
+        }],
+        Fate::Unknown => vec![Entry::Unknown { call, begun: None }],
+        Fate::Forgotten => vec![],
+        Fate::Twice => vec![of(1), of(2)],
+        Fate::Stray => {
+            vec![Entry::Unknown { call: CallId("nobody".to_owned()), begun: None }]
+        }
+    }
 }
 
 /// What must be seen of a context: texts, and names of calls with what becomes of them.
@@ -200,6 +235,7 @@ proptest! {
                 let calls = said.parts.iter().filter(|part| matches!(part, Part::Call(_))).count();
                 (!partial).then_some(calls)
             }
+            Entry::Call { .. } => Some(1),
             _ => None,
         }).sum::<usize>();
         let context = context(entries);
@@ -211,7 +247,7 @@ proptest! {
             }
             let last = context.entries.iter().rev().find_map(|entry| match entry {
                 Entry::Message { data, .. } => Some(data.as_str()),
-                Entry::Summary { .. } => Some(""),
+                Entry::Summary { .. } | Entry::Call { .. } => Some(""),
                 _ => None,
             });
             if form == MessageForm::Anthropic && last.is_some_and(|last| last.contains(r#""partial":true"#)) {
@@ -321,6 +357,71 @@ fn the_parts_of_an_answer_are_one_message() {
             {"role": "tool", "tool_call_id": "b", "content": OUTCOME_UNKNOWN},
             {"role": "user", "content": "and"},
         ]})
+    );
+}
+
+/// The first example of the README: a tool is used, and no message says so.
+#[test]
+fn a_call_that_no_message_holds_is_an_answer_of_its_own() {
+    let context = context(vec![
+        message(payload(r#"{"role":"user","content":"hello"}"#)),
+        message(payload(r#"{"role":"assistant","content":"I look."}"#)),
+        bare("c1", Some(&json!({"command": "cargo test"}))),
+        Entry::Result {
+            seq: Seq(4),
+            call: CallId("c1".to_owned()),
+            data: payload(r#"{"call":"c1","ok":false,"result":"3 failed"}"#),
+            executed: true,
+        },
+        bare("c1", Some(&json!("ls"))),
+        Entry::Unknown { call: CallId("c1".to_owned()), begun: Some(Seq(5)) },
+    ]);
+    let use_of = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "a_tool", "input": input});
+    let failed = |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "is_error": true, "content": [{"type": "text", "text": text}]});
+    assert_eq!(
+        json_of(&render(MessageForm::Anthropic, &context))["messages"],
+        json!([
+            {"role": "user", "content": [{"type": "text", "text": "hello"}]},
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "I look."},
+                use_of("c1", json!({"command": "cargo test"})),
+            ]},
+            {"role": "user", "content": [failed("c1", "3 failed")]},
+            {"role": "assistant", "content": [use_of("c1_2", json!({"raw": "ls"}))]},
+            {"role": "user", "content": [failed("c1_2", OUTCOME_UNKNOWN)]},
+        ])
+    );
+    let calls = |id: &str, arguments: &str| {
+        let function = json!({"name": "a_tool", "arguments": arguments});
+        let call = json!({"id": id, "type": "function", "function": function});
+        json!({"role": "assistant", "content": null, "tool_calls": [call]})
+    };
+    let gave = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    let said = json!({"role": "user", "content": "hello"});
+    let answer = json!({"role": "assistant", "content": "I look."});
+    assert_eq!(
+        json_of(&render(MessageForm::OpenAi, &context))["messages"],
+        json!([
+            said,
+            answer,
+            calls("c1", r#"{"command":"cargo test"}"#),
+            gave("c1", "3 failed"),
+            calls("c1_2", "ls"),
+            gave("c1_2", OUTCOME_UNKNOWN),
+        ])
+    );
+    let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "a_tool", "arguments": arguments});
+    let output = |id: &str, text: &str| json!({"type": "function_call_output", "call_id": id, "output": text});
+    assert_eq!(
+        json_of(&render(MessageForm::Responses, &context))["input"],
+        json!([
+            said,
+            answer,
+            call("c1", r#"{"command":"cargo test"}"#),
+            output("c1", "3 failed"),
+            call("c1_2", "ls"),
+            output("c1_2", OUTCOME_UNKNOWN),
+        ])
     );
 }
 

@@ -1,6 +1,9 @@
 //! Messages as the APIs give and take them.
 
-use abide_wire::{Image, MessageForm, Part, Said, export, export_finished, read, record};
+use abide_wire::{
+    Call, Image, MessageForm, Part, Said, export, export_called, export_finished, read, read_call,
+    record,
+};
 use serde_json::{Value, json};
 
 use crate::{FORMS, payload, recorded, samples};
@@ -10,7 +13,7 @@ fn what_went_in_comes_out_byte_for_byte() {
     for form in FORMS {
         for line in samples(form) {
             let data = recorded(form, line);
-            let out = export(form, &data);
+            let out = export(form, &data).unwrap();
             assert_eq!(out.len(), 1, "{line}");
             assert_eq!(out[0].get(), line);
         }
@@ -153,15 +156,41 @@ fn our_own_form_is_read() {
 }
 
 #[test]
-fn what_is_no_message_is_not_read() {
-    for text in ["{}", r#"{"content":"x"}"#, r#"{"role":7,"content":"x"}"#] {
+fn what_is_no_message_is_not_read_and_an_export_says_so() {
+    for (text, code) in [
+        ("{}", "no_role"),
+        (r#"{"content":"x"}"#, "no_role"),
+        (r#"{"role":7,"content":"x"}"#, "not_a_string"),
+    ] {
         assert!(read(&payload(text)).is_none(), "{text}");
-        FORMS.iter().for_each(|form| assert!(export(*form, &payload(text)).is_empty()));
+        for form in FORMS {
+            assert_eq!(export(form, &payload(text)).unwrap_err().code(), code, "{text}");
+        }
+    }
+    // Somebody speaks, in a way that no form has. By its looks it may be of OpenAI's, and is as it was.
+    let other = r#"{"role":"model","parts":[{"text":"hello"}]}"#;
+    for form in FORMS {
+        match (form, export(form, &payload(other))) {
+            (MessageForm::OpenAi, out) => assert_eq!(out.unwrap()[0].get(), other),
+            (_, out) => assert_eq!(out.unwrap_err().code(), "no_content", "{form:?}"),
+        }
+    }
+    // Nothing is said, and nothing is lost.
+    for text in [r#"{"role":"user","content":""}"#, r#"{"role":"assistant","tool_calls":[]}"#] {
+        for form in FORMS {
+            assert!(export(form, &payload(text)).is_ok(), "{text}");
+        }
+    }
+    for nobody in [
+        export_finished(MessageForm::OpenAi, &payload(r#"{"result":1}"#)),
+        export_called(MessageForm::OpenAi, &payload(r#"{"name":"t"}"#)),
+    ] {
+        assert_eq!(nobody.unwrap_err().code(), "no_call");
     }
 }
 
 fn out(form: MessageForm, data: &str) -> Value {
-    let out = export(form, &payload(data));
+    let out = export(form, &payload(data)).unwrap();
     Value::Array(out.iter().map(|raw| serde_json::from_str(raw.get()).unwrap()).collect())
 }
 
@@ -229,9 +258,27 @@ fn an_unknown_block_is_said_in_words() {
 }
 
 #[test]
+fn a_tool_that_was_called_is_called_in_every_form() {
+    let data = payload(r#"{"call":"c","name":"sh","arguments":{"a": 1.50},"observed":true}"#);
+    let call = Call { id: "c".into(), name: "sh".into(), arguments: r#"{"a": 1.50}"#.into() };
+    assert_eq!(read_call(&data), Some(call.clone()));
+    for form in FORMS {
+        let out = export_called(form, &data).unwrap();
+        assert_eq!(out.len(), 1, "{form:?}");
+        let said = read(&recorded(form, out[0].get())).unwrap();
+        assert_eq!(said.role, "assistant");
+        let [Part::Call(read)] = said.parts.as_slice() else { panic!("{said:?}") };
+        assert_eq!(*read, call, "{form:?}");
+    }
+    let plain = Call { id: "c".into(), name: String::new(), arguments: "{}".into() };
+    assert_eq!(read_call(&payload(r#"{"call":"c","arguments":null}"#)), Some(plain));
+    assert_eq!(read_call(&payload(r#"{"call":7,"name":"sh"}"#)), None);
+}
+
+#[test]
 fn a_tool_that_was_run_has_a_result() {
     let finished = |form, data: &str| {
-        let out = export_finished(form, &payload(data));
+        let out = export_finished(form, &payload(data)).unwrap();
         assert_eq!(out.len(), 1);
         serde_json::from_str::<Value>(out[0].get()).unwrap()
     };
@@ -250,5 +297,4 @@ fn a_tool_that_was_run_has_a_result() {
         json!([{"type": "input_text", "text": "x"},
             {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,aaaa"}])
     );
-    assert!(export_finished(MessageForm::OpenAi, &payload("{}")).is_empty());
 }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use abide_model::{Context, Entry, Payload, Seq, ToolResult};
-use abide_wire::{Call, Part, read};
-use serde::{Deserialize, Serialize};
+use abide_model::{Context, Entry, Marks, Payload, Seq, ToolResult};
+use abide_wire::{Call, Part, read, read_call};
+use serde::Serialize;
 
 use super::{OpenTask, SummaryRequest};
 
@@ -113,7 +113,7 @@ impl SummaryLine {
             }),
             Entry::Message { data, .. } => {
                 let mut said = read(data)?;
-                if is_partial(data) {
+                if Marks::of(data).partial {
                     said.parts.iter_mut().for_each(tell_cut);
                 }
                 let content = text_of(&said.parts);
@@ -129,6 +129,11 @@ impl SummaryLine {
                     ..Self::default()
                 })
             }
+            Entry::Call { data, .. } => Some(Self {
+                role: "assistant".to_owned(),
+                calls: vec![read_call(data)?.into()],
+                ..Self::default()
+            }),
             Entry::Result { seq, call, data, executed } => {
                 let (ok, content) = if *executed {
                     executed_result(data)
@@ -190,21 +195,6 @@ impl Results {
         }
         self.by_call.get(call).cloned().unwrap_or_default()
     }
-}
-
-/// Whether a message is one that was cut off.
-fn is_partial(data: &Payload) -> bool {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Ours {
-        partial: bool,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Marked {
-        abide: Ours,
-    }
-    data.decode::<Marked>().is_ok_and(|marked| marked.abide.partial)
 }
 
 /// A call that was cut off is none: nobody ran it. What there is of it is told as text.

@@ -4,7 +4,8 @@ use std::io::{self, Read};
 
 use abide::stream::Delta;
 use abide::{
-    Answer, AnswerRequest, Entry, Error, Kind, Message, MessageForm, NewSession, Session, Store,
+    Answer, AnswerRequest, Entry, Error, Kind, Message, MessageForm, NewEvent, NewSession, Session,
+    Store,
 };
 use serde_json::{Value, json};
 
@@ -223,4 +224,20 @@ fn nonsense_and_floods_are_errors_and_lose_nothing_before_them() {
         assert!(serde_json::from_str::<Value>(&request).is_ok());
     }
     assert!(matches!(context.last(), Some(Entry::Unknown { .. })));
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_none_however_its_mark_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(&dir);
+    for (answered, data) in [
+        (true, r#"{"role":"assistant","content":"Done."}"#),
+        (false, r#"{"role":"assistant","content":"Do","abide":{"partial":true}}"#),
+        (false, r#"{"role":"assistant","content":"Do","abide": { "partial" : true } }"#),
+        (true, r#"{ "role" : "assistant","content":"Done.","abide":{"x":{"partial":true}}}"#),
+    ] {
+        let event = NewEvent::parse(&format!(r#"{{"kind":"message.added","data":{data}}}"#));
+        session.append(event.unwrap()).unwrap().wait().unwrap();
+        assert_eq!(session.context().unwrap().is_answered(), answered, "{data}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The context, for people.
 
-use abide::{Entry, OUTCOME_UNKNOWN, Part, Payload, Said, SessionContext, read_message};
+use abide::{Entry, OUTCOME_UNKNOWN, Part, Payload, Said, SessionContext, read_call, read_message};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
@@ -14,6 +14,11 @@ pub(super) fn tell(context: &SessionContext, out: &mut Output) -> Result<(), Com
                 let said = read_message(data).unwrap_or_default();
                 out.line(format_args!("── {} @{seq}", escape::text(&said.role)))?;
                 parts(&said.parts, out)?;
+            }
+            Entry::Call { seq, data, .. } => {
+                out.line(format_args!("── call @{seq}"))?;
+                let call: Vec<Part> = read_call(data).map(Part::Call).into_iter().collect();
+                parts(&call, out)?;
             }
             Entry::Result { seq, call, data, executed } => {
                 out.line(format_args!("── result of {} @{seq}", escape::text(&call.0)))?;

@@ -8,8 +8,9 @@ mod wire;
 
 use std::path::PathBuf;
 
-use abide::{LaneId, MessageForm, ReadNote, SessionRef, SessionView};
+use abide::{LaneId, MessageForm, ReadNote, Seq, SessionRef, SessionView};
 use abide_transcript::{Html, Markdown};
+use abide_wire::WireError;
 
 use self::target::Target;
 use crate::error::CommandError;
@@ -19,7 +20,8 @@ use crate::store::{SessionArg, Surroundings};
 /// Write a whole session: for programs, every event as it was recorded; for people, a page
 ///
 /// Where something is damaged, all that can be read is written, a warning says what is lost, and
-/// the exit code is 1. A bundle is refused then: it holds a whole session.
+/// the exit code is 1. So it is with a message that the form of an API has no place for. A bundle is
+/// refused then: it holds a whole session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -78,8 +80,20 @@ impl Format {
     }
 }
 
+/// What was not written of a session.
+#[derive(Default)]
+struct Left {
+    /// What could not be read.
+    notes: Vec<ReadNote>,
+    /// Events that the form has no place for, and why.
+    refused: Vec<(Seq, WireError)>,
+}
+
+/// The most of them that are named.
+const NAMED: usize = 20;
+
 /// How a session is written.
-type Write = Box<dyn Fn(&SessionView, &mut Target) -> Result<Vec<ReadNote>, CommandError>>;
+type Write = Box<dyn Fn(&SessionView, &mut Target) -> Result<Left, CommandError>>;
 
 impl Export {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
@@ -95,18 +109,18 @@ impl Export {
                 ));
             }
             (Format::Bundle, _) => return bundle::run(&opened, id, Target::of(path)?),
-            (Format::Json, _) => Box::new(json::document),
-            (Format::Transcript, _) => Box::new(page::transcript),
-            (Format::Markdown, _) => Box::new(|view, to| page::rendered(view, Markdown::new(), to)),
-            (Format::Html, _) => Box::new(|view, to| page::rendered(view, Html::new(), to)),
-            _ => Box::new(json::lines),
+            (Format::Json, _) => whole(json::document),
+            (Format::Transcript, _) => whole(page::transcript),
+            (Format::Markdown, _) => whole(|view, to| page::rendered(view, Markdown::new(), to)),
+            (Format::Html, _) => whole(|view, to| page::rendered(view, Html::new(), to)),
+            _ => whole(json::lines),
         };
         let view = opened.store.view(&SessionRef::Id(id))?;
         let mut target = Target::of(path)?;
-        let notes = write(&view, &mut target)?;
+        let left = write(&view, &mut target)?;
         target.finish()?;
         let mut damaged = false;
-        for note in &notes {
+        for note in &left.notes {
             match note {
                 ReadNote::TornTail { .. } => status(format_args!("Note: {note}")),
                 ReadNote::Damage { .. } => {
@@ -121,6 +135,23 @@ impl Export {
             ))
             .with_hint("`abide doctor` says what is lost"));
         }
-        Ok(())
+        for (seq, why) in left.refused.iter().take(NAMED) {
+            warning(format_args!("@{seq} is not exported: {why}"));
+        }
+        match left.refused.len() {
+            0 => Ok(()),
+            count => {
+                let s = if count == 1 { " was" } else { "s were" };
+                Err(CommandError::failed(format!("{count} event{s} not exported; all others were"))
+                    .with_hint("`abide export --format jsonl` has every event as it was recorded"))
+            }
+        }
     }
+}
+
+/// Writes every event, whatever it holds.
+fn whole(
+    write: impl Fn(&SessionView, &mut Target) -> Result<Vec<ReadNote>, CommandError> + 'static,
+) -> Write {
+    Box::new(move |view, to| Ok(Left { notes: write(view, to)?, ..Left::default() }))
 }

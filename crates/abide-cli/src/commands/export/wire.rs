@@ -3,59 +3,72 @@
 use std::collections::HashSet;
 
 use abide::{
-    Conversation, Event, EventRange, Kind, LaneId, MessageForm, ReadNote, Seq, SessionState,
-    SessionView,
+    Conversation, Event, EventRange, Kind, LaneId, MessageForm, Seq, SessionState, SessionView,
 };
-use abide_wire::{export, export_finished};
+use abide_wire::{export, export_called, export_finished};
 
+use super::Left;
 use super::target::Target;
 use crate::error::CommandError;
 use crate::output::status;
 
-/// Every live message of a lane in the order of the journal, and the results that are recorded by
-/// the end of a tool alone.
+/// Every live message of a lane in the order of the journal, and the calls and results that are
+/// recorded by the use of a tool alone.
 pub(super) fn messages(
     view: &SessionView,
     form: MessageForm,
     lane: &Option<LaneId>,
     to: &mut Target,
-) -> Result<Vec<ReadNote>, CommandError> {
+) -> Result<Left, CommandError> {
     let state = view.state()?;
-    let results = executed(view, &state, lane)?;
-    let mut erased = 0_u64;
+    let shown = shown(view, &state, lane)?;
+    let (mut erased, mut silent) = (0_u64, 0_u64);
+    let mut refused = Vec::new();
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
         let event = event?;
         let message = event.kind == Kind::MESSAGE_ADDED && event.lane == *lane;
-        let finished = event.kind == Kind::TOOL_FINISHED && results.contains(&event.seq);
-        if !is_live(&state, &event) || !(message || finished) {
+        let called = event.kind == Kind::TOOL_CALLED && shown.contains(&event.seq);
+        let finished = event.kind == Kind::TOOL_FINISHED && shown.contains(&event.seq);
+        if !is_live(&state, &event) || !(message || called || finished) {
             continue;
         }
         let written = match &event.data {
             Some(data) if message => export(form, data),
+            Some(data) if called => export_called(form, data),
             Some(data) => export_finished(form, data),
             None => {
                 erased += 1;
                 continue;
             }
         };
-        for message in written {
-            to.json(message.get())?;
+        match written {
+            Ok(messages) => {
+                silent += u64::from(messages.is_empty());
+                messages.iter().try_for_each(|message| to.json(message.get()))?;
+            }
+            Err(why) => refused.push((event.seq, why)),
         }
     }
     if erased > 0 {
         let s = if erased == 1 { " was" } else { "s were" };
         status(format_args!("Note: {erased} message{s} erased and cannot be exported"));
     }
-    Ok(events.notes().to_vec())
+    if silent > 0 {
+        let s = if silent == 1 { " holds" } else { "s hold" };
+        status(format_args!(
+            "Note: {silent} message{s} nothing, or thoughts that another API would not take back"
+        ));
+    }
+    Ok(Left { notes: events.notes().to_vec(), refused })
 }
 
 fn is_live(state: &SessionState, event: &Event) -> bool {
     event.seq > state.core.seq || state.core.lineage.contains(event.seq)
 }
 
-/// The events that have the result of a call of this lane where no message has it.
-fn executed(
+/// The events that a model is shown of this lane.
+fn shown(
     view: &SessionView,
     state: &SessionState,
     lane: &Option<LaneId>,
@@ -73,7 +86,6 @@ fn executed(
     if let Some(lane) = lane.as_ref().filter(|_| !there) {
         return Err(CommandError::failed(format!("the session has no lane {:?}", lane.as_str())));
     }
-    let shown = conversation.valid_order().into_iter();
-    let results = shown.filter(|shown| shown.lane == *lane && shown.result.is_some());
-    Ok(results.map(|shown| shown.seq).collect())
+    let shown = conversation.valid_order().into_iter().filter(|shown| shown.lane == *lane);
+    Ok(shown.map(|shown| shown.seq).collect())
 }
