@@ -25,9 +25,11 @@
 mod chunks;
 mod compare;
 mod error;
+mod file_system;
 mod memory;
 mod policy;
 mod reach;
+mod reserved;
 mod restore;
 #[cfg(test)]
 mod sample;

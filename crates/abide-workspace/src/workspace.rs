@@ -8,6 +8,7 @@ use abide_model::{ObjectBatch, ObjectHash, Objects};
 use ignore::gitignore::gitconfig_excludes_path;
 
 use crate::error::WorkspaceError;
+use crate::file_system::is_native;
 use crate::policy::Policy;
 use crate::restore::plan::{Action, Plan, plan};
 use crate::restore::unseen::Unseen;
@@ -107,7 +108,7 @@ impl Workspace {
             watch,
             dev,
             settled,
-            tells: directories_tell(&self.root),
+            native: is_native(&self.root),
         })?;
         self.conclude(objects, dev, cache.as_ref(), seen)
     }
@@ -235,26 +236,4 @@ fn refuse(root: &Path) -> Result<(), WorkspaceError> {
         return refused("the home directory is in it; choose a directory below");
     }
     Ok(())
-}
-
-/// Does a directory's time move on this file system whenever a name in it comes, goes or is
-/// replaced? Known of the common local ones; elsewhere every directory is listed.
-#[cfg(target_os = "linux")]
-fn directories_tell(root: &Path) -> bool {
-    const KNOWN: [u64; 8] = [
-        0xef53,      // ext2, ext3, ext4
-        0x5846_5342, // XFS
-        0x9123_683e, // Btrfs
-        0x0102_1994, // tmpfs
-        0xf2f5_2010, // F2FS
-        0x2fc1_2fc1, // ZFS
-        0x794c_7630, // overlayfs
-        0xca45_1a4e, // bcachefs
-    ];
-    rustix::fs::statfs(root).is_ok_and(|system| KNOWN.contains(&(system.f_type as u64)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn directories_tell(_root: &Path) -> bool {
-    false
 }

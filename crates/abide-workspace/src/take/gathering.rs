@@ -100,7 +100,7 @@ impl Worker<'_> {
                     Kind::Directory => Verdict::Taken(Within::of(row.flag)),
                     _ => Verdict::Taken(Within::Plain),
                 });
-            let verdict = if is_never_taken(name) {
+            let verdict = if is_never_taken(name, self.scan.means.native) {
                 Verdict::Ignored
             } else {
                 match remembered {

@@ -36,8 +36,8 @@ pub(crate) struct Means<'a> {
     pub(crate) dev: u64,
     /// What was touched before this instant can be told from what is touched later.
     pub(crate) settled: i64,
-    /// Does a directory's time move whenever a name in it does?
-    pub(crate) tells: bool,
+    /// Does a directory's time move whenever a name in it does, and has a name but one spelling?
+    pub(crate) native: bool,
 }
 
 /// What the workers share.

@@ -257,7 +257,7 @@ impl<'a> Worker<'a> {
         let files = self.scan.files.load(Ordering::Relaxed).saturating_add(head.files);
         let bytes = self.scan.bytes.load(Ordering::Relaxed).saturating_add(head.bytes);
         let fits = files <= means.policy.max_files && bytes <= means.policy.max_bytes;
-        if !means.tells || !same || !fits {
+        if !means.native || !same || !fits {
             return false;
         }
         let mut sums = Sums::default();
