@@ -14,7 +14,7 @@ use rustix::io::{Errno, Result};
 use crate::file_system::is_native;
 
 /// Directories that are kept open.
-const OPEN: usize = 256;
+const OPEN: usize = 64;
 
 /// To work in a directory; where the system can, without the right to list it.
 #[cfg(target_os = "linux")]
