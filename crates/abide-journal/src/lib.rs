@@ -20,6 +20,7 @@ mod header;
 mod intake;
 mod journal;
 mod line;
+mod owner;
 mod pack;
 mod pack_index;
 mod pack_writer;

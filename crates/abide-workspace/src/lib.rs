@@ -27,6 +27,7 @@ mod compare;
 mod error;
 mod file_system;
 mod memory;
+mod owner;
 mod policy;
 mod reach;
 mod reserved;

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use abide_model::ObjectHash;
 
+use crate::owner::Owner;
 use crate::snapshot::Snapshot;
 use crate::take::record::{Body, Fields, Head, Kind, Record, Rows};
 
@@ -297,5 +298,9 @@ fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) 
 
 /// Makes a file that only its owner may read: it tells the names of the workspace.
 fn create(path: &Path) -> io::Result<fs::File> {
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    if let Some(owner) = Owner::of_new_at(path) {
+        owner.give(&file);
+    }
+    Ok(file)
 }
