@@ -2,13 +2,14 @@
 //! the repair, and that every event that was not damaged is kept, byte for byte.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::environment::{Conversation, TestEnvironment, files};
+use crate::environment::{Conversation, HELLO, TestEnvironment, files, run};
 
 /// A store with a session that has several segments, turns, tasks, a large payload and a checkpoint.
 struct Patient {
@@ -852,4 +853,42 @@ fn what_makes_no_sense_is_refused() {
     let none = patient.env.run(&["doctor", "--repair", "--yes"]).success();
     assert!(none.stderr.contains("There is nothing that a repair would do"), "{none:?}");
     patient.keeps_all_but(&[]);
+}
+
+#[test]
+fn a_store_under_a_path_that_is_not_utf_8_is_repaired_and_the_repair_undone() {
+    let env = TestEnvironment::new();
+    let project = env.project().join(std::ffi::OsStr::from_bytes(b"n\xff\\x41"));
+    fs::create_dir(&project).unwrap();
+    let abide = |args: &[&str], input: &str| {
+        let mut command = env.command(args);
+        command.current_dir(&project);
+        run(command, input.as_bytes())
+    };
+    abide(&["init"], "").success();
+    let says = |text: &str| format!("{}\n", HELLO.replace("hello", text));
+    let lines: String = ["one", "two", "three"].map(says).concat();
+    abide(&["record", "--key", "s"], &lines).success();
+    let sessions = fs::read_dir(project.join(".abide/sessions")).unwrap();
+    let mut sessions = sessions.map(|entry| entry.unwrap().path());
+    let session = sessions.find(|path| !path.ends_with(".git")).unwrap();
+    fs::remove_file(session.join("transcript.task")).unwrap();
+    let segment = session.join("journal/00000001.jsonl");
+    alter(&segment, |bytes| {
+        let at = bytes.windows(3).position(|part| part == b"two").unwrap();
+        bytes[at] ^= 1;
+    });
+    let damaged = fs::read(&segment).unwrap();
+    let report = abide(&["doctor", "--json"], "").failure(1).json_lines().remove(0);
+    let place = finding(&report, "journal-damage")["place"]["path"].as_str().unwrap();
+    assert!(place.contains(r"n\xff\\x41/.abide/sessions/"), "{place}");
+    for _ in 0..2 {
+        abide(&["doctor", "--repair", "--yes"], "").success();
+        assert_ne!(fs::read(&segment).unwrap(), damaged);
+        let kept = files(&project.join(".abide/quarantine"));
+        assert!(kept.iter().any(|(_, bytes)| *bytes == damaged), "the original is kept");
+        let undone = abide(&["undo", "--yes"], "").success();
+        assert!(undone.stdout().contains("journal/00000001.jsonl as it was"), "{undone:?}");
+        assert_eq!(fs::read(&segment).unwrap(), damaged, "the original is back");
+    }
 }

@@ -14,7 +14,7 @@ use abide_workspace::{Reach, ReachError};
 
 use super::{Doctor, Examination, Facts, Missing, error, warning};
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, shown};
+use crate::layout::SessionLayout;
 use crate::past::{CheckpointNumbers, Gone};
 use crate::reader::LocalReader;
 
@@ -144,7 +144,7 @@ impl Doctor<'_> {
                 Found::Damage(damage) => {
                     lines.damaged = true;
                     lines.lost.extend(damage.lost);
-                    let place = FoundAt::path(shown(&damage.path)).at(damage.offset);
+                    let place = FoundAt::path(&damage.path).at(damage.offset);
                     let place = match damage.lost {
                         Some((first, _)) => place.of_event(first),
                         None => place,
@@ -170,7 +170,7 @@ impl Doctor<'_> {
                 Found::Torn { path, offset, bytes, .. } => findings.push(warning(
                     "torn-tail",
                     FindingType::Structural,
-                    FoundAt::path(shown(path)).at(*offset),
+                    FoundAt::path(path).at(*offset),
                     format!(
                         "{bytes} bytes of an unacknowledged write at the end were passed over"
                     ),
@@ -248,7 +248,7 @@ impl Doctor<'_> {
                 findings.push(error(
                     "sealed-segment",
                     FindingType::Checksum,
-                    FoundAt::path(shown(segment.path())),
+                    FoundAt::path(segment.path()),
                     message,
                     Repair::automatic("the segment is written anew from what can be read"),
                 ));
@@ -256,7 +256,7 @@ impl Doctor<'_> {
         }
         for path in journal.foreign_files().map_err(store_error)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let place = FoundAt::path(shown(&path));
+            let place = FoundAt::path(path);
             findings.push(if name.ends_with(".tmp") {
                 warning(
                     "temporary-file",
@@ -436,7 +436,7 @@ impl Doctor<'_> {
             warning(
                 "state-snapshot",
                 FindingType::Checksum,
-                FoundAt::path(shown(&slots)),
+                FoundAt::path(&slots),
                 "no snapshot of the state can be read",
                 rebuilt(),
             )
@@ -456,7 +456,7 @@ impl Doctor<'_> {
                 findings.push(error(
                     "state-mismatch",
                     FindingType::Checksum,
-                    FoundAt::path(shown(&slots)),
+                    FoundAt::path(&slots),
                     "the snapshot does not give what the journal gives",
                     rebuilt(),
                 ));
@@ -470,7 +470,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "watermark",
                 FindingType::Checksum,
-                FoundAt::path(shown(&watermark)),
+                FoundAt::path(watermark),
                 "it cannot be read, so that damage to the last events looks like a torn tail",
                 Repair::automatic("it goes to the quarantine, and the next event writes it anew"),
             ));
@@ -535,7 +535,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "transcript",
                 FindingType::Checksum,
-                FoundAt::path(shown(&path)).at(wrong.offset),
+                FoundAt::path(path).at(wrong.offset),
                 wrong.reason.to_string(),
                 Repair::automatic("it is derived, and made anew from the journal"),
             ));

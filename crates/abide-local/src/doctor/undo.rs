@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use abide_model::{
     Durability, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError, Timestamp,
+    path_text,
 };
 use serde::Serialize;
 
@@ -99,5 +100,5 @@ impl Doctor<'_> {
 /// The files that an undo puts back, or those that it takes away.
 fn below(record: &RepairRecord, was: bool) -> Vec<String> {
     let files = record.files.iter().filter(|filed| !filed.stays && filed.was == was);
-    files.map(|filed| filed.path.clone()).collect()
+    files.map(|filed| path_text::text(&filed.path)).collect()
 }
