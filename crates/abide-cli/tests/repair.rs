@@ -701,6 +701,42 @@ fn an_object_that_is_damaged_is_named_as_lost_and_the_rest_of_its_pack_is_kept()
 }
 
 #[test]
+fn a_file_of_a_checkpoint_that_is_damaged_is_named_and_stored_again_by_the_next() {
+    let patient = Patient::new();
+    let mut state = 7_u32;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()[0]
+    };
+    let bytes: Vec<u8> = (0..700_000).map(|_| noise()).collect();
+    let picture = patient.env.project().join("picture");
+    fs::write(&picture, &bytes).unwrap();
+    patient.env.run(&["checkpoint", "create"]).success();
+    let packs = files(&patient.store("objects")).into_iter().map(|(path, _)| path);
+    for pack in packs.filter(|path| path.extension().is_some_and(|end| end == "pack")) {
+        alter(&pack, |packed| {
+            let at = packed.windows(32).position(|part| part == &bytes[5000..5032]);
+            at.into_iter().for_each(|at| packed[at] ^= 1);
+        });
+    }
+    let report = patient.doctor(1);
+    let found = finding(&report, "missing-object");
+    assert!(found["message"].as_str().unwrap().starts_with("checkpoint 2 leads to it"), "{found}");
+    finding(&report, "pack-damage");
+    let done = patient.env.run(&["doctor", "--repair", "--yes", "--json"]).success();
+    let done = done.json_lines().remove(0);
+    assert_eq!(patient.rules(&done), ["damaged-checkpoint"], "{done}");
+    assert_eq!(patient.rules(&patient.doctor(0)), ["damaged-checkpoint"]);
+    patient.env.run(&["checkpoint", "create"]).success();
+    assert_eq!(patient.rules(&patient.doctor(0)), [""; 0], "it is stored again");
+    fs::remove_file(&picture).unwrap();
+    patient.env.run(&["rewind", "--to", "2", "--files", "picture", "--yes"]).success();
+    assert!(fs::read(&picture).unwrap() == bytes);
+}
+
+#[test]
 fn the_broken_end_of_a_pack_is_taken_out() {
     let patient = Patient::new();
     let pack = files(&patient.store("objects"))

@@ -27,6 +27,7 @@ mod pack_writer;
 mod packs;
 mod process;
 mod queue;
+mod readable;
 mod salvage;
 mod scan;
 mod sealed;

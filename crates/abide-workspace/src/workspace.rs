@@ -160,12 +160,19 @@ impl Workspace {
     }
 
     /// The cache, if the store still has the snapshot that it speaks of, and of the rest what is
-    /// asked for. A store that lost a part is found out before long, and gets everything again.
+    /// asked for. A store that lost a part is found out before long, and gets everything again. Where
+    /// it is known what is lost, who found it removes the cache.
     fn remembered(&self, objects: &dyn Objects, dev: u64) -> Result<Option<Cache>, WorkspaceError> {
         let Some(cache) = Cache::read(&self.cache, dev) else { return Ok(None) };
         // The first two are looked over; of the others it is asked only where they are.
         let there = objects.has(&[cache.hash, cache.snapshot.tree])?;
-        let sample = objects.places(&cache.sample())?;
+        // From here on nothing is taken out of the store. While this waited for that, what is
+        // remembered may have been removed.
+        if !self.cache.exists() {
+            return Ok(None);
+        }
+        let Some(sample) = cache.sample(&|hash| objects.read(hash))? else { return Ok(None) };
+        let sample = objects.places(&sample)?;
         let all = there.iter().all(|there| *there) && sample.iter().all(Option::is_some);
         Ok(all.then_some(cache))
     }

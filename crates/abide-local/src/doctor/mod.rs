@@ -4,6 +4,7 @@
 //! quarantine first, what it adds is appended, and both can be taken back.
 
 mod journal;
+mod objects;
 mod plan;
 mod quarantine;
 mod repair;

@@ -349,9 +349,13 @@ impl Doctor<'_> {
     ) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         match action {
-            Action::MakeAnew { what: "snapshot of the state", .. } | Action::NameLost { .. } => {
-                self.forget_state(layout)
+            Action::NameLost { objects, .. } => {
+                self.forget_state(layout)?;
+                // What is remembered of workspaces says that these are there: what of them is still in
+                // a file is stored again by the next checkpoint.
+                if objects.is_empty() { Ok(()) } else { self.store.forget_workspaces() }
             }
+            Action::MakeAnew { what: "snapshot of the state", .. } => self.forget_state(layout),
             Action::MakeAnew { what: "transcript" | "watermark", path }
             | Action::Remove { path } => {
                 quarantine.check(record, path)?;
@@ -445,6 +449,8 @@ impl Doctor<'_> {
                         error.to_string(),
                     ))
                 })?;
+                // It vouches for objects that are lost with the pack.
+                self.store.forget_workspaces()?;
                 self.store.packs().salvage(number).map(|_| ()).map_err(store_error)
             }
             Action::MakeAnew { what: "index", .. } => {

@@ -1,6 +1,6 @@
 //! Examining a session: every line, every sum, every object, the rules, and what is derived.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
@@ -10,9 +10,9 @@ use abide_model::{
     Validation, rewind_target,
 };
 use abide_transcript::{Chunks, ParseReason};
-use abide_workspace::{Reach, ReachError};
 
-use super::{Doctor, Examination, Facts, Missing, error, warning};
+use super::objects::SnapshotAt;
+use super::{Doctor, Examination, Facts, error, warning};
 use crate::error::{storage_error, store_error};
 use crate::layout::SessionLayout;
 use crate::past::{CheckpointNumbers, Gone};
@@ -25,20 +25,20 @@ pub(super) const MOST_TRANSCRIPT: u64 = 1 << 30;
 
 /// What a walk over the lines of a journal gathers.
 #[derive(Default)]
-struct Lines {
+pub(super) struct Lines {
     rewinds: Vec<(Seq, Seq)>,
-    /// Objects that payloads are kept in, and the first event that names each.
-    payloads: BTreeMap<ObjectHash, Seq>,
+    /// Objects that payloads are kept in, and the first and the last event that name each.
+    pub(super) payloads: BTreeMap<ObjectHash, (Seq, Seq)>,
     /// Snapshots of checkpoints, with the event and the number of each.
-    snapshots: Vec<(ObjectHash, Seq, Option<u64>)>,
+    pub(super) snapshots: Vec<SnapshotAt>,
     last: Seq,
     latest: Timestamp,
     damaged: bool,
     lost: Vec<(Seq, Seq)>,
     /// What seams say is lost.
     seamed: Vec<(Seq, Seq)>,
-    /// What recoveries said that were not undone.
-    recoveries: Vec<Recovery>,
+    /// What recoveries said that were not undone, and where.
+    pub(super) recoveries: Vec<(Seq, Recovery)>,
 }
 
 impl Doctor<'_> {
@@ -80,7 +80,8 @@ impl Doctor<'_> {
         if whole_past {
             self.check_rules(&reader, &lines, &mut facts, &mut found.findings)?;
         }
-        self.check_objects_of(&lines, facts.state.as_ref(), &mut facts.lost_objects, &mut found)?;
+        let state = facts.state.as_ref();
+        facts.lost_objects = self.check_objects_of(&lines, state, &mut found.findings)?;
         self.check_derived(&reader, &layout, &facts, &mut found.findings)?;
         let closed = facts.state.as_ref().is_some_and(|state| !state.core.writing);
         match lock {
@@ -90,7 +91,7 @@ impl Doctor<'_> {
             Lock::Ours => found.findings.extend(facts.state.as_ref().and_then(left_running)),
         }
         self.check_permissions_below(&layout.dir, &mut found.findings);
-        found.missing = lines.missing();
+        found.missing = self.missing(&lines)?;
         found.requires_validation = lines.requires_validation();
         found.facts = facts;
         for finding in &mut found.findings {
@@ -126,7 +127,8 @@ impl Doctor<'_> {
                     bytes += end - offset;
                     lines.last = line.seq;
                     for object in line.objects() {
-                        lines.payloads.entry(object.hash).or_insert(line.seq);
+                        let named = lines.payloads.entry(object.hash);
+                        named.or_insert((line.seq, line.seq)).1 = line.seq;
                     }
                     match line.event() {
                         Some(event) if is_json(&event) => lines.take(&event, &mut numbers),
@@ -340,85 +342,6 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn check_objects_of(
-        &self,
-        lines: &Lines,
-        state: Option<&SessionState>,
-        lost: &mut Vec<ObjectHash>,
-        examination: &mut Examination,
-    ) -> Result<(), StoreError> {
-        let known: BTreeSet<ObjectHash> = lines.missing().objects.into_iter().collect();
-        let packs = self.store.packs();
-        let mut gone = |hash: ObjectHash, seq: Seq, message: String| {
-            if known.contains(&hash) || lost.contains(&hash) {
-                return;
-            }
-            lost.push(hash);
-            examination.findings.push(error(
-                "missing-object",
-                FindingType::Referential,
-                FoundAt::subject(format!("object {hash}")).of_event(seq),
-                message,
-                Repair::automatic("it is named as lost"),
-            ));
-        };
-        for (hash, seq) in &lines.payloads {
-            if packs.read(*hash).map_err(store_error)?.is_none() {
-                gone(
-                    *hash,
-                    *seq,
-                    "an event keeps a text there, and it is missing or damaged".to_owned(),
-                );
-            }
-        }
-        let mut reach = Reach::default();
-        let mut unkept = Vec::new();
-        let thinned = state.map(|state| &state.core.checkpoints);
-        for (snapshot, seq, number) in &lines.snapshots {
-            let let_go = number.zip(thinned).is_some_and(|(number, all)| all.is_thinned(number));
-            if let_go || known.contains(snapshot) {
-                continue;
-            }
-            let read = |hash| packs.read(hash).map_err(store_error);
-            if packs.read(*snapshot).map_err(store_error)?.is_none() {
-                unkept.push((*snapshot, *seq));
-                continue;
-            }
-            match reach.add(&read, *snapshot) {
-                Ok(()) => {}
-                Err(ReachError::Store(error)) => return Err(error),
-                Err(ReachError::Missing { object, .. } | ReachError::Form { object, .. }) => {
-                    gone(
-                        object,
-                        *seq,
-                        format!(
-                            "snapshot {snapshot} of a checkpoint leads to it, and it is missing or damaged"
-                        ),
-                    );
-                }
-            }
-        }
-        let all: Vec<ObjectHash> = reach.objects.iter().copied().collect();
-        let places = packs.places(&all).map_err(store_error)?;
-        for (hash, _) in all.iter().zip(places).filter(|(_, place)| place.is_none()) {
-            let seq = lines.snapshots.first().map(|(_, seq, _)| *seq).unwrap_or_default();
-            gone(*hash, seq, "a file of a checkpoint is kept there, and it is missing".to_owned());
-        }
-        if let Some((snapshot, seq)) = unkept.first() {
-            examination.findings.push(warning(
-                "missing-snapshot",
-                FindingType::Referential,
-                FoundAt::subject(format!("object {snapshot}")).of_event(*seq),
-                format!(
-                    "the files of {} checkpoints are not in this store: the session was imported without them, or they are lost",
-                    unkept.len()
-                ),
-                Repair::by_hand("files cannot go back to those checkpoints; the conversation can"),
-            ));
-        }
-        Ok(())
-    }
-
     fn check_derived(
         &self,
         reader: &LocalReader,
@@ -545,26 +468,22 @@ impl Doctor<'_> {
 }
 
 impl Lines {
-    /// What is gone for good, and named as such.
-    fn missing(&self) -> Missing {
-        let all = || self.recoveries.iter();
-        Missing {
-            events: all().flat_map(|fact| fact.lost.iter().copied()).collect(),
-            objects: all().flat_map(|fact| fact.lost_objects.iter().copied()).collect(),
-            calls: all().flat_map(|fact| fact.unknown.iter().cloned()).collect(),
-        }
+    /// The objects that recoveries say are lost, and the last that says so of each.
+    pub(super) fn named_as_lost(&self) -> BTreeMap<ObjectHash, Seq> {
+        let all = self.recoveries.iter();
+        all.flat_map(|(seq, fact)| fact.lost_objects.iter().map(|hash| (*hash, *seq))).collect()
     }
 
     fn requires_validation(&self) -> bool {
         let wanted =
             |wants: bool, fact: &Recovery| (wants || fact.requires_validation) && !fact.accepted;
-        self.recoveries.iter().fold(false, wanted)
+        self.recoveries.iter().map(|(_, fact)| fact).fold(false, wanted)
     }
 
     /// What seams say is lost and no recovery does: a repair was cut short between the two.
     fn unnamed(&self) -> Vec<(Seq, Seq)> {
         let named = |(first, last): &(Seq, Seq)| {
-            let mut named = self.recoveries.iter().flat_map(|fact| &fact.lost);
+            let mut named = self.recoveries.iter().flat_map(|(_, fact)| &fact.lost);
             named.any(|(from, to)| from <= first && last <= to)
         };
         self.seamed.iter().filter(|range| !named(range)).copied().collect()
@@ -583,9 +502,9 @@ impl Lines {
             }
             Ok(Fact::Recovery(fact)) => {
                 if fact.strategy == "undo" && fact.repair.is_some() {
-                    self.recoveries.retain(|recovery| recovery.repair != fact.repair);
+                    self.recoveries.retain(|(_, recovery)| recovery.repair != fact.repair);
                 }
-                self.recoveries.push(fact);
+                self.recoveries.push((event.seq, fact));
             }
             _ => {}
         }
