@@ -5,6 +5,7 @@
 
 mod journal;
 mod objects;
+mod past;
 mod plan;
 mod quarantine;
 mod repair;

@@ -109,6 +109,10 @@ impl Doctor<'_> {
         drop(writer);
         quarantine.done(&id, last)?;
         self.store.forget(session);
+        if plan.strategy.is_some() {
+            // A help: where it fails, an examination of the fork finds it.
+            let _ = self.forget_forks(session);
+        }
         // A help: whoever needs it makes it otherwise.
         let _ = self.store.update_transcript(session);
         self.verify(session, id)
@@ -335,7 +339,7 @@ impl Doctor<'_> {
     }
 
     /// Removes the snapshots of the state. They may hold what the journal has lost.
-    fn forget_state(&self, layout: &SessionLayout) -> Result<(), StoreError> {
+    pub(super) fn forget_state(&self, layout: &SessionLayout) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         let slots = ["handover.0", "handover.1"].map(|slot| layout.state().join(slot));
         slots.iter().try_for_each(|slot| quarantine.remove(slot))

@@ -72,6 +72,8 @@ impl Doctor<'_> {
             let _index = self.store.drop_index()?;
             quarantine.put_back(&record, &layout.dir)?;
             self.forget_places(&layout)?;
+            // A help: where it fails, an examination of the fork finds it.
+            let _ = self.forget_forks(session);
         }
         let writer = self.store.writer_with(session, &layout, lock)?;
         if let Some(to) = plan.to {
