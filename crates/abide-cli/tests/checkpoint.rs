@@ -392,3 +392,20 @@ fn what_root_leaves_in_the_project_of_another_is_theirs() {
     run(abide(&["doctor"]), b"").success();
     assert_eq!(of_others(&project, user), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn a_deep_tree_is_taken_and_put_back_with_few_files_open() {
+    let lab = Lab::new();
+    let deep = ["d"; 400].join("/");
+    lab.write(&format!("{deep}/file"), "at the bottom");
+    let few = |args: &[&str]| {
+        let mut command = lab.env.isolate(Command::new("sh"));
+        command.env("ABIDE_SESSION", &lab.session);
+        command.args(["-c", r#"ulimit -n 200 && exec "$0" "$@""#, ABIDE]).args(args);
+        run(command, b"").success()
+    };
+    few(&["checkpoint", "create"]);
+    fs::remove_dir_all(lab.env.project().join("d")).unwrap();
+    few(&["rewind", "--to", "1", "--files", "--yes"]);
+    assert_eq!(lab.read(&format!("{deep}/file")).as_deref(), Some("at the bottom"));
+}
