@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::environment::{ABIDE, Conversation, Done, HELLO, TestEnvironment, run};
@@ -343,4 +345,67 @@ fn git_clean_and_the_removal_of_a_worktree_leave_the_history_whole() {
     lab.git(&["worktree", "remove", "--force", "../linked"]);
     let messages = lab.run(&["show", "--all"]).success();
     assert_eq!(messages.stdout().matches("hello").count(), 2);
+}
+
+/// What is below a directory and does not belong to this user.
+fn of_others(dir: &Path, user: u32) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let seen = path.symlink_metadata().unwrap();
+        if seen.uid() != user {
+            found.push(path.clone());
+        }
+        if seen.is_dir() {
+            found.extend(of_others(&path, user));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_root_leaves_in_the_project_of_another_is_theirs() {
+    if fs::metadata("/proc/self").map_or(1, |process| process.uid()) != 0 {
+        return println!("skipped: only root gives files away");
+    }
+    let env = TestEnvironment::new();
+    let project = env.project();
+    let user = 1234;
+    fs::create_dir(project.join("src")).unwrap();
+    fs::write(project.join("src/code"), "one").unwrap();
+    for path in ["", "src", "src/code"] {
+        chown(project.join(path), Some(user), Some(user)).unwrap();
+    }
+    let store = project.join(".abide");
+    let store = ["--store", store.to_str().unwrap()];
+    let abide = |args: &[&str]| env.command(&[args, &store].concat());
+    run(abide(&["init"]), b"").success();
+    run(abide(&["record", "--key", "s"]), format!("{HELLO}\n").as_bytes()).success();
+    run(abide(&["checkpoint", "create"]), b"").success();
+    fs::write(project.join("src/code"), "two").unwrap();
+    fs::remove_file(project.join("src/code")).unwrap();
+    run(abide(&["rewind", "--to", "1", "--files", "--yes"]), b"").success();
+    assert_eq!(fs::read(project.join("src/code")).unwrap(), b"one");
+    run(abide(&["history", "--search", "hello"]), b"").success();
+    run(abide(&["record", "--key", "t"]), format!("{HELLO}\n").as_bytes()).success();
+    run(abide(&["history"]), b"").success();
+    run(abide(&["doctor"]), b"").success();
+    assert_eq!(of_others(&project, user), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_deep_tree_is_taken_and_put_back_with_few_files_open() {
+    let lab = Lab::new();
+    let deep = ["d"; 400].join("/");
+    lab.write(&format!("{deep}/file"), "at the bottom");
+    let few = |args: &[&str]| {
+        let mut command = lab.env.isolate(Command::new("sh"));
+        command.env("ABIDE_SESSION", &lab.session);
+        command.args(["-c", r#"ulimit -n 200 && exec "$0" "$@""#, ABIDE]).args(args);
+        run(command, b"").success()
+    };
+    few(&["checkpoint", "create"]);
+    fs::remove_dir_all(lab.env.project().join("d")).unwrap();
+    few(&["rewind", "--to", "1", "--files", "--yes"]);
+    assert_eq!(lab.read(&format!("{deep}/file")).as_deref(), Some("at the bottom"));
 }

@@ -145,3 +145,28 @@ fn without_its_parent_a_fork_is_read_and_the_loss_is_told() {
     let refused = env.record(&["--session", fork], &[GREEN]).failure(1);
     assert!(refused.stderr.contains("was forked from session"), "{refused:?}");
 }
+
+#[test]
+fn a_repair_of_the_parent_leaves_nothing_to_be_said_of_its_forks() {
+    let (env, short) = recorded();
+    let fork = forked(&env, &[&short, "--at", "@4"]);
+    let fork = fork["short"].as_str().unwrap();
+    env.record(&["--session", fork], &[GREEN]).success();
+    let dirs = fs::read_dir(env.project().join(".abide/sessions")).unwrap();
+    let dir =
+        dirs.map(|dir| dir.unwrap().path()).find(|dir| dir.to_string_lossy().ends_with(&short));
+    let segment = dir.unwrap().join("journal/00000001.jsonl");
+    let text = fs::read_to_string(&segment).unwrap();
+    fs::write(&segment, text.replace("Paint it blue", "Paint it blux")).unwrap();
+    let found = env.run(&["doctor"]).failure(1);
+    assert!(found.stdout().contains("fork-chain"), "{found:?}");
+    for _ in 0..2 {
+        let done = env.run(&["doctor", "--repair", "--yes"]).success();
+        assert!(done.stdout().ends_with("no findings\n"), "{done:?}");
+        assert!(env.run(&["doctor"]).success().stdout().ends_with("no findings\n"));
+        env.run(&["undo", &short, "--yes"]).success();
+        env.run(&["doctor"]).failure(1);
+    }
+    env.run(&["doctor", "--repair", "--yes"]).success();
+    assert!(env.run(&["show", fork]).success().stdout().contains("Paint it blue"));
+}

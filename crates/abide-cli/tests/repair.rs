@@ -2,13 +2,14 @@
 //! the repair, and that every event that was not damaged is kept, byte for byte.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::environment::{Conversation, TestEnvironment, files};
+use crate::environment::{Conversation, HELLO, TestEnvironment, files, run};
 
 /// A store with a session that has several segments, turns, tasks, a large payload and a checkpoint.
 struct Patient {
@@ -700,6 +701,42 @@ fn an_object_that_is_damaged_is_named_as_lost_and_the_rest_of_its_pack_is_kept()
 }
 
 #[test]
+fn a_file_of_a_checkpoint_that_is_damaged_is_named_and_stored_again_by_the_next() {
+    let patient = Patient::new();
+    let mut state = 7_u32;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()[0]
+    };
+    let bytes: Vec<u8> = (0..700_000).map(|_| noise()).collect();
+    let picture = patient.env.project().join("picture");
+    fs::write(&picture, &bytes).unwrap();
+    patient.env.run(&["checkpoint", "create"]).success();
+    let packs = files(&patient.store("objects")).into_iter().map(|(path, _)| path);
+    for pack in packs.filter(|path| path.extension().is_some_and(|end| end == "pack")) {
+        alter(&pack, |packed| {
+            let at = packed.windows(32).position(|part| part == &bytes[5000..5032]);
+            at.into_iter().for_each(|at| packed[at] ^= 1);
+        });
+    }
+    let report = patient.doctor(1);
+    let found = finding(&report, "missing-object");
+    assert!(found["message"].as_str().unwrap().starts_with("checkpoint 2 leads to it"), "{found}");
+    finding(&report, "pack-damage");
+    let done = patient.env.run(&["doctor", "--repair", "--yes", "--json"]).success();
+    let done = done.json_lines().remove(0);
+    assert_eq!(patient.rules(&done), ["damaged-checkpoint"], "{done}");
+    assert_eq!(patient.rules(&patient.doctor(0)), ["damaged-checkpoint"]);
+    patient.env.run(&["checkpoint", "create"]).success();
+    assert_eq!(patient.rules(&patient.doctor(0)), [""; 0], "it is stored again");
+    fs::remove_file(&picture).unwrap();
+    patient.env.run(&["rewind", "--to", "2", "--files", "picture", "--yes"]).success();
+    assert!(fs::read(&picture).unwrap() == bytes);
+}
+
+#[test]
 fn the_broken_end_of_a_pack_is_taken_out() {
     let patient = Patient::new();
     let pack = files(&patient.store("objects"))
@@ -852,4 +889,42 @@ fn what_makes_no_sense_is_refused() {
     let none = patient.env.run(&["doctor", "--repair", "--yes"]).success();
     assert!(none.stderr.contains("There is nothing that a repair would do"), "{none:?}");
     patient.keeps_all_but(&[]);
+}
+
+#[test]
+fn a_store_under_a_path_that_is_not_utf_8_is_repaired_and_the_repair_undone() {
+    let env = TestEnvironment::new();
+    let project = env.project().join(std::ffi::OsStr::from_bytes(b"n\xff\\x41"));
+    fs::create_dir(&project).unwrap();
+    let abide = |args: &[&str], input: &str| {
+        let mut command = env.command(args);
+        command.current_dir(&project);
+        run(command, input.as_bytes())
+    };
+    abide(&["init"], "").success();
+    let says = |text: &str| format!("{}\n", HELLO.replace("hello", text));
+    let lines: String = ["one", "two", "three"].map(says).concat();
+    abide(&["record", "--key", "s"], &lines).success();
+    let sessions = fs::read_dir(project.join(".abide/sessions")).unwrap();
+    let mut sessions = sessions.map(|entry| entry.unwrap().path());
+    let session = sessions.find(|path| !path.ends_with(".git")).unwrap();
+    fs::remove_file(session.join("transcript.task")).unwrap();
+    let segment = session.join("journal/00000001.jsonl");
+    alter(&segment, |bytes| {
+        let at = bytes.windows(3).position(|part| part == b"two").unwrap();
+        bytes[at] ^= 1;
+    });
+    let damaged = fs::read(&segment).unwrap();
+    let report = abide(&["doctor", "--json"], "").failure(1).json_lines().remove(0);
+    let place = finding(&report, "journal-damage")["place"]["path"].as_str().unwrap();
+    assert!(place.contains(r"n\xff\\x41/.abide/sessions/"), "{place}");
+    for _ in 0..2 {
+        abide(&["doctor", "--repair", "--yes"], "").success();
+        assert_ne!(fs::read(&segment).unwrap(), damaged);
+        let kept = files(&project.join(".abide/quarantine"));
+        assert!(kept.iter().any(|(_, bytes)| *bytes == damaged), "the original is kept");
+        let undone = abide(&["undo", "--yes"], "").success();
+        assert!(undone.stdout().contains("journal/00000001.jsonl as it was"), "{undone:?}");
+        assert_eq!(fs::read(&segment).unwrap(), damaged, "the original is back");
+    }
 }

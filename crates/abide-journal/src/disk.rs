@@ -9,9 +9,11 @@ use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 
+use crate::owner::Owner;
 use crate::{Access, Lock, LockMode, Storage, StorageFile};
 
-/// The real file system. Directories are made 0700, files 0600.
+/// The real file system. Directories are made 0700, files 0600; both belong to the owner of the
+/// directory they are made in, also when root makes them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
@@ -34,13 +36,13 @@ impl Storage for Disk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
         let mut options = OpenOptions::new();
         options.read(true).mode(0o600).custom_flags(NO_FOLLOW);
-        match access {
-            Access::Read => &mut options,
-            Access::Write => options.write(true),
-            Access::Create => options.write(true).create(true).truncate(false),
-            Access::CreateNew => options.write(true).create_new(true),
+        let file = match access {
+            Access::Read => options.open(path),
+            Access::Write => options.write(true).open(path),
+            Access::Create => open_or_make(options.write(true), path),
+            Access::CreateNew => make(options.write(true), path),
         };
-        Ok(Arc::new(DiskFile(options.open(path)?)))
+        Ok(Arc::new(DiskFile(file?)))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -55,7 +57,13 @@ impl Storage for Disk {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-            made => made,
+            Err(error) => Err(error),
+            Ok(()) => {
+                if let Some(owner) = Owner::of_new(dir) {
+                    owner.give_directory(dir);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -117,7 +125,28 @@ fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
             opened => return opened,
         }
     }
-    options.write(true).create(true).truncate(false).mode(0o600).open(path)
+    open_or_make(options.write(true).mode(0o600), path)
+}
+
+/// Makes a file.
+fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.create_new(true).open(path)?;
+    if let Some(owner) = Owner::of_new(path) {
+        owner.give(&file);
+    }
+    Ok(file)
+}
+
+/// Opens a file, made where it is missing.
+fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // Only what is made here may be given away.
+    if Owner::of_new(path).is_some() {
+        match make(&mut options.clone(), path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+    }
+    options.create(true).truncate(false).open(path)
 }
 
 impl StorageFile for DiskFile {
@@ -191,6 +220,40 @@ mod tests {
         }
         assert!(Disk.lock(&link, LockMode::Exclusive).is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+    }
+
+    #[test]
+    #[allow(clippy::print_stdout)]
+    fn what_root_makes_belongs_to_the_owner_of_the_directory() {
+        use std::os::unix::fs::chown;
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only root gives files away");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("of root"), "secret").unwrap();
+        fs::create_dir(at("directory of root")).unwrap();
+        let owner = |name: &str| {
+            let found = fs::symlink_metadata(at(name)).unwrap();
+            (found.uid(), found.gid())
+        };
+        Disk.open(&at("before"), Access::Create).unwrap();
+        assert_eq!(owner("before"), (0, 0), "the directory is root's");
+        chown(dir.path(), Some(1234), Some(4321)).unwrap();
+        Disk.open(&at("new"), Access::CreateNew).unwrap();
+        Disk.open(&at("opened"), Access::Create).unwrap();
+        Disk.lock(&at("shared"), LockMode::Shared).unwrap();
+        Disk.lock(&at("exclusive"), LockMode::Exclusive).unwrap();
+        Disk.make_dir(&at("inner")).unwrap();
+        Disk.open(&at("inner/deep"), Access::Create).unwrap();
+        for name in ["new", "opened", "shared", "exclusive", "inner", "inner/deep"] {
+            assert_eq!(owner(name), (1234, 4321), "{name}");
+        }
+        // What was there is not given away.
+        Disk.open(&at("of root"), Access::Create).unwrap();
+        Disk.lock(&at("of root"), LockMode::Exclusive).unwrap();
+        Disk.make_dir(&at("directory of root")).unwrap();
+        assert_eq!((owner("of root"), owner("directory of root")), ((0, 0), (0, 0)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Beside a pack stands its index ([`PackIndex`]), which says where its objects are and how far
 //! the pack is durable. What stands behind that is walked.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -96,14 +96,22 @@ pub struct Packs {
     pub(crate) compression: Compression,
     index: Mutex<Index>,
     kept: Mutex<KeptBlocks>,
+    /// Blocks whose check was found to fit.
+    pub(crate) checked: Mutex<HashSet<(u64, u64)>>,
 }
 
 impl Packs {
     /// The packs in this directory.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
-        let compression = Compression::default();
-        Self { storage, dir, compression, index: Mutex::default(), kept: Mutex::default() }
+        Self {
+            storage,
+            dir,
+            compression: Compression::default(),
+            index: Mutex::default(),
+            kept: Mutex::default(),
+            checked: Mutex::default(),
+        }
     }
 
     /// The same packs, with new objects compressed in this way.
@@ -252,7 +260,7 @@ impl Packs {
     }
 
     /// Walks every pack with each block checked, once; `false` when that was done before.
-    fn look_closely(&self) -> Result<bool, JournalError> {
+    pub(crate) fn look_closely(&self) -> Result<bool, JournalError> {
         let mut index = self.lock_index();
         if std::mem::replace(&mut index.thorough, true) {
             return Ok(false);
@@ -289,6 +297,7 @@ impl Packs {
     /// Forgets where objects are: packs have gone.
     pub(crate) fn forget(&self) -> Result<(), JournalError> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut index = self.lock_index();
         *index = Index::default();
         self.refresh(&mut index)

@@ -8,11 +8,10 @@
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_journal::{Access, Storage};
+use abide_journal::{Access, Disk, Storage};
 
 use crate::layout::{StoreLayout, short_of};
 
@@ -119,10 +118,8 @@ impl Taken {
 pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
     let dir = layout.changed();
     for name in names {
-        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => std::fs::write(dir.join(name), b"")?,
-        }
+        Disk.make_dir(&dir)?;
+        Disk.open(&dir.join(name), Access::Create)?;
     }
     Ok(())
 }

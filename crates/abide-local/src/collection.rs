@@ -119,7 +119,10 @@ impl LocalStore {
         // A note on a rewind that is under way stays.
         for name in names.iter().filter(|name| !name.ends_with(".rewind")) {
             let path = dir.join(name);
-            storage.remove(&path).map_err(storage_error("remove", &path))?;
+            match storage.remove(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(storage_error("remove", &path))?,
+            }
         }
         storage.sync_dir(&dir).map_err(storage_error("sync", &dir))
     }

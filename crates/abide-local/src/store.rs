@@ -192,6 +192,14 @@ impl LocalStore {
         self.layout.cache()
     }
 
+    /// [`LocalStore::cache_dir`], made where it is missing and can be made.
+    #[must_use]
+    pub fn make_cache_dir(&self) -> PathBuf {
+        let dir = self.cache_dir();
+        let _ = self.storage().make_dir(&dir);
+        dir
+    }
+
     /// The store's settings.
     #[must_use]
     pub const fn config(&self) -> &Config {

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::{Seq, SessionId};
+use crate::{Seq, SessionId, path_text};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -62,8 +63,8 @@ impl FindingType {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct FoundAt {
     /// The file or directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "path_text::serialize_some")]
+    pub path: Option<PathBuf>,
     /// The byte in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
@@ -78,7 +79,7 @@ pub struct FoundAt {
 impl FoundAt {
     /// A file or directory.
     #[must_use]
-    pub fn path(path: impl Into<String>) -> Self {
+    pub fn path(path: impl Into<PathBuf>) -> Self {
         Self { path: Some(path.into()), ..Self::default() }
     }
 
@@ -111,9 +112,10 @@ impl fmt::Display for FoundAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if let Some(path) = &self.path {
+            let path = path.display();
             parts.push(match self.offset {
                 Some(offset) => format!("{path} at byte {offset}"),
-                None => path.clone(),
+                None => path.to_string(),
             });
         }
         parts.extend(self.subject.clone());

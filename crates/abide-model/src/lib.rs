@@ -31,6 +31,7 @@ mod kind;
 mod lineage;
 mod liveness;
 mod object;
+pub mod path_text;
 mod payload;
 mod retention;
 mod session_ref;

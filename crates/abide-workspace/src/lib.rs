@@ -25,9 +25,13 @@
 mod chunks;
 mod compare;
 mod error;
+mod file_system;
+mod losses;
 mod memory;
+mod owner;
 mod policy;
 mod reach;
+mod reserved;
 mod restore;
 #[cfg(test)]
 mod sample;
@@ -42,6 +46,7 @@ pub use compare::diff::{Change, Changed, diff};
 pub use compare::read::ReadError;
 pub use compare::unified::{DiffStat, FileDiff, stat, unified};
 pub use error::WorkspaceError;
+pub use losses::{Losses, ReadableObjects};
 pub use memory::MemoryObjects;
 pub use policy::Policy;
 pub use reach::{Reach, ReachError, ReadObject};

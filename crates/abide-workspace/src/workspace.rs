@@ -8,6 +8,7 @@ use abide_model::{ObjectBatch, ObjectHash, Objects};
 use ignore::gitignore::gitconfig_excludes_path;
 
 use crate::error::WorkspaceError;
+use crate::file_system::is_native;
 use crate::policy::Policy;
 use crate::restore::plan::{Action, Plan, plan};
 use crate::restore::unseen::Unseen;
@@ -107,7 +108,7 @@ impl Workspace {
             watch,
             dev,
             settled,
-            tells: directories_tell(&self.root),
+            native: is_native(&self.root),
         })?;
         self.conclude(objects, dev, cache.as_ref(), seen)
     }
@@ -159,12 +160,19 @@ impl Workspace {
     }
 
     /// The cache, if the store still has the snapshot that it speaks of, and of the rest what is
-    /// asked for. A store that lost a part is found out before long, and gets everything again.
+    /// asked for. A store that lost a part is found out before long, and gets everything again. Where
+    /// it is known what is lost, who found it removes the cache.
     fn remembered(&self, objects: &dyn Objects, dev: u64) -> Result<Option<Cache>, WorkspaceError> {
         let Some(cache) = Cache::read(&self.cache, dev) else { return Ok(None) };
         // The first two are looked over; of the others it is asked only where they are.
         let there = objects.has(&[cache.hash, cache.snapshot.tree])?;
-        let sample = objects.places(&cache.sample())?;
+        // From here on nothing is taken out of the store. While this waited for that, what is
+        // remembered may have been removed.
+        if !self.cache.exists() {
+            return Ok(None);
+        }
+        let Some(sample) = cache.sample(&|hash| objects.read(hash))? else { return Ok(None) };
+        let sample = objects.places(&sample)?;
         let all = there.iter().all(|there| *there) && sample.iter().all(Option::is_some);
         Ok(all.then_some(cache))
     }
@@ -235,26 +243,4 @@ fn refuse(root: &Path) -> Result<(), WorkspaceError> {
         return refused("the home directory is in it; choose a directory below");
     }
     Ok(())
-}
-
-/// Does a directory's time move on this file system whenever a name in it comes, goes or is
-/// replaced? Known of the common local ones; elsewhere every directory is listed.
-#[cfg(target_os = "linux")]
-fn directories_tell(root: &Path) -> bool {
-    const KNOWN: [u64; 8] = [
-        0xef53,      // ext2, ext3, ext4
-        0x5846_5342, // XFS
-        0x9123_683e, // Btrfs
-        0x0102_1994, // tmpfs
-        0xf2f5_2010, // F2FS
-        0x2fc1_2fc1, // ZFS
-        0x794c_7630, // overlayfs
-        0xca45_1a4e, // bcachefs
-    ];
-    rustix::fs::statfs(root).is_ok_and(|system| KNOWN.contains(&(system.f_type as u64)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn directories_tell(_root: &Path) -> bool {
-    false
 }

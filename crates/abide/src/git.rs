@@ -5,7 +5,9 @@
 //! counts as modified as soon as its time or size is not what the index has.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -46,12 +48,18 @@ fn status(dir: &Path) -> Result<Vec<u8>, String> {
     let mut config = git(dir);
     config.args(["config", "--null", "--name-only", "--list"]);
     let configured = answer("git config", config, PATIENCE)?;
+    if configured.len() as u64 >= MOST_BYTES {
+        return Err("git config says more than is read: filters could be among it".to_owned());
+    }
     let mut status = git(dir);
     status.env("ABIDE_OFF", "").env("ABIDE_FALSE", "false");
     for driver in filters(&configured) {
         // Not `-c`: a driver's name may have a `=`.
         for (key, value) in [("clean", "OFF"), ("process", "OFF"), ("required", "FALSE")] {
-            status.arg(format!("--config-env=filter.{driver}.{key}=ABIDE_{value}"));
+            let mut option = OsString::from("--config-env=filter.");
+            option.push(driver);
+            option.push(format!(".{key}=ABIDE_{value}"));
+            status.arg(option);
         }
     }
     status.args(["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"]);
@@ -74,11 +82,17 @@ fn git(dir: &Path) -> Command {
     command
 }
 
-/// The filter drivers among the names of a configuration.
-fn filters(names: &[u8]) -> BTreeSet<String> {
-    let names = names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
-    let driver = |name: &str| Some(name.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned());
-    names.filter_map(driver).collect()
+/// The filter drivers among the names of a configuration. They are bytes: any but a line break and
+/// a zero may be in one.
+fn filters(names: &[u8]) -> BTreeSet<&OsStr> {
+    names.split(|byte| *byte == 0).filter_map(filter).collect()
+}
+
+/// The driver of a setting, where it is one of a filter.
+fn filter(name: &[u8]) -> Option<&OsStr> {
+    let rest = name.strip_prefix(b"filter.")?;
+    let end = rest.iter().rposition(|byte| *byte == b'.')?;
+    rest.get(..end).map(OsStr::from_bytes)
 }
 
 /// What a command says, if it ends well and soon. After that nothing of it runs any more.
@@ -269,6 +283,30 @@ mod tests {
         }
         let state = git_state(&dir).unwrap();
         assert_eq!((state.modified, state.error), (["a", "b", "c"].map(String::from).into(), None));
+        assert!(!ran.exists());
+        // The trap is one.
+        Command::new("git").arg("status").current_dir(&dir).output().unwrap();
+        assert!(ran.exists());
+    }
+
+    #[test]
+    fn no_filter_runs_whose_name_is_not_utf_8() {
+        let dir = tempfile::tempdir().unwrap();
+        let ran = dir.path().join("ran");
+        let dir = dir.path().join("repository");
+        fs::create_dir(&dir).unwrap();
+        git(&dir, &["init", "-q"]);
+        fs::write(dir.join(".gitattributes"), b"a filter=x\xff\n").unwrap();
+        fs::write(dir.join("a"), "1").unwrap();
+        git(&dir, &["add", "."]);
+        git(&dir, &["commit", "-q", "-m", "x"]);
+        let mut config = fs::read(dir.join(".git/config")).unwrap();
+        config.extend_from_slice(b"[filter \"x\xff\"]\n\trequired = true\n\tclean = ");
+        config.extend_from_slice(format!("\"touch '{}'; cat\"\n", ran.display()).as_bytes());
+        fs::write(dir.join(".git/config"), config).unwrap();
+        fs::write(dir.join("a"), "2").unwrap();
+        let state = git_state(&dir).unwrap();
+        assert_eq!((state.modified, state.error), (vec!["a".to_owned()], None));
         assert!(!ran.exists());
         // The trap is one.
         Command::new("git").arg("status").current_dir(&dir).output().unwrap();

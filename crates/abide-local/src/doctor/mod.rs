@@ -4,6 +4,8 @@
 //! quarantine first, what it adds is appended, and both can be taken back.
 
 mod journal;
+mod objects;
+mod past;
 mod plan;
 mod quarantine;
 mod repair;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use abide_journal::{Journal, Salt, SegmentForm, SegmentName};
 use abide_model::{
-    CallId, CheckpointState, Finding, FindingType, ObjectHash, Seq, SessionId, Severity, StoreError,
+    CallId, CheckpointState, Finding, FindingType, ObjectHash, Seq, SessionId, Severity,
+    StoreError, path_text,
 };
 use serde::Serialize;
 
@@ -14,7 +16,7 @@ use super::journal::{Again, Rewrite, Survey};
 use super::source::Source;
 use super::{Doctor, Examination};
 use crate::error::store_error;
-use crate::layout::{SessionLayout, shown};
+use crate::layout::SessionLayout;
 
 /// How a session whose journal has lost events goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -87,7 +89,8 @@ pub enum Action {
     /// A segment is written anew.
     RewriteSegment {
         /// Its file.
-        path: String,
+        #[serde(with = "path_text")]
+        path: PathBuf,
         /// Events that stay as they are.
         kept: u64,
         /// Events that are written again.
@@ -96,7 +99,8 @@ pub enum Action {
     /// A write that was cut short is cut off.
     CutTail {
         /// The file.
-        path: String,
+        #[serde(with = "path_text")]
+        path: PathBuf,
         /// From this byte on.
         offset: u64,
     },
@@ -128,19 +132,22 @@ pub enum Action {
         /// What.
         what: &'static str,
         /// Where it is.
-        path: String,
+        #[serde(with = "path_text")]
+        path: PathBuf,
     },
     /// A file or directory gets the permissions that it should have.
     SetMode {
         /// Which.
-        path: String,
+        #[serde(with = "path_text")]
+        path: PathBuf,
         /// The permissions.
         mode: u32,
     },
     /// A file goes to the quarantine.
     Remove {
         /// Which.
-        path: String,
+        #[serde(with = "path_text")]
+        path: PathBuf,
     },
     /// The settings are put back.
     PutSettings {
@@ -150,7 +157,8 @@ pub enum Action {
     /// What a damaged pack still holds is put into a new one.
     SalvagePack {
         /// Which.
-        path: String,
+        #[serde(with = "path_text")]
+        path: PathBuf,
     },
     /// A rewind that was left half-way is finished.
     FinishRewind,
@@ -165,16 +173,19 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RewriteSegment { path, kept, reconstructed: 0 } => {
+                let path = path.display();
                 write!(f, "write {path} anew with the {kept} events in it that can be read")
             }
             Self::RewriteSegment { path, kept, reconstructed } => write!(
                 f,
-                "write {path} anew with the {kept} events in it that can be read and {reconstructed} that are written again"
+                "write {} anew with the {kept} events in it that can be read and {reconstructed} that are written again",
+                path.display()
             ),
             Self::CutTail { path, offset } => {
                 write!(
                     f,
-                    "cut off what stands behind byte {offset} of {path}: a write that was cut short"
+                    "cut off what stands behind byte {offset} of {}: a write that was cut short",
+                    path.display()
                 )
             }
             Self::NameLost { events, objects } => {
@@ -197,12 +208,16 @@ impl fmt::Display for Action {
             Self::Interrupt => {
                 f.write_str("record that the session was interrupted: its writer died")
             }
-            Self::MakeAnew { what, path } => write!(f, "make the {what} anew: {path}"),
-            Self::SetMode { path, mode } => write!(f, "set the permissions of {path} to {mode:o}"),
-            Self::Remove { path } => write!(f, "move {path} to the quarantine"),
+            Self::MakeAnew { what, path } => {
+                write!(f, "make the {what} anew: {}", path.display())
+            }
+            Self::SetMode { path, mode } => {
+                write!(f, "set the permissions of {} to {mode:o}", path.display())
+            }
+            Self::Remove { path } => write!(f, "move {} to the quarantine", path.display()),
             Self::PutSettings { from } => write!(f, "put the settings back from {from}"),
             Self::SalvagePack { path } => {
-                write!(f, "put the objects of {path} that can be read into a new pack")
+                write!(f, "put the objects of {} that can be read into a new pack", path.display())
             }
             Self::FinishRewind => f.write_str("finish the rewind that was left half-way"),
             Self::Finish { what } => write!(f, "finish {what} that was cut short"),
@@ -288,14 +303,14 @@ impl Doctor<'_> {
             plan.actions.extend(rewrite.segments.iter().map(|segment| {
                 let name = SegmentName { number: segment.number, form: SegmentForm::Plain };
                 Action::RewriteSegment {
-                    path: shown(&layout.journal().join(name.file_name())),
+                    path: layout.journal().join(name.file_name()),
                     kept: segment.kept,
                     reconstructed: segment.again,
                 }
             }));
             if rewrite.segments.is_empty() {
                 // Every line is in its place: a mark from before a repair that was cut off says otherwise.
-                let path = shown(&layout.watermark());
+                let path = layout.watermark();
                 plan.actions.push(Action::MakeAnew { what: "watermark", path });
             }
             workings.rewrite = rewrite;
@@ -487,10 +502,9 @@ impl Doctor<'_> {
         for found in &examination.findings {
             let path = || found.place.path.clone().unwrap_or_default();
             match &*found.rule {
-                "state-snapshot" | "state-mismatch" => plan.actions.push(Action::MakeAnew {
-                    what: "snapshot of the state",
-                    path: shown(&layout.state()),
-                }),
+                "state-snapshot" | "state-mismatch" => plan
+                    .actions
+                    .push(Action::MakeAnew { what: "snapshot of the state", path: layout.state() }),
                 "transcript" => {
                     plan.actions.push(Action::MakeAnew { what: "transcript", path: path() })
                 }

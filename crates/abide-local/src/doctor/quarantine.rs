@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use abide_journal::{Access, read_full, write_full};
-use abide_model::{Seq, SessionId, StoreError, Timestamp};
+use abide_journal::{Access, StorageFile, read_full, write_full};
+use abide_model::{Seq, SessionId, StoreError, Timestamp, path_text};
 use serde::{Deserialize, Serialize};
 
 use crate::error::storage_error;
@@ -37,7 +37,8 @@ pub(super) struct RepairRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Filed {
     /// Where it stood, below the store.
-    pub(super) path: String,
+    #[serde(with = "path_text")]
+    pub(super) path: PathBuf,
     /// It was there.
     pub(super) was: bool,
     /// It is kept for people and not put back: it is derived, or went on since.
@@ -66,20 +67,41 @@ impl<'a> Quarantine<'a> {
     }
 
     /// A path below the store, for a record.
-    pub(super) fn below(&self, path: &Path) -> String {
-        path.strip_prefix(self.store.root()).unwrap_or(path).to_string_lossy().into_owned()
+    pub(super) fn below(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        let below = path.strip_prefix(self.store.root()).map(Path::to_owned);
+        below.map_err(|_| outside(path))
     }
 
-    /// Where a recorded path is; none for one that would lead out of the store.
-    pub(super) fn path(&self, filed: &Filed) -> Option<PathBuf> {
-        let plain = Path::new(&filed.path)
-            .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
-        (plain && !filed.path.is_empty()).then(|| self.store.root().join(&filed.path))
+    /// Where a recorded path is. One that would lead out of the store is an error: what it names
+    /// cannot be copied, and not put back.
+    pub(super) fn path(&self, filed: &Filed) -> Result<PathBuf, StoreError> {
+        let mut parts = filed.path.components();
+        let plain = parts.all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !plain || filed.path.as_os_str().is_empty() {
+            return Err(outside(&filed.path));
+        }
+        Ok(self.store.root().join(&filed.path))
     }
 
-    /// Copies the files of a repair here and writes its record: from now on it can be finished and
-    /// undone. Durable.
+    /// May a repair replace this file? It was copied here, or there is nothing to be copied.
+    pub(super) fn check(&self, record: &RepairRecord, path: &Path) -> Result<(), StoreError> {
+        match self.store.storage().open(path, Access::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            opened => _ = opened.map_err(storage_error("open", path))?,
+        }
+        for filed in record.files.iter().filter(|filed| filed.was) {
+            if self.path(filed)? == path {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Damaged {
+            place: shown(path),
+            reason: "it was not copied to the quarantine, and is not replaced".to_owned(),
+        })
+    }
+
+    /// Copies the files of a repair here, looks whether the copies are what was copied, and writes the
+    /// record: from now on it can be finished and undone. Durable.
     pub(super) fn begin(&self, record: &RepairRecord) -> Result<(), StoreError> {
         let storage = self.store.storage();
         let (above, dir) = (self.store.layout().quarantine(), self.dir(&record.id));
@@ -87,7 +109,7 @@ impl<'a> Quarantine<'a> {
             storage.make_dir(dir).map_err(storage_error("create", dir))?;
         }
         for (number, filed) in record.files.iter().enumerate().filter(|(_, filed)| filed.was) {
-            let Some(from) = self.path(filed) else { continue };
+            let from = self.path(filed)?;
             self.copy(&from, &dir.join(number.to_string()))?;
         }
         let json = serde_json::to_vec_pretty(record).unwrap_or_default();
@@ -158,11 +180,13 @@ impl<'a> Quarantine<'a> {
     /// Puts the files of a repair back where they stood below `dir`, each whole or not at all: first
     /// those that were there, then away with those that were not. Nothing is touched unless all can be.
     pub(super) fn put_back(&self, record: &RepairRecord, dir: &Path) -> Result<(), StoreError> {
-        let ours = |filed: &Filed| self.path(filed).is_some_and(|path| path.starts_with(dir));
-        let files = || {
-            let files = record.files.iter().enumerate();
-            files.filter(|(_, filed)| !filed.stays && ours(filed))
-        };
+        let mut ours = Vec::new();
+        for (number, filed) in record.files.iter().enumerate().filter(|(_, filed)| !filed.stays) {
+            if self.path(filed)?.starts_with(dir) {
+                ours.push((number, filed));
+            }
+        }
+        let files = || ours.iter().copied();
         for (number, _) in files().filter(|(_, filed)| filed.was) {
             let copy = self.dir(&record.id).join(number.to_string());
             self.store.storage().open(&copy, Access::Read).map_err(storage_error("open", &copy))?;
@@ -181,7 +205,7 @@ impl<'a> Quarantine<'a> {
         number: usize,
         filed: &Filed,
     ) -> Result<(), StoreError> {
-        let Some(to) = self.path(filed) else { return Ok(()) };
+        let to = self.path(filed)?;
         let storage = self.store.storage();
         if filed.was {
             self.copy_over(&self.dir(&record.id).join(number.to_string()), &to)?;
@@ -221,23 +245,37 @@ impl<'a> Quarantine<'a> {
         renamed.map_err(storage_error("rename", &temporary))
     }
 
+    /// Copies a file: durable, and read back.
     fn copy(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         let storage = self.store.storage();
         let source = storage.open(from, Access::Read).map_err(storage_error("open", from))?;
         let target = storage.open(to, Access::Create).map_err(storage_error("create", to))?;
         target.truncate(0).map_err(storage_error("write", to))?;
         let mut at = 0;
-        let mut bytes = vec![0; COPY];
-        loop {
-            let read = read_full(&*source, &mut bytes, at).map_err(storage_error("read", from))?;
-            if read == 0 {
-                break;
-            }
-            let part = bytes.get(..read).unwrap_or_default();
-            write_full(&*target, part, at).map_err(storage_error("write", to))?;
-            at += read as u64;
+        let mut was = blake3::Hasher::new();
+        each_part(&*source, &mut |part| {
+            was.update(part);
+            write_full(&*target, part, at)?;
+            at += part.len() as u64;
+            Ok(())
+        })
+        .map_err(storage_error("copy", from))?;
+        target.sync().map_err(storage_error("sync", to))?;
+        drop(target);
+        let mut copied = blake3::Hasher::new();
+        let target = storage.open(to, Access::Read).map_err(storage_error("open", to))?;
+        each_part(&*target, &mut |part| {
+            copied.update(part);
+            Ok(())
+        })
+        .map_err(storage_error("read", to))?;
+        if was.finalize() != copied.finalize() {
+            return Err(StoreError::Damaged {
+                place: shown(to),
+                reason: format!("it is not what was copied from {}", shown(from)),
+            });
         }
-        target.sync().map_err(storage_error("sync", to))
+        Ok(())
     }
 
     /// For messages: where what a repair replaced is.
@@ -266,8 +304,63 @@ impl LocalStore {
     }
 }
 
+/// A path that is not in the store.
+fn outside(path: &Path) -> StoreError {
+    StoreError::Damaged { place: shown(path), reason: "it is not a file of this store".to_owned() }
+}
+
+/// Reads a file from its beginning to its end.
+fn each_part(
+    file: &dyn StorageFile,
+    each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut bytes = vec![0; COPY];
+    let mut at = 0;
+    loop {
+        let read = read_full(file, &mut bytes, at)?;
+        if read == 0 {
+            return Ok(());
+        }
+        each(bytes.get(..read).unwrap_or_default())?;
+        at += read as u64;
+    }
+}
+
 fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(end);
     path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn only_what_was_copied_may_be_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join(".abide");
+        let store = LocalStore::init(&root, Options::default()).unwrap();
+        let quarantine = Quarantine::new(&store);
+        let paths = ["copied", "not copied", "missed"].map(|name| root.join(name));
+        for path in &paths {
+            std::fs::write(path, "x").unwrap();
+        }
+        let filed = |path: &str, was| Filed { path: path.into(), was, stays: false };
+        let files = vec![filed("copied", true), filed("missed", false)];
+        let record = RepairRecord { id: "r".to_owned(), files, ..RepairRecord::default() };
+        quarantine.begin(&record).unwrap();
+        let may = paths.map(|path| quarantine.check(&record, &path).is_ok());
+        assert_eq!(may, [true, false, false]);
+        quarantine.check(&record, &root.join("nothing is there")).unwrap();
+        // A record leads nowhere else.
+        for path in ["/etc/passwd", "../outside", ""] {
+            let files = vec![filed(path, true)];
+            let record = RepairRecord { id: "s".to_owned(), files, ..RepairRecord::default() };
+            assert!(quarantine.begin(&record).is_err(), "{path}");
+            assert!(quarantine.put_back(&record, &root).is_err(), "{path}");
+        }
+        assert!(quarantine.below(Path::new("/elsewhere")).is_err());
+    }
 }

@@ -98,10 +98,10 @@ impl Doctor<'_> {
         quarantine.begin(&record)?;
         if plan.strategy.is_some() {
             let rewrite = self.rewrite(session, &layout, &id, plan, &workings)?;
-            self.put_segments(session, &layout, &rewrite)?;
+            self.put_segments(session, &layout, &rewrite, &record)?;
         }
         for action in &plan.actions {
-            self.do_files(action, &layout)?;
+            self.do_files(action, &layout, &record)?;
         }
         let writer = self.store.writer_with(session, &layout, lock)?;
         let last = self.append(&writer, &id, plan, &examination, &workings)?;
@@ -109,6 +109,10 @@ impl Doctor<'_> {
         drop(writer);
         quarantine.done(&id, last)?;
         self.store.forget(session);
+        if plan.strategy.is_some() {
+            // A help: where it fails, an examination of the fork finds it.
+            let _ = self.forget_forks(session);
+        }
         // A help: whoever needs it makes it otherwise.
         let _ = self.store.update_transcript(session);
         self.verify(session, id)
@@ -206,13 +210,12 @@ impl Doctor<'_> {
         for action in &plan.actions {
             match action {
                 Action::RewriteSegment { path, .. } => {
-                    let plain = PathBuf::from(path);
-                    paths.push(plain.with_extension("jsonl.zst"));
-                    paths.push(plain);
+                    paths.push(path.with_extension("jsonl.zst"));
+                    paths.push(path.clone());
                 }
                 Action::MakeAnew { what: "transcript" | "watermark", path }
-                | Action::CutTail { path, .. } => stay.push(PathBuf::from(path)),
-                Action::Remove { path } => paths.push(PathBuf::from(path)),
+                | Action::CutTail { path, .. } => stay.push(path.clone()),
+                Action::Remove { path } => paths.push(path.clone()),
                 _ => {}
             }
         }
@@ -246,7 +249,7 @@ impl Doctor<'_> {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
                 Err(error) => return Err(storage_error("open", path)(error)),
             };
-            files.push(Filed { path: quarantine.below(path), was, stays });
+            files.push(Filed { path: quarantine.below(path)?, was, stays });
         }
         let at = (self.store.options().env.now)();
         Ok(RepairRecord { id: id.to_owned(), at, session, before, said: false, files })
@@ -288,12 +291,21 @@ impl Doctor<'_> {
         session: SessionId,
         layout: &SessionLayout,
         rewrite: &Rewrite,
+        record: &RepairRecord,
     ) -> Result<(), StoreError> {
-        // Until this is done nobody makes an index of what is half-way.
-        let _index = self.store.drop_index()?;
         let quarantine = Quarantine::new(self.store);
         let storage = self.store.storage();
         let dir = layout.journal();
+        let next = SegmentName { number: rewrite.next, form: SegmentForm::Plain };
+        let replaced = rewrite.segments.iter().flat_map(|segment| {
+            let forms = [SegmentForm::Plain, SegmentForm::Sealed];
+            forms.map(|form| SegmentName { number: segment.number, form })
+        });
+        for name in replaced.chain([next]) {
+            quarantine.check(record, &dir.join(name.file_name()))?;
+        }
+        // Until this is done nobody makes an index of what is half-way.
+        let _index = self.store.drop_index()?;
         let sync = || storage.sync_dir(&dir).map_err(storage_error("sync", &dir));
         storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         for segment in &rewrite.segments {
@@ -312,8 +324,7 @@ impl Doctor<'_> {
         {
             let header =
                 SegmentHeader { session, segment: rewrite.next, first: seq.next(), prev: sum };
-            let name = SegmentName { number: rewrite.next, form: SegmentForm::Plain };
-            quarantine.put(&dir.join(name.file_name()), &header.write())?;
+            quarantine.put(&dir.join(next.file_name()), &header.write())?;
         }
         sync()?;
         self.forget_places(layout)
@@ -328,21 +339,33 @@ impl Doctor<'_> {
     }
 
     /// Removes the snapshots of the state. They may hold what the journal has lost.
-    fn forget_state(&self, layout: &SessionLayout) -> Result<(), StoreError> {
+    pub(super) fn forget_state(&self, layout: &SessionLayout) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         let slots = ["handover.0", "handover.1"].map(|slot| layout.state().join(slot));
         slots.iter().try_for_each(|slot| quarantine.remove(slot))
     }
 
-    fn do_files(&self, action: &Action, layout: &SessionLayout) -> Result<(), StoreError> {
+    fn do_files(
+        &self,
+        action: &Action,
+        layout: &SessionLayout,
+        record: &RepairRecord,
+    ) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         match action {
-            Action::MakeAnew { what: "snapshot of the state", .. } | Action::NameLost { .. } => {
-                self.forget_state(layout)
+            Action::NameLost { objects, .. } => {
+                self.forget_state(layout)?;
+                // What is remembered of workspaces says that these are there: what of them is still in
+                // a file is stored again by the next checkpoint.
+                if objects.is_empty() { Ok(()) } else { self.store.forget_workspaces() }
             }
+            Action::MakeAnew { what: "snapshot of the state", .. } => self.forget_state(layout),
             Action::MakeAnew { what: "transcript" | "watermark", path }
-            | Action::Remove { path } => quarantine.remove(Path::new(path)),
-            Action::SetMode { path, mode } => set_mode(Path::new(path), *mode),
+            | Action::Remove { path } => {
+                quarantine.check(record, path)?;
+                quarantine.remove(path)
+            }
+            Action::SetMode { path, mode } => set_mode(path, *mode),
             _ => Ok(()),
         }
     }
@@ -368,10 +391,10 @@ impl Doctor<'_> {
         let mut sources = Vec::new();
         for action in &plan.actions {
             match action {
-                Action::Remove { path } | Action::SalvagePack { path } => paths.push(path.into()),
+                Action::Remove { path } | Action::SalvagePack { path } => paths.push(path.clone()),
                 Action::PutSettings { .. } => paths.push(self.store.layout().config()),
                 Action::RewriteSegment { path, .. } => {
-                    let layout = session_of(Path::new(path));
+                    let layout = session_of(path);
                     let names = self.store.storage().list(&layout.journal()).unwrap_or_default();
                     paths.extend(names.iter().map(|name| layout.journal().join(name)));
                     paths.extend([layout.watermark(), self.store.layout().index()]);
@@ -386,13 +409,13 @@ impl Doctor<'_> {
         for action in &plan.actions {
             match action {
                 Action::RewriteSegment { path, .. } => {
-                    let layout = session_of(Path::new(path));
+                    let layout = session_of(path);
                     let source = sources.iter().position(|(dir, _)| *dir == layout.dir);
                     if let Some(source) = source {
-                        self.reconstruct(&layout, sources.swap_remove(source).1, &id)?;
+                        self.reconstruct(&layout, sources.swap_remove(source).1, &record)?;
                     }
                 }
-                action => self.do_store(action, &id, wait)?,
+                action => self.do_store(action, &record, wait)?,
             }
         }
         quarantine.done(&id, Seq::ZERO)?;
@@ -400,26 +423,38 @@ impl Doctor<'_> {
         Ok(Repaired { quarantine: quarantine.shown(&id), id, after })
     }
 
-    fn do_store(&self, action: &Action, id: &str, wait: Duration) -> Result<(), StoreError> {
+    fn do_store(
+        &self,
+        action: &Action,
+        record: &RepairRecord,
+        wait: Duration,
+    ) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         match action {
             Action::PutSettings { .. } => {
                 let storage = &**self.store.storage();
                 let path = self.store.layout().config();
+                quarantine.check(record, &path)?;
                 match shield::settings_copy(storage, self.store.layout()) {
                     Some(copy) => quarantine.copy_over(&copy, &path),
                     None => Config::write_default(storage, &path),
                 }
             }
-            Action::SetMode { path, mode } => set_mode(Path::new(path), *mode),
-            Action::Remove { path } => quarantine.remove(Path::new(path)),
+            Action::SetMode { path, mode } => set_mode(path, *mode),
+            Action::Remove { path } => {
+                quarantine.check(record, path)?;
+                quarantine.remove(path)
+            }
             Action::SalvagePack { path } => {
-                let Some(number) = Packs::number_of(Path::new(path)) else { return Ok(()) };
+                let Some(number) = Packs::number_of(path) else { return Ok(()) };
+                quarantine.check(record, path)?;
                 let _lock = self.store.wait_for_objects(wait).map_err(|error| {
                     storage_error("lock", &self.store.layout().objects())(std::io::Error::other(
                         error.to_string(),
                     ))
                 })?;
+                // It vouches for objects that are lost with the pack.
+                self.store.forget_workspaces()?;
                 self.store.packs().salvage(number).map(|_| ()).map_err(store_error)
             }
             Action::MakeAnew { what: "index", .. } => {
@@ -434,7 +469,7 @@ impl Doctor<'_> {
                 )),
             },
             // What it left half-way was found and mended as what it is.
-            Action::Finish { .. } => self.close_repairs(id),
+            Action::Finish { .. } => self.close_repairs(&record.id),
             _ => Ok(()),
         }
     }
@@ -456,8 +491,9 @@ impl Doctor<'_> {
         &self,
         layout: &SessionLayout,
         source: Source,
-        id: &str,
+        record: &RepairRecord,
     ) -> Result<(), StoreError> {
+        let id = &record.id;
         let Some(session) = source.session else {
             return Err(StoreError::Damaged {
                 place: shown(&layout.dir),
@@ -491,7 +527,7 @@ impl Doctor<'_> {
             .map_err(storage_error("create", &layout.journal()))?;
         let survey = Survey::of(&journal, session, before, mark).map_err(store_error)?;
         let rewrite = survey.rewrite(id, &again, last, &mut self.salts()).map_err(store_error)?;
-        self.put_segments(session, layout, &rewrite)?;
+        self.put_segments(session, layout, &rewrite, record)?;
         let writer = self.store.writer_with(session, layout, lock)?;
         writer.note_recovered(&Recovery {
             strategy: Strategy::Reconstruct.as_str().to_owned(),

@@ -1,6 +1,6 @@
 //! Examining a session: every line, every sum, every object, the rules, and what is derived.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use abide_journal::{Access, Found, Slots, Start, Watermark, read_full};
@@ -10,11 +10,11 @@ use abide_model::{
     Validation, rewind_target,
 };
 use abide_transcript::{Chunks, ParseReason};
-use abide_workspace::{Reach, ReachError};
 
-use super::{Doctor, Examination, Facts, Missing, error, warning};
+use super::objects::SnapshotAt;
+use super::{Doctor, Examination, Facts, error, warning};
 use crate::error::{storage_error, store_error};
-use crate::layout::{SessionLayout, shown};
+use crate::layout::SessionLayout;
 use crate::past::{CheckpointNumbers, Gone};
 use crate::reader::LocalReader;
 
@@ -25,20 +25,20 @@ pub(super) const MOST_TRANSCRIPT: u64 = 1 << 30;
 
 /// What a walk over the lines of a journal gathers.
 #[derive(Default)]
-struct Lines {
+pub(super) struct Lines {
     rewinds: Vec<(Seq, Seq)>,
-    /// Objects that payloads are kept in, and the first event that names each.
-    payloads: BTreeMap<ObjectHash, Seq>,
+    /// Objects that payloads are kept in, and the first and the last event that name each.
+    pub(super) payloads: BTreeMap<ObjectHash, (Seq, Seq)>,
     /// Snapshots of checkpoints, with the event and the number of each.
-    snapshots: Vec<(ObjectHash, Seq, Option<u64>)>,
+    pub(super) snapshots: Vec<SnapshotAt>,
     last: Seq,
     latest: Timestamp,
     damaged: bool,
     lost: Vec<(Seq, Seq)>,
     /// What seams say is lost.
     seamed: Vec<(Seq, Seq)>,
-    /// What recoveries said that were not undone.
-    recoveries: Vec<Recovery>,
+    /// What recoveries said that were not undone, and where.
+    pub(super) recoveries: Vec<(Seq, Recovery)>,
 }
 
 impl Doctor<'_> {
@@ -80,7 +80,8 @@ impl Doctor<'_> {
         if whole_past {
             self.check_rules(&reader, &lines, &mut facts, &mut found.findings)?;
         }
-        self.check_objects_of(&lines, facts.state.as_ref(), &mut facts.lost_objects, &mut found)?;
+        let state = facts.state.as_ref();
+        facts.lost_objects = self.check_objects_of(&lines, state, &mut found.findings)?;
         self.check_derived(&reader, &layout, &facts, &mut found.findings)?;
         let closed = facts.state.as_ref().is_some_and(|state| !state.core.writing);
         match lock {
@@ -90,7 +91,7 @@ impl Doctor<'_> {
             Lock::Ours => found.findings.extend(facts.state.as_ref().and_then(left_running)),
         }
         self.check_permissions_below(&layout.dir, &mut found.findings);
-        found.missing = lines.missing();
+        found.missing = self.missing(&lines)?;
         found.requires_validation = lines.requires_validation();
         found.facts = facts;
         for finding in &mut found.findings {
@@ -126,7 +127,8 @@ impl Doctor<'_> {
                     bytes += end - offset;
                     lines.last = line.seq;
                     for object in line.objects() {
-                        lines.payloads.entry(object.hash).or_insert(line.seq);
+                        let named = lines.payloads.entry(object.hash);
+                        named.or_insert((line.seq, line.seq)).1 = line.seq;
                     }
                     match line.event() {
                         Some(event) if is_json(&event) => lines.take(&event, &mut numbers),
@@ -144,7 +146,7 @@ impl Doctor<'_> {
                 Found::Damage(damage) => {
                     lines.damaged = true;
                     lines.lost.extend(damage.lost);
-                    let place = FoundAt::path(shown(&damage.path)).at(damage.offset);
+                    let place = FoundAt::path(&damage.path).at(damage.offset);
                     let place = match damage.lost {
                         Some((first, _)) => place.of_event(first),
                         None => place,
@@ -170,7 +172,7 @@ impl Doctor<'_> {
                 Found::Torn { path, offset, bytes, .. } => findings.push(warning(
                     "torn-tail",
                     FindingType::Structural,
-                    FoundAt::path(shown(path)).at(*offset),
+                    FoundAt::path(path).at(*offset),
                     format!(
                         "{bytes} bytes of an unacknowledged write at the end were passed over"
                     ),
@@ -182,57 +184,6 @@ impl Doctor<'_> {
         walked.map_err(store_error)?;
         (examination.events, examination.bytes) = (events, bytes);
         Ok(lines)
-    }
-
-    /// Is the past of a fork there, and does the chain go through?
-    fn check_past(
-        &self,
-        reader: &LocalReader,
-        findings: &mut Vec<Finding>,
-    ) -> Result<bool, StoreError> {
-        let past = reader.past().map_err(store_error)?;
-        if !past.is_fork() {
-            return Ok(true);
-        }
-        let place = FoundAt::subject(format!("the past of session {}", reader.session()));
-        if let Some(note) = past.note(Seq::FIRST) {
-            findings.push(error(
-                "missing-parent",
-                FindingType::Referential,
-                place,
-                note.to_string(),
-                Repair::by_hand("import the session it was forked from"),
-            ));
-            return Ok(false);
-        }
-        let shared = past.sum_of(past.last()).map_err(store_error)?;
-        let mut chained = false;
-        let walked = reader.journal().walk(Start::beginning(), None, &mut |found| {
-            match found {
-                Found::Event { line, .. } => {
-                    chained = shared.is_some_and(|sum| sum.link() == line.prev)
-                        || line.seq > past.own_first();
-                }
-                // A repair has joined them.
-                Found::Seam { .. } => chained = true,
-                _ => return ControlFlow::Continue(()),
-            }
-            ControlFlow::Break(())
-        });
-        walked.map_err(store_error)?;
-        if !chained {
-            findings.push(error(
-                "fork-chain",
-                FindingType::Checksum,
-                place,
-                format!(
-                    "its first event does not follow from event @{} of the session it was forked from",
-                    past.last()
-                ),
-                Repair::by_hand("compare the two sessions; the fork's own events can be read"),
-            ));
-        }
-        Ok(true)
     }
 
     fn check_segments(
@@ -248,7 +199,7 @@ impl Doctor<'_> {
                 findings.push(error(
                     "sealed-segment",
                     FindingType::Checksum,
-                    FoundAt::path(shown(segment.path())),
+                    FoundAt::path(segment.path()),
                     message,
                     Repair::automatic("the segment is written anew from what can be read"),
                 ));
@@ -256,7 +207,7 @@ impl Doctor<'_> {
         }
         for path in journal.foreign_files().map_err(store_error)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let place = FoundAt::path(shown(&path));
+            let place = FoundAt::path(path);
             findings.push(if name.ends_with(".tmp") {
                 warning(
                     "temporary-file",
@@ -322,7 +273,11 @@ impl Doctor<'_> {
         };
         past.each_event(past.last(), &mut see).map_err(store_error)?;
         reader.each_own_event(lines.last, mark, &mut see).map_err(store_error)?;
-        findings.extend(validation.finish(&state));
+        let found = validation.finish(&state);
+        // The state that a checkpoint of a fork was made of may be one from before its past was mended.
+        let of_past = |found: &Finding| found.rule == "checkpoint-digest" && past.is_fork();
+        let mended = found.iter().any(of_past) && !self.mended_past(&past)?.is_empty();
+        findings.extend(found.into_iter().filter(|found| !(mended && of_past(found))));
         if let Some(restoring) = state.core.restoring {
             findings.push(warning(
                 "unfinished-rewind",
@@ -337,85 +292,6 @@ impl Doctor<'_> {
         facts.closing = conversation.repairs();
         facts.unknown = conversation.open_calls().into_iter().map(|open| open.call).collect();
         facts.state = Some(state);
-        Ok(())
-    }
-
-    fn check_objects_of(
-        &self,
-        lines: &Lines,
-        state: Option<&SessionState>,
-        lost: &mut Vec<ObjectHash>,
-        examination: &mut Examination,
-    ) -> Result<(), StoreError> {
-        let known: BTreeSet<ObjectHash> = lines.missing().objects.into_iter().collect();
-        let packs = self.store.packs();
-        let mut gone = |hash: ObjectHash, seq: Seq, message: String| {
-            if known.contains(&hash) || lost.contains(&hash) {
-                return;
-            }
-            lost.push(hash);
-            examination.findings.push(error(
-                "missing-object",
-                FindingType::Referential,
-                FoundAt::subject(format!("object {hash}")).of_event(seq),
-                message,
-                Repair::automatic("it is named as lost"),
-            ));
-        };
-        for (hash, seq) in &lines.payloads {
-            if packs.read(*hash).map_err(store_error)?.is_none() {
-                gone(
-                    *hash,
-                    *seq,
-                    "an event keeps a text there, and it is missing or damaged".to_owned(),
-                );
-            }
-        }
-        let mut reach = Reach::default();
-        let mut unkept = Vec::new();
-        let thinned = state.map(|state| &state.core.checkpoints);
-        for (snapshot, seq, number) in &lines.snapshots {
-            let let_go = number.zip(thinned).is_some_and(|(number, all)| all.is_thinned(number));
-            if let_go || known.contains(snapshot) {
-                continue;
-            }
-            let read = |hash| packs.read(hash).map_err(store_error);
-            if packs.read(*snapshot).map_err(store_error)?.is_none() {
-                unkept.push((*snapshot, *seq));
-                continue;
-            }
-            match reach.add(&read, *snapshot) {
-                Ok(()) => {}
-                Err(ReachError::Store(error)) => return Err(error),
-                Err(ReachError::Missing { object, .. } | ReachError::Form { object, .. }) => {
-                    gone(
-                        object,
-                        *seq,
-                        format!(
-                            "snapshot {snapshot} of a checkpoint leads to it, and it is missing or damaged"
-                        ),
-                    );
-                }
-            }
-        }
-        let all: Vec<ObjectHash> = reach.objects.iter().copied().collect();
-        let places = packs.places(&all).map_err(store_error)?;
-        for (hash, _) in all.iter().zip(places).filter(|(_, place)| place.is_none()) {
-            let seq = lines.snapshots.first().map(|(_, seq, _)| *seq).unwrap_or_default();
-            gone(*hash, seq, "a file of a checkpoint is kept there, and it is missing".to_owned());
-        }
-        if let Some((snapshot, seq)) = unkept.first() {
-            examination.findings.push(warning(
-                "missing-snapshot",
-                FindingType::Referential,
-                FoundAt::subject(format!("object {snapshot}")).of_event(*seq),
-                format!(
-                    "the files of {} checkpoints are not in this store: the session was imported without them, or they are lost",
-                    unkept.len()
-                ),
-                Repair::by_hand("files cannot go back to those checkpoints; the conversation can"),
-            ));
-        }
         Ok(())
     }
 
@@ -436,7 +312,7 @@ impl Doctor<'_> {
             warning(
                 "state-snapshot",
                 FindingType::Checksum,
-                FoundAt::path(shown(&slots)),
+                FoundAt::path(&slots),
                 "no snapshot of the state can be read",
                 rebuilt(),
             )
@@ -456,7 +332,7 @@ impl Doctor<'_> {
                 findings.push(error(
                     "state-mismatch",
                     FindingType::Checksum,
-                    FoundAt::path(shown(&slots)),
+                    FoundAt::path(&slots),
                     "the snapshot does not give what the journal gives",
                     rebuilt(),
                 ));
@@ -470,7 +346,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "watermark",
                 FindingType::Checksum,
-                FoundAt::path(shown(&watermark)),
+                FoundAt::path(watermark),
                 "it cannot be read, so that damage to the last events looks like a torn tail",
                 Repair::automatic("it goes to the quarantine, and the next event writes it anew"),
             ));
@@ -535,7 +411,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "transcript",
                 FindingType::Checksum,
-                FoundAt::path(shown(&path)).at(wrong.offset),
+                FoundAt::path(path).at(wrong.offset),
                 wrong.reason.to_string(),
                 Repair::automatic("it is derived, and made anew from the journal"),
             ));
@@ -545,26 +421,22 @@ impl Doctor<'_> {
 }
 
 impl Lines {
-    /// What is gone for good, and named as such.
-    fn missing(&self) -> Missing {
-        let all = || self.recoveries.iter();
-        Missing {
-            events: all().flat_map(|fact| fact.lost.iter().copied()).collect(),
-            objects: all().flat_map(|fact| fact.lost_objects.iter().copied()).collect(),
-            calls: all().flat_map(|fact| fact.unknown.iter().cloned()).collect(),
-        }
+    /// The objects that recoveries say are lost, and the last that says so of each.
+    pub(super) fn named_as_lost(&self) -> BTreeMap<ObjectHash, Seq> {
+        let all = self.recoveries.iter();
+        all.flat_map(|(seq, fact)| fact.lost_objects.iter().map(|hash| (*hash, *seq))).collect()
     }
 
     fn requires_validation(&self) -> bool {
         let wanted =
             |wants: bool, fact: &Recovery| (wants || fact.requires_validation) && !fact.accepted;
-        self.recoveries.iter().fold(false, wanted)
+        self.recoveries.iter().map(|(_, fact)| fact).fold(false, wanted)
     }
 
     /// What seams say is lost and no recovery does: a repair was cut short between the two.
     fn unnamed(&self) -> Vec<(Seq, Seq)> {
         let named = |(first, last): &(Seq, Seq)| {
-            let mut named = self.recoveries.iter().flat_map(|fact| &fact.lost);
+            let mut named = self.recoveries.iter().flat_map(|(_, fact)| &fact.lost);
             named.any(|(from, to)| from <= first && last <= to)
         };
         self.seamed.iter().filter(|range| !named(range)).copied().collect()
@@ -581,15 +453,18 @@ impl Lines {
                 let number = numbers.next(fact.number);
                 self.snapshots.extend(fact.snapshot.map(|snapshot| (snapshot, event.seq, number)));
             }
-            Ok(Fact::Recovery(fact)) => {
-                if fact.strategy == "undo" && fact.repair.is_some() {
-                    self.recoveries.retain(|recovery| recovery.repair != fact.repair);
-                }
-                self.recoveries.push(fact);
-            }
+            Ok(Fact::Recovery(fact)) => note_recovery(&mut self.recoveries, event.seq, fact),
             _ => {}
         }
     }
+}
+
+/// Notes what a recovery says. One that was undone says nothing any more.
+pub(super) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fact: Recovery) {
+    if fact.strategy == "undo" && fact.repair.is_some() {
+        recoveries.retain(|(_, recovery)| recovery.repair != fact.repair);
+    }
+    recoveries.push((seq, fact));
 }
 
 /// Whose the lock of a session is that is examined.

@@ -37,7 +37,7 @@ impl Doctor<'_> {
     }
 
     fn settings(&self, error: &StoreError) -> Finding {
-        let place = FoundAt::path(shown(&self.store.layout().config()));
+        let place = FoundAt::path(self.store.layout().config());
         match error {
             StoreError::NewerVersion { found, known, .. } => Finding::new(
                 "store-version",
@@ -67,14 +67,14 @@ impl Doctor<'_> {
             findings.push(warning(
                 "foreign-file",
                 FindingType::Structural,
-                FoundAt::path(shown(&path)),
+                FoundAt::path(path),
                 "not a session; it is left alone",
                 Repair::by_hand("move it elsewhere"),
             ));
         }
         for name in self.store.names()? {
             let layout = self.store.layout().session(&name);
-            let place = FoundAt::path(shown(&layout.dir));
+            let place = FoundAt::path(&layout.dir);
             match self.store.identify(&layout) {
                 Ok(Identity::Known(_)) => {}
                 Ok(Identity::Empty) if self.source(&layout)?.session.is_none() => {
@@ -119,7 +119,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "pack-damage",
                 FindingType::Checksum,
-                FoundAt::path(shown(&path)).at(offset),
+                FoundAt::path(path).at(offset),
                 message,
                 Repair::automatic("what can be read of the pack is put into a new one"),
             ));
@@ -131,7 +131,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unreferenced-objects",
                 FindingType::Referential,
-                FoundAt::path(shown(&self.store.layout().objects())),
+                FoundAt::path(self.store.layout().objects()),
                 format!("{} objects that nothing names any more", unnamed.objects_removed),
                 Repair::by_hand("`abide cleanup` removes them"),
             ));
@@ -144,7 +144,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "index",
                 FindingType::Checksum,
-                FoundAt::path(shown(&self.store.layout().index())),
+                FoundAt::path(self.store.layout().index()),
                 reason,
                 Repair::automatic("it is derived, and made anew from the journals"),
             ));
@@ -156,7 +156,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unfinished-import",
                 FindingType::Structural,
-                FoundAt::path(shown(&path)),
+                FoundAt::path(path),
                 "an import that runs, or was cut short",
                 Repair::by_hand("the same import again takes it away"),
             ));
@@ -165,7 +165,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unfinished-removal",
                 FindingType::Structural,
-                FoundAt::path(shown(&self.store.layout().removed().join(name))),
+                FoundAt::path(self.store.layout().removed().join(name)),
                 "a session that was removed and not deleted yet",
                 Repair::automatic("it is deleted"),
             ));
@@ -174,7 +174,7 @@ impl Doctor<'_> {
             findings.push(warning(
                 "unfinished-erasure",
                 FindingType::Structural,
-                FoundAt::path(shown(&self.store.layout().erasing())),
+                FoundAt::path(self.store.layout().erasing()),
                 "an erasure that runs, or was cut short",
                 Repair::automatic("it is finished"),
             ));
@@ -187,7 +187,7 @@ impl Doctor<'_> {
                     ..warning(
                         "unfinished-repair",
                         FindingType::Structural,
-                        FoundAt::path(quarantine.shown(&record.id)),
+                        FoundAt::path(quarantine.dir(&record.id)),
                         "a repair that was cut short; what it had to replace is in the quarantine",
                         Repair::automatic("it is done again from where it stands"),
                     )
@@ -217,7 +217,7 @@ impl Doctor<'_> {
                     findings.push(warning(
                         "temporary-file",
                         FindingType::Structural,
-                        FoundAt::path(shown(&path)),
+                        FoundAt::path(path),
                         "a file whose writing was cut short",
                         Repair::automatic("it goes to the quarantine"),
                     ));
@@ -283,10 +283,10 @@ impl Doctor<'_> {
                 "unfinished-erasure" => Action::Finish { what: "an erasure" },
                 "unfinished-repair" => Action::Finish { what: "a repair" },
                 "session-unreadable" if found.repair.automatic => {
-                    let layout = SessionLayout { dir: PathBuf::from(path()) };
+                    let layout = SessionLayout { dir: path() };
                     let source: Source = self.source(&layout)?;
                     Action::RewriteSegment {
-                        path: shown(&layout.journal().join("00000001.jsonl")),
+                        path: layout.journal().join("00000001.jsonl"),
                         kept: 0,
                         reconstructed: source.events.len() as u64,
                     }
@@ -307,7 +307,7 @@ impl Doctor<'_> {
 /// The permissions that a finding says are wrong, set right.
 pub(super) fn set_mode(found: &Finding) -> Action {
     let path = found.place.path.clone().unwrap_or_default();
-    let mode = if Path::new(&path).is_dir() { MODES.0 } else { MODES.1 };
+    let mode = if path.is_dir() { MODES.0 } else { MODES.1 };
     Action::SetMode { path, mode }
 }
 
@@ -329,7 +329,7 @@ fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
         findings.push(warning(
             "permissions",
             FindingType::Structural,
-            FoundAt::path(shown(path)),
+            FoundAt::path(path),
             message,
             Repair::automatic("they are set to what abide makes files and directories with"),
         ));

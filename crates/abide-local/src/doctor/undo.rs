@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use abide_model::{
     Durability, OddEvents, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError, Timestamp,
+    path_text,
 };
 use serde::Serialize;
 
@@ -71,6 +72,8 @@ impl Doctor<'_> {
             let _index = self.store.drop_index()?;
             quarantine.put_back(&record, &layout.dir)?;
             self.forget_places(&layout)?;
+            // A help: where it fails, an examination of the fork finds it.
+            let _ = self.forget_forks(session);
         }
         let writer = self.store.writer_with(session, &layout, lock)?;
         if let Some(to) = plan.to {
@@ -99,5 +102,5 @@ impl Doctor<'_> {
 /// The files that an undo puts back, or those that it takes away.
 fn below(record: &RepairRecord, was: bool) -> Vec<String> {
     let files = record.files.iter().filter(|filed| !filed.stays && filed.was == was);
-    files.map(|filed| filed.path.clone()).collect()
+    files.map(|filed| path_text::text(&filed.path)).collect()
 }

@@ -9,16 +9,16 @@ mod follower;
 mod stamp;
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_index::{Answer, Index, IndexError, IndexedSession};
-use abide_journal::{Identity, JournalError, Lock, LockMode};
+use abide_journal::{Access, Disk, Identity, JournalError, Lock, LockMode, Storage};
 use abide_model::{
     EventRange, History, HistoryEntry, HistoryQuery, LaneId, Match, Search, Seq, SessionId,
     StoreError, TurnEntry, searchable,
@@ -614,5 +614,5 @@ impl Drop for NewFile {
 
 /// An empty file that nobody else reads.
 fn make_file(path: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(|_| ())
+    Disk.open(path, Access::CreateNew).map(|_| ())
 }

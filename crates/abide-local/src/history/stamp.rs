@@ -6,14 +6,13 @@
 //! changed by somebody else and is thrown away.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
+use abide_journal::{Access, Disk, Storage, StorageFile, write_full};
 use serde::{Deserialize, Serialize};
-
-/// What stands in a store must not lead a write out of it.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// What the index's file looked like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,12 +79,12 @@ impl Stamp {
 
     /// Notes that the file is about to change.
     pub(super) fn settling(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
-        Self { settling: true, changes, ..Self::of(index)? }.write(stamp)?.sync_data()
+        Self { settling: true, changes, ..Self::of(index)? }.write(stamp)?.sync()
     }
 
     /// Notes how the file is now.
     pub(super) fn settled(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
-        Self { changes, ..Self::of(index)? }.write(stamp)?.sync_data()
+        Self { changes, ..Self::of(index)? }.write(stamp)?.sync()
     }
 
     /// Notes that the index has changed, though not its file.
@@ -93,17 +92,11 @@ impl Stamp {
         Self { changes, ..Self::of(index)? }.write(stamp).map(|_| ())
     }
 
-    fn write(self, stamp: &Path) -> io::Result<File> {
+    fn write(self, stamp: &Path) -> io::Result<Arc<dyn StorageFile>> {
         let json = serde_json::to_string(&self)?;
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(NO_FOLLOW)
-            .open(stamp)?;
+        let file = Disk.open(stamp, Access::Create)?;
         // Padded, and of one length, so that it is written over in place.
-        file.write_all(format!("{json:<191}\n").as_bytes())?;
+        write_full(&*file, format!("{json:<191}\n").as_bytes(), 0)?;
         Ok(file)
     }
 }

@@ -1,17 +1,21 @@
 //! Checkpoints of real files in a store on the simulated disk: power cuts at every storage operation
-//! of snapshots, of the events that name them, and of a collection.
+//! of snapshots, of the events that name them, and of a collection. And in a store on files: damage to
+//! what they are kept in.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_local::LocalStore;
+use abide_local::{LocalStore, Options, RepairRequest};
 use abide_model::{
-    Durability, NewEvent, NewSession, ObjectHash, Objects, OddEvents, SessionWriter, Store,
+    Durability, Finding, NewEvent, NewSession, ObjectHash, Objects, OddEvents, SessionId,
+    SessionWriter, Severity, Store,
 };
 use abide_testkit::{FaultRun, SimDisk};
-use abide_workspace::{Chunks, EntryKind, Policy, Tree, Watch, Workspace};
+use abide_workspace::{Chunks, EntryKind, Policy, Taken, Tree, Watch, Workspace};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
@@ -143,4 +147,182 @@ fn no_acknowledged_checkpoint_is_lost_in_a_power_cut() {
             Ok(())
         });
     FaultRun::from_env().report("power cuts in checkpoints", cuts, 5_000);
+}
+
+/// A store on files, a workspace with many small files and some that are not, and a session.
+struct Workplace {
+    dir: tempfile::TempDir,
+    store: LocalStore,
+    id: SessionId,
+}
+
+const NOW: Duration = Duration::ZERO;
+
+impl Workplace {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("project");
+        fs::create_dir_all(&root).unwrap();
+        for n in 0..500 {
+            fs::write(root.join(format!("small-{n}")), format!("small {n}")).unwrap();
+        }
+        fs::write(root.join("middle"), noise(1, 900_000)).unwrap();
+        fs::write(root.join("large"), noise(2, 2_500_000)).unwrap();
+        let store = LocalStore::init(&dir.path().join(".abide"), Options::default()).unwrap();
+        let id = block_on(store.create(NewSession::default())).unwrap();
+        let place = Self { dir, store, id };
+        // What was written must be older than the first snapshot, by the file system's clock.
+        let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+        let probe = place.dir.path().join("probe");
+        fs::write(&probe, "").unwrap();
+        while modified(&probe) <= modified(&root.join("large")) {
+            fs::write(&probe, "").unwrap();
+        }
+        place
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("project")
+    }
+
+    /// Where the workspace is remembered.
+    fn cache(&self) -> PathBuf {
+        self.store.make_cache_dir().join("project.stat")
+    }
+
+    /// Makes a checkpoint, and gives its snapshot.
+    fn checkpoint(&self) -> Taken {
+        let policy = Policy { min_free_bytes: 0, ..Policy::default() };
+        let workspace = Workspace::open(&self.root(), &self.cache(), policy).unwrap();
+        let objects = self.store.objects().unwrap();
+        let taken = workspace.with_settle(NOW).snapshot(&objects, &Watch::default()).unwrap();
+        drop(objects);
+        self.name(taken.hash);
+        taken
+    }
+
+    /// Records a checkpoint with this snapshot.
+    fn name(&self, snapshot: ObjectHash) {
+        let json = format!(
+            r#"{{"kind":"checkpoint.created","data":{{"trigger":"hand","snapshot":"{snapshot}"}}}}"#
+        );
+        let writer = self.store.writer(self.id, NOW).unwrap();
+        let event = NewEvent::parse(&json).unwrap();
+        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+        block_on(writer.close()).unwrap();
+    }
+
+    /// Is all of a snapshot what the workspace holds?
+    fn is_whole(&self, taken: &Taken) -> bool {
+        let files = read_back(&self.store.objects().unwrap(), taken.snapshot.tree);
+        files.is_ok_and(|files| {
+            files.len() == 502
+                && files.iter().all(|(path, bytes)| {
+                    let name = OsStr::from_bytes(path.strip_suffix(b"/").unwrap());
+                    fs::read(self.root().join(name)).unwrap() == *bytes
+                })
+        })
+    }
+
+    /// As another process sees it.
+    fn reopen(&mut self) {
+        self.store = LocalStore::open(self.store.root(), Options::default()).unwrap();
+    }
+
+    /// Flips a bit of these bytes where the store keeps them.
+    fn damage(&mut self, bytes: &[u8]) {
+        let pack = self.store.root().join("objects/00000001.pack");
+        let mut packed = fs::read(&pack).unwrap();
+        let at = packed.windows(bytes.len()).position(|part| part == bytes).unwrap();
+        packed[at] ^= 1;
+        fs::write(&pack, packed).unwrap();
+        self.reopen();
+    }
+
+    fn findings(&self) -> Vec<(String, Severity, String)> {
+        let found = self.store.doctor().examine(self.id).unwrap().findings;
+        let row = |found: Finding| (found.rule.into_owned(), found.severity, found.message);
+        found.into_iter().map(row).collect()
+    }
+
+    fn repair_store(&self) {
+        let doctor = self.store.doctor();
+        let plan = doctor.plan_store(&doctor.examine_store().unwrap()).unwrap();
+        doctor.repair(&plan, RepairRequest::default(), NOW).unwrap();
+    }
+
+    fn repair_session(&self) {
+        let (doctor, request) = (self.store.doctor(), RepairRequest::default());
+        let plan = doctor.plan(&doctor.examine(self.id).unwrap(), request).unwrap();
+        doctor.repair(&plan, request, NOW).unwrap();
+    }
+}
+
+/// The findings of a rule, by the checkpoint that they name.
+fn of_checkpoints(found: &[(String, Severity, String)], rule: &str) -> Vec<u64> {
+    let of_rule = found.iter().filter(|(name, ..)| name == rule);
+    let number = |message: &str| {
+        let digits = message.split_once("checkpoint ").unwrap().1;
+        digits.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    of_rule.map(|(.., message)| number(message)).collect()
+}
+
+#[test]
+fn after_a_repair_the_next_checkpoint_stores_what_was_lost_and_each_damaged_one_is_named() {
+    let mut place = Workplace::new();
+    let first = place.checkpoint();
+    assert!(place.is_whole(&first));
+    assert_eq!(place.findings(), []);
+    place.damage(&noise(1, 900_000)[1000..1032]);
+    place.damage(&noise(2, 2_500_000)[1_500_000..1_500_032]);
+    // Nobody has looked yet.
+    assert!(place.checkpoint().unchanged);
+    let found = place.findings();
+    assert_eq!(of_checkpoints(&found, "missing-object"), [1, 2]);
+    assert!(found.iter().all(|(_, severity, _)| *severity == Severity::Error), "{found:?}");
+    assert!(place.cache().exists());
+    place.repair_store();
+    assert!(!place.cache().exists(), "what is remembered vouches for what is lost");
+    place.repair_session();
+    let found = place.findings();
+    assert_eq!(of_checkpoints(&found, "damaged-checkpoint"), [1, 2]);
+    assert!(found.iter().all(|(_, severity, _)| *severity == Severity::Warning), "{found:?}");
+    assert_eq!(place.store.doctor().examine(place.id).unwrap().missing.objects.len(), 2);
+    // One that names what is known to be lost.
+    place.name(first.hash);
+    let found = place.findings();
+    assert_eq!(of_checkpoints(&found, "damaged-checkpoint"), [1, 2]);
+    assert_eq!(of_checkpoints(&found, "missing-object"), [3]);
+    // What is still in the workspace is stored anew, and so all of them are whole.
+    let again = place.checkpoint();
+    assert_eq!(again.hash, first.hash);
+    assert!(again.stored_objects >= 2 && place.is_whole(&again));
+    assert_eq!(place.findings(), []);
+    assert_eq!(place.store.doctor().examine(place.id).unwrap().missing.objects, []);
+}
+
+#[test]
+fn after_a_pack_is_gone_and_named_as_lost_the_next_checkpoint_stores_what_was_in_it() {
+    let mut place = Workplace::new();
+    let bytes = noise(1, 900_000);
+    let other = place.store.objects().unwrap();
+    let mut batch = abide_model::ObjectBatch::default();
+    batch.push(ObjectHash::of(&bytes), &bytes);
+    other.put_batch(&batch).unwrap();
+    other.sync().unwrap();
+    // The pack of the other is in use, so that all else goes to another one.
+    let first = place.checkpoint();
+    drop(other);
+    for end in ["pack", "idx"] {
+        let _ = fs::remove_file(place.store.root().join(format!("objects/00000001.{end}")));
+    }
+    place.reopen();
+    assert_eq!(of_checkpoints(&place.findings(), "missing-object"), [1]);
+    place.repair_session();
+    assert!(!place.cache().exists());
+    assert_eq!(of_checkpoints(&place.findings(), "damaged-checkpoint"), [1]);
+    let again = place.checkpoint();
+    assert!(again.hash == first.hash && place.is_whole(&again));
+    assert_eq!(place.findings(), []);
 }

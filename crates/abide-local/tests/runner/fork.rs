@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use abide_local::{LocalStore, Options};
+use abide_local::{LocalStore, Options, RepairRequest};
 use abide_model::{
-    Durability, EventRange, Fact, NewEvent, NewSession, OddEvents, ReadNote, Seq, SessionId,
-    SessionReader, SessionState, SessionWriter, Severity, Store,
+    Durability, EventRange, FOLD_VERSION, Fact, NewEvent, NewSession, OddEvents, ReadNote, Seq,
+    SessionId, SessionReader, SessionState, SessionWriter, Severity, Store,
 };
 use abide_testkit::{FaultRun, SimDisk};
 use pollster::block_on;
@@ -324,4 +324,94 @@ fn only_the_own_events_are_in_the_index_and_turns_are_numbered_on() {
     let transcript = std::fs::read_to_string(all.dir_of(later).join("transcript.task")).unwrap();
     let turns: Vec<_> = transcript.lines().filter(|line| line.starts_with("--- Turn")).collect();
     assert_eq!(turns, ["--- Turn 2: a ---", "--- Turn 3: a ---"]);
+}
+
+fn rules(store: &LocalStore, id: SessionId) -> Vec<String> {
+    let found = store.doctor().examine(id).unwrap().findings;
+    found.into_iter().map(|finding| finding.rule.into_owned()).collect()
+}
+
+fn repair(store: &LocalStore, id: SessionId) {
+    let (doctor, request) = (store.doctor(), RepairRequest::default());
+    let plan = doctor.plan(&doctor.examine(id).unwrap(), request).unwrap();
+    doctor.repair(&plan, request, NOW).unwrap();
+}
+
+fn undo(store: &LocalStore, id: SessionId) {
+    let plan = store.doctor().plan_undo(id).unwrap().unwrap();
+    store.doctor().undo(&plan, NOW).unwrap();
+}
+
+impl Forked {
+    /// The parent loses its first message, which its transcript has or has not.
+    fn damage(&self, transcript: bool) {
+        self.store.update_transcript(self.parent).unwrap();
+        let dir = self.dir_of(self.parent);
+        if !transcript {
+            std::fs::remove_file(dir.join("transcript.task")).unwrap();
+        }
+        let path = dir.join("journal/00000001.jsonl");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(5).position(|part| part == b"\"one\"").unwrap();
+        bytes[at + 1] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_fork_is_sound_again_when_its_parent_is_repaired_and_after_each_undo_and_repair() {
+    for transcript in [true, false] {
+        let all = forked();
+        all.damage(transcript);
+        let store = all.again();
+        for round in 0..3 {
+            let what = format!("transcript {transcript}, round {round}");
+            assert_eq!(rules(&store, all.fork), ["fork-chain"], "{what}");
+            let found = store.doctor().examine(all.fork).unwrap().findings.remove(0);
+            assert!(found.repair.how.contains(&all.parent.to_string()), "{what}: {found:?}");
+            repair(&store, all.parent);
+            assert_eq!(rules(&store, all.fork), [""; 0], "{what}");
+            say(&store, all.fork, &["on"]);
+            assert_eq!(rules(&store, all.fork), [""; 0], "{what}");
+            undo(&store, all.parent);
+        }
+    }
+}
+
+#[test]
+fn a_fork_of_what_was_written_again_outlives_the_undo() {
+    let all = forked();
+    all.damage(true);
+    let store = all.again();
+    repair(&store, all.parent);
+    let made = fork(&store, all.parent, 3);
+    say(&store, made, &["on"]);
+    assert_eq!(rules(&store, made), [""; 0]);
+    undo(&store, all.parent);
+    assert_eq!(rules(&store, made), ["fork-chain"], "as long as the parent lacks it");
+    repair(&store, all.parent);
+    assert_eq!(rules(&store, made), [""; 0]);
+}
+
+#[test]
+fn a_checkpoint_of_a_fork_may_be_older_than_what_was_written_again_before_it() {
+    let all = forked();
+    all.damage(true);
+    std::fs::remove_dir_all(all.dir_of(all.parent).join("state")).unwrap();
+    let store = all.again();
+    let made = fork(&store, all.parent, 4);
+    let mut before = state(&store, made);
+    let json = format!(
+        r#"{{"kind":"checkpoint.created","data":{{"digest":"{}","after":{},"fold":{FOLD_VERSION}}}}}"#,
+        before.digest(),
+        before.core.seq
+    );
+    let writer = store.writer(made, NOW).unwrap();
+    let event = NewEvent::parse(&json).unwrap();
+    writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    block_on(writer.close()).unwrap();
+    assert_eq!(before.core.messages.total, 1);
+    repair(&store, all.parent);
+    assert_eq!(state(&store, made).core.messages.total, 2);
+    assert_eq!(rules(&store, made), [""; 0]);
 }

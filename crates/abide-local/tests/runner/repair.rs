@@ -1,11 +1,15 @@
 //! Repairs on the simulated disk: cut off anywhere, failed anywhere, and what is left of the session.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use abide_journal::Storage;
-use abide_local::{LocalStore, RepairRequest, Strategy};
-use abide_model::{EventRange, Severity, Store};
+use abide_journal::{Access, Disk, Lock, LockMode, Storage, StorageFile};
+use abide_local::{LocalStore, Options, RepairRequest, Strategy};
+use abide_model::{
+    Durability, EventRange, NewEvent, NewSession, OddEvents, SessionWriter, Severity, Store,
+};
 use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 use pollster::block_on;
 
@@ -199,4 +203,92 @@ fn every_operation_of_a_repair_may_fail() {
     }
     assert!(failed * 10 > tried, "faults must show: {failed} of {tried}");
     FaultRun::from_env().report("operations of a repair failed", tried, 2_000);
+}
+
+/// A disk that forgets what is copied into the quarantine, and says that all is well.
+#[derive(Debug)]
+struct Forgetful(Disk);
+
+#[derive(Debug)]
+struct ForgetfulFile(Arc<dyn StorageFile>);
+
+impl Storage for Forgetful {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let file = self.0.open(path, access)?;
+        let copy = path.to_string_lossy().contains("/quarantine/") && path.extension().is_none();
+        let forgets = copy && access == Access::Create;
+        Ok(if forgets { Arc::new(ForgetfulFile(file)) } else { file })
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.0.list(dir)
+    }
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.make_dir(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        self.0.modified(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+        self.0.lock(path, mode)
+    }
+}
+
+impl StorageFile for ForgetfulFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(&vec![0; buf.len()], offset)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.truncate(len)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn reserve(&self, offset: u64, bytes: u64) {
+        self.0.reserve(offset, bytes);
+    }
+}
+
+#[test]
+fn nothing_is_replaced_of_which_the_copy_is_not_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join(".abide");
+    let store = LocalStore::init(&root, Options::default()).unwrap();
+    let id = block_on(store.create(NewSession::titled("s"))).unwrap();
+    let writer = store.writer(id, Duration::ZERO).unwrap();
+    for n in 0..3 {
+        let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{n}}}"#)).unwrap();
+        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    }
+    block_on(writer.close()).unwrap();
+    let journal = store.reader(id).unwrap().journal().dir().to_owned();
+    drop((writer, store));
+    let _ = std::fs::remove_file(journal.with_file_name("transcript.task"));
+    let segment = journal.join("00000001.jsonl");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+    let options = Options { storage: Arc::new(Forgetful(Disk)), ..Options::default() };
+    let store = LocalStore::open(&root, options).unwrap();
+    let doctor = store.doctor();
+    let request = RepairRequest::default();
+    let plan = doctor.plan(&doctor.examine(id).unwrap(), request).unwrap();
+    let refused = doctor.repair(&plan, request, Duration::ZERO).unwrap_err();
+    assert!(refused.to_string().contains("it is not what was copied from"), "{refused}");
+    assert_eq!(std::fs::read(&segment).unwrap(), bytes);
 }

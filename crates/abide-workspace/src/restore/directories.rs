@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::found::{Found, StepError, find};
 use super::{EDITED, EXISTS, FILE_BITS, MODE_EDITED, Outcome, Run, StepResult, kind, told};
 use crate::compare::walk::split;
+use crate::owner::Owner;
 use crate::restore::root::{look, set_mode};
 use crate::{Action, Entry, EntryKind, Plan, Step};
 
@@ -63,7 +64,12 @@ impl Run<'_> {
             }
             self.act()?;
             match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(mode.into())) {
-                Ok(()) => made = Made::Here,
+                Ok(()) => {
+                    made = Made::Here;
+                    if let Some(owner) = Owner::of_new(directory) {
+                        owner.give_directory(directory, name);
+                    }
+                }
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -13,7 +13,6 @@ mod files;
 mod found;
 pub(crate) mod plan;
 mod removal;
-pub(crate) mod reserved;
 pub(crate) mod root;
 #[cfg(test)]
 mod tests;
@@ -21,6 +20,7 @@ pub(crate) mod unseen;
 pub(crate) mod ways;
 mod write;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -37,9 +37,10 @@ use self::found::StepError;
 use self::write::Temporary;
 use crate::compare::read::ReadError;
 use crate::compare::walk::split;
-use crate::restore::plan::plan_all;
+use crate::reserved::is_alias;
+use crate::restore::plan::{RESERVED, plan_all};
 use crate::restore::root::{Root, look, names, set_mode, set_mode_durably};
-use crate::{Action, Entry, EntryKind, Plan, Step};
+use crate::{Action, Entry, EntryKind, Kept, Plan, Step};
 
 /// The bits that a file may have.
 const FILE_BITS: u16 = 0o777;
@@ -123,6 +124,7 @@ pub fn restore(
     watch: &RestoreWatch<'_>,
 ) -> Result<Restored, RestoreError> {
     let run = Run::new(root, objects, watch)?;
+    let plan = &*run.without_aliases(plan);
     run.sweep(plan);
     run.all(root, plan, Durability::of(plan))
 }
@@ -140,7 +142,9 @@ pub fn restore_all(
         return Err(RestoreError::NotEmpty(root.to_owned()));
     }
     run.made.insert(Vec::new());
-    run.all(root, &plan_all(objects, tree)?, Durability::Left)
+    let plan = plan_all(objects, tree)?;
+    let plan = &*run.without_aliases(&plan);
+    run.all(root, plan, Durability::Left)
 }
 
 fn on(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> RestoreError {
@@ -212,6 +216,23 @@ impl<'a> Run<'a> {
     #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // A test's fuse is here.
     fn act(&self) -> Result<(), StepError> {
         Ok(())
+    }
+
+    /// The plan without what would lead into a repository or a store on this file system.
+    fn without_aliases<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
+        let leads = |path: &[u8]| path.split(|byte| *byte == b'/').any(is_alias);
+        if self.root.native || !plan.steps.iter().any(|step| leads(&step.path)) {
+            return Cow::Borrowed(plan);
+        }
+        let mut plan = plan.clone();
+        plan.closed.retain(|(path, _)| !leads(path));
+        let (left, steps): (Vec<_>, Vec<_>) =
+            plan.steps.into_iter().partition(|step| leads(&step.path));
+        plan.steps = steps;
+        let mut tops: Vec<_> = left.into_iter().map(|step| step.path).collect();
+        tops.retain(|path| !leads(split(path).0));
+        plan.kept.extend(tops.into_iter().map(|path| Kept { path, why: RESERVED }));
+        Cow::Owned(plan)
     }
 
     fn all(

@@ -10,7 +10,7 @@ use abide_model::{ObjectHash, Objects};
 use crate::compare::diff::{same_content, same_kind};
 use crate::compare::read::{ReadError, read_trees};
 use crate::compare::walk::{Pair, Within, split, walk};
-use crate::restore::reserved::is_reserved;
+use crate::reserved::is_reserved;
 use crate::{Entry, EntryKind};
 
 /// What is done with a path.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub closed: Vec<(Vec<u8>, u16)>,
 }
 
-const RESERVED: &str = "its name is one of a repository or of a store";
+pub(crate) const RESERVED: &str = "its name is one of a repository or of a store";
 const NOWHERE: &str = "it is neither in the snapshot nor in the workspace";
 
 /// What makes the tree `present` into the tree `target`: in all, or only these files and

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, Result};
 
+use crate::file_system::is_native;
+
 /// Directories that are kept open.
-const OPEN: usize = 256;
+const OPEN: usize = 64;
 
 /// To work in a directory; where the system can, without the right to list it.
 #[cfg(target_os = "linux")]
@@ -29,6 +31,8 @@ pub(crate) const READ: OFlags =
 
 pub(crate) struct Root {
     fd: OwnedFd,
+    /// Has a name on its file system but one spelling?
+    pub(crate) native: bool,
     open: Mutex<HashMap<Vec<u8>, Arc<OwnedFd>>>,
 }
 
@@ -36,7 +40,7 @@ impl Root {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Self { fd, open: Mutex::default() })
+        Ok(Self { fd, native: is_native(path), open: Mutex::default() })
     }
 
     /// The directory of this path.

@@ -11,6 +11,7 @@ use super::durability::Durability;
 use super::found::StepError;
 use super::{FILE_BITS, Run};
 use crate::compare::read::{ReadError, read_object};
+use crate::owner::Owner;
 use crate::restore::root::{Seen, look, sync_data};
 use crate::{Chunks, Entry, EntryKind};
 
@@ -65,12 +66,19 @@ impl Run<'_> {
     ) -> Result<(), StepError> {
         self.act()?;
         if let (EntryKind::Link, Body::Bytes(target)) = (entry.kind, body) {
-            return Ok(rustix::fs::symlinkat(*target, directory, name)?);
+            rustix::fs::symlinkat(*target, directory, name)?;
+            if let Some(owner) = Owner::of_new(directory) {
+                owner.give_link(directory, name);
+            }
+            return Ok(());
         }
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode((entry.mode & FILE_BITS).into());
         let file = rustix::fs::openat(directory, name, flags, mode)?;
+        if let Some(owner) = Owner::of_new(directory) {
+            owner.give(&file);
+        }
         let written = self.fill(&file, entry, body);
         if !matches!(written, Ok(()) | Err(StepError::Stopped)) {
             let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());

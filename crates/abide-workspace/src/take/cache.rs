@@ -18,8 +18,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_model::ObjectHash;
+use abide_model::{ObjectHash, StoreError};
 
+use crate::chunks::Chunks;
+use crate::owner::Owner;
+use crate::reach::ReadObject;
 use crate::snapshot::Snapshot;
 use crate::take::record::{Body, Fields, Head, Kind, Record, Rows};
 
@@ -27,6 +30,9 @@ const MAGIC: &[u8; 8] = b"aSTAT\0\0\x01";
 const FIXED: usize = 64;
 /// The store is asked for so many objects before the cache is trusted.
 const SAMPLE: usize = 64;
+/// Of so many large files it is asked for chunks too, and for so many of each.
+const LARGE_FILES: usize = 2;
+const CHUNKS: usize = 16;
 
 /// What was read.
 #[derive(Debug)]
@@ -77,9 +83,28 @@ impl Cache {
     }
 
     /// Some of the objects that it vouches for, others each time: what lies at a random place of
-    /// each of [`SAMPLE`] equal parts of the records. Of few objects, all.
-    pub(crate) fn sample(&self) -> Vec<ObjectHash> {
+    /// each of [`SAMPLE`] equal parts of the records, and chunks of large files that are among them. Of
+    /// few objects, all. `None` when one of them cannot be read.
+    pub(crate) fn sample(
+        &self,
+        read: &ReadObject<'_>,
+    ) -> Result<Option<Vec<ObjectHash>>, StoreError> {
         let random = RandomState::new();
+        let (mut sample, large) = self.sample_records(&random);
+        for hash in large {
+            let Some(list) = read(hash)?.and_then(|bytes| Chunks::read(&bytes).ok()) else {
+                return Ok(None);
+            };
+            let step = list.chunks.len().div_ceil(CHUNKS).max(1);
+            let first = random.hash_one(hash) as usize % step;
+            let chunks = list.chunks.iter().skip(first).step_by(step);
+            sample.extend(chunks.map(|(_, hash)| *hash));
+        }
+        Ok(Some(sample))
+    }
+
+    /// Files and directories, and the lists of chunks of some large files among them.
+    fn sample_records(&self, random: &RandomState) -> (Vec<ObjectHash>, Vec<ObjectHash>) {
         let starts: Vec<usize> = self
             .table
             .iter()
@@ -89,18 +114,29 @@ impl Cache {
         let first = starts.first().copied().unwrap_or(self.bytes.len());
         let all = self.bytes.len().saturating_sub(first);
         let (part, parts) = if all > SAMPLE { (all.div_ceil(SAMPLE), SAMPLE) } else { (1, all) };
-        let mut sample = Vec::with_capacity(parts);
+        let (mut sample, mut large) = (Vec::with_capacity(parts), Vec::new());
         let mut cursor: Option<Cursor<'_>> = None;
         for number in 0..parts {
             let at = first + number * part + random.hash_one(number) as usize % part;
             if cursor.as_ref().is_none_or(|cursor| cursor.end <= at) {
                 cursor = self.cursor(&starts, at);
             }
-            sample.extend(cursor.as_mut().and_then(|cursor| cursor.object_at(at)));
+            let Some((hash, kind)) = cursor.as_mut().and_then(|cursor| cursor.object_at(at)) else {
+                continue;
+            };
+            sample.push(hash);
+            if kind == Kind::Large {
+                large.push(hash);
+            }
         }
-        sample.sort_unstable();
-        sample.dedup();
-        sample
+        for hashes in [&mut sample, &mut large] {
+            hashes.sort_unstable();
+            hashes.dedup();
+        }
+        // Others each time.
+        large.sort_unstable_by_key(|hash| random.hash_one(hash));
+        large.truncate(LARGE_FILES);
+        (sample, large)
     }
 
     /// The record that covers this byte. `starts` are the offsets of all, in their order.
@@ -122,15 +158,15 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     /// The file whose row covers this byte, or else the tree of the directory.
-    fn object_at(&mut self, at: usize) -> Option<ObjectHash> {
+    fn object_at(&mut self, at: usize) -> Option<(ObjectHash, Kind)> {
         while self.end - self.rows.left() <= at {
             let Some(row) = self.rows.next() else { break };
             let covers = at < self.end - self.rows.left();
             if covers && matches!(row.kind, Kind::File | Kind::Large | Kind::Link) {
-                return Some(row.object());
+                return Some((row.object(), row.kind));
             }
         }
-        (!self.head.hidden).then_some(self.head.tree)
+        (!self.head.hidden).then_some((self.head.tree, Kind::Directory))
     }
 }
 
@@ -297,5 +333,9 @@ fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) 
 
 /// Makes a file that only its owner may read: it tells the names of the workspace.
 fn create(path: &Path) -> io::Result<fs::File> {
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    if let Some(owner) = Owner::of_new_at(path) {
+        owner.give(&file);
+    }
+    Ok(file)
 }

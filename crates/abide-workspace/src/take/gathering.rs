@@ -3,7 +3,6 @@
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use abide_model::ObjectHash;
@@ -16,7 +15,7 @@ use crate::take::base::Verdict;
 use crate::take::file::{Earlier, Reading};
 use crate::take::listing::Listing;
 use crate::take::lookup::Lookup;
-use crate::take::node::{Made, Node, Outcome, ToRead};
+use crate::take::node::{Made, Node, Opened, Outcome, ToRead};
 use crate::take::record::{Body, Kind, Record, Row};
 use crate::take::refusal::is_failure;
 use crate::take::rules::{self, Chain, RuleFile, Texts, Within, is_never_taken};
@@ -41,7 +40,7 @@ impl Worker<'_> {
     /// Lists the directory and gathers its names.
     pub(crate) fn list(
         &mut self,
-        node: &Arc<Node>,
+        node: &Opened,
         old: Option<&Record<'_>>,
     ) -> Result<Listed, WorkspaceError> {
         let mut listing = std::mem::take(&mut self.listing);
@@ -69,7 +68,7 @@ impl Worker<'_> {
 
     fn gather(
         &mut self,
-        node: &Arc<Node>,
+        node: &Opened,
         old: Option<&Record<'_>>,
         listing: &Listing,
         chain: Chain,
@@ -100,7 +99,7 @@ impl Worker<'_> {
                     Kind::Directory => Verdict::Taken(Within::of(row.flag)),
                     _ => Verdict::Taken(Within::Plain),
                 });
-            let verdict = if is_never_taken(name) {
+            let verdict = if is_never_taken(name, self.scan.means.native) {
                 Verdict::Ignored
             } else {
                 match remembered {
@@ -120,7 +119,7 @@ impl Worker<'_> {
         Ok(Made::New { body, chain })
     }
 
-    fn kind_of(&self, node: &Node, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
+    fn kind_of(&self, node: &Opened, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
         if kind != FileType::Unknown {
             return Ok(kind);
         }
@@ -130,12 +129,12 @@ impl Worker<'_> {
 
     fn verdict(
         &self,
-        node: &Node,
+        node: &Opened,
         name: &CStr,
         is_directory: bool,
     ) -> Result<Verdict, WorkspaceError> {
         let base = self.scan.means.base;
-        let rules = node.rules(base).map_err(|errno| {
+        let rules = self.scan.rules(&node.node).map_err(|errno| {
             WorkspaceError::io("read the ignore files of", self.place(&node.work), errno)
         })?;
         Ok(base.verdict(node.work.within, &node.path_of(name), is_directory, &rules))
@@ -157,7 +156,7 @@ impl Worker<'_> {
     /// Takes one name that is not ignored.
     fn take(
         &mut self,
-        node: &Arc<Node>,
+        node: &Opened,
         name: &CStr,
         kind: FileType,
         within: Within,
@@ -208,7 +207,7 @@ impl Worker<'_> {
 
     fn take_file(
         &mut self,
-        node: &Node,
+        node: &Opened,
         name: &CStr,
         kind: FileType,
         row: Option<&Row<'_>>,
@@ -258,7 +257,7 @@ impl Worker<'_> {
 
     fn read_link(
         &mut self,
-        node: &Node,
+        node: &Opened,
         name: &CStr,
         mut facts: Facts,
         row: Option<&Row<'_>>,
@@ -289,7 +288,7 @@ fn is_settled_by(row: &Row<'_>, kind: Kind, facts: &Facts) -> bool {
 }
 
 /// The rules that the directory brings, kept with it, and the chain that they make.
-fn read_rules(node: &Node, listing: &Listing) -> Result<Chain, Errno> {
+fn read_rules(node: &Opened, listing: &Listing) -> Result<Chain, Errno> {
     let mut texts = Texts::default();
     for named in &listing.entries {
         let name = listing.name(*named);

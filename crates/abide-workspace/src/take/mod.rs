@@ -5,6 +5,7 @@ pub(crate) mod base;
 pub(crate) mod cache;
 pub(crate) mod clock;
 pub(crate) mod completion;
+pub(crate) mod descriptors;
 pub(crate) mod file;
 pub(crate) mod gathering;
 pub(crate) mod listing;

@@ -1,16 +1,15 @@
 //! A directory while the snapshot is at it or below it.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abide_model::ObjectHash;
 use rustix::fs::Stat;
-use rustix::io::Errno;
 
 use crate::snapshot::OmissionReason;
-use crate::take::base::Base;
 use crate::take::file::{Earlier, Reading};
 use crate::take::record::Body;
 use crate::take::rules::{Chain, Rules, Texts, Within};
@@ -67,10 +66,11 @@ pub(crate) enum Made {
     },
 }
 
-/// An open directory.
+/// A directory.
 pub(crate) struct Node {
     pub(crate) work: Look,
-    pub(crate) fd: OwnedFd,
+    /// None while it is closed.
+    fd: Mutex<Option<Arc<OwnedFd>>>,
     pub(crate) facts: Facts,
     pub(crate) mode: u16,
     pub(crate) made: OnceLock<Made>,
@@ -78,15 +78,29 @@ pub(crate) struct Node {
     pending: AtomicUsize,
     outcomes: Mutex<Vec<(u32, Outcome)>>,
     readings: Mutex<Vec<(usize, Reading)>>,
-    texts: OnceLock<Texts>,
-    rules: OnceLock<Arc<Rules>>,
+    pub(crate) texts: OnceLock<Texts>,
+    pub(crate) rules: OnceLock<Arc<Rules>>,
+}
+
+/// A directory that is worked in, and is open as long.
+pub(crate) struct Opened {
+    pub(crate) node: Arc<Node>,
+    pub(crate) fd: Arc<OwnedFd>,
+}
+
+impl Deref for Opened {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.node
+    }
 }
 
 impl Node {
-    pub(crate) fn new(work: Look, fd: OwnedFd, facts: Facts, mode: u16) -> Self {
+    pub(crate) fn new(work: Look, fd: Arc<OwnedFd>, facts: Facts, mode: u16) -> Self {
         Self {
             work,
-            fd,
+            fd: Mutex::new(Some(fd)),
             facts,
             mode,
             made: OnceLock::new(),
@@ -96,6 +110,19 @@ impl Node {
             texts: OnceLock::new(),
             rules: OnceLock::new(),
         }
+    }
+
+    /// The open directory; none while it is closed.
+    pub(crate) fn descriptor(&self) -> Option<Arc<OwnedFd>> {
+        self.fd.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn close(&self) {
+        *self.fd.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(crate) fn reopen(&self, fd: &Arc<OwnedFd>) {
+        *self.fd.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(fd));
     }
 
     /// Its path from the root, without slashes at the ends.
@@ -123,22 +150,6 @@ impl Node {
     /// Keeps the rules that it brings, as they were read.
     pub(crate) fn keep(&self, texts: Texts) {
         let _ = self.texts.set(texts);
-    }
-
-    /// The rules for its names, made when they are first needed.
-    pub(crate) fn rules(&self, base: &Base<'_>) -> Result<Arc<Rules>, Errno> {
-        if let Some(rules) = self.rules.get() {
-            return Ok(Arc::clone(rules));
-        }
-        let outer = match &self.work.parent {
-            Some(parent) => parent.rules(base)?,
-            None => base.rules(),
-        };
-        let made = match self.texts.get() {
-            Some(texts) => outer.inside(&self.path(), texts),
-            None => outer.inside(&self.path(), &Texts::read(self.fd.as_fd())?),
-        };
-        Ok(Arc::clone(self.rules.get_or_init(|| made)))
     }
 
     /// Keeps what came of reading files: each with the place of its row.

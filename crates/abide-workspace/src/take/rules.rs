@@ -18,6 +18,9 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::reserved::{is_alias, is_reserved};
+use crate::restore::is_temporary;
+
 /// More of an ignore file is not read.
 const MAX_TEXT: usize = 4 << 20;
 
@@ -99,14 +102,12 @@ impl RuleFile {
     }
 }
 
-/// Names that are never captured, in any case: a store, what belongs to git, and what a restore that
-/// was cut off has left.
-pub(crate) fn is_never_taken(name: &CStr) -> bool {
+/// Names that are never captured: a store, what belongs to git, and what a restore that was cut off has
+/// left. No restore makes one of the first two.
+pub(crate) fn is_never_taken(name: &CStr, native: bool) -> bool {
     let name = name.to_bytes();
-    name.first() == Some(&b'.')
-        && (name.eq_ignore_ascii_case(b".git")
-            || name.eq_ignore_ascii_case(b".abide")
-            || crate::restore::is_temporary(name))
+    let reserved = if native { is_reserved(name) } else { is_alias(name) };
+    reserved || is_temporary(name)
 }
 
 /// The hashes of the rules that a directory brings.

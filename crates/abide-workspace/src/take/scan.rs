@@ -13,6 +13,7 @@ use crate::policy::Policy;
 use crate::snapshot::Omission;
 use crate::take::base::Base;
 use crate::take::cache::{Cache, Written};
+use crate::take::descriptors::Descriptors;
 use crate::take::node::{Look, Outcome, Work};
 use crate::take::queue::Queue;
 use crate::take::rules::Within;
@@ -36,8 +37,8 @@ pub(crate) struct Means<'a> {
     pub(crate) dev: u64,
     /// What was touched before this instant can be told from what is touched later.
     pub(crate) settled: i64,
-    /// Does a directory's time move whenever a name in it does?
-    pub(crate) tells: bool,
+    /// Does a directory's time move whenever a name in it does, and has a name but one spelling?
+    pub(crate) native: bool,
 }
 
 /// What the workers share.
@@ -45,6 +46,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) means: &'a Means<'a>,
     pub(crate) queue: Queue<Work>,
     pub(crate) claims: Claims,
+    pub(crate) descriptors: Descriptors,
     pub(crate) meter: Meter<'a>,
     pub(crate) numbers: AtomicU32,
     /// The files and bytes that have been let in under the caps.
@@ -104,24 +106,7 @@ pub(crate) struct Seen {
 
 /// Looks at everything.
 pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
-    let root = Look {
-        parent: None,
-        name: CString::default(),
-        number: 0,
-        within: Within::Plain,
-        outer: means.base.chain,
-    };
-    let scan = Scan {
-        means,
-        queue: Queue::new(Work::Look(root)),
-        claims: Claims::default(),
-        meter: Meter::new(means.watch),
-        numbers: AtomicU32::new(means.cache.map_or(1, |cache| cache.count().max(1))),
-        files: AtomicU64::new(0),
-        bytes: AtomicU64::new(0),
-        root: Mutex::default(),
-        failure: Mutex::default(),
-    };
+    let scan = Scan::new(means);
     let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, MAX_THREADS);
     let mut found = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| scan.work())).collect();
@@ -154,7 +139,30 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
     Ok(Seen { tree, found })
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    /// One that begins with the root.
+    pub(crate) fn new(means: &'a Means<'a>) -> Self {
+        let root = Look {
+            parent: None,
+            name: CString::default(),
+            number: 0,
+            within: Within::Plain,
+            outer: means.base.chain,
+        };
+        Self {
+            means,
+            queue: Queue::new(Work::Look(root)),
+            claims: Claims::default(),
+            descriptors: Descriptors::default(),
+            meter: Meter::new(means.watch),
+            numbers: AtomicU32::new(means.cache.map_or(1, |cache| cache.count().max(1))),
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            root: Mutex::default(),
+            failure: Mutex::default(),
+        }
+    }
+
     fn work(&self) -> Found {
         // A panic of one must not leave the others waiting.
         let _end = EndOnDrop(&self.queue);

@@ -10,15 +10,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use crate::error::WorkspaceError;
 use crate::snapshot::{Omission, OmissionReason};
+use crate::take::descriptors::LIST;
 use crate::take::file::{ReadFailure, Reader, Reading};
 use crate::take::gathering::Listed;
 use crate::take::listing::Listing;
-use crate::take::node::{Look, Made, Node, Outcome, ToRead, Work};
+use crate::take::node::{Look, Made, Node, Opened, Outcome, ToRead, Work};
 use crate::take::record::{Kind, Record, Row, Rows};
 use crate::take::refusal::is_failure;
 use crate::take::rules::{self, RuleFile, Sums, Within};
@@ -72,7 +73,7 @@ impl<'a> Worker<'a> {
             match work {
                 Work::Look(look) => self.look(look)?,
                 Work::Read(node, files) => {
-                    self.read(&node, &files)?;
+                    self.read_part(&node, &files)?;
                     self.part_is_done(node)?;
                 }
             }
@@ -100,7 +101,9 @@ impl<'a> Worker<'a> {
         if stat::device(&stat) != self.scan.means.dev {
             return self.leave_out(&work, Outcome::Omitted(OmissionReason::Elsewhere));
         }
-        let node = Arc::new(Node::new(work, fd, Facts::of(&stat), stat::mode(&stat)));
+        let fd = Arc::new(fd);
+        let node = Node::new(work, Arc::clone(&fd), Facts::of(&stat), stat::mode(&stat));
+        let node = Opened { node: Arc::new(node), fd };
         let old = self.scan.means.cache.and_then(|cache| cache.record(node.work.number));
         self.children.clear();
         let made = match &old {
@@ -120,13 +123,16 @@ impl<'a> Worker<'a> {
         };
         let _ = node.made.set(made);
         node.wait_for(self.children.len());
+        if !self.children.is_empty() {
+            self.scan.descriptors.keep(&node.node);
+        }
         for child in self.children.drain(..).rev() {
             let Child { name, number, within } = child;
-            let (parent, outer) = (Some(Arc::clone(&node)), below.below(within));
+            let (parent, outer) = (Some(Arc::clone(&node.node)), below.below(within));
             self.own.push(Work::Look(Look { parent, name, number, within, outer }));
         }
         self.read_or_share(&node)?;
-        self.part_is_done(node)
+        self.part_is_done(node.node)
     }
 
     fn part_is_done(&mut self, node: Arc<Node>) -> Result<(), WorkspaceError> {
@@ -137,12 +143,13 @@ impl<'a> Worker<'a> {
 
     /// Reads the files of the directory that must be read, or leaves them as work for all when
     /// they are many.
-    fn read_or_share(&mut self, node: &Arc<Node>) -> Result<(), WorkspaceError> {
+    fn read_or_share(&mut self, node: &Opened) -> Result<(), WorkspaceError> {
         let files = std::mem::take(&mut self.to_read);
         let parts = parts(&files);
         if let [_, _, ..] = parts.as_slice() {
             node.wait_for(parts.len());
-            let shared = parts.iter().map(|part| Work::Read(Arc::clone(node), part.to_vec()));
+            self.scan.descriptors.keep(&node.node);
+            let shared = parts.iter().map(|part| Work::Read(Arc::clone(&node.node), part.to_vec()));
             self.own.extend(shared);
         } else {
             self.read(node, &files)?;
@@ -152,8 +159,22 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Reads files of a directory that may have been closed, or moved, meanwhile.
+    fn read_part(&mut self, node: &Arc<Node>, files: &[ToRead]) -> Result<(), WorkspaceError> {
+        match self.scan.directory(node) {
+            Ok(fd) => self.read(&Opened { node: Arc::clone(node), fd }, files),
+            Err(errno) if is_failure(errno) => {
+                Err(WorkspaceError::io("open", self.place(&node.work), errno))
+            }
+            Err(_) => {
+                node.keep_readings(files.iter().map(|file| (file.at, Reading::Gone)).collect());
+                Ok(())
+            }
+        }
+    }
+
     /// Reads files of the directory.
-    fn read(&mut self, node: &Node, files: &[ToRead]) -> Result<(), WorkspaceError> {
+    fn read(&mut self, node: &Opened, files: &[ToRead]) -> Result<(), WorkspaceError> {
         let Some(Made::New { body, .. }) = node.made.get() else { return Ok(()) };
         let max = self.scan.means.policy.max_file_bytes;
         let mut readings = Vec::with_capacity(files.len());
@@ -183,10 +204,12 @@ impl<'a> Worker<'a> {
     }
 
     fn open(&self, work: &Look) -> Result<(OwnedFd, Stat), Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match &work.parent {
-            Some(parent) => rustix::fs::openat(&parent.fd, &*work.name, flags, Mode::empty())?,
-            None => rustix::fs::open(self.scan.means.root, flags, Mode::empty())?,
+            Some(parent) => {
+                let above = self.scan.directory(parent)?;
+                rustix::fs::openat(above, &*work.name, LIST, Mode::empty())?
+            }
+            None => rustix::fs::open(self.scan.means.root, LIST, Mode::empty())?,
         };
         let stat = rustix::fs::fstat(&fd)?;
         Ok((fd, stat))
@@ -247,7 +270,7 @@ impl<'a> Worker<'a> {
 
     /// Are the names of the directory what they were, by their metadata? Then the directories in
     /// it are left in `children`.
-    fn is_unchanged(&mut self, node: &Node, old: &Record<'_>) -> bool {
+    fn is_unchanged(&mut self, node: &Opened, old: &Record<'_>) -> bool {
         let (means, head) = (self.scan.means, &old.head);
         let same = head.listed
             && head.outer == node.work.outer
@@ -257,7 +280,7 @@ impl<'a> Worker<'a> {
         let files = self.scan.files.load(Ordering::Relaxed).saturating_add(head.files);
         let bytes = self.scan.bytes.load(Ordering::Relaxed).saturating_add(head.bytes);
         let fits = files <= means.policy.max_files && bytes <= means.policy.max_bytes;
-        if !means.tells || !same || !fits {
+        if !means.native || !same || !fits {
             return false;
         }
         let mut sums = Sums::default();
@@ -269,7 +292,7 @@ impl<'a> Worker<'a> {
         false
     }
 
-    fn row_is_unchanged(&mut self, node: &Node, row: &Row<'_>, sums: &mut Sums) -> bool {
+    fn row_is_unchanged(&mut self, node: &Opened, row: &Row<'_>, sums: &mut Sums) -> bool {
         let rule = RuleFile::named(row.name);
         match row.kind {
             Kind::File | Kind::Large | Kind::Link => {
@@ -323,7 +346,7 @@ fn parts(files: &[ToRead]) -> Vec<&[ToRead]> {
 }
 
 /// Is the thing what the row says, now?
-fn is_same(node: &Node, row: &Row<'_>) -> bool {
+fn is_same(node: &Opened, row: &Row<'_>) -> bool {
     rustix::fs::statat(&node.fd, row.name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| matches(row, &stat))
 }

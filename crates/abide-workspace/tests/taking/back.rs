@@ -192,3 +192,31 @@ fn only_paths_that_were_asked_for_are_planned() {
     let kept: Vec<_> = plan.kept.iter().map(|kept| kept.path.as_slice()).collect();
     assert_eq!((plan.steps, kept), (vec![], vec![&b"none"[..], b"x/y"]));
 }
+
+/// They are names of a repository or a store on FAT and NTFS only.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_taken_comes_back_whatever_other_systems_make_of_its_name() {
+    let lab = Lab::new();
+    let names = ["git~1", ".git.", "abide~2", ".abide ", ".git:x", "d/GIT~2/config", "d/.git. "];
+    for name in names {
+        lab.write(name, name);
+    }
+    // These are a repository's and a store's own, also where case does not count.
+    for name in ["d/.GIT", "d/.Abide", "d/.g\u{200c}it"] {
+        lab.write(name, "never taken");
+    }
+    let first = lab.take();
+    assert_eq!(lab.content(&first).values().filter(|(kind, ..)| *kind == 'f').count(), 7);
+    settle();
+    for name in names {
+        fs::remove_file(lab.path(name)).unwrap();
+    }
+    fs::remove_dir(lab.path("d/GIT~2")).unwrap();
+    lab.write("git~7", "made since");
+    assert_eq!(kept(&back(&lab, &first)), []);
+    for name in names {
+        assert_eq!(fs::read(lab.path(name)).unwrap(), name.as_bytes());
+    }
+    assert!(!exists(&lab, "git~7") && exists(&lab, "d/.GIT"));
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
-use abide_workspace::{MemoryObjects, Progress, Tree, Watch};
+use abide_workspace::{Chunks, MemoryObjects, Progress, Tree, Watch};
 
 use crate::{Lab, on_disk, settle};
 
@@ -162,6 +162,78 @@ fn a_store_that_lost_a_part_of_many_objects_gets_it_again() {
     settle();
     assert_eq!(lab.take().hash, first.hash);
     assert_eq!(lab.objects.has(&lost).unwrap(), vec![true; 500]);
+}
+
+#[test]
+fn a_store_that_lost_a_chunk_of_a_large_file_gets_it_again() {
+    let lab = Lab::new();
+    let mut bytes = vec![0; 3_000_000];
+    blake3::Hasher::new().update(b"large").finalize_xof().fill(&mut bytes);
+    lab.write("large", bytes);
+    settle();
+    let first = lab.take();
+    let root = Tree::read(&lab.objects.read(first.snapshot.tree).unwrap().unwrap()).unwrap();
+    let list = lab.objects.read(root.get(b"large").unwrap().hash).unwrap().unwrap();
+    let chunks = Chunks::read(&list).unwrap().chunks;
+    assert!((2..=16).contains(&chunks.len()), "{}", chunks.len());
+    for (_, lost) in chunks {
+        settle();
+        assert!(lab.take().unchanged);
+        assert!(lab.objects.remove(lost));
+        assert_eq!(lab.take().hash, first.hash);
+        assert!(lab.objects.read(lost).unwrap().is_some());
+    }
+}
+
+/// Objects whose first question is answered after what is remembered was removed, as when a
+/// collection or a repair was waited for.
+#[derive(Debug)]
+struct Forgetting<'a> {
+    objects: &'a MemoryObjects,
+    cache: std::path::PathBuf,
+}
+
+impl Objects for Forgetting<'_> {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        let _ = fs::remove_file(&self.cache);
+        self.objects.has(hashes)
+    }
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.objects.put_batch(batch)
+    }
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.objects.put_like(objects)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.objects.sync()
+    }
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.objects.read(hash)
+    }
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut EachObject<'_>,
+    ) -> Result<(), StoreError> {
+        self.objects.read_many(hashes, each)
+    }
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        // As where the question does not happen to be for what is lost.
+        Ok(vec![Some(0); hashes.len()])
+    }
+}
+
+#[test]
+fn what_is_forgotten_while_a_repair_is_waited_for_is_read_again() {
+    let lab = small();
+    let first = lab.take();
+    settle();
+    let lost = ObjectHash::of(b"two");
+    assert!(lab.objects.remove(lost));
+    let objects = Forgetting { objects: &lab.objects, cache: lab.cache() };
+    let taken = lab.workspace(&lab.cache()).snapshot(&objects, &Watch::default()).unwrap();
+    assert_eq!(taken.hash, first.hash);
+    assert!(lab.objects.read(lost).unwrap().is_some());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod back;
 mod cache;
 mod content;
+mod deep;
 mod git;
 mod model;
 mod policy;

@@ -25,7 +25,7 @@ impl Backend for LocalStore {
     }
 
     fn cache_dir(&self) -> Option<PathBuf> {
-        Some(self.cache_dir())
+        Some(self.make_cache_dir())
     }
 
     fn workspace_policy(&self) -> Policy {

@@ -190,8 +190,9 @@ impl Doctor {
             repaired.push((plan.session, done));
         }
         let mended_store = repaired.iter().any(|(session, _)| session.is_none());
-        let mut after = if mended_store || finishes_rewind(&plans) {
-            // Settings that were put back count from here on, and so do sessions that came back.
+        let mut after = if mended_store || finishes_rewind(&plans) || has_forks(opened, &repaired) {
+            // Settings that were put back count from here on, and so do sessions that came back; and
+            // what a session says is a part of what its forks say.
             self.examine(&surroundings.open_to_repair(WHAT)?, sessions)?.report
         } else {
             round.after(opened, &repaired)
@@ -239,6 +240,14 @@ impl Doctor {
         }
         Ok(())
     }
+}
+
+/// Was a session repaired that others are forks of, as far as that can be told?
+fn has_forks(opened: &Opened, repaired: &[(Option<SessionId>, Repaired)]) -> bool {
+    let forks = opened.store.as_files().and_then(|files| files.forks().ok());
+    let Some(forks) = forks else { return true };
+    let is_parent = |id: SessionId| forks.iter().any(|(_, parent)| parent.session == id);
+    repaired.iter().filter_map(|(session, _)| *session).any(is_parent)
 }
 
 fn finishes_rewind(plans: &[RepairPlan]) -> bool {

@@ -184,9 +184,10 @@ impl Report {
     fn place(&self, finding: &Finding) -> String {
         let mut place = finding.place.clone();
         if let Some(path) = &mut place.path {
-            let below = path.strip_prefix(&self.store).map(|below| below.trim_start_matches('/'));
+            let shown = path.display().to_string();
+            let below = shown.strip_prefix(&self.store).map(|below| below.trim_start_matches('/'));
             if let Some(below) = below.filter(|below| !below.is_empty()) {
-                *path = below.to_owned();
+                *path = below.into();
             }
             return place.to_string();
         }

@@ -1,0 +1,148 @@
+//! Examining the objects that a session names: texts of events, and all that its checkpoints lead to.
+
+use std::collections::BTreeSet;
+
+use abide_model::{
+    Finding, FindingType, FoundAt, ObjectHash, Repair, Seq, SessionState, StoreError,
+};
+use abide_workspace::{Losses, Reach, ReachError};
+
+use super::session::Lines;
+use super::{Doctor, Missing, error, warning};
+use crate::error::store_error;
+
+/// The snapshot of a checkpoint, its event and its number.
+pub(super) type SnapshotAt = (ObjectHash, Seq, Option<u64>);
+
+impl Doctor<'_> {
+    /// Can every object be read that an event or a checkpoint names? Gives those that are lost, where
+    /// something names one and no later repair has said that it is lost.
+    pub(super) fn check_objects_of(
+        &self,
+        lines: &Lines,
+        state: Option<&SessionState>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Vec<ObjectHash>, StoreError> {
+        let packs = self.store.packs();
+        let named = lines.named_as_lost();
+        let is_known = |hash: &ObjectHash, seq: Seq| named.get(hash).is_some_and(|at| *at > seq);
+        let mut lost = BTreeSet::new();
+        for (hash, (first, last)) in &lines.payloads {
+            if packs.read(*hash).map_err(store_error)?.is_none() && !is_known(hash, *last) {
+                lost.insert(*hash);
+                findings.push(missing_object(
+                    *hash,
+                    *first,
+                    "an event keeps a text there, and it is missing or damaged".to_owned(),
+                ));
+            }
+        }
+        let (kept, unkept) = self.kept_snapshots(lines, state)?;
+        let losses = self.losses(&kept)?;
+        // The one first that no repair has named, or the one that was named longest ago.
+        let leading = losses.leading(|hash| named.get(&hash).copied());
+        for (snapshot, seq, number) in &kept {
+            let Some(object) = leading.get(snapshot) else { continue };
+            let checkpoint = number
+                .map_or_else(|| "a checkpoint".to_owned(), |number| format!("checkpoint {number}"));
+            if is_known(object, *seq) {
+                findings.push(warning(
+                    "damaged-checkpoint",
+                    FindingType::Referential,
+                    FoundAt::event(*seq),
+                    format!(
+                        "not all files of {checkpoint} can be restored: object {object} is lost"
+                    ),
+                    Repair::by_hand(
+                        "make a checkpoint: it stores anew what is still in the workspace",
+                    ),
+                ));
+            } else {
+                lost.extend(&losses.objects);
+                let what = format!("{checkpoint} leads to it, and it is missing or damaged");
+                findings.push(missing_object(*object, *seq, what));
+            }
+        }
+        if let Some((snapshot, seq, _)) = unkept.first() {
+            findings.push(warning(
+                "missing-snapshot",
+                FindingType::Referential,
+                FoundAt::subject(format!("object {snapshot}")).of_event(*seq),
+                format!(
+                    "the files of {} checkpoints are not in this store: the session was imported without them, or they are lost",
+                    unkept.len()
+                ),
+                Repair::by_hand("files cannot go back to those checkpoints; the conversation can"),
+            ));
+        }
+        Ok(lost.into_iter().collect())
+    }
+
+    /// The checkpoints that retention has not let go: those whose snapshot is there, and the others.
+    fn kept_snapshots(
+        &self,
+        lines: &Lines,
+        state: Option<&SessionState>,
+    ) -> Result<(Vec<SnapshotAt>, Vec<SnapshotAt>), StoreError> {
+        let named = lines.named_as_lost();
+        let thinned = state.map(|state| &state.core.checkpoints);
+        let (mut kept, mut unkept) = (Vec::new(), Vec::new());
+        for at @ (snapshot, _, number) in &lines.snapshots {
+            if number.zip(thinned).is_some_and(|(number, all)| all.is_thinned(number)) {
+                continue;
+            }
+            if self.store.packs().read(*snapshot).map_err(store_error)?.is_some() {
+                kept.push(*at);
+            } else if !named.contains_key(snapshot) {
+                unkept.push(*at);
+            }
+        }
+        Ok((kept, unkept))
+    }
+
+    /// What these checkpoints lead to and cannot be read.
+    fn losses(&self, snapshots: &[SnapshotAt]) -> Result<Losses, StoreError> {
+        let packs = self.store.packs();
+        let read = |hash| packs.read(hash).map_err(store_error);
+        let mut reach = Reach::default();
+        let mut whole = true;
+        for (snapshot, ..) in snapshots {
+            match reach.add(&read, *snapshot) {
+                Ok(()) => {}
+                Err(ReachError::Store(error)) => return Err(error),
+                Err(ReachError::Missing { .. } | ReachError::Form { .. }) => whole = false,
+            }
+        }
+        let readable = |hashes: &[ObjectHash]| packs.readable(hashes).map_err(store_error);
+        let all: Vec<ObjectHash> = reach.objects.into_iter().collect();
+        if whole && !readable(&all)?.contains(&false) {
+            return Ok(Losses::default());
+        }
+        // Who leads to what is gathered only where something is lost.
+        let snapshots: Vec<_> = snapshots.iter().map(|(snapshot, ..)| *snapshot).collect();
+        Losses::of(&snapshots, &read, &readable)
+    }
+
+    /// What is gone for good, and named as such. An object that was stored again is not.
+    pub(super) fn missing(&self, lines: &Lines) -> Result<Missing, StoreError> {
+        let all = || lines.recoveries.iter().map(|(_, recovery)| recovery);
+        let named: Vec<ObjectHash> = lines.named_as_lost().into_keys().collect();
+        let there = self.store.packs().readable(&named).map_err(store_error)?;
+        let gone = named.into_iter().zip(there).filter(|(_, there)| !there);
+        Ok(Missing {
+            events: all().flat_map(|fact| fact.lost.iter().copied()).collect(),
+            objects: gone.map(|(hash, _)| hash).collect(),
+            calls: all().flat_map(|fact| fact.unknown.iter().cloned()).collect(),
+        })
+    }
+}
+
+fn missing_object(hash: ObjectHash, seq: Seq, message: String) -> Finding {
+    error(
+        "missing-object",
+        FindingType::Referential,
+        FoundAt::subject(format!("object {hash}")).of_event(seq),
+        message,
+        Repair::automatic("it is named as lost, and stored again when it is met again"),
+    )
+}

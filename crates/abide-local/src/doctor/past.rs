@@ -1,0 +1,139 @@
+//! Examining what a fork shares with the sessions it comes from, and what a repair of one of those
+//! means for its forks.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use abide_journal::{Found, Start};
+use abide_model::{
+    Fact, Finding, FindingType, FoundAt, Kind, Recovery, Repair, Seq, SessionId, StoreError,
+};
+
+use super::session::note_recovery;
+use super::{Doctor, error};
+use crate::error::store_error;
+use crate::past::Past;
+use crate::reader::LocalReader;
+
+impl Doctor<'_> {
+    /// Is the past of a fork there, and does the chain go through? It need not where a repair of the
+    /// past has said why.
+    pub(super) fn check_past(
+        &self,
+        reader: &LocalReader,
+        findings: &mut Vec<Finding>,
+    ) -> Result<bool, StoreError> {
+        let past = reader.past().map_err(store_error)?;
+        if !past.is_fork() {
+            return Ok(true);
+        }
+        let place = FoundAt::subject(format!("the past of session {}", reader.session()));
+        if let Some(note) = past.note(Seq::FIRST) {
+            findings.push(error(
+                "missing-parent",
+                FindingType::Referential,
+                place,
+                note.to_string(),
+                Repair::by_hand("import the session it was forked from"),
+            ));
+            return Ok(false);
+        }
+        let last = past.last();
+        let shared = past.sum_of(last).map_err(store_error)?;
+        let mut chained = false;
+        let walked = reader.journal().walk(Start::beginning(), None, &mut |found| {
+            match found {
+                Found::Event { line, .. } => {
+                    chained = shared.is_some_and(|sum| sum.link() == line.prev)
+                        || line.seq > past.own_first();
+                }
+                // A repair has joined them.
+                Found::Seam { .. } => chained = true,
+                _ => return ControlFlow::Continue(()),
+            }
+            ControlFlow::Break(())
+        });
+        walked.map_err(store_error)?;
+        let names_it = |(first, end): &(Seq, Seq)| (*first..=*end).contains(&last);
+        if chained || self.mended_past(&past)?.iter().any(names_it) {
+            return Ok(true);
+        }
+        let holder = past.stretches().last().map(|stretch| stretch.reader.session());
+        let (message, how) = match (shared, holder) {
+            (None, Some(holder)) => (
+                format!("event @{last} of session {holder}, which it goes on from, cannot be read"),
+                format!("repair that one: `abide doctor {holder} --repair`"),
+            ),
+            _ => (
+                format!(
+                    "its first event does not follow from event @{last} of the session it was forked from"
+                ),
+                "compare the two sessions; the fork's own events can be read".to_owned(),
+            ),
+        };
+        findings.push(error(
+            "fork-chain",
+            FindingType::Checksum,
+            place,
+            message,
+            Repair::by_hand(how),
+        ));
+        Ok(true)
+    }
+
+    /// The events of a past that repairs of the sessions it is shared with have named as lost, or have
+    /// written again: first and last of each range. Those repairs are told of behind the place that was
+    /// forked at, where a fork does not see them.
+    pub(super) fn mended_past(&self, past: &Past) -> Result<Vec<(Seq, Seq)>, StoreError> {
+        let mut mended = Vec::new();
+        for stretch in past.stretches() {
+            for (_, fact) in recoveries(&stretch.reader)? {
+                let ranges = fact.lost.iter().chain(&fact.reconstructed);
+                mended.extend(ranges.filter_map(|(first, last)| {
+                    let (first, last) = (stretch.first.max(*first), stretch.last.min(*last));
+                    (first <= last).then_some((first, last))
+                }));
+            }
+        }
+        Ok(mended)
+    }
+
+    /// Forgets what is remembered of the states of a session's forks, and of theirs: they were folded
+    /// from its events as these were.
+    pub(super) fn forget_forks(&self, session: SessionId) -> Result<(), StoreError> {
+        let forks = self.store.forks()?;
+        let mut seen = HashSet::from([session]);
+        let mut left = vec![session];
+        while let Some(parent) = left.pop() {
+            for (fork, _) in forks.iter().filter(|(_, link)| link.session == parent) {
+                if !seen.insert(*fork) {
+                    continue;
+                }
+                let layout = self.store.layout_of(*fork)?;
+                // Who has it open holds its state, and will say what that is.
+                if let Ok(_lock) = self.store.lock_session(*fork, &layout, Duration::ZERO) {
+                    self.forget_state(&layout)?;
+                }
+                left.push(*fork);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the recoveries of a session say that were not undone, and where.
+fn recoveries(reader: &LocalReader) -> Result<Vec<(Seq, Recovery)>, StoreError> {
+    let mut found = Vec::new();
+    let mark = reader.mark().map_err(store_error)?;
+    let last = reader.last().map_err(store_error)?;
+    let walked = reader.each_own_event(last, mark, &mut |event| {
+        if event.kind == Kind::RECOVERY_PERFORMED
+            && let Ok(Fact::Recovery(fact)) = event.fact()
+        {
+            note_recovery(&mut found, event.seq, fact);
+        }
+    });
+    walked.map_err(store_error)?;
+    Ok(found)
+}

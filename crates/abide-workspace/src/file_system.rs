@@ -1,0 +1,25 @@
+//! What the file system of a workspace is known to do.
+
+use std::path::Path;
+
+/// Is it one of the common local file systems of Linux? On those a directory's time moves whenever a
+/// name in it comes, goes or is replaced, and a name has no second spelling other than by case.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_native(root: &Path) -> bool {
+    const NATIVE: [u64; 8] = [
+        0xef53,      // ext2, ext3, ext4
+        0x5846_5342, // XFS
+        0x9123_683e, // Btrfs
+        0x0102_1994, // tmpfs
+        0xf2f5_2010, // F2FS
+        0x2fc1_2fc1, // ZFS
+        0x794c_7630, // overlayfs
+        0xca45_1a4e, // bcachefs
+    ];
+    rustix::fs::statfs(root).is_ok_and(|system| NATIVE.contains(&(system.f_type as u64)))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_native(_root: &Path) -> bool {
+    false
+}

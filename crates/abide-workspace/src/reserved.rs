@@ -1,0 +1,72 @@
+//! Names that no snapshot takes from a workspace or puts into one: those of repositories and of the
+//! store, in every spelling that the file system takes for them.
+
+/// Is it `.git` or `.abide`, whatever the case and with or without invisible characters? Even on Linux
+/// a directory may pass over both.
+pub(crate) fn is_reserved(name: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(name) else { return false };
+    let spells = |reserved: &str| {
+        let visible = text.chars().filter(|c| !is_ignorable(*c));
+        visible.map(|c| c.to_ascii_lowercase()).eq(reserved.chars())
+    };
+    spells(".git") || spells(".abide")
+}
+
+/// Is it taken for one of them where trailing dots and spaces, streams and short names lead there: on
+/// FAT and NTFS, and so on anything that may be one of those underneath? On a file system of which
+/// that is not so it is a name like any other.
+pub(crate) fn is_alias(name: &[u8]) -> bool {
+    let end = name.iter().position(|byte| matches!(byte, b'\\' | b':'));
+    let plain = name.get(..end.unwrap_or(name.len())).unwrap_or(name);
+    let mut plain = plain;
+    while let Some(shorter) = plain.strip_suffix(b" ").or_else(|| plain.strip_suffix(b".")) {
+        plain = shorter;
+    }
+    is_reserved(plain) || is_short(plain)
+}
+
+/// A short name as Windows makes it.
+fn is_short(name: &[u8]) -> bool {
+    let number = [&b"git~"[..], b"abide~"].into_iter().find_map(|start| {
+        let (beginning, number) = name.split_at_checked(start.len())?;
+        beginning.eq_ignore_ascii_case(start).then_some(number)
+    });
+    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+}
+
+/// What HFS+ passes over in names.
+fn is_ignorable(c: char) -> bool {
+    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_seen_and_no_other_name() {
+        for name in [".git", ".GIT", ".Git", ".g\u{200c}it", "\u{feff}.git", ".abide", ".Abide"] {
+            assert!(is_reserved(name.as_bytes()) && is_alias(name.as_bytes()), "{name:?}");
+        }
+        let aliases = [
+            ".git ",
+            ".git. .",
+            ".git::$INDEX_ALLOCATION",
+            ".git\\config",
+            "git~1",
+            "GIT~2",
+            ".g\u{200c}it.",
+            ".ABIDE.",
+            "abide~1",
+        ];
+        for name in aliases {
+            assert!(is_alias(name.as_bytes()) && !is_reserved(name.as_bytes()), "{name:?}");
+        }
+        for name in
+            [".gitignore", ".github", "git", "git~", "git~x", ".abideignore", "a.git", "...", ""]
+        {
+            assert!(!is_alias(name.as_bytes()) && !is_reserved(name.as_bytes()), "{name:?}");
+        }
+        assert!(!is_reserved(b".git\xff") && !is_alias(b".git\xff"));
+    }
+}

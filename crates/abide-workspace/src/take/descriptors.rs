@@ -1,0 +1,185 @@
+//! The directories that are open while a snapshot is taken. A directory is needed until all in it is
+//! done, so that a deep tree needs one for each of its levels; a process may have few open at once. So
+//! only some stay open, and one that was closed is opened again from the nearest above it that is.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::take::node::Node;
+use crate::take::rules::{Rules, Texts};
+use crate::take::scan::Scan;
+use crate::take::stat::{Facts, device};
+
+/// Directories that stay open, beside the one that each worker is in.
+const OPEN: usize = 64;
+
+/// To list a directory and to open what is in it.
+pub(crate) const LIST: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The directories that stay open, the one that was opened last at the end.
+#[derive(Default)]
+pub(crate) struct Descriptors {
+    open: Mutex<VecDeque<Weak<Node>>>,
+}
+
+impl Descriptors {
+    /// A directory stays open. Where there are too many, those go that were opened first.
+    pub(crate) fn keep(&self, node: &Arc<Node>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push_back(Arc::downgrade(node));
+        if open.len() <= OPEN {
+            return;
+        }
+        open.retain(|node| node.strong_count() > 0);
+        let many = if open.len() > OPEN { open.len() - OPEN / 2 } else { 0 };
+        for node in open.drain(..many).filter_map(|node| node.upgrade()) {
+            node.close();
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// The directory, opened again where it was closed meanwhile. [`Errno::NOENT`] where it is not in
+    /// its place any more.
+    pub(crate) fn directory(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>, Errno> {
+        let mut closed = Vec::new();
+        let mut at = node;
+        let mut fd = loop {
+            if let Some(fd) = at.descriptor() {
+                break Some(fd);
+            }
+            closed.push(at);
+            match &at.work.parent {
+                Some(parent) => at = parent,
+                None => break None,
+            }
+        };
+        while let Some(next) = closed.pop() {
+            let opened = match fd {
+                Some(above) => rustix::fs::openat(above, &*next.work.name, LIST, Mode::empty())?,
+                None => rustix::fs::open(self.means.root, LIST, Mode::empty())?,
+            };
+            let stat = rustix::fs::fstat(&opened)?;
+            if device(&stat) != self.means.dev || Facts::of(&stat).ino != next.facts.ino {
+                return Err(Errno::NOENT);
+            }
+            let opened = Arc::new(opened);
+            // What comes next is as a rule beside this one or above it.
+            if closed.len() < OPEN / 2 {
+                next.reopen(&opened);
+                self.descriptors.keep(next);
+            }
+            fd = Some(opened);
+        }
+        fd.ok_or(Errno::NOENT)
+    }
+
+    /// The rules for the names of a directory, made when they are first needed.
+    pub(crate) fn rules(&self, node: &Arc<Node>) -> Result<Arc<Rules>, Errno> {
+        let mut without = Vec::new();
+        let mut at = node;
+        let mut rules = loop {
+            if let Some(rules) = at.rules.get() {
+                break Arc::clone(rules);
+            }
+            without.push(at);
+            match &at.work.parent {
+                Some(parent) => at = parent,
+                None => break self.means.base.rules(),
+            }
+        };
+        while let Some(next) = without.pop() {
+            let made = match next.texts.get() {
+                Some(texts) => rules.inside(&next.path(), texts),
+                None => {
+                    let texts = Texts::read(self.directory(next)?.as_fd())?;
+                    rules.inside(&next.path(), &texts)
+                }
+            };
+            rules = Arc::clone(next.rules.get_or_init(|| made));
+        }
+        Ok(rules)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::fs;
+
+    use super::*;
+    use crate::memory::MemoryObjects;
+    use crate::policy::Policy;
+    use crate::take::base::{Base, Patterns};
+    use crate::take::node::Look;
+    use crate::take::rules::Within;
+    use crate::take::scan::Means;
+    use crate::take::stat;
+    use crate::watch::Watch;
+
+    /// A directory in another.
+    fn open(scan: &Scan<'_>, parent: Option<&Arc<Node>>, name: &str) -> Arc<Node> {
+        let fd = match parent {
+            Some(parent) => {
+                let above = scan.directory(parent).unwrap();
+                rustix::fs::openat(above, name, LIST, Mode::empty()).unwrap()
+            }
+            None => rustix::fs::open(scan.means.root, LIST, Mode::empty()).unwrap(),
+        };
+        let seen = rustix::fs::fstat(&fd).unwrap();
+        let look = Look {
+            parent: parent.cloned(),
+            name: CString::new(name).unwrap(),
+            number: 0,
+            within: Within::Plain,
+            outer: scan.means.base.chain,
+        };
+        let node = Node::new(look, Arc::new(fd), Facts::of(&seen), stat::mode(&seen));
+        let node = Arc::new(node);
+        scan.descriptors.keep(&node);
+        node
+    }
+
+    #[test]
+    fn a_directory_that_was_closed_is_opened_again_and_no_other_in_its_place() {
+        let place = tempfile::tempdir().unwrap();
+        let deep: std::path::PathBuf = std::iter::repeat_n("d", 3 * OPEN).collect();
+        fs::create_dir_all(place.path().join(deep)).unwrap();
+        let (policy, objects, watch) = (Policy::default(), MemoryObjects::new(), Watch::default());
+        let patterns = Patterns::new(&policy).unwrap();
+        let base = Base::read(place.path(), &policy, &patterns, None).unwrap();
+        let means = Means {
+            root: place.path(),
+            policy: &policy,
+            base: &base,
+            cache: None,
+            objects: &objects,
+            watch: &watch,
+            dev: device(&rustix::fs::stat(place.path()).unwrap()),
+            settled: 0,
+            native: true,
+        };
+        let scan = Scan::new(&means);
+        let mut nodes = vec![open(&scan, None, "")];
+        for _ in 0..3 * OPEN {
+            nodes.push(open(&scan, nodes.last(), "d"));
+        }
+        let is_open = |node: &&Arc<Node>| node.descriptor().is_some();
+        assert!(nodes.iter().filter(is_open).count() <= OPEN);
+        for node in nodes.iter().rev() {
+            let fd = scan.directory(node).unwrap();
+            assert_eq!(Facts::of(&rustix::fs::fstat(fd).unwrap()).ino, node.facts.ino);
+            assert!(nodes.iter().filter(is_open).count() <= OPEN);
+        }
+        nodes.iter().for_each(|node| node.close());
+        fs::rename(place.path().join("d/d"), place.path().join("moved")).unwrap();
+        fs::create_dir_all(place.path().join("d/d/d")).unwrap();
+        assert!(scan.directory(&nodes[1]).is_ok());
+        assert_eq!(scan.directory(&nodes[3]).unwrap_err(), Errno::NOENT);
+    }
+}
