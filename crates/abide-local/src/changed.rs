@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -121,10 +121,18 @@ pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
     for name in names {
         match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => std::fs::write(dir.join(name), b"")?,
+            _ => make_mark(&dir.join(name))?,
         }
     }
     Ok(())
+}
+
+/// Whatever stands there is a mark already: it is its name that counts, and a link is not followed.
+fn make_mark(path: &Path) -> io::Result<()> {
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// What is in a directory; `None` when it is not there.
@@ -175,6 +183,22 @@ mod tests {
         assert_eq!((rest.names(), rest.left_over), (vec![OTHER.to_owned()], false));
         rest.done().unwrap();
         assert!(Taken::next(&layout).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_mark_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = StoreLayout { root: dir.path().to_owned() };
+        let outside = dir.path().join("precious");
+        std::fs::write(&outside, "mine").unwrap();
+        std::fs::create_dir(layout.changed()).unwrap();
+        std::os::unix::fs::symlink(&outside, layout.changed().join(NAME)).unwrap();
+        let missing = dir.path().join("missing");
+        std::os::unix::fs::symlink(&missing, layout.changed().join(OTHER)).unwrap();
+        mark(&layout, &[NAME.to_owned(), OTHER.to_owned()]).unwrap();
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+        assert!(!missing.exists());
+        assert_eq!(Taken::next(&layout).unwrap().unwrap().names(), [NAME, OTHER]);
     }
 
     #[test]
