@@ -304,6 +304,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::Stream(_) | abide::Error::CutOff(_) => None,
         // It says itself what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
+        abide::Error::File { source, .. } => storage_hint(source),
     }
 }
 

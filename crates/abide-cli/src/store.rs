@@ -3,10 +3,11 @@
 use std::path::{Component, Path, PathBuf};
 
 use abide::{
-    HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Place, ProjectIdentity, Session,
-    SessionId, SessionRef, SharedOptions, Store, StoreError, StoreUrl, TaskId, Where,
+    Consent, HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Place, ProjectIdentity,
+    Session, SessionId, SessionRef, SharedOptions, Store, StoreError, StoreUrl, TaskId, Where,
 };
 use abide::{find_store, store_for_recording};
+use abide_transcript::escape;
 
 use crate::commands::tell_left;
 use crate::config::UserConfig;
@@ -27,6 +28,8 @@ pub(crate) struct Surroundings {
     pub(crate) cache: Option<PathBuf>,
     /// The file of the user's configuration.
     pub(crate) config: Option<PathBuf>,
+    /// What this machine began and what its user accepted.
+    pub(crate) consent: Consent,
     /// `ABIDE_SESSION`.
     pub(crate) session: Option<String>,
     /// `ABIDE_TASK`.
@@ -78,14 +81,15 @@ impl SessionOption {
 pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
     if session.core()?.0.restoring.is_some() {
         warning(
-            "a rewind was cut off, and the files may be half-way: `abide checkpoint create` finishes \
-             it, `abide undo` takes it back",
+            "a rewind was cut off, and the files may be half-way: `abide rewind --finish` finishes it, \
+             `abide undo` takes it back",
         );
     }
     Ok(())
 }
 
-/// Finishes a rewind that was cut off, and says so.
+/// Finishes a rewind that was cut off, where this machine has begun it, and says so; any other one is
+/// offered.
 pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
     let watch = abide::RewindWatch::default();
     match session.finish_rewind(&watch)? {
@@ -101,7 +105,8 @@ pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
         HalfWay::Left { seq, why } => {
             warning(format_args!(
                 "the rewind at event {seq} was cut off, and its files may be half-way: {why}; \
-                 `abide undo` takes it back"
+                 `abide rewind --finish` shows what is left and finishes it, `abide undo` takes it back",
+                why = escape::text(&why)
             ));
             Ok(())
         }
@@ -109,26 +114,34 @@ pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
 }
 
 impl SessionArg {
+    /// The session that is named, by an argument or the environment.
+    pub(crate) fn named(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<Option<SessionId>, CommandError> {
+        let named = self.positional.as_ref().or(self.session.as_ref());
+        named.or(surroundings.session.as_ref()).map(|named| opened.find(named)).transpose()
+    }
+
     /// Finds the session; one that was not named is named on stderr.
     pub(crate) fn find(
         &self,
         opened: &Opened,
         surroundings: &Surroundings,
     ) -> Result<SessionId, CommandError> {
-        let named = self.positional.as_ref().or(self.session.as_ref());
-        if let Some(named) = named.or(surroundings.session.as_ref()) {
-            return opened.find(named);
+        if let Some(named) = self.named(opened, surroundings)? {
+            return Ok(named);
         }
-        let latest = opened.store.find(&SessionRef::Latest).map_err(|error| match error {
-            abide::Error::Store(StoreError::NoSession { .. }) => {
-                CommandError::failed(format!("there is no session yet in {}", opened.place()))
-                    .with_hint("`abide new` makes one, and so does `abide record`")
-            }
-            error => error.into(),
-        })?;
-        status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
+        let latest = opened.latest()?;
+        tell_latest(latest);
         Ok(latest)
     }
+}
+
+/// Names a session that was not named.
+pub(crate) fn tell_latest(latest: SessionId) {
+    status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
 }
 
 /// An open store.
@@ -144,6 +157,17 @@ impl Opened {
     /// Where it is, for people.
     pub(crate) fn place(&self) -> String {
         self.store.place()
+    }
+
+    /// The newest session.
+    pub(crate) fn latest(&self) -> Result<SessionId, CommandError> {
+        self.store.find(&SessionRef::Latest).map_err(|error| match error {
+            abide::Error::Store(StoreError::NoSession { .. }) => {
+                CommandError::failed(format!("there is no session yet in {}", self.place()))
+                    .with_hint("`abide new` makes one, and so does `abide record`")
+            }
+            error => error.into(),
+        })
     }
 
     /// The session that goes by this id, short id or prefix.
@@ -281,7 +305,7 @@ impl Surroundings {
             Where::Files(root) => Store::local(open(root, self.options())?),
             Where::Shared(url) => connect(url, self)?,
         };
-        Ok(Opened { store, at })
+        Ok(Opened { store: store.with_consent(self.consent.clone()), at })
     }
 
     /// Where the store is, or would be made for what is recorded in `dir`.

@@ -79,19 +79,38 @@ impl Lab {
         Struck { struck: fault.struck(&done, &log), done }
     }
 
-    /// Puts project and store back as they were.
+    /// The user's state directory: what was begun is noted there.
+    fn state(&self) -> PathBuf {
+        self.env.path("home/.local/state")
+    }
+
+    /// Puts project, store and notes back as they were.
     pub(crate) fn reset(&self, from: &Path) {
         let project = self.env.project();
         fs::remove_dir_all(&project).unwrap();
-        let copied = Command::new("cp").arg("-a").arg(from).arg(&project).status().unwrap();
-        assert!(copied.success());
+        copy(from, &project);
+        let (state, kept) = (self.state(), from.with_extension("state"));
+        if state.exists() {
+            fs::remove_dir_all(&state).unwrap();
+        }
+        if kept.exists() {
+            copy(&kept, &state);
+        }
     }
 
     pub(crate) fn keep(&self, name: &str) -> PathBuf {
         let to = self.env.path(name);
-        let copied =
-            Command::new("cp").arg("-a").arg(self.env.project()).arg(&to).status().unwrap();
-        assert!(copied.success());
+        copy(&self.env.project(), &to);
+        if self.state().exists() {
+            copy(&self.state(), &to.with_extension("state"));
+        }
         to
     }
+}
+
+/// Copies a directory with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
 }

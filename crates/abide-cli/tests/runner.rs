@@ -14,6 +14,7 @@ mod bad_input;
 mod bundle;
 mod checkpoint;
 mod cleanup;
+mod consent;
 mod conversation;
 mod copy;
 mod demo;

@@ -277,6 +277,17 @@ impl<S: Stored> Intake<S> {
         taken
     }
 
+    /// Takes in one event that names the one right before it.
+    pub fn take_in_behind(
+        &mut self,
+        make: impl FnOnce(Seq) -> Result<Prepared, AppendError>,
+        durable: Seq,
+    ) -> Result<Intaken, AppendError> {
+        self.take_in(&mut [], OddEvents::Keep, Opening::Now, durable)?;
+        let mut event = [make(self.seq)?];
+        self.take_in(&mut event, OddEvents::Keep, Opening::WithFirst, durable)
+    }
+
     /// What is taken in of events that are refused is undone by the caller.
     fn take_each(
         &mut self,
@@ -305,7 +316,9 @@ impl<S: Stored> Intake<S> {
                 continue;
             }
             // A rewind is alone in its batch, so that nothing was taken in yet.
-            if rewind_beyond(&prepared.0, self.seq, durable) {
+            // One to the event right before it leaves the state as it is.
+            let next = if self.opening.is_empty() { self.seq } else { self.seq.next() };
+            if rewind_beyond(&prepared.0, next, durable) {
                 return Ok(Intaken::Unwritten);
             }
             self.open(durable).map_err(stopped)?;
@@ -346,14 +359,14 @@ impl<S: Stored> Intake<S> {
     }
 }
 
-/// Does a rewind go back to an event that is taken in and not durable yet? The state there is read
-/// from what is stored.
-fn rewind_beyond(event: &Event, end: Seq, durable: Seq) -> bool {
+/// Does a rewind go back to an event before `next` that is taken in and not durable yet? The state
+/// there is read from what is stored.
+fn rewind_beyond(event: &Event, next: Seq, durable: Seq) -> bool {
     if event.kind != Kind::SESSION_REWOUND {
         return false;
     }
     match event.fact() {
-        Ok(Fact::Rewind(rewind)) => rewind.to <= end && rewind.to > durable,
+        Ok(Fact::Rewind(rewind)) => rewind.to < next && rewind.to > durable,
         _ => false,
     }
 }

@@ -119,7 +119,11 @@ pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
     let dir = layout.changed();
     for name in names {
         Disk.make_dir(&dir)?;
-        Disk.open(&dir.join(name), Access::Create)?;
+        // Whatever stands there is a mark already: it is its name that counts.
+        match Disk.open(&dir.join(name), Access::CreateNew) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -172,6 +176,22 @@ mod tests {
         assert_eq!((rest.names(), rest.left_over), (vec![OTHER.to_owned()], false));
         rest.done().unwrap();
         assert!(Taken::next(&layout).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_mark_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = StoreLayout { root: dir.path().to_owned() };
+        let outside = dir.path().join("precious");
+        std::fs::write(&outside, "mine").unwrap();
+        std::fs::create_dir(layout.changed()).unwrap();
+        std::os::unix::fs::symlink(&outside, layout.changed().join(NAME)).unwrap();
+        let missing = dir.path().join("missing");
+        std::os::unix::fs::symlink(&missing, layout.changed().join(OTHER)).unwrap();
+        mark(&layout, &[NAME.to_owned(), OTHER.to_owned()]).unwrap();
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+        assert!(!missing.exists());
+        assert_eq!(Taken::next(&layout).unwrap().unwrap().names(), [NAME, OTHER]);
     }
 
     #[test]

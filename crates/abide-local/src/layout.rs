@@ -24,6 +24,11 @@ impl StoreLayout {
         self.root.join("config.toml")
     }
 
+    /// The store's own id.
+    pub(crate) fn id(&self) -> PathBuf {
+        self.root.join("id")
+    }
+
     /// A store may come from somebody else, and what stands in it must not lead a write out of it.
     pub(crate) fn refuse_links(&self) -> Result<(), StoreError> {
         let mut paths = vec![

@@ -47,11 +47,13 @@ mod shield;
 mod snapshot;
 mod stage;
 mod store;
+mod store_id;
 mod transcript;
 mod writer;
 
 pub use abide_journal::Collected;
 pub use abide_journal::Environment;
+pub use abide_journal::{Access, Disk, Storage, StorageFile, read_full, write_full};
 pub use abide_journal::{
     BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, ExportError, ImportError,
     ImportOutcome, Imported,

@@ -2,7 +2,7 @@
 //!
 //! Git's clean passes over a directory that holds a repository of its own. So the directories that
 //! cannot be made anew hold an empty one: it has no commit, and nothing is ever put into it. The
-//! files beside them (the settings, the index, `.gitignore`) do go; they are derived, or kept as a
+//! files beside them (the settings, the id, the index, `.gitignore`) do go; they are derived, or kept as a
 //! copy in the shield, and are put back when the store is next opened.
 
 use std::io::ErrorKind;
@@ -44,8 +44,15 @@ pub(crate) fn raise(storage: &dyn Storage, layout: &StoreLayout) {
     }
 }
 
-/// Puts back what a clean has taken: the settings and `.gitignore`. `false` where the settings are
-/// there, or no store is.
+/// Keeps a copy of the store's id.
+pub(crate) fn keep_id(storage: &dyn Storage, layout: &StoreLayout) {
+    if let Some(id) = read(storage, &layout.id()) {
+        put(storage, &id_copy(layout), &id);
+    }
+}
+
+/// Puts back what a clean has taken: the settings, `.gitignore` and the store's id. `false` where the
+/// settings are there, or no store is.
 pub(crate) fn mend(storage: &dyn Storage, layout: &StoreLayout) -> bool {
     let gone = matches!(
         storage.open(&layout.config(), Access::Read),
@@ -58,6 +65,11 @@ pub(crate) fn mend(storage: &dyn Storage, layout: &StoreLayout) -> bool {
     if !is_file(storage, &layout.gitignore()) {
         put(storage, &layout.gitignore(), GITIGNORE);
     }
+    if !is_file(storage, &layout.id())
+        && let Some(id) = read(storage, &id_copy(layout))
+    {
+        put(storage, &layout.id(), &id);
+    }
     match read(storage, &copy(layout)) {
         Some(settings) => put(storage, &layout.config(), &settings),
         None => crate::config::Config::write_default(storage, &layout.config()).is_ok(),
@@ -67,6 +79,11 @@ pub(crate) fn mend(storage: &dyn Storage, layout: &StoreLayout) -> bool {
 /// Where a copy of the settings is.
 fn copy(layout: &StoreLayout) -> PathBuf {
     layout.sessions().join(NAME).join("config.toml")
+}
+
+/// Where a copy of the store's id is.
+fn id_copy(layout: &StoreLayout) -> PathBuf {
+    layout.sessions().join(NAME).join("id")
 }
 
 /// The copy of the settings, where there is one that can be read as settings.

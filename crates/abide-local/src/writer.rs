@@ -10,8 +10,8 @@ use abide_journal::{
 };
 use abide_model::{
     AppendError, Core, Digest, Durability, Epoch, Erasure, Event, Kind, LaneId, LaneState, Limits,
-    NewEvent, OddEvents, Pending, ReadNote, Recovery, Seq, SessionState, SessionWriter, StoreError,
-    Ticket, Timestamp, WriterOpened, check_batch,
+    MakeEvent, NewEvent, OddEvents, Pending, ReadNote, Recovery, Seq, SessionState, SessionWriter,
+    StoreError, Ticket, Timestamp, WriterOpened, check_batch, made_behind,
 };
 
 use crate::changed::ChangedMark;
@@ -295,10 +295,21 @@ impl LocalWriter {
         odd: OddEvents,
         opening: Opening,
     ) -> Result<Ticket, AppendError> {
+        self.staged(durability, |staging, durable| {
+            staging.take_in(&mut events, odd, opening, durable)
+        })
+    }
+
+    /// Stages until it is done.
+    fn staged(
+        &self,
+        durability: Durability,
+        mut take_in: impl FnMut(&mut Staging, Seq) -> Result<Intaken, AppendError>,
+    ) -> Result<Ticket, AppendError> {
         let queue = &self.queue;
         loop {
             let staged = queue.stage(durability, |staging, durable| {
-                let staged = staging.take_in(&mut events, odd, opening, durable)?;
+                let staged = take_in(staging, durable)?;
                 Ok((staged, staging.seq))
             })?;
             match staged {
@@ -358,6 +369,16 @@ impl SessionWriter for LocalWriter {
         let prepared: Result<Vec<_>, _> =
             events.into_iter().map(|event| self.prepare(event)).collect();
         self.stage(prepared.map_err(stopped)?, durability, odd, Opening::WithFirst)
+    }
+
+    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+        let prepared = |last| {
+            let event = made_behind(make, last, &self.limits)?;
+            Ok::<_, AppendError>(self.salts.prepare(event, &[]))
+        };
+        self.staged(Durability::Synced, |staging, durable| {
+            staging.take_in_behind(prepared, durable)
+        })
     }
 
     fn flush(&self) -> Result<(), AppendError> {

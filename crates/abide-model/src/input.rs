@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{AppendError, Kind, NewEvent};
+use crate::{AppendError, Kind, MakeEvent, NewEvent, Seq};
 
 /// Limits on one event. Every decoder is bounded by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +117,18 @@ impl InputError {
     pub(crate) fn json(error: serde_json::Error) -> Self {
         Self::NotJson { reason: error.to_string() }
     }
+}
+
+/// The event that `make` makes for the place behind `last`, where a caller may have it recorded.
+pub fn made_behind(
+    make: &MakeEvent<'_>,
+    last: Seq,
+    limits: &Limits,
+) -> Result<NewEvent, AppendError> {
+    let refused = |source| AppendError::Input { index: 0, source: Arc::new(source) };
+    let event = make(last).map_err(refused)?;
+    check_batch(std::slice::from_ref(&event), limits)?;
+    Ok(event)
 }
 
 /// Is this what a caller may have recorded together?

@@ -70,7 +70,7 @@ pub use history::{
     TurnEntry, Word, folded_words, rewind_of, searchable, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};
-pub use input::{InputError, Limits, check_batch};
+pub use input::{InputError, Limits, check_batch, made_behind};
 pub use kind::Kind;
 pub use lineage::{EachEvent, Lineage, fold_lineage, rewind_target};
 pub use liveness::{Liveness, LivenessEvidence, LivenessReason, LockSeen, ProcessSeen};
@@ -87,8 +87,8 @@ pub use state::{
     TurnState,
 };
 pub use store::{
-    DeleteError, Direction, Durability, EventPage, EventRange, Made, NewSession, OddEvents,
-    Pending, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
+    DeleteError, Direction, Durability, EventPage, EventRange, Made, MakeEvent, NewSession,
+    OddEvents, Pending, ReadNote, SessionReader, SessionSummary, SessionWriter, Store, StoreError,
     WriterHolder,
 };
 pub use store_url::{StoreUrl, StoreUrlError};

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, LaneId, LaneState, NewEvent,
-    Objects, Parent, Seq, SessionFields, SessionId, SessionRef, SessionState, Ticket, Timestamp,
+    AppendError, Core, Digest, Epoch, Event, History, HistoryQuery, InputError, LaneId, LaneState,
+    NewEvent, Objects, Parent, Seq, SessionFields, SessionId, SessionRef, SessionState, Ticket,
+    Timestamp,
 };
 
 /// What a store answers, once it has.
@@ -399,6 +400,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn objects(&self) -> Pending<'_, Arc<dyn Objects>>;
 }
 
+/// Makes an event for the place right behind this one.
+pub type MakeEvent<'a> = dyn Fn(Seq) -> Result<NewEvent, InputError> + 'a;
+
 /// The one writer of a session. Dropping it lets the session go.
 pub trait SessionWriter: Send + Sync {
     /// Takes events in: accepts all of them or refuses all. They are acknowledged when the ticket
@@ -409,6 +413,9 @@ pub trait SessionWriter: Send + Sync {
         durability: Durability,
         odd: OddEvents,
     ) -> Result<Ticket, AppendError>;
+    /// Appends one event that names the event right before it: `make` is told which that is, and
+    /// nothing comes between, whoever else appends.
+    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError>;
     /// The state after every event taken in so far.
     fn state(&self) -> Result<SessionState, StoreError>;
     /// The small part of that state and the digest of all of it: for the same price however long

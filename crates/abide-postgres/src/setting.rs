@@ -32,12 +32,27 @@ pub(crate) async fn objects_place(client: &Object) -> Result<Option<String>, Tro
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
+async fn store_id(client: &Object) -> Result<String, Trouble> {
+    let sql = "SELECT coalesce((extract(epoch FROM min(applied)) * 1000000)::bigint, 0)::text
+        || ' ' || current_database()::text FROM migration";
+    Ok(client.query_one(sql, &[]).await?.try_get(0)?)
+}
+
 impl PostgresStore {
     /// Where the store's objects are; none where they are in the database.
     pub fn objects_place(&self) -> Result<Option<String>, StoreError> {
         let server = self.server().clone();
         self.server().block(async move {
             server.ask("open", |client| Box::pin(async move { objects_place(&client).await })).await
+        })
+    }
+
+    /// What tells this store from others that come to stand at the same place: when its tables were
+    /// made, to the microsecond, and the name of the database.
+    pub fn store_id(&self) -> Result<String, StoreError> {
+        let server = self.server().clone();
+        self.server().block(async move {
+            server.ask("open", |client| Box::pin(async move { store_id(&client).await })).await
         })
     }
 

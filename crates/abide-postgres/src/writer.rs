@@ -9,9 +9,9 @@ use abide_journal::{
     Prepared, Salts, Stored, Sum,
 };
 use abide_model::{
-    AppendError, Core, Digest, Durability, Epoch, Event, Kind, LaneId, LaneState, Limits, NewEvent,
-    ObjectBatch, ObjectHash, OddEvents, Pending, ReadNote, Seq, SessionState, SessionWriter,
-    StoreError, Ticket, WriterOpened, check_batch,
+    AppendError, Core, Digest, Durability, Epoch, Event, Kind, LaneId, LaneState, Limits,
+    MakeEvent, NewEvent, ObjectBatch, ObjectHash, OddEvents, Pending, ReadNote, Seq, SessionState,
+    SessionWriter, StoreError, Ticket, WriterOpened, check_batch, made_behind,
 };
 
 use crate::flush::Flusher;
@@ -176,10 +176,21 @@ impl PostgresWriter {
         durability: Durability,
         odd: OddEvents,
     ) -> Result<Ticket, AppendError> {
+        self.staged(durability, |staging, durable| {
+            staging.take_in(&mut events, odd, Opening::WithFirst, durable)
+        })
+    }
+
+    /// Stages until it is done.
+    fn staged(
+        &self,
+        durability: Durability,
+        mut take_in: impl FnMut(&mut Staging, Seq) -> Result<Intaken, AppendError>,
+    ) -> Result<Ticket, AppendError> {
         let queue = &self.queue;
         loop {
             let staged = queue.stage(durability, |staging, durable| {
-                let staged = staging.take_in(&mut events, odd, Opening::WithFirst, durable)?;
+                let staged = take_in(staging, durable)?;
                 Ok((staged, staging.seq))
             })?;
             match staged {
@@ -242,6 +253,16 @@ impl SessionWriter for PostgresWriter {
             source: Arc::new(error),
         })?;
         self.stage(prepared, durability, odd)
+    }
+
+    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+        let prepared = |last| {
+            let event = made_behind(make, last, &self.limits)?;
+            Ok::<_, AppendError>(self.salts.prepare(event, &[]))
+        };
+        self.staged(Durability::Synced, |staging, durable| {
+            staging.take_in_behind(prepared, durable)
+        })
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {

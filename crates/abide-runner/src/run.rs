@@ -91,6 +91,11 @@ fn begin(supervisor: &mut Supervisor<'_>, options: &RunOptions) -> Result<(), Ru
         planned: options.planned,
         options: serde_json::value::to_raw_value(&recorded).ok(),
     };
+    // Before anything of it has an effect. Without a note it runs all the same, and whoever goes on
+    // with it is asked.
+    if let Err(error) = session.store().note_run(session.id(), &start) {
+        supervisor.warn(format!("`abide resume` will ask before it goes on: {error}"));
+    }
     let running = StatusChange { status: SessionStatus::Running, reason: None, summary: None };
     let mut events: Vec<NewEvent> = vec![start.try_into()?, running.try_into()?];
     let (core, _) = session.core()?;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide::{
-    Event, EventRange, Fact, Kind, NewEvent, NewSession, Session, SessionRef, SessionStatus, Store,
-    TaskCreated, TaskStatus, TaskStatusChange, ToolCall, TurnStart,
+    Consent, Event, EventRange, Fact, Kind, NewEvent, NewSession, Session, SessionRef,
+    SessionStatus, Store, TaskCreated, TaskStatus, TaskStatusChange, ToolCall, TurnStart,
 };
 use abide_runner::{
     AgentKind, Decision, Finish, RunEvent, RunOptions, RunSummary, Stop, Urgency, Way, run,
@@ -103,6 +103,36 @@ impl Lab {
         let messages = self.events().into_iter().filter(|event| event.kind == Kind::MESSAGE_ADDED);
         messages.map(|event| event.data.unwrap().as_str().to_owned()).collect::<Vec<_>>().join("\n")
     }
+}
+
+#[test]
+fn a_run_is_noted_as_own_before_its_agent_is_started() {
+    let state = tempfile::tempdir().unwrap();
+    let mut lab = Lab::flat(&["T1"]);
+    let notes = state.path().join("abide/runs");
+    let options = lab.options(&format!("ls '{}' > noted 2> none; true", notes.display()));
+    let last = |lab: &Lab| {
+        let view = lab.store.view(&SessionRef::Id(lab.id)).unwrap();
+        lab.store.last_run(&view, None).unwrap()
+    };
+    assert!(last(&lab).is_none());
+    // Nowhere to note it: it runs all the same.
+    let (summary, _) = lab.run(&options);
+    assert_eq!((summary.finish, summary.warnings.len()), (Finish::Done, 0), "{summary:?}");
+    assert!(!last(&lab).unwrap().own);
+    lab.store = lab.store.with_consent(Consent::at(Some(state.path().join("abide"))));
+    assert!(!last(&lab).unwrap().own);
+    let session = lab.session();
+    let again = TaskCreated { task: "T2".into(), title: "more".into(), ..TaskCreated::default() };
+    session.append(again).unwrap().wait().unwrap();
+    drop(session);
+    lab.run(&options);
+    assert_eq!(lab.file("noted").lines().count(), 1, "{}", lab.file("noted"));
+    let run = last(&lab).unwrap();
+    assert!(run.own && run.by.is_some(), "{run:?}");
+    // A fork shares the run with its parent, and whose it is.
+    lab.id = lab.store.fork(&SessionRef::Id(lab.id), None, NewSession::default()).unwrap();
+    assert!(last(&lab).unwrap().own);
 }
 
 fn begun(told: &[RunEvent]) -> Vec<String> {

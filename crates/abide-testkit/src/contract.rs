@@ -42,6 +42,7 @@ pub const PARTS: &[(&str, Part)] = &[
     ("payloads are verbatim", payloads_are_verbatim),
     ("a ticket can be awaited", a_ticket_can_be_awaited),
     ("many threads append at once", many_threads_append_at_once),
+    ("nothing comes between an event and the one it names", nothing_comes_between),
     ("history lists and filters", history_lists_and_filters),
     ("what was said is found", what_was_said_is_found),
     ("history follows the events", history_follows_the_events),
@@ -660,6 +661,42 @@ fn many_threads_append_at_once(subject: &dyn Subject) {
         next[thread] += 1;
     }
     assert_eq!(next, [20; 8]);
+}
+
+fn nothing_comes_between(subject: &dyn Subject) {
+    let store = subject.open();
+    let (id, writer) = new_session(&*store);
+    let files = |last: Seq| {
+        let json = format!(r#"{{"kind":"session.rewound","data":{{"to":{last},"files":true}}}}"#);
+        NewEvent::parse(&json)
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let writer = &writer;
+            scope.spawn(move || {
+                for n in 0..20 {
+                    append(&**writer, vec![message(&format!("{thread} {n}"))]);
+                }
+            });
+        }
+        for _ in 0..10 {
+            writer.append_behind(&files).unwrap().wait().unwrap();
+        }
+    });
+    // An event that was refused leaves the writer as it was.
+    let bad = |_: Seq| NewEvent::parse(r#"{"kind":"writer.opened","data":{}}"#);
+    assert!(matches!(writer.append_behind(&bad), Err(AppendError::Input { index: 0, .. })));
+    let kept = writer.core().unwrap().0;
+    assert_eq!((kept.messages.total, kept.rewinds), (40, 10));
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    for event in page.events.iter().filter(|event| event.kind == Kind::SESSION_REWOUND) {
+        let Ok(Fact::Rewind(rewind)) = event.fact() else { panic!("{event:?}") };
+        assert_eq!(rewind.to.next(), event.seq);
+    }
+    assert_eq!(state(&*store, id).core.messages.total, 40, "none has left the lineage");
 }
 
 /// A session with these fields and these events, closed.

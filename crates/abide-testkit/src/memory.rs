@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use abide_model::{
     Acknowledged, Acknowledger, AppendError, Core, Digest, Direction, Durability, Epoch, Event,
     EventPage, EventRange, History, HistoryQuery, InputError, Kind, LaneId, LaneState, Limits,
-    Lineage, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload, Pending,
-    ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
+    Lineage, MakeEvent, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload,
+    Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
     SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
-    WriterOpened,
+    WriterOpened, made_behind,
 };
 
 use abide_workspace::MemoryObjects;
@@ -328,6 +328,55 @@ impl MemoryWriter {
     }
 }
 
+fn gone(error: StoreError) -> AppendError {
+    AppendError::Stopped { safe: Seq::ZERO, source: Arc::new(error) }
+}
+
+impl MemoryWriter {
+    /// Says that it writes, once.
+    fn open(&self, opened: &mut bool, inner: &mut Inner) -> Result<(), AppendError> {
+        if !std::mem::replace(opened, true) {
+            let fact = WriterOpened { epoch: self.epoch, by: "memory".into() };
+            let data = Payload::of(&fact)
+                .map_err(|source| AppendError::Input { index: 0, source: Arc::new(source) })?;
+            inner.push(self.session, NewEvent::new(Kind::WRITER_OPENED, data)).map_err(gone)?;
+        }
+        Ok(())
+    }
+
+    fn take_in(
+        &self,
+        opened: &mut bool,
+        inner: &mut Inner,
+        events: Vec<NewEvent>,
+        durability: Durability,
+        odd: OddEvents,
+    ) -> Result<Ticket, AppendError> {
+        let kept = inner.kept(self.session).map_err(gone)?;
+        let before = (kept.events.len(), kept.state.clone(), *opened);
+        let mut acknowledged = Vec::new();
+        for (index, event) in events.into_iter().enumerate() {
+            let known =
+                event.key.as_ref().and_then(|key| inner.kept(self.session).ok()?.state.key(key));
+            if let Some(seq) = known {
+                acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
+                continue;
+            }
+            self.open(opened, inner)?;
+            let done = inner.push(self.session, event).map_err(gone)?;
+            if let (OddEvents::Refuse, Some(anomaly)) = (odd, done.anomaly) {
+                let kept = inner.kept(self.session).map_err(gone)?;
+                kept.events.truncate(before.0);
+                kept.state = before.1;
+                *opened = before.2;
+                return Err(AppendError::Odd { index, anomaly });
+            }
+            acknowledged.push(done);
+        }
+        Ok(Ticket::new(acknowledged, Seq::ZERO, durability, Arc::new(Done)))
+    }
+}
+
 impl SessionWriter for MemoryWriter {
     fn append(
         &self,
@@ -344,36 +393,16 @@ impl SessionWriter for MemoryWriter {
             checked.map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        self.take_in(&mut opened, &mut self.store.lock(), events, durability, odd)
+    }
+
+    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.store.lock();
-        let gone =
-            |error: StoreError| AppendError::Stopped { safe: Seq::ZERO, source: Arc::new(error) };
-        let kept = inner.kept(self.session).map_err(gone)?;
-        let before = (kept.events.len(), kept.state.clone(), *opened);
-        let mut acknowledged = Vec::new();
-        for (index, event) in events.into_iter().enumerate() {
-            let known =
-                event.key.as_ref().and_then(|key| inner.kept(self.session).ok()?.state.key(key));
-            if let Some(seq) = known {
-                acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
-                continue;
-            }
-            if !std::mem::replace(&mut *opened, true) {
-                let fact = WriterOpened { epoch: self.epoch, by: "memory".into() };
-                let data = Payload::of(&fact)
-                    .map_err(|source| AppendError::Input { index, source: Arc::new(source) })?;
-                inner.push(self.session, NewEvent::new(Kind::WRITER_OPENED, data)).map_err(gone)?;
-            }
-            let done = inner.push(self.session, event).map_err(gone)?;
-            if let (OddEvents::Refuse, Some(anomaly)) = (odd, done.anomaly) {
-                let kept = inner.kept(self.session).map_err(gone)?;
-                kept.events.truncate(before.0);
-                kept.state = before.1;
-                *opened = before.2;
-                return Err(AppendError::Odd { index, anomaly });
-            }
-            acknowledged.push(done);
-        }
-        Ok(Ticket::new(acknowledged, Seq::ZERO, durability, Arc::new(Done)))
+        self.open(&mut opened, &mut inner)?;
+        let last = inner.kept(self.session).map_err(gone)?.last();
+        let event = made_behind(make, last, &Limits::default())?;
+        self.take_in(&mut opened, &mut inner, vec![event], Durability::Synced, OddEvents::Keep)
     }
 
     fn flush(&self) -> Result<(), AppendError> {

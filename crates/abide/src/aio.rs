@@ -15,7 +15,7 @@
 //! again.await?;
 //! assert_eq!(session.last(2).await?.len(), 2);
 //! session.close().await?;
-//! # Ok::<(), abide::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
 

@@ -145,8 +145,11 @@ impl Store {
             }
             Some(root) => Err(Error::NoWorkspace { root: Some(root.into()) }),
             None => {
-                let project = self.project().ok_or(Error::NoWorkspace { root: None })?;
-                Ok(project.to_owned())
+                let root = self.root().ok_or(Error::NoWorkspace { root: None })?;
+                // The store's path may be relative; that of a workspace is not.
+                let root = std::path::absolute(root).map_err(Error::file("find", root))?;
+                let project = root.parent().map(Path::to_owned);
+                project.ok_or(Error::NoWorkspace { root: None })
             }
         }
     }

@@ -113,7 +113,7 @@ fn is_passing(error: &Error) -> bool {
 /// let summary = checkpointer.stop()?;
 /// assert_eq!(summary.total, 2, "one at the start, one at the end");
 /// assert!(matches!(events.recv(), Ok(CheckpointerEvent::Started { .. })));
-/// # Ok::<(), abide::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Checkpointer {

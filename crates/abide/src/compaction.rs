@@ -257,7 +257,7 @@ impl Session {
     /// assert!(made.compaction.after_tokens < made.compaction.before_tokens);
     /// session.undo_compaction(None)?;
     /// assert_eq!(session.context()?.len(), 100);
-    /// # Ok::<(), abide::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn compact(
         &self,

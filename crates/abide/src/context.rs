@@ -202,7 +202,7 @@ impl Session {
     ///     request,
     ///     r#"{"messages":[{"role":"user","content":"The parser drops the last line."}]}"#
     /// );
-    /// # Ok::<(), abide::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn context(&self) -> Result<SessionContext, Error> {
         self.context_of(None)

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Duration;
 
 use abide_local::{BundleError, BundleReader, ExportError, ImportError, ImportOutcome, Imported};
@@ -202,7 +203,8 @@ impl Copier {
         let Some(to) = &self.to else { return self.would_make(session) };
         // What is on its way is not collected on the other side.
         let _kept = (!self.dry).then(|| to.objects()).transpose()?;
-        let (reader, mut writer): (PipeReader, PipeWriter) = io::pipe()?;
+        let (reader, mut writer): (PipeReader, PipeWriter) =
+            io::pipe().map_err(Error::file("make", Path::new("a pipe")))?;
         std::thread::scope(|scope| {
             let from = &self.from;
             let writing = scope.spawn(move || from.export_bundle(session, &mut writer));

@@ -4,8 +4,10 @@
 //! two machines may have clones at the same one. Where the note is missing, or something newer was
 //! recorded elsewhere, the files have to be brought here.
 
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use abide_local::{Access, Disk, Storage, write_full};
 use abide_model::Seq;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +68,36 @@ impl Session {
         let note = FilesNote { root: root.to_string_lossy().into_owned(), seq };
         let path = self.store().files_note(self.id())?;
         let temporary = path.with_extension("files.new");
-        std::fs::write(&temporary, serde_json::to_vec(&note).unwrap_or_default())?;
-        Ok(std::fs::rename(&temporary, &path)?)
+        let written = write_anew(&temporary, &serde_json::to_vec(&note).unwrap_or_default());
+        let placed = written.and_then(|()| std::fs::rename(&temporary, &path));
+        placed.map_err(Error::file("write", &path))
+    }
+}
+
+/// Writes a file that is new. What stands there goes before: a link is not followed.
+fn write_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match Disk.remove(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = Disk.open(path, Access::CreateNew)?;
+    write_full(&*file, bytes, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_new_is_written_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outside, path) = (dir.path().join("precious"), dir.path().join("note.new"));
+        std::fs::write(&outside, "mine").unwrap();
+        std::os::unix::fs::symlink(&outside, &path).unwrap();
+        write_anew(&path, b"noted").unwrap();
+        write_anew(&path, b"noted again").unwrap();
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "noted again");
+        assert!(!path.is_symlink());
     }
 }

@@ -160,7 +160,18 @@ pub enum Error {
     CutOff(#[source] std::io::Error),
     /// The current directory is not known.
     #[error("cannot tell the current directory")]
-    CurrentDir(#[from] std::io::Error),
+    CurrentDir(#[source] std::io::Error),
+    /// A file of this machine's could not be read or written.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: std::path::PathBuf,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 fn no_files(checkpoint: Option<u64>, reason: Option<&str>) -> String {
@@ -175,6 +186,15 @@ fn no_files(checkpoint: Option<u64>, reason: Option<&str>) -> String {
 }
 
 impl Error {
+    /// An error of the file system, with what was tried on what.
+    pub(crate) fn file(
+        action: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { action, path, source }
+    }
+
     /// Was it stopped by whoever asked for it?
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {

@@ -28,7 +28,7 @@
 //! for event in session.view().last(10)? {
 //!     println!("{}", event.to_json());
 //! }
-//! # Ok::<(), abide::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Appending does not block: it gives a [`Ticket`], which can be waited on or, in async code,
@@ -40,6 +40,7 @@ mod backend;
 mod checkpoint;
 mod checkpointer;
 mod compaction;
+mod consent;
 mod context;
 mod copy;
 mod early;
@@ -48,6 +49,7 @@ mod error;
 mod events;
 mod follow;
 mod git;
+mod last_run;
 mod plan;
 mod position;
 mod processes;
@@ -71,19 +73,21 @@ pub use checkpointer::{Checkpointer, CheckpointerEvent, CheckpointerOptions};
 pub use compaction::{
     CompactRequest, CompactionEntry, CompactionError, CompactionMade, KEEP, Threshold,
 };
+pub use consent::Consent;
 pub use context::SessionContext;
 pub use copy::{Copied, Copier};
 pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
 pub use git::git_state;
+pub use last_run::LastRun;
 pub use plan::{PLAN_LABEL, PLAN_TASKS_LABEL, PlanDocument, PlanMatch};
 pub use position::{PositionError, Resolved};
 pub use processes::{
     RUN_VARIABLE, descendants, end_marked, end_processes, process_tree, processes_marked,
 };
 pub use project::ProjectIdentity;
-pub use rewind::{HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
+pub use rewind::{FinishPlan, HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
 #[cfg(feature = "http")]

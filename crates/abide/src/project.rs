@@ -158,8 +158,11 @@ fn store(project: &Path) -> Result<String, Error> {
     let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let whole = path.with_file_name(format!(".abide-project-{id}"));
     let written = write(&whole, &id).and_then(|()| match fs::hard_link(&whole, &path) {
-        // Not every file system has links.
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::copy(&whole, &path).map(drop),
+        // Not every file system has links. A new file too: what stands there is not written through.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => match write(&path, &id) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     });
     let _ = fs::remove_file(&whole);

@@ -1,20 +1,23 @@
 //! Rewinding: the conversation, the files, or both go back to an earlier place.
 //!
-//! The order is: a checkpoint of the present; a note on this machine; `session.rewound`, which says
-//! what will be done; the files; `files.restored`. Whatever happens between, the next to open the
-//! session can finish it, and it can be undone. Only what this machine has begun, and in the session's
-//! own workspace, is finished without a question: a journal may come from anybody.
+//! The order is: a checkpoint of the present; a note in the user's state directory (see
+//! [`Consent`](crate::Consent)); `session.rewound`, which says what will be done; the files;
+//! `files.restored`. Whatever happens between, the next to open the session can finish it, and it can
+//! be undone. Only what this machine has begun is finished without a question, and in the directory
+//! that its note names: a journal may come from anybody.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use abide_model::{
-    Event, EventRange, Fact, FilesRestored, GitState, Kind, ObjectHash, Objects, Rewind, Seq,
+    Event, EventRange, Fact, FilesRestored, GitState, Kind, NewEvent, ObjectHash, Objects, Rewind,
+    Seq,
 };
 use abide_workspace::{Plan, RestoreError, RestoreWatch, Restored, Snapshot, Watch, restore};
 
 use crate::checkpoint::{Captured, read_snapshot};
+use crate::consent::NotedRewind;
 use crate::{CheckpointEntry, CheckpointRequest, Error, Resolved, Session, Trigger};
 
 /// The most failures that are recorded.
@@ -44,7 +47,32 @@ pub struct RewindPlan {
     pub head: Option<(Option<String>, Option<String>)>,
     /// How many events leave the lineage, and how many of them are messages.
     pub left: (u64, u64),
-    present: Option<Captured>,
+    /// The files as they are, and their directory.
+    present: Option<(Captured, PathBuf)>,
+    talk: Talk,
+}
+
+/// What becomes of the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Talk {
+    /// It goes back to where the rewind says.
+    Back,
+    /// It stays, with whatever is recorded until the rewind is.
+    Stays,
+}
+
+/// What finishing a rewind that was cut off will do.
+#[derive(Debug)]
+pub struct FinishPlan {
+    /// Where it stands in the journal.
+    pub seq: Seq,
+    /// The directory whose files it puts back.
+    pub root: PathBuf,
+    /// This machine has begun it, in that directory.
+    pub own: bool,
+    /// What becomes of each file.
+    pub files: Plan,
+    objects: Arc<dyn Objects>,
 }
 
 /// What a rewind did.
@@ -116,6 +144,7 @@ impl Session {
         watch: &RewindWatch,
     ) -> Result<RewindPlan, Error> {
         let end = self.core()?.0.seq;
+        let talk = if request.conversation { Talk::Back } else { Talk::Stays };
         let mut rewind = Rewind {
             to: if request.conversation { to.seq } else { end },
             files: request.files,
@@ -123,14 +152,14 @@ impl Session {
             ..Rewind::default()
         };
         if !request.files {
-            return self.plan_talk(rewind);
+            return self.plan_talk(rewind, talk);
         }
         let checkpoint = self.files_at(to)?;
         self.refuse_other_workspace(&checkpoint)?;
         rewind.snapshot = checkpoint.checkpoint.snapshot;
         let then = checkpoint.checkpoint.git.clone();
-        let mut plan = self.plan_back(rewind, watch)?;
-        plan.head = moved_head(then, plan.present.as_ref());
+        let mut plan = self.plan_back(rewind, talk, watch)?;
+        plan.head = moved_head(then, plan.present.as_ref().map(|(present, _)| present));
         plan.checkpoint = Some(checkpoint);
         Ok(plan)
     }
@@ -140,27 +169,36 @@ impl Session {
         let (core, _) = self.core()?;
         let seq = core.last_rewind.ok_or(Error::NothingToUndo)?;
         let undone = self.rewind_at(seq)?;
-        let talk = undone.to.next() != seq;
+        let talk = Talk::of(&undone, seq);
         let rewind = Rewind {
-            to: if talk { seq.back(1) } else { core.seq },
+            to: if talk == Talk::Back { seq.back(1) } else { core.seq },
             files: undone.files,
             snapshot: undone.safety,
             paths: undone.paths,
             undoes: Some(seq),
             ..Rewind::default()
         };
-        if rewind.files { self.plan_back(rewind, watch) } else { self.plan_talk(rewind) }
+        if rewind.files {
+            self.plan_back(rewind, talk, watch)
+        } else {
+            self.plan_talk(rewind, talk)
+        }
     }
 
     /// A plan without files.
-    fn plan_talk(&self, rewind: Rewind) -> Result<RewindPlan, Error> {
-        let left = self.left_by(rewind.to)?;
+    fn plan_talk(&self, rewind: Rewind, talk: Talk) -> Result<RewindPlan, Error> {
+        let (left, talk) = self.left_by(rewind.to, talk)?;
         let files = Plan::default();
-        Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present: None })
+        Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present: None, talk })
     }
 
     /// A plan whose files go back to `rewind.snapshot`.
-    fn plan_back(&self, mut rewind: Rewind, watch: &RewindWatch) -> Result<RewindPlan, Error> {
+    fn plan_back(
+        &self,
+        mut rewind: Rewind,
+        talk: Talk,
+        watch: &RewindWatch,
+    ) -> Result<RewindPlan, Error> {
         let (core, _) = self.core()?;
         let target = rewind.snapshot.ok_or(Error::NoFiles { checkpoint: None, reason: None })?;
         let request = CheckpointRequest {
@@ -172,10 +210,10 @@ impl Session {
         let objects = &*present.objects;
         let target = read_snapshot(objects, target)?;
         let (tree, root) = match (&present.taken, &present.root) {
-            (Some(taken), Some(root)) => (taken, root),
-            _ => return Err(Error::NoWorkspace { root: None }),
+            (Some(taken), Some(root)) if root.is_absolute() => (taken, root.clone()),
+            (_, root) => return Err(Error::NoWorkspace { root: root.clone() }),
         };
-        let files = self.plan_files(root, objects, (&tree.snapshot, &target), &rewind.paths)?;
+        let files = self.plan_files(&root, objects, (&tree.snapshot, &target), &rewind.paths)?;
         if !rewind.paths.is_empty() {
             // What must make way for a path goes back with it when this is undone.
             let ways: Vec<String> = files
@@ -188,28 +226,24 @@ impl Session {
         }
         rewind.safety = Some(tree.hash);
         rewind.workspace = Some(root.to_string_lossy().into_owned());
-        let left = self.left_by(rewind.to)?;
-        let present = Some(present);
-        Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present })
+        let (left, talk) = self.left_by(rewind.to, talk)?;
+        let present = Some((present, root));
+        Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present, talk })
     }
 
     /// Does what was planned.
     pub fn rewind(&self, plan: RewindPlan, watch: &RewindWatch) -> Result<Rewound, Error> {
         let mut rewound = Rewound::default();
-        if let Some(present) = &plan.present {
+        if let Some((present, _)) = &plan.present {
             rewound.safety = Some(self.put_checkpoint(present)?.number);
         }
-        let mut rewind = plan.rewind;
-        if plan.left.0 == 0 {
-            // No event leaves, the checkpoint just made neither.
-            rewind.to = self.core()?.0.seq;
-        }
-        if rewind.files {
-            self.note(&rewind)?;
-        }
-        rewound.seq = self.put(rewind.clone())?;
-        let (Some(present), true) = (&plan.present, rewind.files) else { return Ok(rewound) };
-        let root = present.root.clone().unwrap_or_default();
+        let rewind = plan.rewind;
+        let Some((present, root)) = plan.present.filter(|_| rewind.files) else {
+            rewound.seq = self.put_rewind(&rewind, plan.talk)?;
+            return Ok(rewound);
+        };
+        self.store().note_rewind(self.id(), &NotedRewind::of(&rewind, &root))?;
+        rewound.seq = self.put_rewind(&rewind, plan.talk)?;
         match watch.run(&root, &*present.objects, &plan.files) {
             Ok(restored) => {
                 self.finished(rewound.seq, &restored)?;
@@ -217,7 +251,8 @@ impl Session {
                 Ok(rewound)
             }
             Err(RestoreError::Cancelled) => {
-                let back = self.take_back(rewound.seq, &rewind, &*present.objects, root)?;
+                let begun = (rewound.seq, &rewind, plan.talk);
+                let back = self.take_back(begun, &*present.objects, &root)?;
                 let left: Vec<_> = back.kept.iter().chain(&back.failed).collect();
                 Err(match left.first() {
                     None => Error::Cancelled,
@@ -232,30 +267,22 @@ impl Session {
         }
     }
 
-    /// Notes on this machine that it begins to put files back.
-    fn note(&self, rewind: &Rewind) -> Result<(), Error> {
-        let path = self.store().rewind_note(self.id())?;
-        let temporary = path.with_extension("rewind.new");
-        let json = serde_json::to_vec(rewind).unwrap_or_default();
-        let mut file = std::fs::File::create(&temporary)?;
-        std::io::Write::write_all(&mut file, &json)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)?;
-        Ok(())
-    }
-
-    /// Is this the rewind that this machine has begun?
-    fn is_noted(&self, rewind: &Rewind) -> Result<bool, Error> {
-        let noted = std::fs::read(self.store().rewind_note(self.id())?).unwrap_or_default();
-        Ok(serde_json::from_slice(&noted).is_ok_and(|noted: Rewind| noted == *rewind))
+    /// Records a rewind. Where the conversation stays, its place is the event right before it,
+    /// whoever else records at the same time.
+    fn put_rewind(&self, rewind: &Rewind, talk: Talk) -> Result<Seq, Error> {
+        if talk == Talk::Back {
+            return self.put(rewind.clone());
+        }
+        let behind = |to: Seq| NewEvent::try_from(Rewind { to, ..rewind.clone() });
+        let done = self.writer().append_behind(&behind)?.wait()?;
+        Ok(done.last().map(|done| done.seq).unwrap_or_default())
     }
 
     /// Records that all files are where they should be.
     fn finished(&self, seq: Seq, restored: &Restored) -> Result<(), Error> {
         self.put(restored_fact(seq, restored))?;
         self.note_files(seq)?;
-        // What is left of it says nothing any more.
-        let _ = std::fs::remove_file(self.store().rewind_note(self.id())?);
+        self.store().forget_rewind(self.id());
         Ok(())
     }
 
@@ -293,68 +320,87 @@ impl Session {
     /// Puts back what a restore that was stopped had done, and the conversation.
     fn take_back(
         &self,
-        seq: Seq,
-        rewind: &Rewind,
+        (seq, rewind, talk): (Seq, &Rewind, Talk),
         objects: &dyn Objects,
-        root: PathBuf,
+        root: &Path,
     ) -> Result<Restored, Error> {
         let (safety, target) = snapshots_of(objects, rewind)?;
-        let back = self.plan_files(&root, objects, (&target, &safety), &rewind.paths)?;
-        let talk = rewind.to.next() != seq;
+        let back = self.plan_files(root, objects, (&target, &safety), &rewind.paths)?;
         let undo = Rewind {
-            to: if talk { seq.back(1) } else { self.core()?.0.seq },
+            to: seq.back(1),
             snapshot: rewind.safety,
             safety: rewind.snapshot,
             undoes: Some(seq),
             ..rewind.clone()
         };
-        self.note(&undo)?;
-        let undo = self.put(undo)?;
-        let restored = RewindWatch::default().run(&root, objects, &back)?;
+        // Files that are half-way do not stay so for want of a note.
+        let _ = self.store().note_rewind(self.id(), &NotedRewind::of(&undo, root));
+        let undo = self.put_rewind(&undo, talk)?;
+        let restored = RewindWatch::default().run(root, objects, &back)?;
         self.finished(undo, &restored)?;
         Ok(restored)
     }
 
-    /// Finishes a rewind whose files were left half-way. What was changed by others since then stays as
-    /// it is. Where it cannot be finished, or was begun by another machine or for another place, it is
-    /// left.
+    /// Finishes a rewind whose files were left half-way, where this machine has begun it. What was
+    /// changed by others since then stays as it is. Any other one is left, and so is one that cannot
+    /// be finished.
     pub fn finish_rewind(&self, watch: &RewindWatch) -> Result<HalfWay, Error> {
-        let (core, _) = self.core()?;
-        let Some(seq) = core.restoring else { return Ok(HalfWay::None) };
+        let Some(seq) = self.core()?.0.restoring else { return Ok(HalfWay::None) };
         let left = |why: String| Ok(HalfWay::Left { seq, why });
         let rewind = self.rewind_at(seq)?;
-        if !self.is_noted(&rewind)? {
-            return left("it was not begun in this store".to_owned());
-        }
-        let root = match self.store().workspace_root(self.id(), &core.fields) {
-            Ok(root) => root,
-            Err(error) => return left(error.to_string()),
+        let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
+        let Some(noted) = noted else {
+            return left("this machine has no note that it began it".to_owned());
         };
-        let there = rewind.workspace.as_ref().map(PathBuf::from).unwrap_or_default();
-        match (there.canonicalize(), root.canonicalize()) {
-            (Ok(there), Ok(root)) if there == root => {}
-            _ => return left(format!("it belongs to {}", there.display())),
+        match self.plan_finish_in(seq, &rewind, noted.root) {
+            Ok(plan) => self.finish(plan, watch).map(HalfWay::Finished),
+            Err(error) => left(error.to_string()),
+        }
+    }
+
+    /// Plans to finish a rewind whose files were left half-way, whoever has begun it: in the directory
+    /// that this machine noted, else in the session's workspace. None where there is no such rewind.
+    pub fn plan_finish(&self) -> Result<Option<FinishPlan>, Error> {
+        let (core, _) = self.core()?;
+        let Some(seq) = core.restoring else { return Ok(None) };
+        let rewind = self.rewind_at(seq)?;
+        let noted = self.store().noted_rewind(self.id())?.filter(|noted| noted.is(&rewind));
+        let (root, own) = match noted {
+            Some(noted) => (noted.root, true),
+            None => (self.store().workspace_root(self.id(), &core.fields)?, false),
+        };
+        let plan = self.plan_finish_in(seq, &rewind, root)?;
+        Ok(Some(FinishPlan { own, ..plan }))
+    }
+
+    fn plan_finish_in(
+        &self,
+        seq: Seq,
+        rewind: &Rewind,
+        root: PathBuf,
+    ) -> Result<FinishPlan, Error> {
+        if !root.is_absolute() {
+            return Err(Error::NoWorkspace { root: Some(root) });
         }
         // Refuses what is never a workspace.
-        let workspace = match self.store().workspace(&root) {
-            Ok(workspace) => workspace,
-            Err(error) => return left(error.to_string()),
-        };
+        let workspace = self.store().workspace(&root)?;
         let objects = self.store().objects()?;
-        let (safety, target) = match snapshots_of(&*objects, &rewind) {
-            Ok(both) => both,
-            Err(error) => return left(error.to_string()),
-        };
+        let (safety, target) = snapshots_of(&*objects, rewind)?;
         let paths: Vec<_> = rewind.paths.iter().map(|path| path.clone().into_bytes()).collect();
         let files = workspace.plan_on(&*objects, &safety, &target, &paths)?;
-        let restored = watch.run(&root, &*objects, &files)?;
-        self.finished(seq, &restored)?;
-        Ok(HalfWay::Finished(Rewound { seq, safety: None, files: restored }))
+        Ok(FinishPlan { seq, root, own: false, files, objects })
+    }
+
+    /// Finishes a rewind as planned.
+    pub fn finish(&self, plan: FinishPlan, watch: &RewindWatch) -> Result<Rewound, Error> {
+        let restored = watch.run(&plan.root, &*plan.objects, &plan.files)?;
+        self.finished(plan.seq, &restored)?;
+        Ok(Rewound { seq: plan.seq, safety: None, files: restored })
     }
 
     fn put<E>(&self, event: E) -> Result<Seq, Error>
     where
-        E: TryInto<abide_model::NewEvent>,
+        E: TryInto<NewEvent>,
         Error: From<E::Error>,
     {
         let done = self.append(event)?.wait()?;
@@ -423,12 +469,13 @@ impl Session {
         Ok(page.next.is_some() || page.events.iter().any(acts))
     }
 
-    /// How many live events come after `to`, and how many of them are messages.
-    fn left_by(&self, to: Seq) -> Result<(u64, u64), Error> {
+    /// How many live events come after `to`, and how many of them are messages. A conversation that
+    /// loses none stays.
+    fn left_by(&self, to: Seq, talk: Talk) -> Result<((u64, u64), Talk), Error> {
         let (core, _) = self.core()?;
         let (mut events, mut messages) = (0, 0);
-        if to >= core.seq {
-            return Ok((0, 0));
+        if talk == Talk::Stays || to >= core.seq {
+            return Ok(((0, 0), Talk::Stays));
         }
         for event in self.view().events(EventRange::from(to.next())) {
             let event = event?;
@@ -438,7 +485,15 @@ impl Session {
             }
         }
         // Going forward again leaves what came since the rewind.
-        Ok((if core.lineage.contains(to) { events } else { events.max(1) }, messages))
+        let events = if core.lineage.contains(to) { events } else { events.max(1) };
+        Ok(((events, messages), if events == 0 { Talk::Stays } else { Talk::Back }))
+    }
+}
+
+impl Talk {
+    /// What a rewind at this event has done to it.
+    fn of(rewind: &Rewind, seq: Seq) -> Self {
+        if rewind.to.next() == seq { Self::Stays } else { Self::Back }
     }
 }
 

@@ -18,7 +18,8 @@ use pollster::block_on;
 use crate::backend::{Backend, Bundle, PlainStore};
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
-use crate::{Error, Session, SessionView};
+use crate::consent::is_private;
+use crate::{Consent, Error, Session, SessionView};
 
 /// How long to wait for another writer to let a session go, unless said otherwise.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
@@ -28,12 +29,13 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 pub struct Store {
     backend: Arc<dyn Backend>,
     wait: Duration,
+    pub(crate) consent: Consent,
 }
 
 impl Store {
     /// The store of a directory: `.abide` in it or above it.
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
-        let from = std::path::absolute(from)?;
+        let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
         let place = find_store(&from, None).ok_or(Error::NoStore { from })?;
         Ok(Self::local(LocalStore::open(&files(place)?, Options::default())?))
     }
@@ -47,7 +49,8 @@ impl Store {
     /// The store of a directory, made where there is none: at the root of the git checkout, else
     /// in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
-        let place = store_for_recording(&std::path::absolute(from)?, None);
+        let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
+        let place = store_for_recording(&from, None);
         Ok(Self::local(LocalStore::init(&files(place)?, Options::default())?))
     }
 
@@ -67,7 +70,7 @@ impl Store {
     /// A store that can do everything.
     #[must_use]
     pub fn backed(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, wait: DEFAULT_WAIT }
+        Self { backend, wait: DEFAULT_WAIT, consent: Consent::default() }
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -121,26 +124,36 @@ impl Store {
         SessionId::new(self.now(), random).to_string()
     }
 
-    /// The file that remembers what the files of a workspace looked like.
-    pub(crate) fn stat_cache(&self, root: &Path) -> Result<PathBuf, Error> {
-        let dir = self.backend.cache_dir();
-        let dir = dir.unwrap_or_else(|| std::env::temp_dir().join("abide-cache"));
+    /// Where what is derived and belongs to this machine is kept, made where it is missing.
+    fn cache_dir(&self) -> Result<PathBuf, Error> {
+        let shared = || {
+            // Others may write to the directory for temporary files: one in it must be our own.
+            let user = rustix::process::geteuid().as_raw();
+            std::env::temp_dir().join(format!("abide-cache-{user}"))
+        };
+        let own = self.backend.cache_dir();
+        let dir = own.clone().unwrap_or_else(shared);
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.recursive(true).create(&dir)?;
-        let name = ObjectHash::of(root.as_os_str().as_encoded_bytes()).to_string();
-        Ok(dir.join(name.chars().take(16).collect::<String>()).with_extension("stat"))
+        builder.recursive(true).create(&dir).map_err(Error::file("make", &dir))?;
+        if own.is_none() && !is_private(&dir).map_err(Error::file("look at", &dir))? {
+            let why =
+                "it is not this user's alone; HOME or XDG_CACHE_HOME leads to a place that is";
+            return Err(Error::file("use", &dir)(std::io::Error::other(why)));
+        }
+        Ok(dir)
     }
 
-    /// The file that says which rewind of a session's files this machine has begun.
-    pub(crate) fn rewind_note(&self, session: SessionId) -> Result<PathBuf, Error> {
-        let cache = self.stat_cache(Path::new(""))?;
-        Ok(cache.with_file_name(format!("{session}.rewind")))
+    /// The file that remembers what the files of a workspace looked like.
+    pub(crate) fn stat_cache(&self, root: &Path) -> Result<PathBuf, Error> {
+        let name = ObjectHash::of(root.as_os_str().as_encoded_bytes()).to_string();
+        let name: String = name.chars().take(16).collect();
+        Ok(self.cache_dir()?.join(name).with_extension("stat"))
     }
 
     /// The file that says which files of a session this machine's clone of its project has.
     pub(crate) fn files_note(&self, session: SessionId) -> Result<PathBuf, Error> {
-        Ok(self.rewind_note(session)?.with_extension("files"))
+        Ok(self.cache_dir()?.join(format!("{session}.files")))
     }
 
     /// Where the files of a session are for whoever stands in a clone of its project; none where
@@ -183,7 +196,7 @@ impl Store {
     /// let fork = store.fork(&parent, Some(place.seq), NewSession::titled("another way"))?;
     /// let fork = store.open_session(&SessionRef::Id(fork))?;
     /// assert_eq!(fork.state()?.core.messages.total, 1);
-    /// # Ok::<(), abide::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn fork(
         &self,

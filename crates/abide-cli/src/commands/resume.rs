@@ -1,19 +1,22 @@
 //! `abide resume`: goes on with a run that was interrupted, or from an earlier place of it.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide::{
-    Event, EventRange, Fact, NewSession, RunStart, Seq, Session, SessionId, SessionRef, SessionView,
+    Core, Event, EventRange, Fact, LastRun, NewSession, Resolved, RunStart, Seq, Session,
+    SessionId, SessionRef, SessionView, Store,
 };
 use abide_runner::{Leftover, RecordedOptions};
 use abide_transcript::escape;
 
 use super::rewind::files_back;
 use super::run::{Conduct, Work, open};
+use crate::confirm::confirm;
 use crate::error::CommandError;
 use crate::output::{status, warning};
-use crate::store::{Opened, SessionArg, Surroundings, finish_rewind};
+use crate::store::{Opened, SessionArg, Surroundings, finish_rewind, tell_latest};
 
 /// Go on with a run: in the same directory, with the same command, from where it was
 ///
@@ -30,6 +33,11 @@ use crate::store::{Opened, SessionArg, Surroundings, finish_rewind};
 /// shown. --keep-files leaves them as they are.
 ///
 /// A session that something else recorded needs the agent's command behind `--`.
+///
+/// A run that you began on this machine goes on without a question. Any other one (of a clone, a
+/// bundle, a copied session, another user or machine) is never the latest: it must be named. Its
+/// command, its directory and its origin are shown, and you are asked; --yes, or the command behind
+/// `--`, is the answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), or an event (@41).
@@ -47,7 +55,7 @@ pub(crate) struct Resume {
     /// The workspace goes back to that place too
     #[arg(long, requires = "at")]
     files: bool,
-    /// Put files back, or bring them here, without asking
+    /// Run a command that was recorded elsewhere, put files back or bring them here, without asking
     #[arg(long)]
     yes: bool,
     /// In another clone of the project: go on with the files that are there
@@ -66,9 +74,21 @@ pub(crate) struct Resume {
 impl Resume {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
-        let (id, place) = match &self.at {
-            Some(at) => self.fork(&opened, id, at)?,
+        let id = match self.session.named(&opened, surroundings)? {
+            Some(named) => named,
+            None => latest(&opened)?,
+        };
+        let view = opened.store.view(&SessionRef::Id(id))?;
+        let place = self.at.as_deref().map(|at| view.resolve(at)).transpose()?;
+        let run = opened.store.last_run(&view, place.as_ref().map(|place| place.seq))?;
+        let strange = run.as_ref().filter(|run| !run.own);
+        let (id, place) = match &place {
+            Some(place) => {
+                if let Some(run) = strange {
+                    self.ask(&opened, &view, run, surroundings)?;
+                }
+                self.fork(&opened, id, place)?
+            }
             None => (id, None),
         };
         let session = open(&opened, id)?;
@@ -77,7 +97,10 @@ impl Resume {
         if self.nothing_left(&session)? {
             return Ok(session.close()?);
         }
-        let before = last_run(session.view())?;
+        if let Some(run) = strange.filter(|_| place.is_none()) {
+            self.ask(&opened, &view, run, surroundings)?;
+        }
+        let before = run.map(|run| run.start);
         let work = self.work(&session, before.as_ref(), surroundings)?;
         tell(&session)?;
         // Once nothing else stands in the way.
@@ -93,6 +116,45 @@ impl Resume {
         let recorded: RecordedOptions = recorded.unwrap_or_default();
         let adapter = self.command.is_empty().then(|| before.map(|run| run.adapter)).flatten();
         self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
+    }
+
+    /// Asks before a command is run that this machine has no note of: a store, a bundle or a session
+    /// may come from anybody. A command that the user gives is their own; where it works is said.
+    fn ask(
+        &self,
+        opened: &Opened,
+        view: &SessionView,
+        run: &LastRun,
+        surroundings: &Surroundings,
+    ) -> Result<(), CommandError> {
+        let given = !self.command.is_empty();
+        let short = view.id().short(SessionId::SHORT);
+        let core = view.state()?.core;
+        let directory = directory(&opened.store, view.id(), &core, Some(&run.start), surroundings)?;
+        status(format_args!(
+            "The run of session {short} was not begun by you on this machine, as far as is known here"
+        ));
+        if !given {
+            status(format_args!("  command    {}", command_line(&run.start.command)));
+        }
+        let directory = directory.to_string_lossy();
+        status(format_args!("  directory  {}", escape::text(&directory)));
+        let by = run.by.as_deref().unwrap_or("nobody knows whom");
+        status(format_args!("  begun      {} by {}", run.at, escape::text(by)));
+        status(format_args!("  store      {}", opened.place()));
+        if given || self.yes {
+            return Ok(());
+        }
+        if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+            return Err(CommandError::failed(
+                "there is no terminal to ask on, and the recorded command was not run",
+            )
+            .with_hint(format!(
+                "`abide resume {short} --yes` runs it as it is shown, `abide resume {short} -- \
+                 COMMAND` another one"
+            )));
+        }
+        confirm("Run it?", false, None)
     }
 
     /// Brings the files here, where they were last in another clone of the project.
@@ -137,10 +199,8 @@ impl Resume {
         &self,
         opened: &Opened,
         id: SessionId,
-        at: &str,
+        place: &Resolved,
     ) -> Result<(SessionId, Option<String>), CommandError> {
-        let view = opened.store.view(&SessionRef::Id(id))?;
-        let place = view.resolve(at)?;
         let fork =
             opened.store.fork(&SessionRef::Id(id), Some(place.seq), NewSession::default())?;
         status(format_args!(
@@ -170,16 +230,7 @@ impl Resume {
                 .with_hint("give it behind `--`: abide resume SESSION -- AGENT ARGS…"));
             }
         };
-        let recorded =
-            before.and_then(|run| run.directory.as_deref()).or(core.fields.workspace.as_deref());
-        let directory = match session.store().workspace_here(session.id())? {
-            Some(_) => {
-                let mut fields = core.fields.clone();
-                fields.workspace = recorded.map(str::to_owned);
-                session.store().workspace_root(session.id(), &fields)?
-            }
-            None => recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from),
-        };
+        let directory = directory(session.store(), session.id(), &core, before, surroundings)?;
         if !Path::new(&directory).is_dir() {
             return Err(CommandError::failed(format!(
                 "the directory {} that it worked in is not there",
@@ -191,13 +242,66 @@ impl Resume {
     }
 }
 
-/// How the last run of a session began.
-fn last_run(view: &SessionView) -> Result<Option<RunStart>, CommandError> {
-    let Some(run) = view.state()?.core.run else { return Ok(None) };
-    Ok(match event(view, run.started)?.and_then(|event| event.fact().ok()) {
-        Some(Fact::RunStarted(start)) => Some(start),
-        _ => None,
-    })
+/// Where a session's agent works: as its last run did, or in this clone of its project.
+fn directory(
+    store: &Store,
+    session: SessionId,
+    core: &Core,
+    before: Option<&RunStart>,
+    surroundings: &Surroundings,
+) -> Result<PathBuf, CommandError> {
+    let recorded =
+        before.and_then(|run| run.directory.as_deref()).or(core.fields.workspace.as_deref());
+    if store.workspace_here(session)?.is_some() {
+        let mut fields = core.fields.clone();
+        fields.workspace = recorded.map(str::to_owned);
+        return Ok(store.workspace_root(session, &fields)?);
+    }
+    Ok(recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from))
+}
+
+/// The newest session whose last run was begun here, or that has had none. What others began is
+/// passed over, and said.
+fn latest(opened: &Opened) -> Result<SessionId, CommandError> {
+    let latest = opened.latest()?;
+    if is_eligible(opened, latest)? {
+        tell_latest(latest);
+        return Ok(latest);
+    }
+    let short = latest.short(SessionId::SHORT);
+    for session in opened.store.sessions()? {
+        if session.id != latest && is_eligible(opened, session.id)? {
+            status(format_args!("Session {short} is passed over: its run was not begun here"));
+            tell_latest(session.id);
+            return Ok(session.id);
+        }
+    }
+    Err(CommandError::failed(format!(
+        "no session in {} has a run that was begun by you on this machine",
+        opened.place()
+    ))
+    .with_hint(format!(
+        "`abide resume {short}` shows the command of the newest one and asks before it runs it"
+    )))
+}
+
+/// May it be gone on with unnamed?
+fn is_eligible(opened: &Opened, id: SessionId) -> Result<bool, CommandError> {
+    let view = opened.store.view(&SessionRef::Id(id))?;
+    Ok(opened.store.last_run(&view, None)?.is_none_or(|run| run.own))
+}
+
+/// A command as a shell takes it, made harmless for a terminal.
+fn command_line(command: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%".contains(c);
+    let words = command.iter().map(|word| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", escape::text(word).replace('\'', "'\\''"))
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn event(view: &SessionView, seq: Seq) -> Result<Option<Event>, CommandError> {

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use abide::workspace::{Action, Restored};
+use abide::workspace::{Action, Plan, Restored};
 use abide::{
-    CheckpointEntry, Compacted, CompactionError, DEFAULT_WAIT, LaneId, LocalStore, RewindPlan,
-    RewindRequest, RewindWatch, Seq, Session, SessionRef, UndoPlan,
+    CheckpointEntry, Compacted, CompactionError, DEFAULT_WAIT, FinishPlan, LaneId, LocalStore,
+    RewindPlan, RewindRequest, RewindWatch, Seq, Session, SessionRef, UndoPlan,
 };
 use abide_transcript::escape;
 
@@ -29,6 +29,9 @@ const LISTED: usize = 100;
 /// as it is. What came after stays readable (`abide show --all`), and one can go forward to it.
 /// A place that has no checkpoint of its own gets the files of the nearest one that fits: the plan
 /// says which, and how far from the place it is.
+///
+/// A rewind that was cut off is finished by the next command where this machine has begun it. Any
+/// other one, as in a clone of a store, is only offered: --finish shows what is left and asks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an event (@41), or
@@ -37,13 +40,17 @@ WHERE is a checkpoint (its number, label or id), the end of a turn (turn:3), an 
 Examples:
   abide rewind --to 3 --dry-run
   abide rewind --to turn:4 --both
-  abide rewind --to \"tests pass\" --files src/parser.rs")]
+  abide rewind --to \"tests pass\" --files src/parser.rs
+  abide rewind --finish")]
 pub(crate) struct Rewind {
     #[command(flatten)]
     session: SessionArg,
     /// Where to
-    #[arg(long, value_name = "WHERE")]
-    to: String,
+    #[arg(long, value_name = "WHERE", required_unless_present = "finish")]
+    to: Option<String>,
+    /// Finish a rewind that was cut off
+    #[arg(long, conflicts_with_all = ["to", "files", "conversation", "both"])]
+    finish: bool,
     /// The files; with paths, only these files and directories (`.` in the root: all)
     #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with_all = ["conversation", "both"])]
     files: Option<Vec<String>>,
@@ -94,13 +101,17 @@ impl Rewind {
         let opened = surroundings.open()?;
         let id = self.session.find(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
+        let Some(to) = self.to.clone() else {
+            self.act.finish(&session)?;
+            return Ok(session.close()?);
+        };
         if self.act.dry_run {
             tell_half_way(&session)?;
         } else {
             finish_rewind(&session)?;
         }
         let asked = interruptible()?;
-        let to = if self.to == "latest" { latest(&session)? } else { self.to.clone() };
+        let to = if to == "latest" { latest(&session)? } else { to };
         let to = session.view().resolve(&to)?;
         let base = session.store().workspace_root(id, &session.core()?.0.fields).ok();
         let mut paths = Vec::new();
@@ -223,6 +234,52 @@ impl Act {
             ))?;
         }
         out.flush()
+    }
+
+    /// Finishes a rewind that was cut off.
+    fn finish(&self, session: &Session) -> Result<(), CommandError> {
+        let Some(plan) = session.plan_finish()? else {
+            status("There is no rewind to finish");
+            return Ok(());
+        };
+        let mut out = Output::stdout();
+        let root = plan.root.to_string_lossy().into_owned();
+        if self.json {
+            out.json(&finish_json(&plan))?;
+        } else {
+            out.line(format_args!("Finish the rewind at event @{}", plan.seq))?;
+            if !plan.own {
+                out.line("It was not begun by you on this machine, as far as is known here")?;
+            }
+            for line in files_told(&root, &plan.files) {
+                out.line(line)?;
+            }
+        }
+        out.flush()?;
+        if self.dry_run {
+            return Ok(());
+        }
+        confirm("Finish it?", self.yes, None)?;
+        let done = {
+            let (restore, _line) = progress::restoring();
+            let watch = RewindWatch { restore: Some(restore), ..RewindWatch::default() };
+            session.finish(plan, &watch)?
+        };
+        let Restored { created, changed, deleted, .. } = done.files;
+        if self.json {
+            let wire = serde_json::json!({
+                "rewind": done.seq, "created": created, "changed": changed, "deleted": deleted,
+                "kept": pairs(&done.files.kept), "failed": pairs(&done.files.failed),
+            });
+            out.json(&wire.to_string())?;
+        } else {
+            out.line(format_args!(
+                "Done: {created} created, {changed} changed, {deleted} deleted; `abide undo` takes the \
+                 rewind back"
+            ))?;
+        }
+        out.flush()?;
+        tell_left(&done.files)
     }
 
     /// Takes a repair back.
@@ -378,26 +435,7 @@ fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<String> {
     }
     let elsewhere = plan.checkpoint.as_ref().zip(to).and_then(|(entry, to)| elsewhere(entry, to));
     lines.extend(elsewhere);
-    let root = plan.rewind.workspace.as_deref().unwrap_or_default();
-    lines.push(format!("Files in {}:", escape::text(root)));
-    for step in plan.files.steps.iter().take(LISTED) {
-        lines.push(format!("  {:<7} {}", word(step.action), shown(&step.path)));
-    }
-    let steps = plan.files.steps.len();
-    if steps > LISTED {
-        lines.push(format!("  … and {} more; --json lists all", steps - LISTED));
-    }
-    let count =
-        |action: Action| plan.files.steps.iter().filter(|step| step.action == action).count();
-    lines.push(format!(
-        "  {} to create, {} to change, {} to delete; everything else is kept",
-        count(Action::Create),
-        count(Action::Change) + count(Action::Chmod),
-        count(Action::Delete)
-    ));
-    for kept in plan.files.kept.iter().take(LISTED) {
-        lines.push(format!("  keep    {} ({})", shown(&kept.path), kept.why));
-    }
+    lines.extend(files_told(plan.rewind.workspace.as_deref().unwrap_or_default(), &plan.files));
     if let Some((then, now)) = &plan.head {
         let short = |head: &Option<String>| {
             let head = head.as_deref().unwrap_or("no commit");
@@ -412,6 +450,29 @@ fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<String> {
     lines
 }
 
+/// What becomes of the files in a directory.
+fn files_told(root: &str, files: &Plan) -> Vec<String> {
+    let mut lines = vec![format!("Files in {}:", escape::text(root))];
+    for step in files.steps.iter().take(LISTED) {
+        lines.push(format!("  {:<7} {}", word(step.action), shown(&step.path)));
+    }
+    let steps = files.steps.len();
+    if steps > LISTED {
+        lines.push(format!("  … and {} more; --json lists all", steps - LISTED));
+    }
+    let count = |action: Action| files.steps.iter().filter(|step| step.action == action).count();
+    lines.push(format!(
+        "  {} to create, {} to change, {} to delete; everything else is kept",
+        count(Action::Create),
+        count(Action::Change) + count(Action::Chmod),
+        count(Action::Delete)
+    ));
+    for kept in files.kept.iter().take(LISTED) {
+        lines.push(format!("  keep    {} ({})", shown(&kept.path), kept.why));
+    }
+    lines
+}
+
 const fn word(action: Action) -> &'static str {
     match action {
         Action::Create => "create",
@@ -421,20 +482,33 @@ const fn word(action: Action) -> &'static str {
     }
 }
 
-fn json(plan: &RewindPlan) -> String {
-    let steps: Vec<_> = plan
-        .files
-        .steps
-        .iter()
-        .map(|step| {
-            serde_json::json!({
-                "path": String::from_utf8_lossy(&step.path), "action": word(step.action),
-            })
+/// Steps, and what is kept.
+fn files_json(files: &Plan) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
+    let steps = files.steps.iter().map(|step| {
+        serde_json::json!({
+            "path": String::from_utf8_lossy(&step.path), "action": word(step.action),
         })
-        .collect();
-    let kept = plan.files.kept.iter().map(
+    });
+    let kept = files.kept.iter().map(
         |kept| serde_json::json!({"path": String::from_utf8_lossy(&kept.path), "why": kept.why}),
     );
+    (steps.collect(), kept.collect())
+}
+
+fn finish_json(plan: &FinishPlan) -> String {
+    let (steps, kept) = files_json(&plan.files);
+    serde_json::json!({
+        "rewind": plan.seq,
+        "workspace": plan.root.to_string_lossy(),
+        "own": plan.own,
+        "files": steps,
+        "kept": kept,
+    })
+    .to_string()
+}
+
+fn json(plan: &RewindPlan) -> String {
+    let (steps, kept) = files_json(&plan.files);
     serde_json::json!({
         "to": plan.rewind.to,
         "checkpoint": plan.checkpoint.as_ref().map(|entry| entry.number),
@@ -443,7 +517,7 @@ fn json(plan: &RewindPlan) -> String {
         "events_left": plan.left.0,
         "messages_left": plan.left.1,
         "files": steps,
-        "kept": kept.collect::<Vec<_>>(),
+        "kept": kept,
         "head": plan.head.as_ref().map(|(then, now)| serde_json::json!({"then": then, "now": now})),
     })
     .to_string()

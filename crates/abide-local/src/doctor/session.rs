@@ -285,7 +285,7 @@ impl Doctor<'_> {
                 FoundAt::event(restoring),
                 "a rewind whose files may be half-way",
                 Repair::automatic(
-                    "it is finished where it was begun on this machine; otherwise `abide undo`",
+                    "it is finished where it was begun on this machine; otherwise `abide rewind --finish` or `abide undo`",
                 ),
             ));
         }

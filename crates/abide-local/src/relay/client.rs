@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_model::{
-    AppendError, Core, Digest, Durability, Epoch, InputError, LaneId, LaneState, Limits, NewEvent,
-    OddEvents, Pending, ReadNote, SessionId, SessionReader, SessionState, SessionWriter,
-    StoreError, Ticket, check_batch,
+    AppendError, Core, Digest, Durability, Epoch, InputError, LaneId, LaneState, Limits, MakeEvent,
+    NewEvent, OddEvents, Pending, ReadNote, Seq, SessionId, SessionReader, SessionState,
+    SessionWriter, StoreError, Ticket, check_batch, made_behind,
 };
 
 use super::answers::{Answers, Ended};
@@ -193,6 +193,12 @@ impl SessionWriter for RelayedWriter {
         self.send(&events, durability, odd)
     }
 
+    /// Only the holder knows which event is the last.
+    fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
+        let kind = made_behind(make, Seq::ZERO, &self.limits)?.kind.to_string();
+        Err(AppendError::Input { index: 0, source: Arc::new(InputError::HolderOnly { kind }) })
+    }
+
     /// The state as of the last event that can be read, which is behind every one that was sent.
     fn state(&self) -> Result<SessionState, StoreError> {
         self.answers.settle();
@@ -236,8 +242,6 @@ impl Drop for RelayedWriter {
 
 #[cfg(test)]
 mod tests {
-    use abide_model::Seq;
-
     use super::*;
 
     /// A child's side and the holder's.

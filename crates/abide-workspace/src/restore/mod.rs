@@ -186,6 +186,10 @@ impl<'a> Run<'a> {
         objects: &'a dyn Objects,
         watch: &'a RestoreWatch<'a>,
     ) -> Result<Self, RestoreError> {
+        // An empty path, or one that depends on where the process stands, names no workspace.
+        if !root.is_absolute() {
+            return Err(on("restore into", root)(Errno::INVAL));
+        }
         Ok(Self {
             objects,
             root: Root::open(root).map_err(on("open", root))?,

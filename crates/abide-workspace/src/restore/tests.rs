@@ -159,6 +159,16 @@ fn an_empty_directory_is_filled_and_no_other() {
 }
 
 #[test]
+fn nothing_is_restored_into_a_path_that_is_not_absolute() {
+    let heap = Heap::default();
+    for root in ["", ".", "target"] {
+        let refused = restore(Path::new(root), &heap, &Plan::default(), &RestoreWatch::none());
+        let error = refused.unwrap_err().to_string();
+        assert_eq!(error, format!("cannot restore into {root}"));
+    }
+}
+
+#[test]
 fn what_was_edited_meanwhile_stays_and_is_told() {
     let (old, new) = some_trees();
     let heap = Heap::default();

@@ -40,6 +40,14 @@ impl Backend for LocalStore {
         self.config().retention.clone()
     }
 
+    fn store_id(&self) -> Result<Option<String>, Error> {
+        Ok(self.store_id())
+    }
+
+    fn make_store_id(&self) -> Result<Option<String>, Error> {
+        Ok(Some(self.make_store_id()?))
+    }
+
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
         let found = self.livenesses(sessions);
         found.into_iter().map(|found| found.map_err(Error::from)).collect()

@@ -49,6 +49,16 @@ pub trait Backend: abide_model::Store {
     /// What is let go.
     fn retention(&self) -> Retention;
 
+    /// What tells this store from others that come to stand at the same place; none where it has
+    /// nothing of the sort, or not yet.
+    fn store_id(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+    /// The same, made where it is missing.
+    fn make_store_id(&self) -> Result<Option<String>, Error> {
+        self.store_id()
+    }
+
     /// What became of the writers of these sessions, each by itself.
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>>;
     /// Has somebody this session open for writing, as far as can be told cheaply?

@@ -215,6 +215,10 @@ impl Backend for SharedStore {
         Retention::default()
     }
 
+    fn store_id(&self) -> Result<Option<String>, Error> {
+        Ok(Some(self.inner.store_id()?))
+    }
+
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
         let found = self.inner.livenesses(sessions);
         found.into_iter().map(|found| found.map_err(Error::from)).collect()

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::{
-    CheckpointRequest, Error, HalfWay, Message, NewSession, RewindRequest, RewindWatch, Session,
-    SessionRef, Store, Trigger,
+    CheckpointRequest, Consent, Error, HalfWay, Message, NewSession, RewindRequest, RewindWatch,
+    Session, SessionFields, SessionId, SessionRef, Store,
 };
 
 /// Every file of a workspace and what it holds.
@@ -35,18 +36,47 @@ fn files(root: &Path) -> BTreeMap<String, String> {
 
 struct Lab {
     dir: tempfile::TempDir,
+    /// The user's state directory.
+    state: tempfile::TempDir,
     store: Store,
     session: Session,
 }
 
 impl Lab {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open_or_init(dir.path()).unwrap();
+        let [dir, state] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let consent = Consent::at(Some(state.path().join("abide")));
+        let store = Store::open_or_init(dir.path()).unwrap().with_consent(consent);
         let mut new = NewSession::titled("work");
         new.fields.workspace = Some(dir.path().to_string_lossy().into_owned());
         let session = store.create(new).unwrap();
-        Self { dir, store, session }
+        Self { dir, state, store, session }
+    }
+
+    /// A store as this user finds it.
+    fn open(&self, project: &Path) -> Store {
+        let consent = Consent::at(Some(self.state.path().join("abide")));
+        Store::open(project).unwrap().with_consent(consent)
+    }
+
+    /// The process dies when the first file is put back: the intent is there, the end is not.
+    fn die_rewinding(&self, to: &str) {
+        let watch = RewindWatch {
+            restore: Some(Arc::new(|_, _| panic!("it dies here"))),
+            ..RewindWatch::default()
+        };
+        let to = self.session.view().resolve(to).unwrap();
+        let plan = self.session.plan_rewind(&to, &only_files(), &watch).unwrap();
+        let died = catch_unwind(AssertUnwindSafe(|| self.session.rewind(plan, &watch)));
+        assert!(died.is_err());
+        assert!(self.session.core().unwrap().0.restoring.is_some());
+    }
+
+    /// Lets the session go; gives all but it.
+    fn close(self) -> (tempfile::TempDir, tempfile::TempDir, Store, SessionId) {
+        let id = self.session.id();
+        self.session.close().unwrap();
+        (self.dir, self.state, self.store, id)
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -227,32 +257,21 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     for name in ["a", "b", "c", "d/e/f"] {
         lab.write(name, "2");
     }
-    // As if the process had died after one file: the intent is there, the end is not.
-    let watch = RewindWatch::default();
-    let to = lab.session.view().resolve("one").unwrap();
-    let plan = lab.session.plan_rewind(&to, &only_files(), &watch).unwrap();
-    let safety = CheckpointRequest { trigger: Trigger::Rewind, ..Default::default() };
-    lab.session.checkpoint(&safety).unwrap();
-    let end = lab.session.core().unwrap().0.seq;
-    let rewind = abide::Rewind { to: end, ..plan.rewind.clone() };
-    let note = lab.dir.path().join(format!(".abide/cache/{}.rewind", lab.session.id()));
-    fs::write(note, serde_json::to_string(&rewind).unwrap()).unwrap();
-    lab.session.append(rewind).unwrap().wait().unwrap();
-    drop(plan);
+    lab.die_rewinding("one");
     lab.write("a", "1");
     // Somebody has edited another meanwhile: that is not lost.
     lab.write("b", "by hand");
     // A directory that was not synced went with the power.
     fs::remove_dir_all(lab.dir.path().join("d")).unwrap();
-    let id = lab.session.id();
-    lab.session.close().unwrap();
+    let (dir, _state, store, id) = lab.close();
 
-    let session = lab.store.open_session(&SessionRef::Id(id)).unwrap();
+    let watch = RewindWatch::default();
+    let session = store.open_session(&SessionRef::Id(id)).unwrap();
     assert!(session.core().unwrap().0.restoring.is_some());
     let HalfWay::Finished(finished) = session.finish_rewind(&watch).unwrap() else {
         panic!("it is not finished");
     };
-    let now = files(lab.dir.path());
+    let now = files(dir.path());
     assert_eq!((now["a"].as_str(), now["b"].as_str(), now["c"].as_str()), ("1", "by hand", "1"));
     assert_eq!((now["d/e/f"].as_str(), &*finished.files.failed), ("1", &[][..]));
     assert!(finished.files.kept.iter().chain(&finished.files.failed).any(|(p, _)| p == b"b"));
@@ -260,7 +279,7 @@ fn a_rewind_that_died_half_way_is_finished_by_the_next() {
     assert!(matches!(session.finish_rewind(&watch).unwrap(), HalfWay::None));
     let plan = session.plan_undo(&watch).unwrap();
     session.rewind(plan, &watch).unwrap();
-    let now = files(lab.dir.path());
+    let now = files(dir.path());
     assert_eq!((now["a"].as_str(), now["c"].as_str()), ("2", "2"));
 }
 
@@ -282,6 +301,9 @@ fn a_rewind_that_somebody_else_recorded_is_not_finished() {
             workspace: Some(workspace.to_string_lossy().into_owned()),
             ..abide::Rewind::default()
         };
+        // A note in the store is no note: the store may come from anybody.
+        let note = lab.dir.path().join(format!(".abide/cache/{}.rewind", lab.session.id()));
+        fs::write(note, serde_json::to_string(&rewind).unwrap()).unwrap();
         lab.session.append(rewind).unwrap().wait().unwrap();
         let left = lab.session.finish_rewind(&watch).unwrap();
         assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
@@ -292,6 +314,146 @@ fn a_rewind_that_somebody_else_recorded_is_not_finished() {
     lab.undo();
     assert_eq!(lab.session.core().unwrap().0.restoring, None);
     assert_eq!(lab.files()["a"], "2");
+}
+
+#[test]
+fn a_note_of_one_rewind_finishes_no_other() {
+    let lab = Lab::new();
+    for text in ["1", "2", "3"] {
+        lab.write("a", text);
+        lab.checkpoint(text);
+    }
+    lab.die_rewinding("2");
+    lab.write("a", "3");
+    let begun = lab.session.core().unwrap().0.restoring.unwrap();
+    let range = abide::EventRange { first: begun, last: begun, ..abide::EventRange::ALL };
+    let event = lab.session.view().page(range).unwrap().events.pop().unwrap();
+    let Ok(abide::Fact::Rewind(begun)) = event.fact() else { panic!("{event:?}") };
+    let one = lab.session.view().checkpoints(false).unwrap().remove(0);
+    let other = abide::Rewind { snapshot: one.checkpoint.snapshot, ..begun };
+    lab.session.append(other).unwrap().wait().unwrap();
+    let left = lab.session.finish_rewind(&RewindWatch::default()).unwrap();
+    assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+    assert_eq!(lab.files()["a"], "3");
+}
+
+#[test]
+fn a_rewind_begun_here_is_left_in_a_copy_of_the_store() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.checkpoint("one");
+    lab.write("a", "2");
+    lab.die_rewinding("one");
+    lab.write("a", "2");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let clone = elsewhere.path().join("clone");
+    let copied = std::process::Command::new("cp").arg("-a").args([lab.dir.path(), &clone]).status();
+    assert!(copied.unwrap().success());
+    let id = SessionRef::Id(lab.session.id());
+    let session = lab.open(&clone).open_session(&id).unwrap();
+    let left = session.finish_rewind(&RewindWatch::default()).unwrap();
+    assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+    assert_eq!((files(&clone)["a"].as_str(), lab.files()["a"].as_str()), ("2", "2"));
+    // Without a place for notes nothing is finished unasked either.
+    let Lab { dir, store, session, state } = lab;
+    session.close().unwrap();
+    let session = store.clone().with_consent(Consent::at(None)).open_session(&id).unwrap();
+    let left = session.finish_rewind(&RewindWatch::default()).unwrap();
+    assert!(matches!(left, HalfWay::Left { .. }), "{left:?}");
+    assert_eq!(files(dir.path())["a"], "2");
+    drop(state);
+}
+
+#[test]
+fn a_rewind_is_finished_where_it_was_begun_whatever_the_journal_says() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.checkpoint("one");
+    lab.write("a", "2");
+    lab.die_rewinding("one");
+    lab.write("a", "2");
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("a"), "2").unwrap();
+    let workspace = Some(elsewhere.path().to_string_lossy().into_owned());
+    let moved = SessionFields { workspace, ..SessionFields::default() };
+    lab.session.append(moved).unwrap().wait().unwrap();
+    let done = lab.session.finish_rewind(&RewindWatch::default()).unwrap();
+    assert!(matches!(done, HalfWay::Finished(_)), "{done:?}");
+    assert_eq!(lab.files()["a"], "1");
+    assert_eq!(files(elsewhere.path())["a"], "2");
+}
+
+#[test]
+fn a_rewind_of_unknown_origin_is_finished_when_it_is_asked_for() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.checkpoint("one");
+    lab.write("a", "2");
+    assert!(lab.session.plan_finish().unwrap().is_none());
+    lab.die_rewinding("one");
+    lab.write("a", "2");
+    assert!(lab.session.plan_finish().unwrap().unwrap().own);
+    fs::remove_dir_all(lab.state.path().join("abide")).unwrap();
+    let plan = lab.session.plan_finish().unwrap().unwrap();
+    assert_eq!((plan.own, plan.root.as_path(), plan.files.steps.len()), (false, lab.dir.path(), 1));
+    assert_eq!(lab.files()["a"], "2", "it is only planned");
+    lab.session.finish(plan, &RewindWatch::default()).unwrap();
+    assert_eq!(lab.files()["a"], "1");
+    assert_eq!(lab.session.core().unwrap().0.restoring, None);
+}
+
+#[test]
+fn what_others_record_meanwhile_stays_when_only_files_go_back() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.checkpoint("one");
+    let done = AtomicBool::new(false);
+    let said = std::thread::scope(|scope| {
+        let talking = scope.spawn(|| {
+            let mut said = 0;
+            while !done.load(Ordering::Relaxed) {
+                lab.say("meanwhile");
+                said += 1;
+            }
+            said
+        });
+        for n in 0..10 {
+            lab.write("a", &format!("other {n}"));
+            lab.rewind("one", only_files());
+            lab.write("a", &format!("another {n}"));
+            lab.undo();
+        }
+        done.store(true, Ordering::Relaxed);
+        talking.join().unwrap()
+    });
+    assert_eq!(lab.messages(), said, "none has left the lineage");
+    let (_dir, _state, store, id) = lab.close();
+    let state = store.view(&SessionRef::Id(id)).unwrap().state().unwrap();
+    assert_eq!(state.core.messages.total, said);
+}
+
+#[test]
+fn an_error_of_a_checkpoint_says_what_was_done_to_which_file() {
+    let lab = Lab::new();
+    let cache = lab.dir.path().join(".abide/cache");
+    fs::write(&cache, "").unwrap();
+    let error = lab.session.checkpoint(&CheckpointRequest::default()).unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot make {}", cache.display()));
+}
+
+#[test]
+fn a_workspace_without_a_path_is_refused() {
+    let lab = Lab::new();
+    lab.write("a", "1");
+    lab.checkpoint("one");
+    for root in ["", "relative"] {
+        let workspace = Some(root.to_owned());
+        let moved = SessionFields { workspace, ..SessionFields::default() };
+        lab.session.append(moved).unwrap().wait().unwrap();
+        let to = lab.session.view().resolve("one").unwrap();
+        let refused = lab.session.plan_rewind(&to, &only_files(), &RewindWatch::default());
+        assert!(matches!(refused, Err(Error::NoWorkspace { .. })), "{refused:?}");
+    }
 }
 
 #[test]
@@ -420,7 +582,7 @@ fn what_sessions_do_every_day_breaks_no_rule() {
         });
     });
     let parent = lab.session.id();
-    let Lab { dir, store, session } = lab;
+    let Lab { dir, store, session, state: _state } = lab;
     drop(session);
     // A checkpoint is the first thing that a writer records.
     let request = CheckpointRequest { without_files: true, ..Default::default() };
