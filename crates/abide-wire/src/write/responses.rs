@@ -330,7 +330,7 @@ fn is_blank(piece: &Piece<'_>) -> bool {
 fn native_item<'a>(piece: &Piece<'a>) -> Option<&'a str> {
     let raw = piece.native(FORM)?.get();
     let fields = Fields::of(raw)?;
-    let sort = fields.decoded("type")?;
+    let sort = fields.decoded("type").filter(|sort| !sort.is_empty())?;
     let part = crate::forms::is_part(&sort) || matches!(&*sort, "message" | "text");
     // Whatever has a `call_id` must come with its output, or the API refuses the request.
     let called = sort.ends_with("_call") && fields.any("call_id").is_some();
