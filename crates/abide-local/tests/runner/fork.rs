@@ -400,7 +400,7 @@ fn a_checkpoint_of_a_fork_may_be_older_than_what_was_written_again_before_it() {
     std::fs::remove_dir_all(all.dir_of(all.parent).join("state")).unwrap();
     let store = all.again();
     let made = fork(&store, all.parent, 4);
-    let mut before = state(&store, made);
+    let before = state(&store, made);
     let json = format!(
         r#"{{"kind":"checkpoint.created","data":{{"digest":"{}","after":{},"fold":{FOLD_VERSION}}}}}"#,
         before.digest(),
