@@ -392,10 +392,9 @@ impl LocalStore {
         done: &mut Erased,
     ) -> Result<(), CollectError> {
         let named = self.live_objects(&Without::default(), &mut done.notes)?;
-        let dead: HashSet<ObjectHash> = objects.difference(&named).copied().collect();
         let packs = self.packs();
         self.forget_workspaces()?;
-        packs.erase(&dead, self.system_time()).map_err(store_error)?;
+        packs.purge(&named).map_err(store_error)?;
         let all: Vec<ObjectHash> = objects.iter().copied().collect();
         let places = packs.places(&all).map_err(store_error)?;
         for (hash, place) in all.iter().zip(places) {
