@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use abide_journal::{
     Appender, BundleHeader, BundleParent, BundleReader, BundleRecord, Found, Identity, ImportError,
-    ImportOutcome, Imported, Journal, Line, Lock, Mark, Position, SegmentForm, SegmentName, Start,
-    Sum, Watermark,
+    ImportOutcome, Imported, Journal, Line, Lock, LockMode, Mark, Position, SegmentForm,
+    SegmentName, Start, Sum, Watermark,
 };
 use abide_model::{Durability, Fact, ReadNote, Seq, SessionId, SessionRef, StoreError};
 
@@ -24,6 +24,7 @@ use crate::layout::{SessionLayout, shown};
 use crate::past::Gone;
 use crate::reader::note_of;
 use crate::recovery;
+use crate::removal::delete;
 use crate::sealer::seal_all;
 use crate::stage::{Stage, clear};
 use crate::store::{LocalStore, Upkeep};
@@ -352,6 +353,31 @@ impl LocalStore {
         if self.upkeep() == Upkeep::Beside {
             let _ = seal_all(self.storage(), &layout.journal(), &|| false);
         }
+    }
+
+    /// Deletes what imports that were cut short have left. Says of how many, and notes those that run.
+    pub(crate) fn clear_imports(&self, notes: &mut Vec<String>) -> Result<u64, StoreError> {
+        let (storage, dir) = (&**self.storage(), self.imports_dir());
+        let names = match storage.list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+            names => names.map_err(storage_error("list", &dir))?,
+        };
+        let mut cleared = 0;
+        for name in names.iter().filter(|name| !name.ends_with(".lock")) {
+            let lock_path = dir.join(format!("{name}.lock"));
+            let lock = storage.lock(&lock_path, LockMode::Exclusive);
+            let Some(_lock) = lock.map_err(storage_error("lock", &lock_path))? else {
+                notes.push(format!("an import of session {name} runs, and what it reads is kept"));
+                continue;
+            };
+            delete(storage, &dir.join(name))?;
+            storage.remove(&lock_path).map_err(storage_error("remove", &lock_path))?;
+            cleared += 1;
+        }
+        if cleared > 0 {
+            storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+        }
+        Ok(cleared)
     }
 
     fn stage(&self, id: SessionId, end: Position, wait: Duration) -> Result<Stage, StoreError> {
