@@ -207,6 +207,7 @@ impl Copier {
             let from = &self.from;
             let writing = scope.spawn(move || from.export_bundle(session, &mut writer));
             let taken = BundleReader::open(Box::new(reader) as Box<dyn Read>)
+                .map(BundleReader::of_any_ratio)
                 .map_err(Error::from)
                 .and_then(|bundle| match self.dry {
                     true => to.check_bundle(bundle),
@@ -225,7 +226,7 @@ impl Copier {
     /// What would be made where nothing is.
     fn would_make(&self, session: SessionId) -> Result<Imported, Error> {
         let bundle = self.from.export_bundle(session, &mut io::sink())?;
-        Ok(Imported { bundle, outcome: ImportOutcome::Made, notes: Vec::new() })
+        Ok(Imported::made(bundle))
     }
 }
 

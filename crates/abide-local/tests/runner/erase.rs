@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_journal::{Access, LockMode, PackWriter, Packs, Storage};
-use abide_local::{EraseError, EventPart, LocalStore};
+use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
+use abide_local::{EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore};
 use abide_model::{
     Durability, NewEvent, NewObject, NewSession, ObjectHash, OddEvents, ReadNote, Retention, Seq,
     SessionId, SessionWriter, Store,
@@ -393,6 +393,90 @@ fn the_past_of_a_fork_is_found_and_erased_where_it_is() {
     let read = read(&store, fork).unwrap();
     assert!(read.data.iter().all(|data| !data.contains(SECRET)), "{:?}", read.data);
     healthy(&store, fork).unwrap();
+}
+
+fn import(store: &LocalStore, bundle: &[u8]) -> Result<Imported, ImportError> {
+    store.import_bundle(BundleReader::open(bundle)?, WAIT)
+}
+
+/// The secret as an object, in a session that two stores have; each with its disk.
+fn shared() -> [(SimDisk, LocalStore); 2] {
+    let sides = [5, 6].map(|seed| {
+        let disk = SimDisk::new(Path::new("/sim"));
+        let store = small(LocalStore::init(&store_path(), options(&disk, seed)).unwrap());
+        (disk, store)
+    });
+    let id = block_on(sides[0].1.create(NewSession::default())).unwrap();
+    append(&sides[0].1, id, &format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, large()));
+    import(&sides[1].1, &export(&sides[0].1)).unwrap();
+    sides
+}
+
+fn only(store: &LocalStore) -> SessionId {
+    block_on(store.list()).unwrap()[0].id
+}
+
+fn export(store: &LocalStore) -> Vec<u8> {
+    let mut bundle = Vec::new();
+    store.export_bundle(only(store), &mut bundle).unwrap();
+    bundle
+}
+
+/// Erases the secret in a store that has it once.
+fn erase(store: &LocalStore) -> Seq {
+    let id = only(store);
+    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.plan_erase(id, &seqs).unwrap();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    seqs[0]
+}
+
+#[test]
+fn an_import_brings_nothing_back_whether_it_is_refused_or_not() {
+    let [(disk, here), (_, there)] = shared();
+    let id = only(&here);
+    for n in 0..9 {
+        append(&there, id, &format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#));
+    }
+    let longer = export(&there);
+    erase(&here);
+    assert_eq!(holding(&disk), [""; 0]);
+    // The erasure itself was recorded here, so that both have gone on.
+    let refused = import(&here, &longer);
+    assert!(matches!(refused, Err(ImportError::Diverged { .. })), "{refused:?}");
+    assert_eq!(holding(&disk), [""; 0]);
+    healthy(&here, id).unwrap();
+    // One that is cut off.
+    assert!(import(&here, &longer[..longer.len() - 9]).is_err());
+    assert_eq!(holding(&disk), [""; 0]);
+}
+
+#[test]
+fn a_forward_leaves_erased_what_is_and_says_what_is_not() {
+    let [(disk, here), (their_disk, there)] = shared();
+    let id = only(&here);
+    let before = export(&here);
+    let seq = erase(&here);
+    // What is erased there and whole here is told, and stays: an import erases nothing.
+    let checked = there.check_bundle(BundleReader::open(&*export(&here)).unwrap()).unwrap();
+    assert_eq!(checked.unerased, [seq]);
+    let forwarded = import(&there, &export(&here)).unwrap();
+    assert!(matches!(forwarded.outcome, ImportOutcome::Forwarded { .. }), "{forwarded:?}");
+    assert_eq!(forwarded.unerased, [seq]);
+    assert!(!holding(&their_disk).is_empty());
+    assert_eq!(import(&there, &export(&here)).unwrap().unerased, [seq]);
+    // What is whole there and erased here stays erased, also where the session goes forward.
+    assert_eq!(import(&here, &before).unwrap().unerased, []);
+    append(&there, id, r#"{"kind":"x.sim","data":{"n":1}}"#);
+    let forwarded = import(&here, &export(&there)).unwrap();
+    assert!(matches!(forwarded.outcome, ImportOutcome::Forwarded { .. }), "{forwarded:?}");
+    assert_eq!((forwarded.unerased.as_slice(), holding(&disk)), (&[][..], Vec::new()));
+    // A new event that names the same object brings it along: it was not erased.
+    append(&there, id, &format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, large()));
+    import(&here, &export(&there)).unwrap();
+    healthy(&here, id).unwrap();
+    let data = read(&here, id).unwrap().data;
+    assert!(data[0] == "erased" && data.last().unwrap().contains(SECRET), "{data:?}");
 }
 
 #[test]
