@@ -264,6 +264,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::NothingToUndo
         | abide::Error::Cancelled
         | abide::Error::Delete(_)
+        | abide::Error::Erase(_)
         | abide::Error::Project { .. }
         | abide::Error::Lacking { .. } => None,
         abide::Error::OnlyFiles { .. } => Some(
