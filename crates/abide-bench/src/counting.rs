@@ -62,6 +62,10 @@ impl Storage for CountingDisk {
         self.disk.modified(path)
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.syncs.add();
         self.disk.sync_dir(dir)

@@ -280,6 +280,9 @@ impl Storage for Hasty {
     fn modified(&self, path: &Path) -> io::Result<std::time::SystemTime> {
         Disk.modified(path)
     }
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        Disk.free_bytes(dir)
+    }
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }

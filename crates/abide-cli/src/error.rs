@@ -264,6 +264,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::NothingToUndo
         | abide::Error::Cancelled
         | abide::Error::Delete(_)
+        | abide::Error::Erase(_)
         | abide::Error::Project { .. }
         | abide::Error::Lacking { .. } => None,
         abide::Error::OnlyFiles { .. } => Some(
@@ -354,6 +355,12 @@ fn import_hint(error: &ImportError) -> Option<String> {
             "update abide; nothing was changed"
         }
         ImportError::Bundle(BundleError::Read(_)) => return None,
+        ImportError::Bundle(BundleError::Ratio { .. }) => {
+            "nothing was changed; `--large` takes it in, if you trust who made it"
+        }
+        ImportError::NoRoom { .. } => {
+            "nothing was changed; free some space, or name a store on another disk with `--store DIR`"
+        }
         ImportError::Bundle(_) => "nothing was changed; copy the file again, or make it anew",
         ImportError::Diverged { .. } => {
             "nothing was changed; `--store DIR` takes it into another store, beside this one"

@@ -1,6 +1,6 @@
 //! An event as one readable line: when, where in the session, what.
 
-use abide::{Block, Content, Event, Fact, KnownBlock};
+use abide::{Block, Content, Event, Fact, KnownBlock, Seq};
 use abide_transcript::escape;
 use jiff::tz::TimeZone;
 
@@ -34,6 +34,13 @@ impl EventLines {
         let head = format!("{time} {:>5}  {:<16} ", event.seq, event.kind);
         cut(&format!("{head}{}", excerpt(event)), self.width)
     }
+}
+
+/// Events by their numbers, the first ten of them.
+pub(crate) fn listed(seqs: &[Seq]) -> String {
+    let shown: Vec<String> = seqs.iter().take(10).map(|seq| format!("@{seq}")).collect();
+    let more = if seqs.len() > 10 { " …" } else { "" };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// The start of a line, at most so many characters.

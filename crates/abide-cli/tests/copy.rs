@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::environment::{ABIDE, Done, HELLO, TestEnvironment, files, run};
+use crate::erase::{SECRET, holding};
 use crate::shared_commands::database;
 
 const AGAIN: &str = r#"{"kind":"message.added","data":{"role":"user","content":"again"}}"#;
@@ -141,6 +142,52 @@ fn by_way_of_a_server_it_is_still_the_same() {
     assert_same(&session, [(&near, "."), (&far, ".")]);
     near.run(&["doctor"]).success();
     assert_restores(&far, &session, &near);
+}
+
+/// A session with the secret in a message, copied and then erased here: a copy says that it still
+/// stands there, and erases it there where it is told to.
+fn assert_erased_there(to: &str, shown: &dyn Fn(&str) -> String) {
+    let (near, session) = recorded();
+    let secret =
+        format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{SECRET}"}}}}"#);
+    near.record(&["--session", &session], &[&secret]).success();
+    near.run(&["copy", "--to", to, &session]).success();
+    near.run(&["erase", &session, "--match", SECRET, "--yes"]).success();
+    for dry in [&["--dry-run"][..], &[], &[]] {
+        let args = [&["copy", "--to", to, &session, "--json"], dry].concat();
+        let told = near.run(&args).failure(1);
+        assert_eq!(told.json_lines()[0]["unerased"].as_array().unwrap().len(), 1, "{told:?}");
+        assert!(told.stderr.contains("is erased here and still stands there"), "{told:?}");
+        assert!(told.stderr.contains("Hint: `--erase` erases it there"), "{told:?}");
+    }
+    assert!(shown(&session).contains(SECRET));
+    let done = near.run(&["copy", "--to", to, &session, "--erase"]).success();
+    assert!(done.stdout().contains("the same there"), "{done:?}");
+    assert!(done.stdout().contains("1 payloads erased there"), "{done:?}");
+    assert!(!shown(&session).contains(SECRET));
+    let same = near.run(&["copy", "--to", to, &session, "--json"]).success();
+    assert_eq!(same.json_lines()[0]["unerased"], serde_json::json!([]));
+}
+
+#[test]
+fn what_is_erased_here_is_told_and_erased_there() {
+    let far = TestEnvironment::new();
+    let shown = |session: &str| {
+        far.run(&["doctor"]).success();
+        far.run(&["show", session, "--json"]).success().stdout().to_owned()
+    };
+    assert_erased_there(&place(&far), &shown);
+    assert_eq!(holding(&far, SECRET), [""; 0]);
+    let Some((_, url)) = database() else { return };
+    let far = TestEnvironment::new();
+    far.run(&["--store", &url, "store", "init"]).success();
+    let shown = |session: &str| {
+        far.run(&["doctor", "--store", &url]).success();
+        let found = far.run(&["history", "--search", "hunter2", "--json", "--store", &url]);
+        let events = far.run(&["show", session, "--json", "--store", &url]).success();
+        format!("{}{}", found.success().stdout(), events.stdout())
+    };
+    assert_erased_there(&url, &shown);
 }
 
 #[test]

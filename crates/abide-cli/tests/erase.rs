@@ -138,3 +138,107 @@ fn an_object_that_another_event_names_stays() {
     assert_eq!(done.json_lines()[0]["objects"], 1);
     env.run(&["doctor"]).success();
 }
+
+/// The events of a session of this kind.
+fn events(env: &TestEnvironment, session: &str, kind: &str) -> Vec<String> {
+    let shown = env.run(&["show", session, "--json"]).success().json_lines();
+    let of = shown.iter().filter(|event| event["kind"] == kind);
+    of.map(|event| format!("@{}", event["seq"])).collect()
+}
+
+/// Bytes that cannot be compressed, so that a pack is full of them.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = length as u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(&mut next).take(length).collect()
+}
+
+/// A project whose first checkpoint holds the secret in a file, and the second does not. The files
+/// went back to the first one since.
+fn rewound() -> (TestEnvironment, String) {
+    let env = TestEnvironment::new();
+    let session = env.run(&["new"]).success().stdout().trim().to_owned();
+    let file = |name: &str, bytes: &[u8]| fs::write(env.project().join(name), bytes).unwrap();
+    file("large", &noise(400_000));
+    file("config", format!("{}\nkey = {SECRET}\n", "line\n".repeat(2000)).as_bytes());
+    env.run(&["checkpoint", "create", "--session", &session]).success();
+    file("config", format!("{}\nkey = none\n", "line\n".repeat(2000)).as_bytes());
+    env.run(&["checkpoint", "create", "--session", &session]).success();
+    env.run(&["rewind", &session, "--to", "1", "--files", "--yes"]).success();
+    (env, session)
+}
+
+#[test]
+fn the_files_of_an_erased_checkpoint_are_nowhere() {
+    let (env, session) = rewound();
+    assert!(!holding(&env, SECRET).is_empty());
+    let checkpoints = events(&env, &session, "checkpoint.created");
+    let [rewind] = &events(&env, &session, "session.rewound")[..] else { panic!() };
+    let shown = env.run(&["erase", &session, &checkpoints[0], "--dry-run"]).success();
+    assert!(shown.stdout().contains("checkpoint.created, "), "{shown:?}");
+    assert!(shown.stdout().contains("with its files"), "{shown:?}");
+    let stays = format!("{rewind} session.rewound stays, its files go");
+    assert!(shown.stdout().contains(&stays), "{shown:?}");
+    let done = env.run(&["erase", &session, &checkpoints[0], "--yes"]).success();
+    assert!(done.stdout().contains("Erased 1 payloads and 3 objects"), "{done:?}");
+    assert!(done.stdout().contains("1 of its files stay"), "{done:?}");
+    assert_eq!(holding(&env, SECRET), [""; 0]);
+    let doctor = env.run(&["doctor"]).success();
+    assert!(doctor.stdout().ends_with("no findings\n"), "{doctor:?}");
+    // The other checkpoint is whole.
+    env.run(&["rewind", &session, "--to", "2", "--files", "--yes"]).success();
+    assert_eq!(fs::read(env.project().join("large")).unwrap(), noise(400_000));
+    let config = fs::read_to_string(env.project().join("config")).unwrap();
+    assert!(config.ends_with("key = none\n"));
+}
+
+#[test]
+fn a_text_in_files_is_told_and_it_does_not_sound_finished() {
+    let (env, session) = rewound();
+    env.record(&["--session", &session], &[&message(&format!("it is {SECRET}"))]).success();
+    let left = env.run(&["erase", &session, "--match", SECRET, "--yes"]).failure(1);
+    assert!(left.stdout().contains("Erased 1 payloads"), "{left:?}");
+    assert!(left.stderr.contains("Error: the text still stands in files: checkpoint 1 (@"));
+    assert!(left.stderr.contains("holds the text in config"), "{left:?}");
+    assert!(left.stderr.contains("Hint: `--files` erases these checkpoints too"), "{left:?}");
+    assert!(!holding(&env, SECRET).is_empty());
+    // Now only files have it.
+    let left = env.run(&["erase", &session, "--match", SECRET, "--yes"]).failure(1);
+    assert!(left.stderr.contains("Error: the text still stands in files"), "{left:?}");
+    assert_eq!(left.stdout(), "");
+    let done = env.run(&["erase", "--all", "--match", SECRET, "--files", "--yes"]).success();
+    assert!(done.stdout().contains("Erased 1 payloads"), "{done:?}");
+    assert_eq!(holding(&env, SECRET), [""; 0]);
+    let nothing = env.run(&["erase", "--all", "--match", SECRET, "--files", "--yes"]).failure(1);
+    assert!(nothing.stderr.contains("there is no event whose data has this text, nor a file"));
+    env.run(&["doctor"]).success();
+}
+
+#[test]
+fn what_a_fork_shows_is_erased_where_it_is() {
+    for by_text in [true, false] {
+        let env = TestEnvironment::new();
+        let secret = message(&format!("my password is {SECRET}"));
+        env.record(&[], &[&message("before"), &secret, &message("after")]).success();
+        let name = env.session_dir().file_name().unwrap().to_string_lossy().into_owned();
+        let parent = name.rsplit('-').next().unwrap().to_owned();
+        let fork = env.run(&["fork", &parent]).success().stdout().trim().to_owned();
+        let shown = env.run(&["show", &fork, "--all"]).success();
+        assert!(shown.stdout().contains(SECRET), "{shown:?}");
+        let args: &[&str] = if by_text { &["--match", SECRET] } else { &["@4"] };
+        let args = [&["erase", &fork][..], args, &["--yes"]].concat();
+        let done = env.run(&args).success();
+        let told = format!("of session {parent}, which this one was forked from");
+        assert!(done.stderr.contains(&told), "{done:?}");
+        assert!(done.stdout().contains(&format!("of session {parent}")), "{done:?}");
+        let shown = env.run(&["show", &fork, "--all"]).success();
+        assert!(!shown.stdout().contains(SECRET), "{shown:?}");
+        assert_eq!(holding(&env, SECRET), [""; 0]);
+        let none = env.run(&["erase", &fork, "@99", "--yes"]).failure(1);
+        assert!(none.stderr.contains("has no event 99"), "{none:?}");
+    }
+}

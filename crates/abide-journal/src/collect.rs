@@ -2,6 +2,10 @@
 //!
 //! What stays is copied into new packs, which are durable before the old ones go. A crash may
 //! leave an object twice, never a name without its object.
+//!
+//! A collection frees space where that pays, and keeps what a live object is a difference from. A
+//! purge removes every object that is not live: what was a difference from one of them is stored
+//! whole.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,6 +39,8 @@ pub struct Collected {
     pub bytes_freed: u64,
     /// Packs that were left as they are, since they are damaged.
     pub packs_damaged: u64,
+    /// Objects that are not live and are still there: in a damaged pack, beside what is live.
+    pub objects_left: u64,
 }
 
 /// A pack as collection sees it.
@@ -48,28 +54,33 @@ struct Seen {
 }
 
 /// What becomes of a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
     Goes,
     IsRewritten,
 }
 
+/// What becomes of a pack, and what of it is not needed.
+struct Verdict {
+    fate: Fate,
+    /// Copies of objects, and about how many bytes they take.
+    dead: u64,
+    wasted: u64,
+    /// Those of objects that are not live at all.
+    unnamed: u64,
+}
+
+/// Where copies of objects are: pack, block and place in it.
+type Copies = HashSet<(u64, u64, u32)>;
+
 /// How much of a pack must not be needed for it to be written anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waste {
-    /// So much that it pays.
+    /// So much that it pays. A damaged pack stays as it is.
     Much,
-    /// A single object.
+    /// A single object, also of a damaged pack.
     Any,
-}
-
-impl Waste {
-    const fn is_enough(self, wasted: u64, dead: u64, len: u64) -> bool {
-        match self {
-            Self::Much => wasted * 100 >= len * WASTE,
-            Self::Any => dead > 0,
-        }
-    }
 }
 
 impl Packs {
@@ -92,18 +103,22 @@ impl Packs {
         self.sweep(&packs, live, Waste::Much, dry_run)
     }
 
-    /// Removes these objects from every pack, however little of it they are. The caller holds
-    /// [`Packs::lock_for_collection`]. What another object is stored as a difference from stays, and
-    /// so does what is in a damaged pack.
-    pub fn erase(
-        self: &Arc<Self>,
-        objects: &HashSet<ObjectHash>,
-        now: SystemTime,
-    ) -> Result<Collected, JournalError> {
-        let packs = self.look(Duration::ZERO, now)?;
+    /// Removes every object that is not live from every pack, however little of it that is and
+    /// however young it is. The caller holds [`Packs::lock_for_collection`] since before it found
+    /// out what is live.
+    ///
+    /// A damaged pack that shows such an object is written anew too, without its damage, unless a
+    /// live object of it is damaged: then it stays, and what it shows is counted as left.
+    pub fn purge(self: &Arc<Self>, live: &HashSet<ObjectHash>) -> Result<Collected, JournalError> {
+        let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
+        self.sweep(&packs, live, Waste::Any, false)
+    }
+
+    /// Every object that a pack says it has.
+    pub fn objects(&self) -> Result<HashSet<ObjectHash>, JournalError> {
+        let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
         let rows = packs.iter().flat_map(|pack| &pack.blocks).flat_map(|(_, block)| &block.rows);
-        let live = rows.map(|row| row.hash).filter(|hash| !objects.contains(hash)).collect();
-        self.sweep(&packs, &live, Waste::Any, false)
+        Ok(rows.map(|row| row.hash).collect())
     }
 
     fn sweep(
@@ -113,10 +128,15 @@ impl Packs {
         waste: Waste,
         dry_run: bool,
     ) -> Result<Collected, JournalError> {
-        let live = with_bases(packs, live);
-        let mut collected = Collected::default();
+        let needed = match waste {
+            Waste::Much => Some(with_bases(packs, live)),
+            Waste::Any => None,
+        };
+        let live = needed.as_ref().unwrap_or(live);
         let mut elected = Elected::default();
-        let mut kept: HashSet<(u64, u64, u32)> = HashSet::new();
+        let mut kept = Copies::new();
+        // What is a difference from an object that goes: it is stored whole.
+        let mut orphans = Copies::new();
         // The newest copy of an object first: it was written because an older one was not whole.
         for pack in packs.iter().rev() {
             for (offset, block) in pack.blocks.iter().rev() {
@@ -124,26 +144,36 @@ impl Packs {
                     let here = (pack.number, *offset, index);
                     if live.contains(&row.hash) && self.is_needed(packs, &mut elected, row, here)? {
                         kept.insert(here);
+                        if row.base().is_some_and(|base| !live.contains(&base)) {
+                            orphans.insert(here);
+                        }
                     }
                 }
             }
         }
-        let mut fates = fates(packs, &kept, waste, &mut collected);
+        let mut verdicts = verdicts(packs, live, (&kept, &orphans), waste);
+        let mut collected = Collected::default();
         if dry_run {
+            collected.count(packs, &verdicts);
             return Ok(collected);
         }
         let writer = PackWriter::beginning_a_pack(self.clone());
-        for (pack, fate) in packs.iter().zip(&mut fates) {
-            if matches!(fate, Fate::IsRewritten) && !self.copy(&writer, pack, &kept)? {
+        for (pack, verdict) in packs.iter().zip(&mut verdicts) {
+            if verdict.fate == Fate::IsRewritten && !self.copy(&writer, pack, &kept, &orphans)? {
                 // Something in it is needed and damaged: the pack stays as it is.
-                *fate = Fate::Stays;
-                collected.packs_rewritten -= 1;
-                collected.packs_damaged += 1;
+                verdict.fate = Fate::Stays;
+                collected.packs_damaged += u64::from(pack.whole);
+                collected.objects_left += verdict.unnamed;
             }
         }
         writer.sync()?;
-        let before: u64 = touched(packs, &fates).map(|pack| pack.len).sum();
-        for pack in touched(packs, &fates) {
+        collected.count(packs, &verdicts);
+        let touched = || {
+            let all = packs.iter().zip(&verdicts);
+            all.filter(|(_, verdict)| verdict.fate != Fate::Stays).map(|(pack, _)| pack)
+        };
+        let before: u64 = touched().map(|pack| pack.len).sum();
+        for pack in touched() {
             let path = self.path(pack.number);
             PackIndex::remove(&*self.storage, &path).map_err(JournalError::io("remove", &path))?;
             self.storage.remove(&path).map_err(JournalError::io("remove", &path))?;
@@ -219,33 +249,47 @@ impl Packs {
         Ok(!whole)
     }
 
-    /// Copies what is kept of a pack. `false` when something of it is damaged.
+    /// Copies what is kept of a pack, orphans as whole objects. `false` when something of it is
+    /// damaged.
     fn copy(
         &self,
         writer: &PackWriter,
         pack: &Seen,
-        kept: &HashSet<(u64, u64, u32)>,
+        kept: &Copies,
+        orphans: &Copies,
     ) -> Result<bool, JournalError> {
         let path = self.path(pack.number);
         let read = |error| JournalError::io("read", &path)(error);
-        let mut batch = ObjectBatch::default();
+        let mut whole = WholeObjects { writer, batch: ObjectBatch::default() };
         for (offset, block) in &pack.blocks {
-            let stays = |index: u32| kept.contains(&(pack.number, *offset, index));
-            let rows: Vec<&Row> =
-                (0..).zip(&block.rows).filter(|(at, _)| stays(*at)).map(|(_, row)| row).collect();
+            let here = |index: u32| (pack.number, *offset, index);
+            let rows: Vec<(u32, &Row)> =
+                (0..).zip(&block.rows).filter(|(at, _)| kept.contains(&here(*at))).collect();
             if rows.is_empty() {
                 continue;
             }
             if !block.verify(&*pack.file, *offset).map_err(read)? {
-                return Ok(false);
+                // Another copy may be whole.
+                for (_, row) in rows {
+                    let Some(bytes) = self.read(row.hash)? else { return Ok(false) };
+                    whole.add(row.hash, &bytes)?;
+                }
+                continue;
             }
-            if rows.len() == block.rows.len() {
+            let is_orphan = |at: u32| orphans.contains(&here(at));
+            if rows.len() == block.rows.len() && !rows.iter().any(|(at, _)| is_orphan(*at)) {
                 let mut bytes = vec![0; usize::try_from(block.size()).unwrap_or(0)];
                 read_full(&*pack.file, &mut bytes, *offset).map_err(read)?;
-                writer.write(&bytes, &mut rows.iter().map(|row| row.hash))?;
+                writer.write(&bytes, &mut rows.iter().map(|(_, row)| row.hash))?;
             } else if block.is_like() {
                 let mut objects = Vec::with_capacity(rows.len());
-                for row in rows {
+                for (at, row) in rows {
+                    // One whose base is lost cannot be read, and stays what it is.
+                    let bytes = if is_orphan(at) { self.read(row.hash)? } else { None };
+                    if let Some(bytes) = bytes {
+                        whole.add(row.hash, &bytes)?;
+                        continue;
+                    }
                     let stored = block.stored_of(&*pack.file, *offset, row).map_err(read)?;
                     let Some(stored) = stored else { return Ok(false) };
                     objects.push(LikeObject {
@@ -260,17 +304,53 @@ impl Packs {
             } else {
                 let plain = block.unpack(&*pack.file, *offset, None).map_err(read)?;
                 let Some(plain) = plain else { return Ok(false) };
-                for row in rows {
+                for (_, row) in rows {
                     let Some(bytes) = slice_of(&plain, row) else { return Ok(false) };
-                    if batch.plain().len() + bytes.len() > BLOCK {
-                        writer.put_batch(&batch)?;
-                        batch.clear();
-                    }
-                    batch.push(row.hash, bytes);
+                    whole.add(row.hash, bytes)?;
                 }
             }
         }
-        writer.put_batch(&batch).map(|_| true)
+        writer.put_batch(&whole.batch).map(|_| true)
+    }
+}
+
+/// Objects that are stored whole, gathered into blocks.
+struct WholeObjects<'a> {
+    writer: &'a PackWriter,
+    batch: ObjectBatch,
+}
+
+impl WholeObjects<'_> {
+    fn add(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), JournalError> {
+        if self.batch.plain().len() + bytes.len() > BLOCK {
+            self.writer.put_batch(&self.batch)?;
+            self.batch.clear();
+        }
+        self.batch.push(hash, bytes);
+        Ok(())
+    }
+}
+
+impl Collected {
+    /// Counts what is done, and the packs that are damaged and stay.
+    fn count(&mut self, packs: &[Seen], verdicts: &[Verdict]) {
+        for (pack, verdict) in packs.iter().zip(verdicts) {
+            match verdict.fate {
+                Fate::Stays => {
+                    self.packs_damaged += u64::from(!pack.whole);
+                    continue;
+                }
+                Fate::Goes => {
+                    self.packs_removed += 1;
+                    self.bytes_freed += pack.len;
+                }
+                Fate::IsRewritten => {
+                    self.packs_rewritten += 1;
+                    self.bytes_freed += verdict.wasted;
+                }
+            }
+            self.objects_removed += verdict.dead;
+        }
     }
 }
 
@@ -279,11 +359,6 @@ impl Packs {
 struct Elected {
     copies: HashMap<ObjectHash, (u64, u64, u32)>,
     verified: HashMap<(u64, u64), bool>,
-}
-
-/// The packs that will not be there afterwards.
-fn touched<'a>(packs: &'a [Seen], fates: &'a [Fate]) -> impl Iterator<Item = &'a Seen> {
-    packs.iter().zip(fates).filter(|(_, fate)| !matches!(fate, Fate::Stays)).map(|(pack, _)| pack)
 }
 
 /// What is live, with everything that a live object is a difference from.
@@ -308,49 +383,49 @@ fn with_bases(packs: &[Seen], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash>
     all
 }
 
-fn fates(
+fn verdicts(
     packs: &[Seen],
-    kept: &HashSet<(u64, u64, u32)>,
+    live: &HashSet<ObjectHash>,
+    (kept, orphans): (&Copies, &Copies),
     waste: Waste,
-    collected: &mut Collected,
-) -> Vec<Fate> {
-    let may_go = |pack: &Seen| pack.whole && (pack.old || waste == Waste::Any);
+) -> Vec<Verdict> {
+    let may_go = |pack: &Seen| pack.whole && pack.old;
     let small = packs.iter().filter(|pack| may_go(pack) && pack.len < SMALL).count();
-    let mut fates = Vec::with_capacity(packs.len());
+    let mut verdicts = Vec::with_capacity(packs.len());
     for pack in packs {
-        let (mut dead, mut wasted, mut lives) = (0, 0_u64, false);
+        let mut verdict = Verdict { fate: Fate::Stays, dead: 0, wasted: 0, unnamed: 0 };
+        let (mut lives, mut orphaned) = (false, false);
         for (offset, block) in &pack.blocks {
-            let gone = (0..)
-                .zip(&block.rows)
-                .filter(|(index, _)| !kept.contains(&(pack.number, *offset, *index)));
-            let (count, bytes) =
-                gone.fold((0_u64, 0_u64), |(count, sum), (_, row)| (count + 1, sum + row.length));
-            dead += count;
-            lives |= count < block.rows.len() as u64;
-            wasted += block.size() * bytes / block.plain().max(1);
+            let mut bytes = 0_u64;
+            for (index, row) in (0..).zip(&block.rows) {
+                let here = (pack.number, *offset, index);
+                if kept.contains(&here) {
+                    lives = true;
+                    orphaned |= orphans.contains(&here);
+                    continue;
+                }
+                bytes += row.length;
+                verdict.dead += 1;
+                verdict.unnamed += u64::from(!live.contains(&row.hash));
+            }
+            verdict.wasted += block.size() * bytes / block.plain().max(1);
         }
-        collected.packs_damaged += u64::from(!pack.whole);
-        let fate = if !may_go(pack) {
-            Fate::Stays
-        } else if !lives {
-            collected.packs_removed += 1;
-            wasted = pack.len;
-            Fate::Goes
-        } else if waste.is_enough(wasted, dead, pack.len)
-            || (waste == Waste::Much && pack.len < SMALL && small >= MANY_SMALL)
-        {
-            collected.packs_rewritten += 1;
-            Fate::IsRewritten
-        } else {
-            Fate::Stays
+        let (goes, is_rewritten) = match waste {
+            Waste::Much => {
+                let pays = verdict.wasted * 100 >= pack.len * WASTE;
+                let joins = pack.len < SMALL && small >= MANY_SMALL;
+                (may_go(pack), may_go(pack) && (pays || joins))
+            }
+            Waste::Any => (pack.whole || verdict.unnamed > 0, verdict.unnamed > 0 || orphaned),
         };
-        if !matches!(fate, Fate::Stays) {
-            collected.objects_removed += dead;
-            collected.bytes_freed += wasted;
-        }
-        fates.push(fate);
+        verdict.fate = match (lives, goes, is_rewritten) {
+            (false, true, _) => Fate::Goes,
+            (true, _, true) => Fate::IsRewritten,
+            _ => Fate::Stays,
+        };
+        verdicts.push(verdict);
     }
-    fates
+    verdicts
 }
 
 #[cfg(test)]
@@ -387,9 +462,8 @@ mod tests {
         let live: HashSet<_> = hashes.iter().skip(1).copied().collect();
         let kept = all.collect(&live, Duration::ZERO, later(), false).unwrap();
         assert_eq!(kept, Collected::default());
-        // A pack that was written just now is no younger than what is to be erased.
-        let now = SystemTime::UNIX_EPOCH;
-        let erased = all.erase(&HashSet::from([hashes[0]]), now).unwrap();
+        // However young the pack is.
+        let erased = all.purge(&live).unwrap();
         assert_eq!((erased.objects_removed, erased.packs_rewritten), (1, 1));
         assert_eq!(all.read(hashes[0]).unwrap(), None);
         let secret = bytes(0);
@@ -401,6 +475,90 @@ mod tests {
         for (n, hash) in (0..).zip(&hashes).skip(1) {
             assert_eq!(all.read(*hash).unwrap(), Some(bytes(n)));
         }
+    }
+
+    #[test]
+    fn a_purge_stores_whole_what_was_a_difference_from_what_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = packs(dir.path());
+        // Four versions in a chain, each in a pack of its own; the second and the last stay.
+        let version = |n: usize| {
+            let mut version = bytes(7);
+            for at in 0..n {
+                version[100 * at] ^= 1;
+            }
+            version
+        };
+        let hash = |n: usize| ObjectHash::of(&version(n));
+        let mut writers = Vec::new();
+        for n in 0..4_usize {
+            let writer = PackWriter::open(packs(dir.path())).unwrap();
+            let base = n.checked_sub(1).map(hash);
+            let object = NewObject { hash: hash(n), bytes: version(n), base };
+            writer.put_like(&[object]).unwrap();
+            writer.sync().unwrap();
+            writers.push(writer);
+        }
+        drop(writers);
+        assert_eq!(all.numbers().unwrap().len(), 4);
+        let live = HashSet::from([hash(1), hash(3)]);
+        let _lock = all.lock_for_collection().unwrap().unwrap();
+        // A collection keeps the whole chain.
+        let kept = all.collect(&live, Duration::ZERO, later(), true).unwrap();
+        assert_eq!(kept.objects_removed, 0);
+        let done = all.purge(&live).unwrap();
+        assert_eq!((done.objects_removed, done.objects_left), (2, 0));
+        for packs in [all.clone(), packs(dir.path())] {
+            assert_eq!(packs.objects().unwrap(), live);
+            for n in [1, 3] {
+                assert_eq!(packs.read(hash(n)).unwrap(), Some(version(n)), "{n}");
+            }
+            assert_eq!(packs.verify().unwrap(), []);
+        }
+        // Once more there is nothing to do.
+        assert_eq!(all.purge(&live).unwrap(), Collected::default());
+        assert_eq!(all.purge(&HashSet::new()).unwrap().objects_removed, 2);
+        assert_eq!(all.numbers().unwrap(), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn a_purge_says_what_it_could_not_take_out_of_a_damaged_pack() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = PackWriter::open(packs(dir.path())).unwrap();
+        let [first, second] = [1, 2].map(|n| writer.put(&bytes(n)).unwrap());
+        writer.sync().unwrap();
+        drop(writer);
+        let path = dir.path().join("00000001.pack");
+        let whole = std::fs::read(&path).unwrap();
+        let flip = |at: usize| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            packs(dir.path())
+        };
+        // What stays is damaged: so the pack does, with what should go.
+        let all = flip(200);
+        let _lock = all.lock_for_collection().unwrap().unwrap();
+        let left = all.purge(&HashSet::from([first])).unwrap();
+        assert_eq!((left.objects_removed, left.objects_left, left.packs_damaged), (0, 1, 1));
+        assert_eq!(all.objects().unwrap(), HashSet::from([first, second]));
+        // What goes is damaged, and a part that is no block at all goes with it.
+        let all = flip(4300);
+        let mut torn = std::fs::read(&path).unwrap();
+        torn.extend_from_slice(b"aBLK half a blo");
+        std::fs::write(&path, torn).unwrap();
+        let gone = all.purge(&HashSet::from([first])).unwrap();
+        assert_eq!((gone.objects_removed, gone.objects_left, gone.packs_damaged), (1, 0, 0));
+        assert_eq!(all.read(first).unwrap(), Some(bytes(1)));
+        assert_eq!(all.verify().unwrap(), []);
+        // A damaged pack that shows nothing to remove is left as it is, and that is said.
+        let path = dir.path().join("00000002.pack");
+        let mut torn = std::fs::read(&path).unwrap();
+        torn.extend_from_slice(b"aBLK half a blo");
+        std::fs::write(&path, &torn).unwrap();
+        let left = all.purge(&HashSet::from([first])).unwrap();
+        assert_eq!((left.objects_removed, left.objects_left, left.packs_damaged), (0, 0, 1));
+        assert_eq!(std::fs::read(&path).unwrap(), torn);
     }
 
     #[test]

@@ -83,6 +83,11 @@ impl Storage for Disk {
         fs::symlink_metadata(path)?.modified()
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let disk = rustix::fs::statvfs(dir)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
     }

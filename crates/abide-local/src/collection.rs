@@ -12,12 +12,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Packs, Scan, Start};
-use abide_model::{Fact, Kind, ObjectHash, SessionId, StoreError};
+use abide_model::{ObjectHash, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
 
 use crate::error::{storage_error, store_error};
 use crate::layout::shown;
-use crate::past::CheckpointNumbers;
+use crate::named_snapshots::NamedSnapshots;
 use crate::store::LocalStore;
 
 /// Why nothing was collected.
@@ -39,6 +39,12 @@ pub enum CollectError {
     /// It is not known what a snapshot leads to.
     #[error(transparent)]
     Snapshot(#[from] ReachError),
+    /// A pack holds what is to go beside what is to stay, and the latter cannot be read.
+    #[error("{objects} objects to remove are in damaged packs, beside objects that are needed")]
+    DamagedPacks {
+        /// How many objects could not be removed.
+        objects: u64,
+    },
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -171,17 +177,14 @@ impl LocalStore {
     ) -> Result<(), CollectError> {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
-        let mut thinned = thinned.clone();
-        let mut checkpoints: Vec<(Option<u64>, ObjectHash)> = Vec::new();
-        let mut numbers = reader.checkpoints_before().map_err(store_error)?;
+        let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?.without(thinned);
         let mut damage = None;
         reader
             .journal()
             .walk(Start::beginning(), mark, &mut |found| {
                 match found {
                     Found::Event { line, .. } => {
-                        let snapshot = marks.line(&line, &mut thinned, &mut numbers);
-                        checkpoints.extend(snapshot);
+                        marks.line(&line, &mut snapshots);
                         ControlFlow::Continue(())
                     }
                     Found::Damage(found) => {
@@ -197,10 +200,8 @@ impl LocalStore {
             let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
             return Err(CollectError::Unreadable { place, reason: damage.reason.to_string() });
         }
-        let stays = |(number, _): &&(Option<u64>, ObjectHash)| {
-            number.is_none_or(|number| !thinned.contains(&number))
-        };
-        marks.snapshots.extend(checkpoints.iter().filter(stays).map(|(_, snapshot)| *snapshot));
+        let staying = snapshots.staying();
+        marks.snapshots.extend(staying.flat_map(|named| named.snapshots.iter().copied()));
         Ok(())
     }
 
@@ -272,39 +273,18 @@ impl LocalStore {
 }
 
 impl Marks {
-    /// Takes the names of a line in. The snapshot of a checkpoint is given back with its number:
-    /// whether it counts is known at the end.
-    fn line(
-        &mut self,
-        line: &Line<'_>,
-        thinned: &mut BTreeSet<u64>,
-        numbers: &mut CheckpointNumbers,
-    ) -> Option<(Option<u64>, ObjectHash)> {
+    /// Takes the names of a line in. Whether the snapshots of a checkpoint or a rewind count is
+    /// known at the end.
+    fn line(&mut self, line: &Line<'_>, snapshots: &mut NamedSnapshots) {
         self.payloads.extend(line.objects().into_iter().map(|object| object.hash));
-        let kind = line.head().map(|head| head.kind);
-        let known = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::SESSION_REWOUND];
-        let fact = kind.filter(|kind| known.contains(kind)).and_then(|_| line.event());
-        match fact.map(|event| event.fact()) {
-            Some(Ok(Fact::Checkpoint(checkpoint))) => {
-                let number = numbers.next(checkpoint.number);
-                let snapshot = checkpoint.snapshot;
-                let others = names_in(line.bytes()).filter(|name| Some(*name) != snapshot);
-                self.named.extend(others);
-                return snapshot.map(|snapshot| (number, snapshot));
-            }
-            Some(Ok(Fact::Thinning(thinning))) => thinned.extend(thinning.checkpoints),
-            Some(Ok(Fact::Rewind(rewind))) => {
-                self.snapshots.extend(rewind.snapshot.into_iter().chain(rewind.safety));
-            }
-            _ => {}
-        }
-        self.named.extend(names_in(line.bytes()));
-        None
+        let conditional = snapshots.line(line);
+        let others = names_in(line.bytes()).filter(|name| !conditional.contains(name));
+        self.named.extend(others);
     }
 }
 
 /// Every run of exactly 64 hexadecimal digits.
-fn names_in(bytes: &[u8]) -> impl Iterator<Item = ObjectHash> + '_ {
+pub(crate) fn names_in(bytes: &[u8]) -> impl Iterator<Item = ObjectHash> + '_ {
     bytes
         .split(|byte| !byte.is_ascii_hexdigit())
         .filter(|run| run.len() == 64)

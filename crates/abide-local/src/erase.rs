@@ -4,7 +4,9 @@
 //! What is to be erased is written down first (`erasing`), so that an erasure that was cut short is
 //! finished by the next one; one that cannot be finished stays written down and stops no other. What
 //! is damaged is found before anything is written. Everything derived is dropped before the journal is touched. Then each
-//! segment is written anew beside the old one and put in its place, whole or not at all.
+//! segment is written anew beside the old one and put in its place, whole or not at all. Last come the
+//! objects: every one that nothing names any more leaves the packs, whatever named it before. What is
+//! left of removed sessions and of imports that were cut short is deleted too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -12,18 +14,23 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, Body, Found, Journal, Line, Lock, LockMode, Segment, SegmentForm, SegmentName, Start,
-    Storage, read_full, write_full,
+    Access, Body, Found, Identity, Journal, Line, Lock, LockMode, Segment, SegmentForm,
+    SegmentName, Start, Storage, write_full,
 };
-use abide_model::{Erasure, Kind, ObjectHash, Seq, SessionId, StoreError, Timestamp};
-use serde::{Deserialize, Serialize};
+use abide_model::{Erasure, Kind, ObjectHash, Seq, SessionId, StoreError};
+use abide_workspace::{Reach, ReachError, Snapshot};
+use serde::Serialize;
 
-use crate::collection::{CollectError, Without};
+use crate::collection::{CollectError, Without, names_in};
+use crate::erase_plan::ErasePlan;
+use crate::erasing::Unfinished;
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
-use crate::past::Gone;
 use crate::stage::clear;
 use crate::store::LocalStore;
+
+/// So many events that name an object that stays are told.
+const MOST_NAMED: usize = 10;
 
 /// Why nothing was erased, or not all of it.
 #[derive(Debug, thiserror::Error)]
@@ -65,75 +72,32 @@ pub enum EraseError {
     Store(#[from] StoreError),
 }
 
-/// An event whose payload is to be erased.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct EraseLine {
-    /// Which.
-    pub seq: Seq,
-    /// When.
-    pub at: Timestamp,
-    /// Its kind.
-    pub kind: Kind,
-    /// The bytes of its line.
-    pub bytes: u64,
-    /// The objects that it names.
-    pub objects: Vec<ObjectHash>,
-    /// Its payload is gone already.
-    pub erased: bool,
-}
-
-/// The payloads of a session that are to be erased.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ErasePlan {
-    /// The session.
-    pub session: SessionId,
-    /// The events.
-    pub lines: Vec<EraseLine>,
-    /// Sessions that share these events, and whose state and transcript are made anew too.
-    pub forks: Vec<SessionId>,
-}
-
 /// What was erased.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Erased {
     /// Payloads.
     pub payloads: u64,
-    /// Objects that are gone.
+    /// Objects that are gone: payloads, snapshots, and the files of snapshots.
     pub objects: u64,
-    /// Objects that stay, since something else names them.
+    /// Payloads and snapshots that stay, since something else names them.
     pub shared: Vec<ObjectHash>,
+    /// The first events that name those.
+    pub named_by: Vec<(SessionId, Seq)>,
+    /// Files of snapshots that stay, since other checkpoints hold them.
+    pub shared_files: u64,
     /// What to know: earlier erasures that cannot be finished, and names of nothing.
     pub notes: Vec<String>,
 }
 
-/// Where a text stands in a session.
+/// What was left of sessions that were removed and of imports that were cut short, and is deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Matches {
-    /// Events whose payload has it.
-    pub payloads: Vec<Seq>,
-    /// Events that have it in their task, lane or key, which cannot be erased.
-    pub heads: Vec<Seq>,
-}
-
-/// What is being erased, as it stands in `erasing`: one line each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Unfinished {
-    session: SessionId,
-    events: Vec<Seq>,
-    objects: Vec<ObjectHash>,
-    reason: Option<String>,
-}
-
-impl Unfinished {
-    fn note(&self, error: &EraseError) -> String {
-        let mut note = format!("an erasure in session {} is not finished: {error}", self.session);
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            note.push_str(&format!(": {cause}"));
-            source = cause.source();
-        }
-        note
-    }
+pub struct Leftovers {
+    /// Sessions.
+    pub sessions: u64,
+    /// Imports.
+    pub imports: u64,
+    /// Imports that run, and may bring in what is to be erased.
+    pub notes: Vec<String>,
 }
 
 /// What became of erasures that were cut short.
@@ -150,68 +114,6 @@ struct Finished {
 type Replacements = BTreeMap<u64, Vec<(u64, u64, Vec<u8>)>>;
 
 impl LocalStore {
-    /// The events of a session in whose payload, its objects included, a text stands.
-    pub fn find_payloads(&self, session: SessionId, text: &str) -> Result<Matches, StoreError> {
-        let reader = self.reader(session)?;
-        let mark = reader.mark().map_err(store_error)?;
-        let mut matches = Matches::default();
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
-            if let Found::Event { line, .. } = found
-                && let (Some(event), _) = reader.event(&line)
-            {
-                let names = [event.task.as_ref().map(|task| task.0.as_str()), event.key.as_deref()];
-                let lane = event.lane.as_ref().map(|lane| lane.0.as_str());
-                if names.into_iter().chain([lane]).flatten().any(|name| name.contains(text)) {
-                    matches.heads.push(event.seq);
-                }
-                if event.data.is_some_and(|data| has_text(data.as_str(), text)) {
-                    matches.payloads.push(event.seq);
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        walked.map_err(store_error)?;
-        Ok(matches)
-    }
-
-    /// Plans the erasure of these events' payloads. Nothing is changed.
-    pub fn plan_erase(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError> {
-        let journal = self.reader(session)?;
-        let mark = journal.mark().map_err(store_error)?;
-        let wanted: BTreeSet<Seq> = seqs.iter().copied().collect();
-        let mut lines = Vec::new();
-        let walked = journal.journal().walk(Start::beginning(), mark, &mut |found| {
-            if let Found::Event { line, offset, end, .. } = found
-                && wanted.contains(&line.seq)
-                && let Some(head) = line.head()
-            {
-                lines.push(EraseLine {
-                    seq: line.seq,
-                    at: head.at,
-                    kind: head.kind,
-                    bytes: end - offset,
-                    objects: line.objects().into_iter().map(|object| object.hash).collect(),
-                    erased: matches!(line.body(), Body::Erased { .. }),
-                });
-            }
-            ControlFlow::Continue(())
-        });
-        walked.map_err(store_error)?;
-        let found: BTreeSet<Seq> = lines.iter().map(|line| line.seq).collect();
-        if let Some(seq) = wanted.difference(&found).next() {
-            return Err(EraseError::NoEvent { session, seq: *seq });
-        }
-        let forks = self.heirs_of(session)?;
-        for line in &lines {
-            let parent = line.kind == Kind::SESSION_CREATED && self.has_parent(session)?;
-            if parent || STRUCTURAL.contains(&line.kind) {
-                let kind = line.kind.clone();
-                return Err(EraseError::Structural { seq: line.seq, kind });
-            }
-        }
-        Ok(ErasePlan { session, lines, forks })
-    }
-
     /// Erases. Waits so long for writers to let go. An erasure that was cut short is finished first.
     pub fn apply_erase(
         &self,
@@ -220,16 +122,32 @@ impl LocalStore {
         wait: Duration,
     ) -> Result<Erased, EraseError> {
         let _lock = self.hold_cleanup()?;
-        let earlier = self.finish(wait)?;
-        let unfinished = Unfinished {
-            session: plan.session,
-            events: plan.lines.iter().map(|line| line.seq).collect(),
-            objects: plan.lines.iter().flat_map(|line| line.objects.iter().copied()).collect(),
-            reason: reason.map(str::to_owned),
-        };
-        let mut erased = self.erase(plan, &unfinished, wait)?;
-        erased.notes.extend(earlier.erased.notes);
+        let mut notes = self.clear_left()?.notes;
+        notes.extend(self.finish(wait)?.erased.notes);
+        let mut erased = self.erase(plan, &Unfinished::of(plan, reason), wait)?;
+        erased.notes.extend(notes);
         Ok(erased)
+    }
+
+    /// Deletes what was left of sessions that were removed and of imports that were cut short.
+    pub fn clear_leftovers(&self) -> Result<Leftovers, StoreError> {
+        let _lock = self.hold_cleanup()?;
+        self.clear_left()
+    }
+
+    fn clear_left(&self) -> Result<Leftovers, StoreError> {
+        let mut notes = Vec::new();
+        let sessions = self.delete_leftovers()?;
+        let imports = self.clear_imports(&mut notes)?;
+        Ok(Leftovers { sessions, imports, notes })
+    }
+
+    /// Removes every object that nothing names from the packs. Says how many. Waits so long for
+    /// those who put objects.
+    pub fn erase_unnamed(&self, wait: Duration) -> Result<u64, EraseError> {
+        let _cleanup = self.hold_cleanup()?;
+        let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
+        self.purge(&mut Vec::new()).map_err(EraseError::Objects)
     }
 
     /// Finishes erasures that were cut short; none where none could be finished. Those that cannot
@@ -247,11 +165,12 @@ impl LocalStore {
         let mut finished = Finished::default();
         for unfinished in self.read_unfinished()? {
             let erased = match self.plan_erase(unfinished.session, &unfinished.events) {
-                Ok(plan) => self.erase(&plan, &unfinished, wait),
-                // Removed meanwhile, and its objects go with the next collection.
+                Ok(plan) => {
+                    let plan = ErasePlan { rewinds: unfinished.rewinds.clone(), ..plan };
+                    self.erase(&plan, &unfinished, wait)
+                }
                 Err(EraseError::Store(StoreError::NoSession { .. })) => {
-                    self.forget_unfinished(&unfinished)?;
-                    Ok(Erased::default())
+                    self.erase_removed(&unfinished, wait)
                 }
                 Err(error) => Err(error),
             };
@@ -270,14 +189,25 @@ impl LocalStore {
         Ok(finished)
     }
 
+    /// Finishes an erasure whose session was removed meanwhile: its objects are left.
+    fn erase_removed(&self, unfinished: &Unfinished, wait: Duration) -> Result<Erased, EraseError> {
+        let mut done = Erased::default();
+        if unfinished.has_objects() {
+            let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
+            done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
+        }
+        self.forget_unfinished(unfinished)?;
+        Ok(done)
+    }
+
     fn erase(
         &self,
         plan: &ErasePlan,
         unfinished: &Unfinished,
         wait: Duration,
     ) -> Result<Erased, EraseError> {
-        let objects: HashSet<ObjectHash> = unfinished.objects.iter().copied().collect();
-        let collection = (!objects.is_empty())
+        let collection = unfinished
+            .has_objects()
             .then(|| self.wait_for_objects(wait).map_err(EraseError::NotBegun))
             .transpose()?;
         let layout = self.layout_of(plan.session)?;
@@ -304,7 +234,7 @@ impl LocalStore {
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
         let mut done = Erased { payloads: erased, ..Erased::default() };
         if let Some(_lock) = collection {
-            self.erase_objects(&objects, &mut done).map_err(EraseError::Objects)?;
+            self.erase_objects(&unfinished.objects, &mut done).map_err(EraseError::Objects)?;
         }
         self.forget_unfinished(unfinished)?;
         for (session, _) in &derived {
@@ -313,63 +243,6 @@ impl LocalStore {
         }
         let _ = self.seal(plan.session, Duration::ZERO);
         Ok(done)
-    }
-
-    /// Is an erasure under way, or was one cut short?
-    pub(crate) fn is_erasing(&self) -> bool {
-        self.storage().open(&self.layout().erasing(), Access::Read).is_ok()
-    }
-
-    fn read_unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
-        let path = self.layout().erasing();
-        let file = match self.storage().open(&path, Access::Read) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            file => file.map_err(storage_error("open", &path))?,
-        };
-        let len = file.len().map_err(storage_error("read", &path))?;
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
-        bytes.truncate(read);
-        let entries = serde_json::Deserializer::from_slice(&bytes).into_iter();
-        entries
-            .collect::<Result<_, _>>()
-            .map_err(|error| StoreError::Damaged { place: shown(&path), reason: error.to_string() })
-    }
-
-    fn add_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
-        let mut all = self.read_unfinished()?;
-        if !all.contains(unfinished) {
-            all.push(unfinished.clone());
-        }
-        self.write_unfinished(&all)
-    }
-
-    fn forget_unfinished(&self, unfinished: &Unfinished) -> Result<(), StoreError> {
-        let mut left = self.read_unfinished()?;
-        left.retain(|one| one != unfinished);
-        if !left.is_empty() {
-            return self.write_unfinished(&left);
-        }
-        let path = self.layout().erasing();
-        self.storage().remove(&path).map_err(storage_error("remove", &path))
-    }
-
-    fn write_unfinished(&self, all: &[Unfinished]) -> Result<(), StoreError> {
-        let storage = &**self.storage();
-        let path = self.layout().erasing();
-        let temporary = path.with_extension("tmp");
-        let file = storage
-            .open(&temporary, Access::Create)
-            .map_err(storage_error("create", &temporary))?;
-        let mut bytes = Vec::new();
-        for one in all {
-            bytes.extend(serde_json::to_vec(one).unwrap_or_default());
-            bytes.push(b'\n');
-        }
-        let written = file.truncate(0).and_then(|()| write_full(&*file, &bytes, 0));
-        written.and_then(|()| file.sync()).map_err(storage_error("write", &temporary))?;
-        storage.rename(&temporary, &path).map_err(storage_error("write", &path))?;
-        storage.sync_dir(self.root()).map_err(storage_error("sync", self.root()))
     }
 
     pub(crate) fn wait_for_objects(&self, wait: Duration) -> Result<Box<dyn Lock>, CollectError> {
@@ -384,28 +257,95 @@ impl LocalStore {
         }
     }
 
-    /// Removes the objects that only the erased payloads named. The journals are read again: what
-    /// another event names stays.
-    fn erase_objects(
-        &self,
-        objects: &HashSet<ObjectHash>,
-        done: &mut Erased,
-    ) -> Result<(), CollectError> {
-        let named = self.live_objects(&Without::default(), &mut done.notes)?;
-        let dead: HashSet<ObjectHash> = objects.difference(&named).copied().collect();
-        let packs = self.packs();
-        self.forget_workspaces()?;
-        packs.erase(&dead, self.system_time()).map_err(store_error)?;
-        let all: Vec<ObjectHash> = objects.iter().copied().collect();
-        let places = packs.places(&all).map_err(store_error)?;
-        for (hash, place) in all.iter().zip(places) {
+    /// Removes what nothing names any more, and counts what of these objects, and of the files that
+    /// snapshots among them lead to, is gone.
+    fn erase_objects(&self, objects: &[ObjectHash], done: &mut Erased) -> Result<(), CollectError> {
+        let named: HashSet<ObjectHash> = objects.iter().copied().collect();
+        let reached = self.reached_from(&named)?;
+        self.purge(&mut done.notes)?;
+        let places = self.packs().places(&reached).map_err(store_error)?;
+        for (hash, place) in reached.iter().zip(places) {
             match place {
                 None => done.objects += 1,
-                Some(_) => done.shared.push(*hash),
+                Some(_) if named.contains(hash) => done.shared.push(*hash),
+                Some(_) => done.shared_files += 1,
             }
         }
         done.shared.sort_unstable_by_key(|hash| hash.0);
+        if !done.shared.is_empty() {
+            done.named_by = self.names_of(&done.shared)?;
+        }
         Ok(())
+    }
+
+    /// Removes every object that nothing names from the packs: the journals are read again, so that
+    /// whatever an event names stays. The caller holds the lock for collection. Says how many.
+    fn purge(&self, notes: &mut Vec<String>) -> Result<u64, CollectError> {
+        let live = self.live_objects(&Without::default(), notes)?;
+        self.forget_workspaces()?;
+        let purged = self.packs().purge(&live).map_err(store_error)?;
+        if purged.objects_left > 0 {
+            return Err(CollectError::DamagedPacks { objects: purged.objects_left });
+        }
+        if purged.packs_damaged > 0 {
+            notes.push(format!(
+                "{} packs are damaged, and what stood in the damaged parts is not erased; \
+                 `abide doctor --repair` takes out what is whole, and the next `abide erase` the rest",
+                purged.packs_damaged
+            ));
+        }
+        Ok(purged.objects_removed)
+    }
+
+    /// These objects and the files of the snapshots among them, as far as they are in the packs.
+    fn reached_from(&self, objects: &HashSet<ObjectHash>) -> Result<Vec<ObjectHash>, StoreError> {
+        let packs = self.packs();
+        let read = |hash| packs.read(hash).map_err(store_error);
+        let mut reach = Reach::default();
+        for object in objects {
+            reach.objects.insert(*object);
+            let bytes = read(*object)?.unwrap_or_default();
+            if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
+                match reach.add(&read, *object) {
+                    Err(ReachError::Store(error)) => return Err(error),
+                    // It leads as far as it can be read.
+                    Ok(()) | Err(ReachError::Missing { .. } | ReachError::Form { .. }) => {}
+                }
+            }
+        }
+        let all: Vec<ObjectHash> = reach.objects.into_iter().collect();
+        let places = packs.places(&all).map_err(store_error)?;
+        let there = all.into_iter().zip(places).filter(|(_, place)| place.is_some());
+        Ok(there.map(|(hash, _)| hash).collect())
+    }
+
+    /// The first events that name one of these objects.
+    fn names_of(&self, objects: &[ObjectHash]) -> Result<Vec<(SessionId, Seq)>, StoreError> {
+        let mut names = Vec::new();
+        for name in self.names()? {
+            let layout = self.layout().session(&name);
+            let Identity::Known(id) = self.identify(&layout).map_err(store_error)? else {
+                continue;
+            };
+            let reader = self.reader_at(id, &layout);
+            let mark = reader.mark().map_err(store_error)?;
+            let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+                if let Found::Event { line, .. } = found
+                    && names_in(line.bytes()).any(|name| objects.contains(&name))
+                {
+                    names.push((id, line.seq));
+                }
+                match names.len() {
+                    MOST_NAMED => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            });
+            walked.map_err(store_error)?;
+            if names.len() == MOST_NAMED {
+                break;
+            }
+        }
+        Ok(names)
     }
 
     /// Drops a session's state snapshots and transcript, under its lock.
@@ -498,7 +438,7 @@ impl LocalStore {
         layout: &SessionLayout,
         lock: Box<dyn Lock>,
     ) -> Result<(), StoreError> {
-        let mut noted: BTreeSet<Seq> = BTreeSet::new();
+        let mut noted: BTreeSet<(Seq, bool)> = BTreeSet::new();
         let reader = self.reader(plan.session)?;
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
@@ -507,16 +447,17 @@ impl LocalStore {
                 && let Some(Ok(abide_model::Fact::Erasure(erasure))) =
                     line.event().map(|event| event.fact())
             {
-                noted.insert(erasure.seq);
+                noted.insert((erasure.seq, erasure.files));
             }
             ControlFlow::Continue(())
         });
         walked.map_err(store_error)?;
-        let erasures: Vec<Erasure> = plan
-            .lines
-            .iter()
-            .filter(|line| !noted.contains(&line.seq))
-            .map(|line| Erasure { seq: line.seq, reason: reason.map(str::to_owned) })
+        let payloads = plan.lines.iter().map(|line| (line.seq, false));
+        let files = plan.rewinds.iter().map(|seq| (*seq, true));
+        let erasures: Vec<Erasure> = payloads
+            .chain(files)
+            .filter(|erasure| !noted.contains(erasure))
+            .map(|(seq, files)| Erasure { seq, files, reason: reason.map(str::to_owned) })
             .collect();
         if erasures.is_empty() {
             return Ok(());
@@ -524,70 +465,6 @@ impl LocalStore {
         let writer = self.writer_with(plan.session, layout, lock)?;
         writer.note_erased(&erasures)
     }
-
-    fn has_parent(&self, session: SessionId) -> Result<bool, StoreError> {
-        Ok(self.parent_of(session)?.is_some())
-    }
-
-    fn parent_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {
-        let reader = self.reader(session)?;
-        let link = reader.past().map_err(store_error)?.link();
-        if link.is_some() {
-            return Ok(link.map(|parent| parent.session));
-        }
-        let state = reader.look(Gone::PassOver).map_err(store_error)?.state;
-        Ok(state.core.fields.parent.map(|parent| parent.session))
-    }
-
-    /// The sessions that were forked from this one, and from those.
-    fn heirs_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
-        let mut parents = Vec::new();
-        for name in self.names()? {
-            if let Ok(abide_journal::Identity::Known(id)) =
-                self.identify(&self.layout().session(&name))
-                && let Some(parent) = self.parent_of(id)?
-            {
-                parents.push((id, parent));
-            }
-        }
-        let mut forks = vec![session];
-        let mut next = 0;
-        while let Some(parent) = forks.get(next).copied() {
-            let found = parents.iter().filter(|(id, of)| *of == parent && !forks.contains(id));
-            let found: Vec<SessionId> = found.map(|(id, _)| *id).collect();
-            forks.extend(found);
-            next += 1;
-        }
-        Ok(forks.split_off(1))
-    }
-}
-
-/// Events that say how the others are to be read.
-const STRUCTURAL: [Kind; 7] = [
-    Kind::WRITER_OPENED,
-    Kind::WRITER_CLOSED,
-    Kind::RECOVERY_PERFORMED,
-    Kind::PAYLOAD_ERASED,
-    Kind::SESSION_REWOUND,
-    Kind::FILES_RESTORED,
-    Kind::CHECKPOINT_THINNED,
-];
-
-/// Does a text stand in JSON, in whichever way its strings are written?
-fn has_text(json: &str, text: &str) -> bool {
-    fn in_value(value: &serde_json::Value, text: &str) -> bool {
-        match value {
-            serde_json::Value::String(string) => string.contains(text),
-            serde_json::Value::Array(values) => values.iter().any(|value| in_value(value, text)),
-            serde_json::Value::Object(fields) => {
-                fields.iter().any(|(name, value)| name.contains(text) || in_value(value, text))
-            }
-            _ => false,
-        }
-    }
-    json.contains(text)
-        || json.contains('\\')
-            && serde_json::from_str(json).is_ok_and(|value| in_value(&value, text))
 }
 
 fn erased_line(line: &Line<'_>, ended: bool) -> Vec<u8> {
@@ -665,17 +542,4 @@ fn remove_remains(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
         storage.sync_dir(dir).map_err(storage_error("sync", dir))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_found_however_it_is_written() {
-        assert!(has_text(r#"{"a":"the secret"}"#, "secret"));
-        assert!(has_text(r#"{"a":["\u0073ecret"]}"#, "secret"));
-        assert!(has_text(r#"{"a":{"x\"y":1}}"#, "x\"y"));
-        assert!(!has_text(r#"{"a":"\n secre t"}"#, "secret"));
-    }
 }

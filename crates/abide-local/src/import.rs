@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use abide_journal::{
-    Appender, BundleHeader, BundleParent, BundleReader, BundleRecord, Found, Identity, ImportError,
-    ImportOutcome, Imported, Journal, Line, Lock, Mark, Position, SegmentForm, SegmentName, Start,
-    Sum, Watermark,
+    Appender, Body, BundleHeader, BundleParent, BundleReader, BundleRecord, Found, Identity,
+    ImportError, ImportOutcome, Imported, Journal, Line, Lock, LockMode, Mark, Position,
+    SegmentForm, SegmentName, Start, Sum, Watermark,
 };
 use abide_model::{Durability, Fact, ReadNote, Seq, SessionId, SessionRef, StoreError};
 
@@ -24,6 +24,7 @@ use crate::layout::{SessionLayout, shown};
 use crate::past::Gone;
 use crate::reader::note_of;
 use crate::recovery;
+use crate::removal::delete;
 use crate::sealer::seal_all;
 use crate::stage::{Stage, clear};
 use crate::store::{LocalStore, Upkeep};
@@ -44,6 +45,7 @@ impl LocalStore {
             if let Some(parent) = parent {
                 self.durable_place(parent.session, Some(parent.seq))?;
             }
+            self.check_room(bundle.left())?;
             let stage = self.stage(id, beginning(bundle.header()), wait)?;
             // Another import may have been first.
             if !self.is_made(id)? {
@@ -57,7 +59,7 @@ impl LocalStore {
             let lock = self.lock_session(id, &layout, wait)?;
             return self.forward(bundle, &layout, lock, wait);
         }
-        let compared = self.compare(&mut bundle, id, &mut |_| Ok(()))?;
+        let compared = self.compare(&mut bundle, id, None)?;
         let outcome = rest(&mut bundle, &compared)?;
         if matches!(outcome, ImportOutcome::Forwarded { .. }) {
             return Err(changed(&layout).into());
@@ -69,7 +71,7 @@ impl LocalStore {
         {
             self.settle(id, &layout, lock)?;
         }
-        Ok(Imported { bundle: bundle.header().clone(), outcome, notes: compared.notes })
+        Ok(compared.imported(&bundle, outcome))
     }
 
     /// Reads a bundle to its end and says what an import would do. Writes nothing.
@@ -79,13 +81,9 @@ impl LocalStore {
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
         if self.is_made(id)? {
-            let compared = self.compare(&mut bundle, id, &mut |_| Ok(()))?;
+            let compared = self.compare(&mut bundle, id, None)?;
             let outcome = rest(&mut bundle, &compared)?;
-            return Ok(Imported {
-                bundle: bundle.header().clone(),
-                outcome,
-                notes: compared.notes,
-            });
+            return Ok(compared.imported(&bundle, outcome));
         }
         self.check_parent(bundle.header())?;
         let before = bundle.header().before().0;
@@ -96,8 +94,7 @@ impl LocalStore {
                 self.check_key(&line, id)?;
             }
         }
-        let bundle = bundle.header().clone();
-        Ok(Imported { bundle, outcome: ImportOutcome::Made, notes: Vec::new() })
+        Ok(Imported::made(bundle.header().clone()))
     }
 
     fn import_new<R: Read>(
@@ -110,7 +107,7 @@ impl LocalStore {
         let before = bundle.header().before().0;
         while let Some(record) = bundle.next()? {
             match record {
-                BundleRecord::Object { bytes, .. } => stage.object(bytes)?,
+                BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => {
                     if line.seq == before.next() {
                         key = self.check_key(&line, id)?;
@@ -121,8 +118,7 @@ impl LocalStore {
         }
         let end = stage.finish()?;
         self.publish(id, key.as_deref(), &stage, end)?;
-        let bundle = bundle.header().clone();
-        Ok(Imported { bundle, outcome: ImportOutcome::Made, notes: Vec::new() })
+        Ok(Imported::made(bundle.header().clone()))
     }
 
     /// Lets a session that is staged, whole and durable be seen.
@@ -182,25 +178,18 @@ impl LocalStore {
         let end = self.next_segment(id, layout)?;
         let mut stage = self.stage(id, end, wait)?;
         // An object of an event that is here may be damaged here: the bundle has it.
-        let mut heal = |bytes: &[u8]| -> Result<(), StoreError> {
-            let hash = abide_model::ObjectHash::of(bytes);
-            match self.packs().read(hash).map_err(store_error)? {
-                Some(_) => Ok(()),
-                None => stage.object(bytes),
-            }
-        };
-        let compared = self.compare(&mut bundle, id, &mut heal)?;
+        let compared = self.compare(&mut bundle, id, Some(&mut stage))?;
         if let Some(outcome) = compared.outcome {
             // It grew before the lock was taken, and the bundle has nothing new any more.
-            let bundle = bundle.header().clone();
-            return Ok(Imported { bundle, outcome, notes: compared.notes });
+            return Ok(compared.imported(&bundle, outcome));
         }
         if compared.last != (end.seq, end.sum) {
             return Err(changed(layout).into());
         }
+        self.check_room(bundle.left())?;
         while let Some(record) = bundle.next()? {
             match record {
-                BundleRecord::Object { bytes, .. } => stage.object(bytes)?,
+                BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => stage.line(&line)?,
             }
         }
@@ -223,28 +212,42 @@ impl LocalStore {
             from if from == end.seq => ImportOutcome::Same,
             from => ImportOutcome::Forwarded { from },
         };
-        Ok(Imported { bundle: bundle.header().clone(), outcome, notes: compared.notes })
+        Ok(compared.imported(&bundle, outcome))
     }
 
-    /// Reads a bundle along with the session that is here, up to the end of either.
+    /// Is there room for what a bundle unpacks to?
+    fn check_room(&self, needed: u64) -> Result<(), ImportError> {
+        let root = self.root();
+        let free = self.storage().free_bytes(root);
+        let free = free.map_err(storage_error("see the free space of", root))?;
+        if needed > free { Err(ImportError::NoRoom { needed, free }) } else { Ok(()) }
+    }
+
+    /// Reads a bundle along with the session that is here, up to the end of either. Objects of what
+    /// both have are staged where there is a stage.
     fn compare<R: Read>(
         &self,
         bundle: &mut BundleReader<R>,
         id: SessionId,
-        object: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+        mut stage: Option<&mut Stage>,
     ) -> Result<Compared, ImportError> {
         let reader = self.reader(id)?;
         let mark = reader.mark().map_err(store_error)?;
-        let mut compared =
-            Compared { last: bundle.header().before(), outcome: None, notes: Vec::new() };
+        let mut compared = Compared {
+            last: bundle.header().before(),
+            outcome: None,
+            unerased: Vec::new(),
+            notes: Vec::new(),
+        };
         let mut failed = None;
-        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| match self
-            .compare_one(bundle, id, &found, &mut compared, object)
-        {
-            Ok(flow) => flow,
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
+        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+            let stage = stage.as_deref_mut();
+            match self.compare_one(bundle, id, &found, &mut compared, stage) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
             }
         });
         walked.map_err(store_error)?;
@@ -257,7 +260,7 @@ impl LocalStore {
         id: SessionId,
         found: &Found<'_>,
         compared: &mut Compared,
-        object: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+        mut stage: Option<&mut Stage>,
     ) -> Result<ControlFlow<()>, ImportError> {
         compared.notes.extend(note_of(found));
         let line = match found {
@@ -273,12 +276,18 @@ impl LocalStore {
                 return Ok(ControlFlow::Continue(()));
             }
         };
-        match next_line(bundle, object)? {
-            Some(theirs) if theirs == (line.seq, line.sum) => {
-                compared.last = theirs;
+        if let Some(stage) = &mut stage {
+            stage.names_of(line);
+        }
+        match next_line(bundle, stage)? {
+            Some(theirs) if (theirs.seq, theirs.sum) == (line.seq, line.sum) => {
+                compared.last = (theirs.seq, theirs.sum);
+                if theirs.erased && !matches!(line.body(), Body::Erased { .. }) {
+                    compared.unerased.push(line.seq);
+                }
                 Ok(ControlFlow::Continue(()))
             }
-            Some((seq, _)) => Err(ImportError::Diverged { session: id, seq }),
+            Some(theirs) => Err(ImportError::Diverged { session: id, seq: theirs.seq }),
             None => {
                 let (here, _) = self.reach(id)?;
                 compared.outcome = Some(ImportOutcome::Behind { here });
@@ -354,6 +363,31 @@ impl LocalStore {
         }
     }
 
+    /// Deletes what imports that were cut short have left. Says of how many, and notes those that run.
+    pub(crate) fn clear_imports(&self, notes: &mut Vec<String>) -> Result<u64, StoreError> {
+        let (storage, dir) = (&**self.storage(), self.imports_dir());
+        let names = match storage.list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+            names => names.map_err(storage_error("list", &dir))?,
+        };
+        let mut cleared = 0;
+        for name in names.iter().filter(|name| !name.ends_with(".lock")) {
+            let lock_path = dir.join(format!("{name}.lock"));
+            let lock = storage.lock(&lock_path, LockMode::Exclusive);
+            let Some(_lock) = lock.map_err(storage_error("lock", &lock_path))? else {
+                notes.push(format!("an import of session {name} runs, and what it reads is kept"));
+                continue;
+            };
+            delete(storage, &dir.join(name))?;
+            storage.remove(&lock_path).map_err(storage_error("remove", &lock_path))?;
+            cleared += 1;
+        }
+        if cleared > 0 {
+            storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+        }
+        Ok(cleared)
+    }
+
     fn stage(&self, id: SessionId, end: Position, wait: Duration) -> Result<Stage, StoreError> {
         let storage = self.storage();
         let imports: PathBuf = self.imports_dir();
@@ -417,7 +451,23 @@ struct Compared {
     last: (Seq, Sum),
     /// Known already where the bundle ended first.
     outcome: Option<ImportOutcome>,
+    /// Events that are erased there and not here.
+    unerased: Vec<Seq>,
     notes: Vec<ReadNote>,
+}
+
+impl Compared {
+    fn imported<R: Read>(self, bundle: &BundleReader<R>, outcome: ImportOutcome) -> Imported {
+        let bundle = bundle.header().clone();
+        Imported { bundle, outcome, unerased: self.unerased, notes: self.notes }
+    }
+}
+
+/// A line of a bundle.
+struct TheirLine {
+    seq: Seq,
+    sum: Sum,
+    erased: bool,
 }
 
 /// Keeps a session locked.
@@ -433,7 +483,7 @@ fn rest<R: Read>(
 ) -> Result<ImportOutcome, ImportError> {
     let from = compared.last.0;
     let mut outcome = compared.outcome.unwrap_or(ImportOutcome::Same);
-    while next_line(bundle, &mut |_| Ok(()))?.is_some() {
+    while next_line(bundle, None)?.is_some() {
         outcome = ImportOutcome::Forwarded { from };
     }
     Ok(outcome)
@@ -453,15 +503,22 @@ fn beginning(bundle: &BundleHeader) -> Position {
     Position { segment: 0, offset: 0, seq, sum }
 }
 
-/// The next line of a bundle, and its objects to whom they concern.
+/// The next line of a bundle. Its objects are staged where there is a stage.
 fn next_line<R: Read>(
     bundle: &mut BundleReader<R>,
-    object: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
-) -> Result<Option<(Seq, Sum)>, ImportError> {
+    mut stage: Option<&mut Stage>,
+) -> Result<Option<TheirLine>, ImportError> {
     loop {
         match bundle.next()? {
-            Some(BundleRecord::Object { bytes, .. }) => object(bytes)?,
-            Some(BundleRecord::Line(line)) => return Ok(Some((line.seq, line.sum))),
+            Some(BundleRecord::Object { hash, bytes }) => {
+                if let Some(stage) = &mut stage {
+                    stage.object(hash, bytes)?;
+                }
+            }
+            Some(BundleRecord::Line(line)) => {
+                let erased = matches!(line.body(), Body::Erased { .. });
+                return Ok(Some(TheirLine { seq: line.seq, sum: line.sum, erased }));
+            }
             None => return Ok(None),
         }
     }

@@ -26,8 +26,11 @@ mod directory;
 mod disk_use;
 mod doctor;
 mod erase;
+mod erase_plan;
+mod erasing;
 mod error;
 mod export;
+mod file_search;
 mod fork;
 mod heartbeat;
 mod history;
@@ -35,6 +38,7 @@ mod import;
 mod keys;
 mod layout;
 mod liveness;
+mod named_snapshots;
 mod objects;
 mod past;
 mod place;
@@ -68,7 +72,8 @@ pub use doctor::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
     Strategy, UndoPlan,
 };
-pub use erase::{EraseError, EraseLine, ErasePlan, Erased, Matches};
+pub use erase::{EraseError, Erased, Leftovers};
+pub use erase_plan::{EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, Matches};
 pub use history::{Progress, Step};
 pub use objects::LocalObjects;
 pub use place::{Place, Where, find_store, store_for_recording};

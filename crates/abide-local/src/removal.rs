@@ -83,7 +83,7 @@ impl LocalStore {
 }
 
 /// Deletes a file, or a directory with all that is in it. Links are deleted, never followed.
-fn delete(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn delete(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
     if !path.is_symlink()
         && let Ok(names) = storage.list(path)
     {

@@ -1,9 +1,11 @@
 //! Where an import puts what it reads until all of it is known to be good: lines into segments
-//! beside the sessions, objects into packs, where nothing names them yet.
+//! beside the sessions, objects that the store lacks into a pack beside those.
 //!
-//! Nothing here is seen as a session. What is left when it is dropped is removed; what a crash
-//! leaves is removed by the next import of the same session.
+//! Nothing here is seen as a session, and the store's own packs get nothing of an import that is
+//! refused. What is left when it is dropped is removed; what a crash leaves is removed by the next
+//! import of the same session, and by an erasure.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,10 +13,10 @@ use abide_journal::{
     Access, JournalError, Line, Lock, PackWriter, Packs, Position, SegmentForm, SegmentHeader,
     SegmentName, Storage, StorageFile, write_full,
 };
-use abide_model::{Seq, SessionId, StoreError};
+use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
-use crate::layout::refused_link;
+use crate::layout::{refused_link, shown};
 
 /// How much is written at a time.
 const WRITE: usize = 256 << 10;
@@ -27,7 +29,9 @@ pub(crate) struct Stage {
     dir: PathBuf,
     lock_path: PathBuf,
     packs: Arc<Packs>,
-    pack_writer: Option<PackWriter>,
+    objects: Option<StagedObjects>,
+    /// The objects that lines name which are here or will be.
+    named: HashSet<ObjectHash>,
     /// A segment is left when it has this many bytes.
     limit: u64,
     /// The segment that is written.
@@ -37,6 +41,37 @@ pub(crate) struct Stage {
     segments: Vec<u64>,
     /// Last, so that it is let go last.
     _lock: Box<dyn Lock>,
+}
+
+/// Objects on their way into a store.
+#[derive(Debug)]
+struct StagedObjects {
+    /// Tells what the store has, and keeps collection away while it is held.
+    store: PackWriter,
+    /// What the store lacks.
+    staged: PackWriter,
+    packs: Arc<Packs>,
+    hashes: Vec<ObjectHash>,
+}
+
+impl StagedObjects {
+    fn open(
+        storage: &Arc<dyn Storage>,
+        dir: &Path,
+        store: &Arc<Packs>,
+    ) -> Result<Self, JournalError> {
+        let packs = Arc::new(Packs::new(storage.clone(), dir.to_owned()));
+        let (store, staged) = (PackWriter::open(store.clone())?, PackWriter::open(packs.clone())?);
+        Ok(Self { store, staged, packs, hashes: Vec::new() })
+    }
+
+    fn put(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), JournalError> {
+        if self.store.has(&[hash])? != [true] {
+            self.staged.put(bytes)?;
+            self.hashes.push(hash);
+        }
+        Ok(())
+    }
 }
 
 impl Stage {
@@ -58,7 +93,8 @@ impl Stage {
             dir,
             lock_path,
             packs,
-            pack_writer: None,
+            objects: None,
+            named: HashSet::new(),
             limit,
             file: None,
             buffer: Vec::new(),
@@ -78,20 +114,26 @@ impl Stage {
         &self.segments
     }
 
-    /// Puts an object.
-    pub(crate) fn object(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    /// Takes an object, which gets into the store where a line names it that will be there.
+    pub(crate) fn object(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), StoreError> {
         let mut put = || -> Result<(), JournalError> {
-            let writer = match &mut self.pack_writer {
-                Some(writer) => writer,
-                none => none.insert(PackWriter::open(self.packs.clone())?),
+            let objects = match &mut self.objects {
+                Some(objects) => objects,
+                none => none.insert(StagedObjects::open(&self.storage, &self.dir, &self.packs)?),
             };
-            writer.put(bytes).map(|_| ())
+            objects.put(hash, bytes)
         };
         put().map_err(store_error)
     }
 
+    /// Takes the names of a line that is here. One that is erased names nothing.
+    pub(crate) fn names_of(&mut self, line: &Line<'_>) {
+        self.named.extend(line.objects().into_iter().map(|object| object.hash));
+    }
+
     /// Writes a line behind the one before.
     pub(crate) fn line(&mut self, line: &Line<'_>) -> Result<(), StoreError> {
+        self.names_of(line);
         if self.file.is_none() || self.end.offset >= self.limit {
             self.next_segment(line.seq)?;
         }
@@ -107,14 +149,35 @@ impl Stage {
         if self.buffer.len() >= WRITE { self.write() } else { Ok(()) }
     }
 
-    /// Makes all of it durable where it is. Says where the journal will end.
+    /// Puts the objects into the store, and makes all of it durable where it is. Says where the
+    /// journal will end.
     pub(crate) fn finish(&mut self) -> Result<Position, StoreError> {
-        if let Some(packs) = &mut self.pack_writer {
+        if let Some(StagedObjects { store: packs, .. }) = &self.objects {
+            self.put_objects()?;
             packs.sync().map_err(store_error)?;
         }
         self.leave_segment()?;
         self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))?;
         Ok(self.end)
+    }
+
+    /// Puts what lines name into the store, and removes it from here.
+    fn put_objects(&self) -> Result<(), StoreError> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        for hash in objects.hashes.iter().filter(|hash| self.named.contains(*hash)) {
+            let bytes = objects.packs.read(*hash).map_err(store_error)?;
+            let bytes = bytes.ok_or_else(|| StoreError::Damaged {
+                place: shown(&self.dir),
+                reason: format!("object {hash} cannot be read back"),
+            })?;
+            objects.store.put(&bytes).map_err(store_error)?;
+        }
+        let names = self.storage.list(&self.dir).map_err(storage_error("list", &self.dir))?;
+        for name in names.iter().filter(|name| SegmentName::parse(name).is_none()) {
+            let path = self.dir.join(name);
+            self.storage.remove(&path).map_err(storage_error("remove", &path))?;
+        }
+        Ok(())
     }
 
     fn next_segment(&mut self, first: Seq) -> Result<(), StoreError> {

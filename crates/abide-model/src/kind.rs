@@ -105,6 +105,21 @@ impl Kind {
         .contains(self)
     }
 
+    /// Does it say how the other events are to be read? Then its data cannot be erased.
+    #[must_use]
+    pub fn is_structural(&self) -> bool {
+        [
+            Self::WRITER_OPENED,
+            Self::WRITER_CLOSED,
+            Self::RECOVERY_PERFORMED,
+            Self::PAYLOAD_ERASED,
+            Self::SESSION_REWOUND,
+            Self::FILES_RESTORED,
+            Self::CHECKPOINT_THINNED,
+        ]
+        .contains(self)
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {

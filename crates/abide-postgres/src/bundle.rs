@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_journal::{
-    BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, BundleWriter, ExportError,
-    ImportError, ImportOutcome, Imported, Line, Sum,
+    Body, BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, BundleWriter,
+    ExportError, ImportError, ImportOutcome, Imported, Line, Sum,
 };
 use abide_model::{
     EventRange, Fact, ObjectBatch, ObjectHash, Seq, SessionId, SessionRef, Store, StoreError,
@@ -37,6 +37,30 @@ struct Row {
     seq: Seq,
     sum: Sum,
     line: Vec<u8>,
+}
+
+/// An event that is here.
+struct Here {
+    sum: Sum,
+    /// Its data is gone.
+    erased: bool,
+}
+
+/// What a look at a bundle beside what is here found.
+struct Compared {
+    header: BundleHeader,
+    /// The lines that are not here.
+    rows: Vec<Row>,
+    outcome: ImportOutcome,
+    /// Events that are erased there and not here.
+    unerased: Vec<Seq>,
+}
+
+impl Compared {
+    fn imported(self) -> Imported {
+        let Self { header: bundle, outcome, unerased, .. } = self;
+        Imported { bundle, outcome, unerased, notes: Vec::new() }
+    }
 }
 
 /// What a first reading found.
@@ -144,9 +168,7 @@ impl PostgresStore {
 
     /// Reads a bundle to its end and says what an import would do. Writes nothing.
     pub fn check_bundle<R: Read>(&self, bundle: BundleReader<R>) -> Result<Imported, ImportError> {
-        let (header, rows, outcome) = self.compare(bundle, &mut |_, _| Ok(()))?;
-        drop(rows);
-        Ok(Imported { bundle: header, outcome, notes: Vec::new() })
+        self.compare(bundle, &mut |_, _| Ok(())).map(Compared::imported)
     }
 
     /// Takes the session of a bundle in. When it returns `Ok`, what it says is durable. Where the
@@ -166,26 +188,28 @@ impl PostgresStore {
             }
             Ok(())
         };
-        let (header, rows, outcome) = self.compare(bundle, &mut put)?;
+        let mut compared = self.compare(bundle, &mut put)?;
         if !batch.is_empty() {
             objects.put_batch(&batch)?;
         }
         // Objects are durable before the events that name them.
         objects.sync()?;
-        match outcome {
-            ImportOutcome::Made => self.import_new(&header, rows)?,
-            ImportOutcome::Forwarded { .. } => self.forward(&header, rows, wait)?,
+        let rows = std::mem::take(&mut compared.rows);
+        match compared.outcome {
+            ImportOutcome::Made => self.import_new(&compared.header, rows)?,
+            ImportOutcome::Forwarded { .. } => self.forward(&compared.header, rows, wait)?,
             ImportOutcome::Same | ImportOutcome::Behind { .. } => {}
         }
-        Ok(Imported { bundle: header, outcome, notes: Vec::new() })
+        Ok(compared.imported())
     }
 
-    /// Reads a bundle to its end beside what is here. Gives the lines that are not here.
+    /// Reads a bundle to its end beside what is here. An object is put when a line names it that is
+    /// here with its data, or that is new: not for one that is erased here, nor for one that is refused.
     fn compare<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
         object: &mut PutObject<'_>,
-    ) -> Result<(BundleHeader, Vec<Row>, ImportOutcome), ImportError> {
+    ) -> Result<Compared, ImportError> {
         let header = bundle.header().clone();
         let id = header.session;
         let here = match self.reader(id) {
@@ -196,50 +220,70 @@ impl PostgresStore {
         if here.is_none() {
             self.check_parent(&header)?;
         }
-        let sums = match &here {
-            Some(reader) => self.sums(reader)?,
+        let known = match &here {
+            Some(reader) => self.events_here(reader)?,
             None => HashMap::new(),
         };
         let mut rows = Vec::new();
         let mut seen = HashSet::new();
+        let mut unerased = Vec::new();
+        // Objects that no line has asked for yet. Most are asked for by the next one.
+        let mut waiting: HashMap<ObjectHash, Vec<u8>> = HashMap::new();
         while let Some(record) = bundle.next()? {
-            match record {
-                BundleRecord::Object { hash, bytes } => object(hash, bytes)?,
-                BundleRecord::Line(line) => match sums.get(&line.seq) {
-                    Some(sum) if *sum == line.sum => {
-                        seen.insert(line.seq);
+            let line = match record {
+                BundleRecord::Object { hash, bytes } => {
+                    waiting.insert(hash, bytes.to_vec());
+                    continue;
+                }
+                BundleRecord::Line(line) => line,
+            };
+            let mut erased_here = false;
+            match known.get(&line.seq) {
+                Some(ours) if ours.sum == line.sum => {
+                    seen.insert(line.seq);
+                    erased_here = ours.erased;
+                    if matches!(line.body(), Body::Erased { .. }) && !ours.erased {
+                        unerased.push(line.seq);
                     }
-                    Some(_) => {
-                        return Err(ImportError::Diverged { session: id, seq: line.seq });
+                }
+                Some(_) => {
+                    return Err(ImportError::Diverged { session: id, seq: line.seq });
+                }
+                None => {
+                    if here.is_none() && rows.is_empty() {
+                        self.check_key(&line, id)?;
                     }
-                    None => {
-                        if here.is_none() && rows.is_empty() {
-                            self.check_key(&line, id)?;
-                        }
-                        let line_bytes = line.bytes().to_vec();
-                        rows.push(Row { seq: line.seq, sum: line.sum, line: line_bytes });
-                    }
-                },
+                    let line_bytes = line.bytes().to_vec();
+                    rows.push(Row { seq: line.seq, sum: line.sum, line: line_bytes });
+                }
+            }
+            for named in line.objects().into_iter().filter(|_| !erased_here) {
+                if let Some(bytes) = waiting.remove(&named.hash) {
+                    object(named.hash, &bytes)?;
+                }
             }
         }
-        let last = sums.keys().max().copied().unwrap_or(Seq::ZERO);
+        let last = known.keys().max().copied().unwrap_or(Seq::ZERO);
         let outcome = match (&here, rows.first()) {
             (None, _) => ImportOutcome::Made,
             (Some(_), Some(_)) => ImportOutcome::Forwarded { from: last },
-            (Some(_), None) if seen.len() < sums.len() => ImportOutcome::Behind { here: last },
+            (Some(_), None) if seen.len() < known.len() => ImportOutcome::Behind { here: last },
             (Some(_), None) => ImportOutcome::Same,
         };
-        Ok((header, rows, outcome))
+        Ok(Compared { header, rows, outcome, unerased })
     }
 
-    /// The sums of a session's own events.
-    fn sums(&self, reader: &PostgresReader) -> Result<HashMap<Seq, Sum>, StoreError> {
+    /// The sums of a session's own events, and which of them are erased.
+    fn events_here(&self, reader: &PostgresReader) -> Result<HashMap<Seq, Here>, StoreError> {
         let (server, sid, session) = (self.server().clone(), reader.known.sid, reader.session);
         self.server().block(async move {
             server
                 .ask("read a session of", |client| {
                     Box::pin(async move {
-                        let sql = "SELECT seq, sum FROM event WHERE sid = $1";
+                        // The salt stands before the two sums at the end; an erased line has none.
+                        let sql = "SELECT seq, sum,
+                                substring(line FROM length(line) - 47 FOR 12) = '------------'::bytea
+                            FROM event WHERE sid = $1";
                         let rows = client.query(sql, &[&sid]).await?;
                         let each = rows.iter().map(|row| {
                             let seq = Seq(u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0));
@@ -248,7 +292,8 @@ impl PostgresStore {
                                 place: format!("event {seq} of session {session}"),
                                 reason: "its sum cannot be read".to_owned(),
                             })?;
-                            Ok((seq, sum))
+                            let erased: Option<bool> = row.try_get(2)?;
+                            Ok((seq, Here { sum, erased: erased.unwrap_or(false) }))
                         });
                         each.collect()
                     })

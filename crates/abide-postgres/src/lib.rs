@@ -12,6 +12,7 @@
 mod bundle;
 mod connection;
 mod deletion;
+mod erasure;
 mod error;
 mod flush;
 mod history;
@@ -29,6 +30,7 @@ mod url;
 mod verify;
 mod writer;
 
+pub use erasure::ErasedRows;
 pub use error::{Obstacle, Trouble};
 pub use migration::{Migrated, SCHEMA_VERSION};
 pub use setting::Space;

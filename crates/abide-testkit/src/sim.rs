@@ -115,6 +115,8 @@ struct Machine {
     note: (u64, u64),
     seed: u64,
     syncs: u64,
+    /// How many bytes may still be written; any number where it is not said.
+    free: Option<u64>,
 }
 
 /// A simulated disk. Clones are the same disk.
@@ -172,6 +174,11 @@ impl SimDisk {
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.machine().syncs
+    }
+
+    /// Says how many bytes are free. Writing does not count: it is what who asks is told.
+    pub fn set_free(&self, bytes: u64) {
+        self.machine().free = Some(bytes);
     }
 
     /// Makes operations fail. `seed` chooses what a failed sync leaves behind.
@@ -510,6 +517,10 @@ impl Storage for SimDisk {
         names.remove(path).ok_or_else(|| Machine::not_found(path))?;
         machine.world.pending_names.push(NameOp::Remove { path: path.to_owned() });
         Ok(())
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        Ok(self.machine().free.unwrap_or(u64::MAX))
     }
 
     /// Time stands still on this disk.

@@ -135,7 +135,8 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
         }
         Some(Fact::Erasure(erasure)) => {
             let why = erasure.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            ("Erased", format!("the data of event {}{why}", erasure.seq), Weight::Normal)
+            let what = if erasure.files { "files" } else { "data" };
+            ("Erased", format!("the {what} of event {}{why}", erasure.seq), Weight::Normal)
         }
         Some(Fact::Erased) => {
             return (event.kind.to_string(), "(erased)".to_owned(), Weight::Normal);

@@ -4,6 +4,9 @@
 //! side writes while the other reads it: checked line by line, whole or not at all, and only
 //! forward. Whatever stops it, the same copy again does what is left. Nothing of the source is
 //! changed.
+//!
+//! What is erased in the source and still whole on the other side is told of, and erased there only
+//! where that was asked for: a source may be somebody else's.
 
 use std::collections::HashSet;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -12,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use abide_local::{BundleError, BundleReader, ExportError, ImportError, ImportOutcome, Imported};
-use abide_model::{ObjectBatch, ObjectHash, ParentReason, SessionId, SessionRef};
+use abide_model::{ObjectBatch, ObjectHash, ParentReason, Seq, SessionId, SessionRef};
 use abide_workspace::{Reach, ReachError};
 
 use crate::{Error, Store};
@@ -31,6 +34,10 @@ pub struct Copied {
     pub objects: u64,
     /// And their bytes.
     pub bytes: u64,
+    /// Events whose data is erased in the source and still stands on the other side.
+    pub unerased: Vec<Seq>,
+    /// How many payloads were erased on the other side.
+    pub erased: u64,
     /// What of it could not be copied, though its events were.
     pub notes: Vec<String>,
 }
@@ -43,6 +50,7 @@ pub struct Copier {
     to: Option<Store>,
     wait: Duration,
     dry: bool,
+    erases: bool,
     reach: Reach,
     /// Objects that are on the other side, or would be.
     there: HashSet<ObjectHash>,
@@ -59,6 +67,7 @@ impl Copier {
             to: Some(to),
             wait,
             dry: false,
+            erases: false,
             reach: Reach::default(),
             there: HashSet::new(),
             made: HashSet::new(),
@@ -73,10 +82,18 @@ impl Copier {
             to,
             wait: Duration::ZERO,
             dry: true,
+            erases: false,
             reach: Reach::default(),
             there: HashSet::new(),
             made: HashSet::new(),
         }
+    }
+
+    /// Erases on the other side what is erased in the source.
+    #[must_use]
+    pub fn erasing(mut self) -> Self {
+        self.erases = true;
+        self
     }
 
     /// The sessions in the order in which they can be copied: what a session was forked from comes
@@ -120,7 +137,21 @@ impl Copier {
         if self.dry && imported.outcome == ImportOutcome::Made {
             self.made.insert(session);
         }
-        Ok(Copied { imported, objects, bytes, notes })
+        let mut unerased = imported.unerased.clone();
+        let mut erased = 0;
+        if let Some(to) = self.to.as_ref().filter(|_| self.erases && !self.dry)
+            && !unerased.is_empty()
+        {
+            match to.erase_payloads(session, &unerased, self.wait) {
+                Ok(done) => {
+                    erased = done.payloads;
+                    notes.extend(done.notes);
+                    unerased.clear();
+                }
+                Err(error) => notes.push(on_one_line(&error)),
+            }
+        }
+        Ok(Copied { imported, objects, bytes, unerased, erased, notes })
     }
 
     /// Copies what the session's checkpoints lead to, as far as the other side lacks it.
@@ -208,7 +239,9 @@ impl Copier {
         std::thread::scope(|scope| {
             let from = &self.from;
             let writing = scope.spawn(move || from.export_bundle(session, &mut writer));
+            // However well a store's own session is packed, it is as large as it is there.
             let taken = BundleReader::open(Box::new(reader) as Box<dyn Read>)
+                .map(BundleReader::of_any_ratio)
                 .map_err(Error::from)
                 .and_then(|bundle| match self.dry {
                     true => to.check_bundle(bundle),
@@ -227,8 +260,19 @@ impl Copier {
     /// What would be made where nothing is.
     fn would_make(&self, session: SessionId) -> Result<Imported, Error> {
         let bundle = self.from.export_bundle(session, &mut io::sink())?;
-        Ok(Imported { bundle, outcome: ImportOutcome::Made, notes: Vec::new() })
+        Ok(Imported::made(bundle))
     }
+}
+
+/// An error with its causes.
+fn on_one_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 /// Did the reader stop before the end?

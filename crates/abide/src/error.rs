@@ -1,6 +1,6 @@
 //! What can go wrong, in one type.
 
-use abide_local::{BundleError, DeleteError, ExportError, ImportError};
+use abide_local::{BundleError, DeleteError, EraseError, ExportError, ImportError};
 use abide_model::{
     AppendError, InputError, ObjectHash, StoreError, StoreUrl, StoreUrlError, TaskError,
 };
@@ -108,6 +108,9 @@ pub enum Error {
     /// A session was not deleted.
     #[error(transparent)]
     Delete(DeleteError),
+    /// Payloads were not erased, or not all of them.
+    #[error(transparent)]
+    Erase(EraseError),
     /// It makes sense on files only.
     #[error("{what} looks after stores of files; {place} is not one")]
     OnlyFiles {
@@ -213,6 +216,15 @@ impl From<DeleteError> for Error {
         match error {
             DeleteError::Store(error) => Self::Store(error),
             error @ DeleteError::Forked { .. } => Self::Delete(error),
+        }
+    }
+}
+
+impl From<EraseError> for Error {
+    fn from(error: EraseError) -> Self {
+        match error {
+            EraseError::Store(error) => Self::Store(error),
+            error => Self::Erase(error),
         }
     }
 }

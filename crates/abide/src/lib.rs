@@ -106,9 +106,10 @@ pub use abide_local::{
 pub use abide_local::{
     ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned,
     CleanupPlan, ClockJump, CollectError, Collected, Daily, DeleteError, Departing, DiskUse,
-    Environment, EraseError, EraseLine, ErasePlan, Erased, ExportError, ImportError, ImportOutcome,
-    Imported, LocalStore, Made, Matches, OpenCall, OpenTurn, Options, Orphan, Place, Progress,
-    SessionLiveness, SessionUse, Step, Upkeep, Where,
+    Environment, EraseError, EraseLine, ErasePlan, Erased, EventPart, ExportError, FileMatch,
+    FileMatches, ImportError, ImportOutcome, Imported, Leftovers, LocalStore, Made, Matches,
+    OpenCall, OpenTurn, Options, Orphan, Place, Progress, SessionLiveness, SessionUse, Step,
+    Upkeep, Where,
 };
 pub use abide_local::{find_store, store_for_recording};
 pub use abide_model::{

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, Environment, Imported, LocalStore, Made, Options, Place,
+    BundleHeader, DiskUse, Environment, Erased, Imported, LocalStore, Made, Options, Place,
     SessionLiveness, Where, find_store, store_for_recording,
 };
 use abide_model::{
@@ -314,6 +314,16 @@ impl Store {
     /// Takes a session in, whole and checked, or not at all.
     pub fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
         self.backend.import_bundle(bundle, wait)
+    }
+
+    /// Erases the data of these events, all of the session's own. A writer is waited for so long.
+    pub fn erase_payloads(
+        &self,
+        session: SessionId,
+        seqs: &[Seq],
+        wait: Duration,
+    ) -> Result<Erased, Error> {
+        self.backend.erase_payloads(session, seqs, wait)
     }
 
     /// Brings the transcript of a session up to date, where the store keeps one.

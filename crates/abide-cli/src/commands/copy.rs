@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::record::duration;
 use crate::error::{CommandError, on_one_line};
+use crate::event_line::listed;
 use crate::output::{Output, warning};
 use crate::store::{NAME, Opened, Surroundings};
 
@@ -19,6 +20,7 @@ use crate::store::{NAME, Opened, Surroundings};
 /// line and sum is checked. One that is there already and shorter gets what is new; one that has
 /// gone another way is refused and named, and the others go on. What a fork goes on from is copied
 /// before it, named or not. Stopped anywhere and run again, it does what is left.
+/// Data that is erased here and still stands there is told of, and with --erase it is erased there too.
 ///
 /// With --all it copies every session of the store it copies from; of a shared one, those of the
 /// project of the current directory, or all where there is no project. What is copied into a shared
@@ -42,6 +44,9 @@ pub(crate) struct Copy {
     /// The store to copy to; made where a directory has none [default: the store here]
     #[arg(long, value_name = "DIR|URL")]
     to: Option<PathBuf>,
+    /// Erase there what is erased here
+    #[arg(long)]
+    erase: bool,
     /// Check everything and say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -78,6 +83,7 @@ impl Copy {
             Some(to) if !self.dry_run => Copier::new(source, to, self.wait.unwrap_or(DEFAULT_WAIT)),
             to => Copier::rehearsal(source, to),
         };
+        let copier = if self.erase { copier.erasing() } else { copier };
         self.copy(&from, copier, &named)
     }
 
@@ -115,7 +121,7 @@ impl Copy {
             known.map_or_else(|| id.short(SessionId::SHORT), |known| known.short.clone())
         };
         let sessions = copier.order(named);
-        let mut failed = 0;
+        let (mut failed, mut unerased) = (0, 0);
         for id in &sessions {
             let done = copier.copy(*id);
             if done.is_err() {
@@ -131,8 +137,16 @@ impl Copy {
                     }
                     out.flush()?;
                     copied.imported.notes.iter().for_each(warning);
-                    let noted = |note| warning(format_args!("session {}: {note}", short(*id)));
-                    copied.notes.iter().for_each(noted);
+                    let noted =
+                        |note: &str| warning(format_args!("session {}: {note}", short(*id)));
+                    copied.notes.iter().for_each(|note| noted(note));
+                    if !copied.unerased.is_empty() {
+                        unerased += 1;
+                        let still = listed(&copied.unerased);
+                        noted(&format!(
+                            "the data of {still} is erased here and still stands there"
+                        ));
+                    }
                 }
                 Err(error) if self.json => {
                     let outcome = refusal(&error);
@@ -156,6 +170,12 @@ impl Copy {
                 "{failed} of {all} sessions were not copied"
             )));
         }
+        if unerased > 0 && !(self.dry_run && self.erase) {
+            return Err(CommandError::failed(format!(
+                "of {unerased} sessions, data that is erased here still stands there"
+            ))
+            .with_hint("`--erase` erases it there; nobody can undo that"));
+        }
         if sessions.is_empty() && !self.json {
             out.line(format_args!("There are no sessions to copy in {}", from.place()))?;
             out.flush()?;
@@ -177,6 +197,7 @@ impl Copy {
                 "session": id, "short": short, "outcome": outcome, "events": bundle.events,
                 "last": bundle.last(), "there": seq, "objects": bundle.objects,
                 "files": {"objects": copied.objects, "bytes": copied.bytes},
+                "erased": copied.erased, "unerased": copied.unerased,
                 "dry_run": self.dry_run,
             })
             .to_string();
@@ -199,7 +220,11 @@ impl Copy {
             (objects, 0) => format!("; {objects} objects of files"),
             (objects, bytes) => format!("; {objects} objects of files, {}", ByteSize(bytes)),
         };
-        format!("session {short}  {what}{files}")
+        let erased = match copied.erased {
+            0 => String::new(),
+            count => format!("; {count} payloads erased there"),
+        };
+        format!("session {short}  {what}{files}{erased}")
     }
 }
 

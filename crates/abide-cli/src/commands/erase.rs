@@ -1,14 +1,20 @@
 //! `abide erase`: removes payloads, such as a secret, wherever they are kept.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use abide::{DEFAULT_WAIT, EraseError, ErasePlan, Erased, LocalStore, Seq, SessionId, SessionRef};
+use abide::{
+    DEFAULT_WAIT, EraseError, ErasePlan, Erased, EventPart, FileMatch, FileMatches, LocalStore,
+    Seq, SessionId, SessionRef,
+};
+use abide_transcript::escape;
 use serde_json::json;
 
 use super::cleanup::unseen;
 use super::record::duration;
 use crate::confirm::confirm;
 use crate::error::CommandError;
+use crate::event_line::listed;
 use crate::output::{Output, status, warning};
 use crate::store::{Opened, Surroundings};
 
@@ -17,13 +23,16 @@ use crate::store::{Opened, Surroundings};
 /// The data leaves the journal, the objects, the index, the state and the transcript. The event
 /// stays with its number, time and kind, and the chain stays valid. What was exported, copied or
 /// backed up is not reached, and neither are the blocks that the disk has freed.
-/// A workspace snapshot goes with the checkpoint that names it.
+/// With a checkpoint go the files that no other checkpoint holds. A rewind stays as an event, and
+/// its files go.
+/// `--match` looks into the files of checkpoints too, and with `--files` erases the checkpoints that
+/// hold the text. Of a fork it finds the past that it shares, and erases there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide erase @41 --reason \"a token\"
   abide erase abc123 @41 @43 --dry-run
-  abide erase --match hunter2 --all")]
+  abide erase --match hunter2 --all --files")]
 pub(crate) struct Erase {
     /// The session, then the events: `abc123 @41 @43` [default: $ABIDE_SESSION, else the latest]
     #[arg(value_name = "[SESSION] @SEQ")]
@@ -37,6 +46,9 @@ pub(crate) struct Erase {
     /// In every session
     #[arg(long, requires = "text")]
     all: bool,
+    /// Checkpoints, too, whose files hold the text
+    #[arg(long, requires = "text")]
+    files: bool,
     /// Why; it is recorded
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -57,6 +69,9 @@ pub(crate) struct Erase {
 /// Who looks after stores of files.
 const WHAT: &str = "`abide erase`";
 
+/// The events to erase, by the session in whose journal they are.
+type Wanted = BTreeMap<SessionId, BTreeSet<Seq>>;
+
 impl Erase {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         if self.json && !self.yes && !self.dry_run {
@@ -65,22 +80,42 @@ impl Erase {
         let opened = surroundings.open_files(WHAT)?;
         let files = opened.store.files(WHAT)?;
         let wait = self.wait.unwrap_or(DEFAULT_WAIT);
-        if !self.dry_run && files.finish_erase(wait).map_err(failed)?.is_some() {
-            status("Finished an erasure that was cut short");
+        let (sessions, seqs) = self.asked(&opened, surroundings)?;
+        if !self.dry_run {
+            self.tidy(files, wait)?;
         }
-        let plans = self.plans(&opened, surroundings)?;
-        let mut out = Output::stdout();
-        if !self.json || self.dry_run {
-            for plan in &plans {
-                if self.json {
-                    out.json(&serde_json::to_string(plan).unwrap_or_default())?;
-                } else {
-                    show(plan, &mut out)?;
+        let mut wanted = Wanted::new();
+        let mut held = FileMatches::default();
+        let parts = self.parts(files, &sessions)?;
+        match &self.text {
+            None => self.name(&sessions, &parts, &seqs, &mut wanted)?,
+            Some(text) => {
+                self.find(files, &parts, text, &mut wanted)?;
+                held = files.find_files(&parts, text)?;
+                held.notes.iter().for_each(warning);
+                if self.files {
+                    for found in std::mem::take(&mut held.held) {
+                        wanted.entry(found.session).or_default().insert(found.seq);
+                    }
                 }
             }
         }
-        if plans.is_empty() {
-            return Err(CommandError::failed("there is no event whose data has this text"));
+        let mut plans = Vec::new();
+        for (session, seqs) in &wanted {
+            let seqs: Vec<Seq> = seqs.iter().copied().collect();
+            plans.push(files.plan_erase(*session, &seqs).map_err(failed)?);
+        }
+        let mut out = Output::stdout();
+        if !self.json || self.dry_run {
+            self.show(&plans, &held, &mut out)?;
+        }
+        if plans.is_empty() && held.unnamed == 0 {
+            return match held.held.is_empty() {
+                true => Err(CommandError::failed(
+                    "there is no event whose data has this text, nor a file",
+                )),
+                false => Err(still(&held.held)),
+            };
         }
         out.flush()?;
         if self.dry_run {
@@ -96,18 +131,56 @@ impl Erase {
             }
             out.flush()?;
             erased.notes.iter().for_each(warning);
-            self.look_again(files, plan)?;
         }
+        if held.unnamed > 0 {
+            let objects = files.erase_unnamed(wait).map_err(failed)?;
+            // Those that the plans were about may have gone with them.
+            status(format_args!("Erased {objects} more objects that nothing named"));
+        }
+        self.look_again(files, &parts)
+    }
+
+    /// Finishes what was cut short, and deletes what is left of it.
+    fn tidy(&self, files: &LocalStore, wait: Duration) -> Result<(), CommandError> {
+        if files.finish_erase(wait).map_err(failed)?.is_some() {
+            status("Finished an erasure that was cut short");
+        }
+        if files.is_erasing() {
+            warning(
+                "an erasure that was cut short cannot be finished yet; `abide doctor` tells more",
+            );
+        }
+        let left = files.clear_leftovers()?;
+        if left.sessions + left.imports > 0 {
+            status(format_args!(
+                "Deleted what was left of {} removed sessions and {} imports",
+                left.sessions, left.imports
+            ));
+        }
+        left.notes.iter().for_each(warning);
         Ok(())
     }
 
-    fn plans(
+    /// The sessions and the events that were asked for.
+    fn asked(
         &self,
         opened: &Opened,
         surroundings: &Surroundings,
-    ) -> Result<Vec<ErasePlan>, CommandError> {
-        let files = opened.store.files(WHAT)?;
+    ) -> Result<(Vec<SessionId>, Vec<Seq>), CommandError> {
         let (named, seqs) = self.named()?;
+        match &self.text {
+            None if seqs.is_empty() => {
+                return Err(CommandError::Usage(
+                    "name the events (`@41`) or a text (`--match TEXT`)".into(),
+                ));
+            }
+            Some(text) if text.is_empty() || !seqs.is_empty() => {
+                return Err(CommandError::Usage(
+                    "`--match` stands for the events, with a text".into(),
+                ));
+            }
+            _ => {}
+        }
         let sessions = match (named.or(self.session.as_deref()), self.all) {
             (Some(_), true) => {
                 return Err(CommandError::Usage("`--all` and a session exclude each other".into()));
@@ -123,33 +196,97 @@ impl Erase {
                 }
             },
         };
-        let Some(text) = &self.text else {
-            if seqs.is_empty() {
-                return Err(CommandError::Usage(
-                    "name the events (`@41`) or a text (`--match TEXT`)".into(),
-                ));
-            }
-            let plan = |id: SessionId| files.plan_erase(id, &seqs).map_err(failed);
-            return sessions.into_iter().map(plan).collect();
-        };
-        if text.is_empty() || !seqs.is_empty() {
-            return Err(CommandError::Usage("`--match` stands for the events, with a text".into()));
+        Ok((sessions, seqs))
+    }
+
+    /// Where the events of the sessions are. With all of them, each has its own.
+    fn parts(
+        &self,
+        files: &LocalStore,
+        sessions: &[SessionId],
+    ) -> Result<Vec<EventPart>, CommandError> {
+        let mut parts = Vec::new();
+        for session in sessions {
+            let all = files.parts_of(*session)?;
+            parts.extend(all.into_iter().filter(|part| !self.all || part.session == *session));
         }
-        let mut plans = Vec::new();
-        for id in sessions {
-            let matches = files.find_payloads(id, text)?;
-            if !matches.heads.is_empty() {
+        Ok(parts)
+    }
+
+    /// The events that were named, in whose journal they are.
+    fn name(
+        &self,
+        sessions: &[SessionId],
+        parts: &[EventPart],
+        seqs: &[Seq],
+        wanted: &mut Wanted,
+    ) -> Result<(), CommandError> {
+        let Some(session) = sessions.first().copied() else { return Ok(()) };
+        for seq in seqs {
+            let part = parts.iter().find(|part| part.contains(*seq));
+            let Some(part) = part else {
+                return Err(failed(EraseError::NoEvent { session, seq: *seq }));
+            };
+            if part.session != session {
+                shared(&listed(&[*seq]), part.session);
+            }
+            wanted.entry(part.session).or_default().insert(*seq);
+        }
+        Ok(())
+    }
+
+    /// The events whose data has the text.
+    fn find(
+        &self,
+        files: &LocalStore,
+        parts: &[EventPart],
+        text: &str,
+        wanted: &mut Wanted,
+    ) -> Result<(), CommandError> {
+        let own = parts.last().map(|part| part.session);
+        for part in parts {
+            let (heads, payloads) = stands_in(files, part, text)?;
+            if !heads.is_empty() {
                 warning(format_args!(
                     "session {}: the text stands in the task, lane or key of {}, which cannot be erased",
-                    id.short(SessionId::SHORT),
-                    listed(&matches.heads)
+                    part.session.short(SessionId::SHORT),
+                    listed(&heads)
                 ));
             }
-            if !matches.payloads.is_empty() {
-                plans.push(files.plan_erase(id, &matches.payloads).map_err(failed)?);
+            if !payloads.is_empty() {
+                if !self.all && own != Some(part.session) {
+                    shared(&listed(&payloads), part.session);
+                }
+                wanted.entry(part.session).or_default().extend(payloads);
             }
         }
-        Ok(plans)
+        Ok(())
+    }
+
+    fn show(
+        &self,
+        plans: &[ErasePlan],
+        held: &FileMatches,
+        out: &mut Output,
+    ) -> Result<(), CommandError> {
+        for plan in plans {
+            if self.json {
+                out.json(&serde_json::to_string(plan).unwrap_or_default())?;
+            } else {
+                show(plan, out)?;
+            }
+        }
+        if self.json {
+            for found in &held.held {
+                out.json(&serde_json::to_string(found).unwrap_or_default())?;
+            }
+            return Ok(());
+        }
+        if held.unnamed > 0 {
+            out.line(format_args!("{} objects that nothing names", held.unnamed))?;
+        }
+        held.held.iter().map(holder).for_each(warning);
+        Ok(())
     }
 
     /// The session and the events of the arguments.
@@ -172,22 +309,69 @@ impl Erase {
         Ok((session, seqs))
     }
 
-    /// What was to go must be gone.
-    fn look_again(&self, files: &LocalStore, plan: &ErasePlan) -> Result<(), CommandError> {
+    /// What was to go must be gone: it is not said to be done while the text still stands somewhere.
+    fn look_again(&self, files: &LocalStore, parts: &[EventPart]) -> Result<(), CommandError> {
         let Some(text) = &self.text else { return Ok(()) };
-        // The reason is recorded, and may have it.
-        let left = files.find_payloads(plan.session, text)?.payloads;
-        if !left.is_empty() {
-            warning(format_args!("the text stands in {} still", listed(&left)));
+        for part in parts {
+            // The reason is recorded, and may have it.
+            let (_, left) = stands_in(files, part, text)?;
+            if !left.is_empty() {
+                warning(format_args!("the text stands in {} still", listed(&left)));
+            }
+        }
+        let left = files.find_files(parts, text)?;
+        if !left.held.is_empty() {
+            return Err(still(&left.held));
+        }
+        if left.unnamed > 0 {
+            return Err(CommandError::failed(format!(
+                "the text still stands in {} objects that nothing names",
+                left.unnamed
+            ))
+            .with_hint("run it again; `abide doctor` tells what is damaged"));
         }
         Ok(())
     }
 }
 
-fn listed(seqs: &[Seq]) -> String {
-    let shown: Vec<String> = seqs.iter().take(10).map(|seq| format!("@{seq}")).collect();
-    let more = if seqs.len() > 10 { " …" } else { "" };
-    format!("{}{more}", shown.join(", "))
+/// The events of a part that have a text in their head, and those that have it in their data.
+fn stands_in(
+    files: &LocalStore,
+    part: &EventPart,
+    text: &str,
+) -> Result<(Vec<Seq>, Vec<Seq>), CommandError> {
+    let mut found = files.find_payloads(part.session, text)?;
+    found.heads.retain(|seq| part.contains(*seq));
+    found.payloads.retain(|seq| part.contains(*seq));
+    Ok((found.heads, found.payloads))
+}
+
+/// Says whose events those of a fork are.
+fn shared(events: &str, session: SessionId) {
+    let session = session.short(SessionId::SHORT);
+    status(format_args!("{events}: of session {session}, which this one was forked from"));
+}
+
+/// A checkpoint or a rewind, and the files of it that hold the text.
+fn holder(found: &FileMatch) -> String {
+    let session = found.session.short(SessionId::SHORT);
+    let what = match found.checkpoint {
+        Some(number) => format!("checkpoint {number} (@{})", found.seq),
+        None => format!("the checkpoint or rewind @{}", found.seq),
+    };
+    let paths = escape::text(&found.paths.join(", ")).into_owned();
+    format!("{what} of session {session} holds the text in {paths}")
+}
+
+/// The text is still in files.
+fn still(held: &[FileMatch]) -> CommandError {
+    let first = held.first().map(holder).unwrap_or_default();
+    let more = match held.len() {
+        0 | 1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    CommandError::failed(format!("the text still stands in files: {first}{more}"))
+        .with_hint("`--files` erases these checkpoints too; files cannot go back to them then")
 }
 
 fn failed(error: EraseError) -> CommandError {
@@ -202,7 +386,7 @@ fn failed(error: EraseError) -> CommandError {
                     "let the agents that write come to their end, and run it again"
                 }
                 EraseError::Objects(_) => {
-                    "`abide cleanup` collects them when nothing is in its way"
+                    "`abide doctor --repair` mends what is in its way; the next `abide erase` finishes it"
                 }
                 EraseError::Store(_) => "",
             };
@@ -218,9 +402,10 @@ fn show(plan: &ErasePlan, out: &mut Output) -> Result<(), CommandError> {
             1 => ", 1 object".to_owned(),
             count => format!(", {count} objects"),
         };
+        let files = if line.snapshot.is_some() { ", with its files" } else { "" };
         let erased = if line.erased { ", erased before" } else { "" };
         out.line(format_args!(
-            "{} @{} {} {}, {} bytes{objects}{erased}",
+            "{} @{} {} {}, {} bytes{objects}{files}{erased}",
             plan.session.short(SessionId::SHORT),
             line.seq,
             line.at,
@@ -228,20 +413,34 @@ fn show(plan: &ErasePlan, out: &mut Output) -> Result<(), CommandError> {
             line.bytes
         ))?;
     }
+    for seq in &plan.rewinds {
+        let session = plan.session.short(SessionId::SHORT);
+        out.line(format_args!("{session} @{seq} session.rewound stays, its files go"))?;
+    }
     Ok(())
 }
 
 fn said(plan: &ErasePlan, erased: &Erased) -> String {
-    let shared = match erased.shared.len() {
-        0 => String::new(),
-        count => format!("; {count} objects stay, since other events name them"),
-    };
-    format!(
-        "Erased {} payloads and {} objects of session {}{shared}",
+    let mut said = format!(
+        "Erased {} payloads and {} objects of session {}",
         erased.payloads,
         erased.objects,
         plan.session.short(SessionId::SHORT)
-    )
+    );
+    if !erased.shared.is_empty() {
+        let named = erased.named_by.iter().map(|(session, seq)| match *session == plan.session {
+            true => format!("@{seq}"),
+            false => format!("{} @{seq}", session.short(SessionId::SHORT)),
+        });
+        let named: Vec<String> = named.collect();
+        let count = erased.shared.len();
+        said.push_str(&format!("; {count} objects stay, since {} names them", named.join(", ")));
+    }
+    if erased.shared_files > 0 {
+        let count = erased.shared_files;
+        said.push_str(&format!("; {count} of its files stay, since other checkpoints hold them"));
+    }
+    said
 }
 
 fn erased_json(plan: &ErasePlan, erased: &Erased) -> String {
@@ -251,6 +450,11 @@ fn erased_json(plan: &ErasePlan, erased: &Erased) -> String {
         "payloads": erased.payloads,
         "objects": erased.objects,
         "shared": erased.shared,
+        "named_by": erased.named_by.iter()
+            .map(|(session, seq)| json!({"session": session, "seq": seq}))
+            .collect::<Vec<_>>(),
+        "shared_files": erased.shared_files,
+        "rewinds": plan.rewinds,
     })
     .to_string()
 }

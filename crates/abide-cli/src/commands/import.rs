@@ -5,11 +5,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide::{BundleReader, DEFAULT_WAIT, ImportOutcome, Imported, SessionId};
+use abide::{BundleReader, DEFAULT_WAIT, ImportOutcome, Imported, Seq, SessionId};
 use serde::Serialize;
 
 use super::record::duration;
 use crate::error::{CommandError, at};
+use crate::event_line::listed;
 use crate::output::{Output, warning};
 use crate::store::{Opened, Surroundings};
 
@@ -17,7 +18,8 @@ use crate::store::{Opened, Surroundings};
 ///
 /// Everything is checked before any of it can be seen: every line, every sum, the chain, every
 /// object. A session keeps its id. One that is here already and shorter gets what is new; one that
-/// has gone another way is refused, and so is one whose key another session here has.
+/// has gone another way is refused, and so is one whose key another session here has. A bundle
+/// for which there is no room is refused before it is unpacked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,6 +33,9 @@ pub(crate) struct Import {
     /// Check everything and say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
+    /// Unpack a bundle even to more than 64 MiB and 200 times its own size
+    #[arg(long)]
+    large: bool,
     /// How long to wait for a writer of a session that is here (`2s`, `500ms`, `0`)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     wait: Option<Duration>,
@@ -53,6 +58,9 @@ struct Report<'a> {
     from: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     here: Option<u64>,
+    /// Events whose data is erased in the bundle and still here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unerased: &'a Vec<Seq>,
     dry_run: bool,
 }
 
@@ -97,6 +105,7 @@ impl Import {
             |error: abide::Error| CommandError::from(error).on(format!("cannot import {name}"));
         // Read before a store is made for it.
         let bundle = BundleReader::open(input).map_err(|error| on(error.into()))?;
+        let bundle = if self.large { bundle.of_any_ratio() } else { bundle };
         let (opened, imported) = if self.dry_run {
             match surroundings.find()? {
                 Some(opened) => {
@@ -105,8 +114,7 @@ impl Import {
                 }
                 None => {
                     let bundle = bundle.read_to_end().map_err(|error| on(error.into()))?;
-                    let outcome = ImportOutcome::Made;
-                    (None, Imported { bundle, outcome, notes: Vec::new() })
+                    (None, Imported::made(bundle))
                 }
             }
         } else {
@@ -121,6 +129,12 @@ impl Import {
             Some(opened) => short_id(opened, id)?,
             None => id.short(SessionId::SHORT),
         };
+        if !imported.unerased.is_empty() {
+            warning(format_args!(
+                "the data of {} is erased in the bundle and still stands here; `abide erase` erases it",
+                listed(&imported.unerased)
+            ));
+        }
         if self.json {
             return out.json(&self.report(&name, &short, &imported));
         }
@@ -144,6 +158,7 @@ impl Import {
             bytes: imported.bundle.bytes,
             from,
             here,
+            unerased: &imported.unerased,
             dry_run: self.dry_run,
         };
         serde_json::to_string(&report).unwrap_or_default()

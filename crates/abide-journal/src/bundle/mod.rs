@@ -43,6 +43,10 @@ const MAX_RECORD: usize = 1 << 10;
 const MAX_OBJECTS: u64 = 1 << 22;
 /// The most characters of a title in the first line.
 const MAX_TITLE: usize = 200;
+/// A bundle may unpack to so many times its own bytes. Text rarely comes to a tenth of that.
+const MAX_RATIO: u64 = 200;
+/// And to this much, whatever its size is.
+const ANY_RATIO: u64 = 64 << 20;
 /// How far back the compression may reach: what a reader must hold.
 const WINDOW_LOG: u32 = 23;
 
@@ -248,6 +252,12 @@ pub enum BundleError {
         /// In what way.
         #[source]
         fault: BundleFault,
+    },
+    /// It is small and unpacks to very much.
+    #[error("it unpacks to more than {ratio} times its own size")]
+    Ratio {
+        /// The most that it may unpack to.
+        ratio: u64,
     },
     /// The input could not be read.
     #[error("it cannot be read")]

@@ -38,6 +38,14 @@ pub enum ImportError {
         /// Who has it.
         session: SessionId,
     },
+    /// There is not enough room for what it unpacks to.
+    #[error("it unpacks to {needed} bytes, and {free} are free where the store is")]
+    NoRoom {
+        /// The bytes that it would take.
+        needed: u64,
+        /// The bytes that are free.
+        free: u64,
+    },
     /// The store could not take it in.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -69,8 +77,18 @@ pub struct Imported {
     pub bundle: BundleHeader,
     /// What became of it.
     pub outcome: ImportOutcome,
+    /// Events whose data is erased in the bundle and is still here. An import erases nothing.
+    pub unerased: Vec<Seq>,
     /// What was found, and perhaps mended, in the session that was here.
     pub notes: Vec<ReadNote>,
+}
+
+impl Imported {
+    /// The session was not here.
+    #[must_use]
+    pub const fn made(bundle: BundleHeader) -> Self {
+        Self { bundle, outcome: ImportOutcome::Made, unerased: Vec::new(), notes: Vec::new() }
+    }
 }
 
 /// Why a session was not put into a bundle.

@@ -5,8 +5,8 @@ use std::io::{self, BufRead, Read};
 use abide_model::ObjectHash;
 
 use super::{
-    BundleCheck, BundleError, BundleFault, BundleHeader, EndWire, MAGIC, MAX_HEADER, MAX_RECORD,
-    ObjectWire, WINDOW_LOG,
+    ANY_RATIO, BundleCheck, BundleError, BundleFault, BundleHeader, EndWire, MAGIC, MAX_HEADER,
+    MAX_RATIO, MAX_RECORD, ObjectWire, WINDOW_LOG,
 };
 use crate::{Line, MAX_LINE};
 
@@ -34,6 +34,8 @@ pub struct BundleReader<R: Read> {
     /// Where the next record starts in the unpacked bytes.
     offset: u64,
     buffer: Vec<u8>,
+    /// It may unpack to so many times the bytes that were read of it.
+    ratio: Option<u64>,
     done: bool,
 }
 
@@ -85,13 +87,28 @@ impl<R: Read> BundleReader<R> {
             Ok(decoder)
         };
         let input = io::BufReader::with_capacity(READ, decoder().map_err(BundleError::Read)?);
-        Ok(Self { input, header, check, hasher, offset, buffer: Vec::new(), done: false })
+        let (buffer, ratio) = (Vec::new(), Some(MAX_RATIO));
+        Ok(Self { input, header, check, hasher, offset, buffer, ratio, done: false })
     }
 
     /// What the first line says. The title and the time are for people; the rest is held to.
     #[must_use]
     pub const fn header(&self) -> &BundleHeader {
         &self.header
+    }
+
+    /// How many of the bytes of its lines and objects are still to be read, as the first line says.
+    #[must_use]
+    pub const fn left(&self) -> u64 {
+        self.header.bytes.saturating_sub(self.check.bytes())
+    }
+
+    /// Unpacks it however small its file is beside what it unpacks to. For one that does not come
+    /// from a stranger.
+    #[must_use]
+    pub fn of_any_ratio(mut self) -> Self {
+        self.ratio = None;
+        self
     }
 
     /// The next record; `None` when everything was read and the whole holds together.
@@ -103,6 +120,7 @@ impl<R: Read> BundleReader<R> {
         }
         let at = self.offset;
         let fault = |fault| BundleError::Fault { offset: at, fault };
+        self.check_ratio()?;
         self.read_line()?;
         match begins(&self.buffer).map_err(fault)? {
             Begins::Line => {
@@ -136,6 +154,15 @@ impl<R: Read> BundleReader<R> {
     pub fn read_to_end(mut self) -> Result<BundleHeader, BundleError> {
         while self.next()?.is_some() {}
         Ok(self.header)
+    }
+
+    /// What is small and unpacks to very much is no session that somebody recorded.
+    fn check_ratio(&self) -> Result<(), BundleError> {
+        let most = |ratio: u64| self.file_offset().saturating_mul(ratio).max(ANY_RATIO);
+        match self.ratio.filter(|ratio| self.offset > most(*ratio)) {
+            Some(ratio) => Err(BundleError::Ratio { ratio }),
+            None => Ok(()),
+        }
     }
 
     /// Reads up to the next line break, which is passed and not kept.

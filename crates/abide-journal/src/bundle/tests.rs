@@ -435,6 +435,21 @@ fn lengths_that_are_announced_are_not_believed() {
 
 /// A few kilobytes that unpack to a line without end.
 #[test]
+fn what_is_small_and_unpacks_to_very_much_is_refused_unless_it_is_trusted() {
+    let mut maker = Maker::new(session());
+    for text in ["a", "b"] {
+        maker.event("x.large", &format!(r#"{{"text":"{}"}}"#, text.repeat(34 << 20)));
+    }
+    let bundle = maker.bundle();
+    assert!((bundle.len() as u64) < ANY_RATIO / MAX_RATIO, "{}", bundle.len());
+    let refused = BundleReader::open(&bundle[..]).unwrap().read_to_end();
+    assert!(matches!(refused, Err(BundleError::Ratio { ratio: MAX_RATIO })), "{refused:?}");
+    let reader = BundleReader::open(&bundle[..]).unwrap().of_any_ratio();
+    assert_eq!(reader.left(), maker.header().bytes);
+    reader.read_to_end().unwrap();
+}
+
+#[test]
 fn a_line_without_end_is_refused_in_bounded_memory() {
     let header = small().header().write();
     let mut encoder = zstd::stream::write::Encoder::new(header, 1).unwrap();

@@ -156,15 +156,40 @@ impl<'a> Quarantine<'a> {
 
     /// The repairs that were begun, oldest first.
     pub(super) fn records(&self) -> Result<Vec<RepairRecord>, StoreError> {
+        let mut records: Vec<_> = self.ids()?.iter().filter_map(|id| self.read(id)).collect();
+        records.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+        Ok(records)
+    }
+
+    /// The names in the quarantine.
+    fn ids(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.store.layout().quarantine();
         let mut ids = match self.store.storage().list(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             ids => ids.map_err(storage_error("list", &dir))?,
         };
         ids.retain(|id| !dir.join(id).is_symlink());
-        let mut records: Vec<_> = ids.iter().filter_map(|id| self.read(id)).collect();
-        records.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
-        Ok(records)
+        Ok(ids)
+    }
+
+    /// Deletes copies without a record: their repair was cut off before it began, and nobody can tell
+    /// whose they are.
+    fn clear_unrecorded(&self) -> Result<(), StoreError> {
+        let storage = self.store.storage();
+        for id in self.ids()?.iter().filter(|id| self.read(id).is_none()) {
+            let dir = self.dir(id);
+            let names = match storage.list(&dir) {
+                // Not a directory: not ours.
+                Err(_) => continue,
+                Ok(names) => names,
+            };
+            let copies = names.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+            for copy in copies {
+                self.remove(&dir.join(copy))?;
+            }
+            storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
+        }
+        Ok(())
     }
 
     fn read(&self, id: &str) -> Option<RepairRecord> {
@@ -286,9 +311,11 @@ impl<'a> Quarantine<'a> {
 
 impl LocalStore {
     /// Deletes what repairs of a session have kept, and of the store's own files: what is erased or
-    /// removed must not be there. Those repairs cannot be undone any more.
+    /// removed must not be there. Those repairs cannot be undone any more. The caller holds the lock
+    /// over cleanups, so that no repair is beginning.
     pub(crate) fn clear_quarantine(&self, session: SessionId) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self);
+        quarantine.clear_unrecorded()?;
         for record in quarantine.records()? {
             if record.session.is_some_and(|of| of != session) {
                 continue;

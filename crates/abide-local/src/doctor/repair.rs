@@ -91,6 +91,9 @@ impl Doctor<'_> {
         let past = self.store.reader_at(session, &layout);
         let checked = past.past().and_then(|past| past.check(Gone::Refuse));
         checked.map_err(store_error)?;
+        // No erasure looks into the quarantine before the record is there, or takes objects away
+        // before the lines that name them are.
+        let _no_erasure = self.store.keep_sessions()?;
         let id = self.new_id();
         let before = examination.facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq);
         let record = self.record(&id, session, before, &layout, plan)?;
@@ -405,7 +408,10 @@ impl Doctor<'_> {
         }
         let record = self.recorded(&id, None, Seq::ZERO, (Vec::new(), paths))?;
         let quarantine = Quarantine::new(self.store);
-        quarantine.begin(&record)?;
+        {
+            let _no_erasure = self.store.keep_sessions()?;
+            quarantine.begin(&record)?;
+        }
         for action in &plan.actions {
             match action {
                 Action::RewriteSegment { path, .. } => {
@@ -501,6 +507,7 @@ impl Doctor<'_> {
             });
         };
         let lock = self.store.lock_session(session, layout, Duration::ZERO)?;
+        let _no_erasure = self.store.keep_sessions()?;
         let mark = Watermark::read(&**self.store.storage(), &layout.watermark());
         let mark = mark.map_err(store_error)?;
         let first = source.events.keys().next().copied().unwrap_or(Seq::FIRST);

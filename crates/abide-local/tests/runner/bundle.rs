@@ -250,6 +250,46 @@ fn what_is_here_decides_what_an_import_does() {
 }
 
 #[test]
+fn a_bundle_for_which_there_is_no_room_is_refused_before_it_is_unpacked() {
+    let (_, store, id) = source(30);
+    let early = export(&store, id);
+    append(&store, id, &numbered(30, 40));
+    let late = export(&store, id);
+    let (disk, there) = empty();
+    let before = disk.files();
+    let bytes = BundleReader::open(&*early).unwrap().header().bytes;
+    disk.set_free(bytes - 1);
+    let refused = import(&there, &early);
+    assert!(
+        matches!(refused, Err(ImportError::NoRoom { needed, free }) if needed == bytes && free == bytes - 1),
+        "{refused:?}"
+    );
+    assert_eq!(disk.files(), before);
+    disk.set_free(bytes);
+    assert_eq!(import(&there, &early).unwrap(), ImportOutcome::Made);
+    // What is here already needs no more room.
+    disk.set_free(0);
+    assert_eq!(import(&there, &early).unwrap(), ImportOutcome::Same);
+    let more = BundleReader::open(&*late).unwrap().header().bytes - bytes;
+    disk.set_free(more - 1);
+    let refused = import(&there, &late);
+    assert!(
+        matches!(refused, Err(ImportError::NoRoom { needed, .. }) if needed == more),
+        "{refused:?}"
+    );
+    same_as_before(&there, id, &early);
+    disk.set_free(more);
+    assert!(matches!(import(&there, &late), Ok(ImportOutcome::Forwarded { .. })));
+    same(&store, &there, id);
+}
+
+/// The session is what a bundle made of it.
+fn same_as_before(store: &LocalStore, id: SessionId, bundle: &[u8]) {
+    assert_eq!(export(store, id), bundle);
+    healthy(store, id).unwrap();
+}
+
+#[test]
 fn a_forward_waits_for_the_writer_and_the_rest_does_not() {
     let (_, store, id) = source(5);
     let early = export(&store, id);
@@ -357,9 +397,8 @@ fn a_small_bundle_with_any_byte_altered_or_cut_off_changes_nothing() {
     let bundle = export(&store, id);
     let (disk, there) = empty();
     let before = |disk: &SimDisk| -> Vec<_> {
-        let files = disk.files().into_iter();
-        // Objects that came before the bad place stay behind, named by nobody.
-        files.filter(|path| !path.starts_with(store_path().join("objects"))).collect()
+        // Not even an object that came before the bad place is left behind.
+        disk.files().into_iter().filter(|path| !path.ends_with("lock")).collect()
     };
     let files = before(&disk);
     for len in 0..bundle.len() {

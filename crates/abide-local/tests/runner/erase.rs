@@ -1,15 +1,17 @@
-//! Erasing payloads, and power cuts at every storage operation of it.
+//! Erasing payloads and the files of checkpoints, and power cuts at every storage operation of it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use abide_journal::Storage;
-use abide_local::{EraseError, LocalStore};
+use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
+use abide_local::{EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore};
 use abide_model::{
-    Durability, NewEvent, NewSession, ObjectHash, OddEvents, ReadNote, Seq, SessionId,
-    SessionWriter, Store,
+    Durability, NewEvent, NewObject, NewSession, ObjectHash, OddEvents, ReadNote, Retention, Seq,
+    SessionId, SessionWriter, Store,
 };
 use abide_testkit::{FaultRun, SimDisk};
+use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
 use pollster::block_on;
 
 use crate::power::cut_everywhere;
@@ -43,7 +45,8 @@ fn recorded(disk: &SimDisk) -> (LocalStore, SessionId) {
     (store, id)
 }
 
-/// The files that have the secret, or the object it was in.
+/// The files that have the secret, or the object it was in; and objects that hold it, however they
+/// are packed.
 fn holding(disk: &SimDisk) -> Vec<String> {
     let object = ObjectHash::of(large().as_bytes()).0;
     let has = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
@@ -57,7 +60,423 @@ fn holding(disk: &SimDisk) -> Vec<String> {
         let pack = path.extension().is_some_and(|end| end == "pack");
         has(&bytes, SECRET.as_bytes()) || (pack && has(&bytes, &object))
     });
-    files.map(|path| path.display().to_string()).collect()
+    let mut holding: Vec<String> = files.map(|path| path.display().to_string()).collect();
+    let packs = packs(disk);
+    for object in packs.objects().unwrap() {
+        let bytes = packs.read(object).unwrap().unwrap_or_default();
+        if has(&bytes, SECRET.as_bytes()) {
+            holding.push(format!("object {object}"));
+        }
+    }
+    holding
+}
+
+fn packs(disk: &SimDisk) -> Arc<Packs> {
+    Arc::new(Packs::new(Arc::new(disk.clone()), store_path().join("objects")))
+}
+
+fn append(store: &LocalStore, id: SessionId, json: &str) -> Seq {
+    let writer = store.writer(id, WAIT).unwrap();
+    let event = vec![NewEvent::parse(json).unwrap()];
+    let done = writer.append(event, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    block_on(writer.close()).unwrap();
+    done.last().unwrap().seq
+}
+
+/// Puts a file with a few bytes of its own in the midst of noise; as its difference from another one
+/// where there is one.
+fn put_file(disk: &SimDisk, own: &str, like: Option<ObjectHash>) -> ObjectHash {
+    let mut bytes = vec![0; 4000];
+    blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+    bytes[2000..2000 + own.len()].copy_from_slice(own.as_bytes());
+    let hash = ObjectHash::of(&bytes);
+    let writer = PackWriter::open(packs(disk)).unwrap();
+    if writer.has(&[hash]).unwrap() != [true] {
+        writer.put_like(&[NewObject { hash, bytes, base: like }]).unwrap();
+        writer.sync().unwrap();
+    }
+    hash
+}
+
+/// Puts a snapshot of these files.
+fn put_snapshot(disk: &SimDisk, files: &[(&str, ObjectHash)]) -> ObjectHash {
+    let entry = |(name, hash): &(&str, ObjectHash)| Entry {
+        name: name.as_bytes().to_vec(),
+        kind: EntryKind::File,
+        mode: 0o644,
+        size: 4000,
+        hash: *hash,
+    };
+    let writer = PackWriter::open(packs(disk)).unwrap();
+    let tree = Tree { entries: files.iter().map(entry).collect() };
+    let snapshot = Snapshot {
+        version: 1,
+        tree: writer.put(&tree.write()).unwrap(),
+        files: files.len() as u64,
+        directories: 0,
+        bytes: 0,
+        omitted: Vec::new(),
+        omissions: 0,
+    };
+    let hash = writer.put(&snapshot.write()).unwrap();
+    writer.sync().unwrap();
+    hash
+}
+
+fn checkpoint(store: &LocalStore, id: SessionId, snapshot: ObjectHash) -> Seq {
+    let data = format!(r#"{{"trigger":"hand","snapshot":"{snapshot}"}}"#);
+    append(store, id, &format!(r#"{{"kind":"checkpoint.created","data":{data}}}"#))
+}
+
+/// A session with the secret in a file of its first checkpoint, and a rewind to that from a second
+/// one, whose file is stored as the difference from the secret's.
+struct Rewound {
+    disk: SimDisk,
+    store: LocalStore,
+    id: SessionId,
+    /// The two checkpoints and the rewind.
+    seqs: [Seq; 3],
+    /// The files of the second checkpoint.
+    kept: Vec<(ObjectHash, Vec<u8>)>,
+}
+
+impl Rewound {
+    fn new() -> Self {
+        let disk = SimDisk::new(Path::new("/sim"));
+        let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
+        let id = block_on(store.create(NewSession::titled("sim"))).unwrap();
+        let secret = put_file(&disk, SECRET, None);
+        let edited = put_file(&disk, "edited", Some(secret));
+        // So much beside it that a collection would leave it all as it is.
+        let filler: Vec<ObjectHash> =
+            (0..30).map(|n| put_file(&disk, &format!("filler {n}"), None)).collect();
+        let first = put_snapshot(&disk, &[("a", filler[0]), ("env", secret)]);
+        let names: Vec<String> = (10..40).map(|n| format!("f{n}")).collect();
+        let mut files: Vec<(&str, ObjectHash)> =
+            names.iter().map(String::as_str).zip(filler.iter().copied()).collect();
+        files.insert(0, ("env", edited));
+        let second = put_snapshot(&disk, &files);
+        let one = checkpoint(&store, id, first);
+        let two = checkpoint(&store, id, second);
+        let rewind = format!(
+            r#"{{"kind":"session.rewound","data":{{"to":{one},"files":true,"snapshot":"{first}","safety":"{second}"}}}}"#
+        );
+        let rewind = append(&store, id, &rewind);
+        let restored = format!(r#"{{"kind":"files.restored","data":{{"rewind":{rewind}}}}}"#);
+        append(&store, id, &restored);
+        let read = |hash: ObjectHash| (hash, packs(&disk).read(hash).unwrap().unwrap());
+        let kept = files.iter().map(|(_, hash)| read(*hash)).collect();
+        Self { disk, store, id, seqs: [one, two, rewind], kept }
+    }
+
+    /// What the second checkpoint holds can be read.
+    fn check_kept(disk: &SimDisk, kept: &[(ObjectHash, Vec<u8>)]) -> Result<(), String> {
+        let packs = packs(disk);
+        for (hash, bytes) in kept {
+            if packs.read(*hash).unwrap().as_ref() != Some(bytes) {
+                return Err(format!("object {hash} is gone"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn the_files_of_an_erased_checkpoint_leave_the_packs() {
+    let Rewound { disk, store, id, seqs: [one, _, rewind], kept } = Rewound::new();
+    assert_eq!(holding(&disk).len(), 2, "the pack and the object");
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    assert!(plan.lines[0].snapshot.is_some());
+    assert_eq!(plan.rewinds, [rewind], "it names the same snapshot, and lets it go");
+    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    // The snapshot, its tree and the file; the other file is the second checkpoint's too.
+    assert_eq!((erased.payloads, erased.objects, erased.shared_files), (1, 3, 1));
+    assert_eq!((erased.shared.len(), erased.notes.len()), (0, 0), "{erased:?}");
+    assert_eq!(holding(&disk), [""; 0]);
+    Rewound::check_kept(&disk, &kept).unwrap();
+    assert_eq!(packs(&disk).verify().unwrap(), []);
+    assert_eq!(store.doctor().examine(id).unwrap().findings, []);
+    // The rewind is still one, and neither a collection nor another erasure minds.
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(abide_model::EventRange::ALL)).unwrap();
+    assert!(page.events.iter().any(|event| event.seq == rewind && event.data.is_some()));
+    let collected = store.collect(Duration::ZERO).unwrap();
+    assert_eq!(collected.objects_removed, 0);
+    let again = store.plan_erase(id, &[one]).unwrap();
+    assert_eq!(again.rewinds, []);
+    assert_eq!(store.apply_erase(&again, None, WAIT).unwrap().payloads, 0);
+}
+
+#[test]
+fn a_power_cut_while_files_are_erased_loses_no_other_and_is_made_up_for() {
+    let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    disk.keep_history();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    let moments = disk.take_history();
+    let cuts = cut_everywhere(&moments, FaultRun::from_env().count(4, 60), &|disk, _, seed| {
+        let store = open_store(disk, seed + 50).map_err(|error| format!("{error:?}"))?;
+        Rewound::check_kept(disk, &kept)?;
+        healthy(&store, id)?;
+        store.finish_erase(WAIT).map_err(|error| format!("{error:?}"))?;
+        let plan = store.plan_erase(id, &[one]).map_err(|error| format!("{error:?}"))?;
+        if !plan.lines[0].erased {
+            store.apply_erase(&plan, None, WAIT).map_err(|error| format!("{error:?}"))?;
+        }
+        let holding = holding(disk);
+        if !holding.is_empty() {
+            return Err(format!("still in {holding:?}"));
+        }
+        Rewound::check_kept(disk, &kept)?;
+        healthy(&store, id)
+    });
+    FaultRun::from_env().report("power cuts while files are erased", cuts, 500);
+}
+
+#[test]
+fn what_another_checkpoint_holds_stays_and_that_is_said() {
+    let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
+    let other = block_on(store.create(NewSession::default())).unwrap();
+    let first = store.plan_erase(id, &[one]).unwrap().lines[0].snapshot.unwrap();
+    let named = checkpoint(&store, other, first);
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!((erased.objects, erased.shared.as_slice()), (0, &[first][..]));
+    assert!(erased.named_by.contains(&(other, named)), "{erased:?}");
+    assert!(!holding(&disk).is_empty());
+    let plan = store.plan_erase(other, &[named]).unwrap();
+    assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().objects, 3);
+    assert_eq!(holding(&disk), [""; 0]);
+}
+
+#[test]
+fn a_rewind_keeps_a_thinned_checkpoint_and_lets_its_files_go_when_it_is_named() {
+    let Rewound { disk, store, id, seqs: [one, _, rewind], .. } = Rewound::new();
+    append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[1]}}"#);
+    store.erase_unnamed(WAIT).unwrap();
+    assert!(!holding(&disk).is_empty(), "the rewind can be undone");
+    let plan = store.plan_erase(id, &[rewind]).unwrap();
+    assert_eq!((plan.lines.len(), plan.rewinds.as_slice()), (0, &[rewind][..]));
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!(holding(&disk), [""; 0]);
+    // A rewind without files says how the session is to be read, and nothing else.
+    let talk = append(&store, id, r#"{"kind":"session.rewound","data":{"to":2}}"#);
+    let refused = store.plan_erase(id, &[talk]);
+    assert!(matches!(refused, Err(EraseError::Structural { .. })), "{refused:?}");
+    assert!(store.plan_erase(id, &[one]).is_ok());
+}
+
+#[test]
+fn a_text_is_found_in_files_and_in_what_nothing_names() {
+    let Rewound { disk, store, id, seqs: [one, _, rewind], .. } = Rewound::new();
+    let parts = store.parts_of(id).unwrap();
+    let found = store.find_files(&parts, SECRET).unwrap();
+    let held: Vec<_> = found.held.iter().map(|held| (held.seq, held.checkpoint)).collect();
+    assert_eq!(held, [(one, Some(1)), (rewind, None)]);
+    assert_eq!(found.held[0].paths, ["env"]);
+    assert_eq!((found.unnamed, found.notes.as_slice()), (0, &[][..]));
+    assert_eq!(store.find_payloads(id, SECRET).unwrap().payloads, []);
+    // As a session leaves it that retention removes while somebody puts objects.
+    let all = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
+    let writer = PackWriter::open(packs(&disk)).unwrap();
+    let cleanup = store.plan_cleanup(&all).unwrap();
+    assert_eq!(store.apply_cleanup(&cleanup, &all).unwrap().sessions.len(), 1);
+    drop(writer);
+    assert!(!holding(&disk).is_empty());
+    let found = store.find_files(&[], SECRET).unwrap();
+    assert_eq!((found.held.len(), found.unnamed), (0, 1));
+    assert!(store.erase_unnamed(WAIT).unwrap() > 0);
+    assert_eq!(holding(&disk), [""; 0]);
+}
+
+#[test]
+fn nothing_is_erased_while_somebody_puts_objects() {
+    let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let writer = PackWriter::open(packs(&disk)).unwrap();
+    let refused = store.apply_erase(&plan, None, WAIT);
+    assert!(matches!(refused, Err(EraseError::NotBegun(_))), "{refused:?}");
+    assert!(!store.plan_erase(id, &[one]).unwrap().lines[0].erased);
+    drop(writer);
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!(holding(&disk), [""; 0]);
+}
+
+#[test]
+fn objects_that_cannot_be_taken_out_are_told_and_the_erasure_is_not_over() {
+    let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    // An object that is needed stands damaged beside the secret. It is a file, so that what the
+    // snapshots lead to can still be told.
+    let pack = disk.files().into_iter().find(|path| path.extension().is_some_and(|e| e == "pack"));
+    let pack = pack.unwrap();
+    let whole = disk.bytes(&pack).unwrap();
+    let at = whole.windows(8).position(|part| part == b"filler 7").unwrap();
+    let mut damaged = whole.clone();
+    damaged[at] ^= 1;
+    disk.set_bytes(&pack, damaged);
+    let refused = open_store(&disk, 77).unwrap().apply_erase(&plan, None, WAIT);
+    assert!(matches!(refused, Err(EraseError::Objects(_))), "{refused:?}");
+    assert!(disk.files().contains(&store_path().join("erasing")));
+    disk.set_bytes(&pack, whole);
+    let store = open_store(&disk, 78).unwrap();
+    assert_eq!(store.finish_erase(WAIT).unwrap().unwrap().objects, 3);
+    assert_eq!(holding(&disk), [""; 0]);
+    assert!(!disk.files().contains(&store_path().join("erasing")));
+}
+
+#[test]
+fn copies_of_a_repair_that_was_cut_off_before_its_record_go_too() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let quarantine = store_path().join("quarantine");
+    let dir = quarantine.join("2025-11-15T01-20-00-0badcafe");
+    for dir in [&quarantine, &dir] {
+        disk.make_dir(dir).unwrap();
+    }
+    for name in ["0", "1", "people's notes"] {
+        disk.open(&dir.join(name), Access::Create).unwrap();
+        disk.set_bytes(&dir.join(name), SECRET.as_bytes().to_vec());
+    }
+    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.plan_erase(id, &seqs).unwrap();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!(holding(&disk), [dir.join("people's notes").display().to_string()]);
+}
+
+#[test]
+fn what_is_left_of_removed_sessions_and_of_imports_goes_too() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let other = "019a8519-0200-7503-9294-f2065da4d5ae";
+    let (removed, imports) = (store_path().join("removed"), store_path().join("imports"));
+    let session = removed.join("2025-11-15T01-20-00-edn9te");
+    let dirs = [session.join("journal"), imports.join(other)];
+    for dir in [&removed, &session, &imports].into_iter().chain(&dirs) {
+        disk.make_dir(dir).unwrap();
+    }
+    for dir in &dirs {
+        disk.open(&dir.join("00000001.jsonl"), Access::Create).unwrap();
+        disk.set_bytes(&dir.join("00000001.jsonl"), SECRET.as_bytes().to_vec());
+    }
+    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.plan_erase(id, &seqs).unwrap();
+    // An import that runs keeps what it has read, and that is said.
+    let lock = disk.lock(&imports.join(format!("{other}.lock")), LockMode::Exclusive).unwrap();
+    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    assert!(erased.notes[0].contains(&format!("an import of session {other} runs")), "{erased:?}");
+    let staged = imports.join(other).join("00000001.jsonl").display().to_string();
+    assert_eq!(holding(&disk), [staged]);
+    drop(lock);
+    let left = store.clear_leftovers().unwrap();
+    assert_eq!((left.sessions, left.imports, left.notes.len()), (0, 1, 0));
+    assert_eq!(holding(&disk), [""; 0]);
+    assert!(disk.files().iter().all(|path| !path.starts_with(&imports)));
+}
+
+#[test]
+fn the_past_of_a_fork_is_found_and_erased_where_it_is() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, parent) = recorded(&disk);
+    let seqs = store.find_payloads(parent, SECRET).unwrap().payloads;
+    let at = seqs[1];
+    let fork = block_on(store.fork(parent, Some(at), NewSession::default())).unwrap();
+    assert_eq!(store.find_payloads(fork, SECRET).unwrap().payloads, []);
+    let parts = store.parts_of(fork).unwrap();
+    let own = EventPart { session: fork, first: at.next(), last: Seq(u64::MAX) };
+    assert_eq!(parts, [EventPart { session: parent, first: Seq(1), last: at }, own]);
+    let shared: Vec<Seq> = seqs.iter().copied().filter(|seq| parts[0].contains(*seq)).collect();
+    assert_eq!(shared, seqs[..2]);
+    let plan = store.plan_erase(parent, &shared).unwrap();
+    assert_eq!(plan.forks, [fork]);
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    let read = read(&store, fork).unwrap();
+    assert!(read.data.iter().all(|data| !data.contains(SECRET)), "{:?}", read.data);
+    healthy(&store, fork).unwrap();
+}
+
+fn import(store: &LocalStore, bundle: &[u8]) -> Result<Imported, ImportError> {
+    store.import_bundle(BundleReader::open(bundle)?, WAIT)
+}
+
+/// The secret as an object, in a session that two stores have; each with its disk.
+fn shared() -> [(SimDisk, LocalStore); 2] {
+    let sides = [5, 6].map(|seed| {
+        let disk = SimDisk::new(Path::new("/sim"));
+        let store = small(LocalStore::init(&store_path(), options(&disk, seed)).unwrap());
+        (disk, store)
+    });
+    let id = block_on(sides[0].1.create(NewSession::default())).unwrap();
+    append(&sides[0].1, id, &format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, large()));
+    import(&sides[1].1, &export(&sides[0].1)).unwrap();
+    sides
+}
+
+fn only(store: &LocalStore) -> SessionId {
+    block_on(store.list()).unwrap()[0].id
+}
+
+fn export(store: &LocalStore) -> Vec<u8> {
+    let mut bundle = Vec::new();
+    store.export_bundle(only(store), &mut bundle).unwrap();
+    bundle
+}
+
+/// Erases the secret in a store that has it once.
+fn erase(store: &LocalStore) -> Seq {
+    let id = only(store);
+    let seqs = store.find_payloads(id, SECRET).unwrap().payloads;
+    let plan = store.plan_erase(id, &seqs).unwrap();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    seqs[0]
+}
+
+#[test]
+fn an_import_brings_nothing_back_whether_it_is_refused_or_not() {
+    let [(disk, here), (_, there)] = shared();
+    let id = only(&here);
+    for n in 0..9 {
+        append(&there, id, &format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#));
+    }
+    let longer = export(&there);
+    erase(&here);
+    assert_eq!(holding(&disk), [""; 0]);
+    // The erasure itself was recorded here, so that both have gone on.
+    let refused = import(&here, &longer);
+    assert!(matches!(refused, Err(ImportError::Diverged { .. })), "{refused:?}");
+    assert_eq!(holding(&disk), [""; 0]);
+    healthy(&here, id).unwrap();
+    // One that is cut off.
+    assert!(import(&here, &longer[..longer.len() - 9]).is_err());
+    assert_eq!(holding(&disk), [""; 0]);
+}
+
+#[test]
+fn a_forward_leaves_erased_what_is_and_says_what_is_not() {
+    let [(disk, here), (their_disk, there)] = shared();
+    let id = only(&here);
+    let before = export(&here);
+    let seq = erase(&here);
+    // What is erased there and whole here is told, and stays: an import erases nothing.
+    let checked = there.check_bundle(BundleReader::open(&*export(&here)).unwrap()).unwrap();
+    assert_eq!(checked.unerased, [seq]);
+    let forwarded = import(&there, &export(&here)).unwrap();
+    assert!(matches!(forwarded.outcome, ImportOutcome::Forwarded { .. }), "{forwarded:?}");
+    assert_eq!(forwarded.unerased, [seq]);
+    assert!(!holding(&their_disk).is_empty());
+    assert_eq!(import(&there, &export(&here)).unwrap().unerased, [seq]);
+    // What is whole there and erased here stays erased, also where the session goes forward.
+    assert_eq!(import(&here, &before).unwrap().unerased, []);
+    append(&there, id, r#"{"kind":"x.sim","data":{"n":1}}"#);
+    let forwarded = import(&here, &export(&there)).unwrap();
+    assert!(matches!(forwarded.outcome, ImportOutcome::Forwarded { .. }), "{forwarded:?}");
+    assert_eq!((forwarded.unerased.as_slice(), holding(&disk)), (&[][..], Vec::new()));
+    // A new event that names the same object brings it along: it was not erased.
+    append(&there, id, &format!(r#"{{"kind":"x.sim","data":{{"text":"{}"}}}}"#, large()));
+    import(&here, &export(&there)).unwrap();
+    healthy(&here, id).unwrap();
+    let data = read(&here, id).unwrap().data;
+    assert!(data[0] == "erased" && data.last().unwrap().contains(SECRET), "{data:?}");
 }
 
 #[test]

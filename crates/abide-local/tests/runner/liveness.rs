@@ -67,6 +67,10 @@ impl Storage for Watched {
         Disk.modified(path)
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        Disk.free_bytes(dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         Disk.sync_dir(dir)
     }
@@ -125,6 +129,10 @@ impl Storage for Unwritable {
 
     fn modified(&self, path: &Path) -> io::Result<SystemTime> {
         Disk.modified(path)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        Disk.free_bytes(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -117,6 +117,10 @@ fn is_zero(count: &u64) -> bool {
 pub struct Erasure {
     /// The event whose data is gone.
     pub seq: Seq,
+    /// Its data stays, and the snapshots that it names are gone. So it is with a rewind, whose data
+    /// says how the session is to be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub files: bool,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

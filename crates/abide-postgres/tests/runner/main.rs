@@ -12,6 +12,7 @@ mod backup;
 mod bundle;
 mod closing;
 mod contract;
+mod erasure;
 mod faults;
 mod history;
 mod lease;

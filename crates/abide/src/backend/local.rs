@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use abide_local::{BundleHeader, DiskUse, Imported, LocalStore, Made, SessionLiveness};
+use abide_local::{BundleHeader, DiskUse, Erased, Imported, LocalStore, Made, SessionLiveness};
 use abide_model::{NewSession, Retention, Seq, SessionId};
 use abide_workspace::Policy;
 
@@ -92,6 +92,16 @@ impl Backend for LocalStore {
 
     fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
         Ok(self.import_bundle(bundle, wait)?)
+    }
+
+    fn erase_payloads(
+        &self,
+        session: SessionId,
+        seqs: &[Seq],
+        wait: Duration,
+    ) -> Result<Erased, Error> {
+        let plan = self.plan_erase(session, seqs)?;
+        Ok(self.apply_erase(&plan, None, wait)?)
     }
 
     fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error> {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, BundleReader, DiskUse, Imported, LocalStore, Made, SessionLiveness,
+    BundleHeader, BundleReader, DiskUse, Erased, Imported, LocalStore, Made, SessionLiveness,
 };
 use abide_model::{NewEvent, NewSession, Retention, Seq, SessionId};
 use abide_workspace::Policy;
@@ -86,6 +86,13 @@ pub trait Backend: abide_model::Store {
     fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error>;
     /// Takes a session in, whole and checked, or not at all.
     fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error>;
+    /// Erases the data of these events, all of the session's own. A writer is waited for so long.
+    fn erase_payloads(
+        &self,
+        session: SessionId,
+        seqs: &[Seq],
+        wait: Duration,
+    ) -> Result<Erased, Error>;
 
     /// Reads a session from its first event to its last and checks every line and the chain. Gives
     /// the last event. A store of files has its doctor for this.

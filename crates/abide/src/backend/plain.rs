@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_local::{BundleHeader, DiskUse, Imported, LocalStore, Made, SessionLiveness};
+use abide_local::{BundleHeader, DiskUse, Erased, Imported, LocalStore, Made, SessionLiveness};
 use abide_model::{
     History, HistoryQuery, NewSession, Objects, Pending, Retention, Seq, SessionId, SessionReader,
     SessionRef, SessionSummary, SessionWriter, Store,
@@ -88,6 +88,10 @@ impl Backend for PlainStore {
 
     fn import_bundle(&self, _: Bundle<'_>, _: Duration) -> Result<Imported, Error> {
         Err(self.lacks("bundles"))
+    }
+
+    fn erase_payloads(&self, _: SessionId, _: &[Seq], _: Duration) -> Result<Erased, Error> {
+        Err(self.lacks("a way to erase payloads"))
     }
 
     fn serve_children(&self, _: SessionId, _: SeenByHolder) -> Result<ChildSocket, Error> {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, HeldWriters, Imported, LocalStore, Made, SessionLiveness, write_as_child,
+    BundleHeader, DiskUse, Erased, HeldWriters, Imported, LocalStore, Made, SessionLiveness,
+    write_as_child,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Pending, Retention, Seq, SessionId,
@@ -273,6 +274,24 @@ impl Backend for SharedStore {
 
     fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
         Ok(self.inner.import_bundle(bundle, wait)?)
+    }
+
+    fn erase_payloads(
+        &self,
+        session: SessionId,
+        seqs: &[Seq],
+        wait: Duration,
+    ) -> Result<Erased, Error> {
+        let done = self.inner.erase_payloads(session, seqs, wait)?;
+        let mut erased = Erased { payloads: done.payloads, ..Erased::default() };
+        if done.objects > 0 {
+            erased.notes.push(format!(
+                "{} objects that the erased events named stay in {}: a shared store deletes none",
+                done.objects,
+                self.place()
+            ));
+        }
+        Ok(erased)
     }
 
     fn serve_children(&self, session: SessionId, seen: SeenByHolder) -> Result<ChildSocket, Error> {

@@ -1,0 +1,337 @@
+//! What an erasure would erase: the events that are named, or in which a text stands, and the
+//! checkpoints whose files hold it. Nothing is changed here.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
+
+use abide_journal::{Body, Found, Start};
+use abide_model::{Kind, ObjectHash, Seq, SessionId, StoreError, Timestamp};
+use serde::Serialize;
+
+use crate::collection::Without;
+use crate::erase::EraseError;
+use crate::error::store_error;
+use crate::file_search::FileSearch;
+use crate::named_snapshots::{NamedBy, NamedSnapshots};
+use crate::past::Gone;
+use crate::store::LocalStore;
+
+/// An event whose payload is to be erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EraseLine {
+    /// Which.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// Its kind.
+    pub kind: Kind,
+    /// The bytes of its line.
+    pub bytes: u64,
+    /// The objects that it names.
+    pub objects: Vec<ObjectHash>,
+    /// The workspace snapshot of a checkpoint, which goes with it.
+    pub snapshot: Option<ObjectHash>,
+    /// Its payload is gone already.
+    pub erased: bool,
+}
+
+/// The payloads of a session that are to be erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErasePlan {
+    /// The session.
+    pub session: SessionId,
+    /// The events.
+    pub lines: Vec<EraseLine>,
+    /// Rewinds that stay as events and whose files go: those that were named, and those to or from
+    /// a snapshot that goes with its checkpoint.
+    pub rewinds: Vec<Seq>,
+    /// Sessions that share these events, and whose state and transcript are made anew too.
+    pub forks: Vec<SessionId>,
+}
+
+/// Where a text stands in a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Matches {
+    /// Events whose payload has it.
+    pub payloads: Vec<Seq>,
+    /// Events that have it in their task, lane or key, which cannot be erased.
+    pub heads: Vec<Seq>,
+}
+
+/// A checkpoint or a rewind whose files hold a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileMatch {
+    /// The session.
+    pub session: SessionId,
+    /// The event.
+    pub seq: Seq,
+    /// The number of the checkpoint; none of a rewind.
+    pub checkpoint: Option<u64>,
+    /// The first of the paths.
+    pub paths: Vec<String>,
+}
+
+/// Where a text stands in objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileMatches {
+    /// Checkpoints and rewinds whose files hold it.
+    pub held: Vec<FileMatch>,
+    /// Objects that nothing names any more and that hold it.
+    pub unnamed: u64,
+    /// What could not be searched.
+    pub notes: Vec<String>,
+}
+
+/// The events of a session that are its own, or that it shares with the one it was forked from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventPart {
+    /// In whose journal they are.
+    pub session: SessionId,
+    /// The first of them.
+    pub first: Seq,
+    /// No later one is a part of it.
+    pub last: Seq,
+}
+
+impl EventPart {
+    /// Is it one of them?
+    #[must_use]
+    pub fn contains(&self, seq: Seq) -> bool {
+        (self.first..=self.last).contains(&seq)
+    }
+}
+
+impl LocalStore {
+    /// Where the events of a session are: of a fork, the past that it shares comes first, and its
+    /// own events last.
+    pub fn parts_of(&self, session: SessionId) -> Result<Vec<EventPart>, StoreError> {
+        let reader = self.reader(session)?;
+        let past = reader.past().map_err(store_error)?;
+        let mut parts: Vec<EventPart> = past
+            .stretches()
+            .iter()
+            .map(|shared| EventPart {
+                session: shared.reader.session(),
+                first: shared.first,
+                last: shared.last,
+            })
+            .collect();
+        parts.push(EventPart { session, first: past.own_first(), last: Seq(u64::MAX) });
+        Ok(parts)
+    }
+
+    /// The events of a session's own in whose payload, its objects included, a text stands.
+    pub fn find_payloads(&self, session: SessionId, text: &str) -> Result<Matches, StoreError> {
+        let reader = self.reader(session)?;
+        let mark = reader.mark().map_err(store_error)?;
+        let mut matches = Matches::default();
+        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+            if let Found::Event { line, .. } = found
+                && let (Some(event), _) = reader.event(&line)
+            {
+                let names = [event.task.as_ref().map(|task| task.0.as_str()), event.key.as_deref()];
+                let lane = event.lane.as_ref().map(|lane| lane.0.as_str());
+                if names.into_iter().chain([lane]).flatten().any(|name| name.contains(text)) {
+                    matches.heads.push(event.seq);
+                }
+                if event.data.is_some_and(|data| has_text(data.as_str(), text)) {
+                    matches.payloads.push(event.seq);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_error)?;
+        Ok(matches)
+    }
+
+    /// The checkpoints and rewinds among these events whose files hold a text; and the objects that
+    /// do and that nothing in the store names.
+    pub fn find_files(&self, parts: &[EventPart], text: &str) -> Result<FileMatches, StoreError> {
+        let mut found = FileMatches::default();
+        let read = |hash| self.packs().read(hash).map_err(store_error);
+        let mut search = FileSearch::new(text, &read);
+        for part in parts {
+            let snapshots = self.named_snapshots(part.session)?;
+            for named in snapshots.staying().filter(|named| part.contains(named.seq)) {
+                let mut paths = Vec::new();
+                for snapshot in &named.snapshots {
+                    paths.extend(search.paths(*snapshot)?);
+                }
+                if !paths.is_empty() {
+                    paths.sort_unstable();
+                    paths.dedup();
+                    let checkpoint = match named.by {
+                        NamedBy::Checkpoint(number) => number,
+                        NamedBy::Rewind => None,
+                    };
+                    let (session, seq) = (part.session, named.seq);
+                    found.held.push(FileMatch { session, seq, checkpoint, paths });
+                }
+            }
+        }
+        match self.live_objects(&Without::default(), &mut Vec::new()) {
+            Ok(live) => {
+                let all = self.packs().objects().map_err(store_error)?;
+                for object in all.difference(&live) {
+                    found.unnamed += u64::from(search.is_in(*object)?);
+                }
+            }
+            Err(error) => {
+                found.notes.push(format!("objects that nothing names were not searched: {error}"));
+            }
+        }
+        if !search.unread.is_empty() {
+            found.notes.push(format!(
+                "{} objects of files are missing or damaged; whether the text stands there is not known",
+                search.unread.len()
+            ));
+        }
+        Ok(found)
+    }
+
+    fn named_snapshots(&self, session: SessionId) -> Result<NamedSnapshots, StoreError> {
+        let reader = self.reader(session)?;
+        let mark = reader.mark().map_err(store_error)?;
+        let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;
+        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+            if let Found::Event { line, .. } = found {
+                snapshots.line(&line);
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_error)?;
+        Ok(snapshots)
+    }
+
+    /// Plans the erasure of these events' payloads, all of the session's own. Nothing is changed.
+    pub fn plan_erase(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError> {
+        let reader = self.reader(session)?;
+        let mark = reader.mark().map_err(store_error)?;
+        let wanted: BTreeSet<Seq> = seqs.iter().copied().collect();
+        let mut lines = Vec::new();
+        let mut rewinds = BTreeSet::new();
+        let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;
+        let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
+            let Found::Event { line, offset, end, .. } = found else {
+                return ControlFlow::Continue(());
+            };
+            let named = snapshots.line(&line);
+            let Some(head) = line.head().filter(|_| wanted.contains(&line.seq)) else {
+                return ControlFlow::Continue(());
+            };
+            if head.kind == Kind::SESSION_REWOUND && !named.is_empty() {
+                rewinds.insert(line.seq);
+            } else {
+                lines.push(EraseLine {
+                    seq: line.seq,
+                    at: head.at,
+                    kind: head.kind,
+                    bytes: end - offset,
+                    objects: line.objects().into_iter().map(|object| object.hash).collect(),
+                    snapshot: named.first().copied(),
+                    erased: matches!(line.body(), Body::Erased { .. }),
+                });
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_error)?;
+        let found: BTreeSet<Seq> =
+            lines.iter().map(|line| line.seq).chain(rewinds.iter().copied()).collect();
+        if let Some(seq) = wanted.difference(&found).next() {
+            return Err(EraseError::NoEvent { session, seq: *seq });
+        }
+        let forks = self.heirs_of(session)?;
+        for line in &lines {
+            let parent = line.kind == Kind::SESSION_CREATED && self.has_parent(session)?;
+            if parent || line.kind.is_structural() {
+                let kind = line.kind.clone();
+                return Err(EraseError::Structural { seq: line.seq, kind });
+            }
+        }
+        rewinds.extend(rewinds_of(&lines, &snapshots));
+        Ok(ErasePlan { session, lines, rewinds: rewinds.into_iter().collect(), forks })
+    }
+
+    fn has_parent(&self, session: SessionId) -> Result<bool, StoreError> {
+        Ok(self.parent_of(session)?.is_some())
+    }
+
+    fn parent_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {
+        let reader = self.reader(session)?;
+        let link = reader.past().map_err(store_error)?.link();
+        if link.is_some() {
+            return Ok(link.map(|parent| parent.session));
+        }
+        let state = reader.look(Gone::PassOver).map_err(store_error)?.state;
+        Ok(state.core.fields.parent.map(|parent| parent.session))
+    }
+
+    /// The sessions that were forked from this one, and from those.
+    pub(crate) fn heirs_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
+        let mut parents = Vec::new();
+        for name in self.names()? {
+            if let Ok(abide_journal::Identity::Known(id)) =
+                self.identify(&self.layout().session(&name))
+                && let Some(parent) = self.parent_of(id)?
+            {
+                parents.push((id, parent));
+            }
+        }
+        let mut forks = vec![session];
+        let mut next = 0;
+        while let Some(parent) = forks.get(next).copied() {
+            let found = parents.iter().filter(|(id, of)| *of == parent && !forks.contains(id));
+            let found: Vec<SessionId> = found.map(|(id, _)| *id).collect();
+            forks.extend(found);
+            next += 1;
+        }
+        Ok(forks.split_off(1))
+    }
+}
+
+/// The rewinds to or from a snapshot that goes with these checkpoints, and that no other one keeps.
+fn rewinds_of(lines: &[EraseLine], snapshots: &NamedSnapshots) -> BTreeSet<Seq> {
+    let going: BTreeSet<Seq> = lines.iter().map(|line| line.seq).collect();
+    let is_kept = |snapshot: &ObjectHash| {
+        snapshots.staying().any(|named| {
+            named.by != NamedBy::Rewind
+                && !going.contains(&named.seq)
+                && named.snapshots.contains(snapshot)
+        })
+    };
+    let gone: HashSet<ObjectHash> =
+        lines.iter().filter_map(|line| line.snapshot).filter(|it| !is_kept(it)).collect();
+    let rewinds = snapshots.staying().filter(|named| named.by == NamedBy::Rewind);
+    let rewinds = rewinds.filter(|named| named.snapshots.iter().any(|it| gone.contains(it)));
+    rewinds.map(|named| named.seq).collect()
+}
+
+/// Does a text stand in JSON, in whichever way its strings are written?
+fn has_text(json: &str, text: &str) -> bool {
+    fn in_value(value: &serde_json::Value, text: &str) -> bool {
+        match value {
+            serde_json::Value::String(string) => string.contains(text),
+            serde_json::Value::Array(values) => values.iter().any(|value| in_value(value, text)),
+            serde_json::Value::Object(fields) => {
+                fields.iter().any(|(name, value)| name.contains(text) || in_value(value, text))
+            }
+            _ => false,
+        }
+    }
+    json.contains(text)
+        || json.contains('\\')
+            && serde_json::from_str(json).is_ok_and(|value| in_value(&value, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_found_however_it_is_written() {
+        assert!(has_text(r#"{"a":"the secret"}"#, "secret"));
+        assert!(has_text(r#"{"a":["\u0073ecret"]}"#, "secret"));
+        assert!(has_text(r#"{"a":{"x\"y":1}}"#, "x\"y"));
+        assert!(!has_text(r#"{"a":"\n secre t"}"#, "secret"));
+    }
+}

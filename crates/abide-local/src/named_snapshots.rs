@@ -1,0 +1,100 @@
+//! The workspace snapshots that a session's checkpoints and rewinds name, as far as they still count.
+//!
+//! Whether one counts is known at the end of the journal: retention may have thinned the checkpoint,
+//! and an erasure may have let the files of a rewind go.
+
+use std::collections::BTreeSet;
+
+use abide_journal::{JournalError, Line};
+use abide_model::{Fact, Kind, ObjectHash, Seq};
+
+use crate::past::CheckpointNumbers;
+use crate::reader::LocalReader;
+
+/// The kinds of events that are about snapshots.
+const KINDS: [Kind; 4] = [
+    Kind::CHECKPOINT_CREATED,
+    Kind::CHECKPOINT_THINNED,
+    Kind::SESSION_REWOUND,
+    Kind::PAYLOAD_ERASED,
+];
+
+/// An event that names snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedSnapshot {
+    pub(crate) seq: Seq,
+    pub(crate) by: NamedBy,
+    pub(crate) snapshots: Vec<ObjectHash>,
+}
+
+/// What names a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// A checkpoint, by its number; none where that cannot be told.
+    Checkpoint(Option<u64>),
+    /// A rewind: what it went to, and what was there before.
+    Rewind,
+}
+
+/// The snapshots that a session names.
+#[derive(Debug)]
+pub(crate) struct NamedSnapshots {
+    all: Vec<NamedSnapshot>,
+    thinned: BTreeSet<u64>,
+    /// Rewinds whose files were erased.
+    erased: BTreeSet<Seq>,
+    numbers: CheckpointNumbers,
+}
+
+impl NamedSnapshots {
+    /// None yet, of the session that `reader` reads.
+    pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
+        let numbers = reader.checkpoints_before()?;
+        Ok(Self { all: Vec::new(), thinned: BTreeSet::new(), erased: BTreeSet::new(), numbers })
+    }
+
+    /// With these checkpoints taken to be thinned.
+    pub(crate) fn without(mut self, thinned: &BTreeSet<u64>) -> Self {
+        self.thinned.extend(thinned);
+        self
+    }
+
+    /// Takes a line in. Gives the snapshots that it names.
+    pub(crate) fn line(&mut self, line: &Line<'_>) -> Vec<ObjectHash> {
+        let kind = line.head().map(|head| head.kind);
+        let event = kind.filter(|kind| KINDS.contains(kind)).and_then(|_| line.event());
+        let (by, snapshots) = match event.map(|event| event.fact()) {
+            Some(Ok(Fact::Checkpoint(checkpoint))) => {
+                let number = self.numbers.next(checkpoint.number);
+                (NamedBy::Checkpoint(number), checkpoint.snapshot.into_iter().collect())
+            }
+            Some(Ok(Fact::Rewind(rewind))) => {
+                let both: Vec<_> = rewind.snapshot.into_iter().chain(rewind.safety).collect();
+                (NamedBy::Rewind, both)
+            }
+            Some(Ok(Fact::Thinning(thinning))) => {
+                self.thinned.extend(thinning.checkpoints);
+                return Vec::new();
+            }
+            Some(Ok(Fact::Erasure(erasure))) => {
+                self.erased.extend(erasure.files.then_some(erasure.seq));
+                return Vec::new();
+            }
+            _ => return Vec::new(),
+        };
+        if !snapshots.is_empty() {
+            self.all.push(NamedSnapshot { seq: line.seq, by, snapshots: snapshots.clone() });
+        }
+        snapshots
+    }
+
+    /// Those that count.
+    pub(crate) fn staying(&self) -> impl Iterator<Item = &NamedSnapshot> {
+        self.all.iter().filter(|named| match named.by {
+            NamedBy::Checkpoint(number) => {
+                number.is_none_or(|number| !self.thinned.contains(&number))
+            }
+            NamedBy::Rewind => !self.erased.contains(&named.seq),
+        })
+    }
+}

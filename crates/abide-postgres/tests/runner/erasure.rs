@@ -1,0 +1,113 @@
+//! Erasing in a copy what is erased in the original.
+
+use std::time::Duration;
+
+use abide_journal::BundleReader;
+use abide_model::{
+    EventRange, HistoryQuery, NewSession, ObjectHash, Search, Seq, SessionId, Store, StoreError,
+};
+use abide_postgres::{ErasedRows, Options, PostgresStore};
+use pollster::block_on;
+
+use crate::support::{database, new_session, say, store};
+
+const NOW: Duration = Duration::ZERO;
+const SECRET: &str = "hunter2";
+
+fn bundle(store: &PostgresStore, id: SessionId) -> Vec<u8> {
+    let mut out = Vec::new();
+    store.export_bundle(id, &mut out).unwrap();
+    out
+}
+
+fn unerased(store: &PostgresStore, bundle: &[u8]) -> Vec<Seq> {
+    let checked = store.check_bundle(BundleReader::open(bundle).unwrap()).unwrap();
+    let done = store.import_bundle(BundleReader::open(bundle).unwrap(), NOW).unwrap();
+    assert_eq!(checked.unerased, done.unerased);
+    done.unerased
+}
+
+/// The events of a session that have the secret, and the sessions that are found by it.
+fn holding(store: &PostgresStore, id: SessionId) -> (Vec<Seq>, usize) {
+    let reader = block_on(store.read(id)).unwrap();
+    let page = block_on(reader.page(EventRange::ALL)).unwrap();
+    assert_eq!(page.notes, []);
+    let events = page.events.iter().filter(|event| event.to_json().contains(SECRET));
+    let search = Some(Search::parse(SECRET).unwrap());
+    let query = HistoryQuery { search, ..HistoryQuery::default() };
+    let found = block_on(store.history(&query)).unwrap().entries.len();
+    (events.map(|event| event.seq).collect(), found)
+}
+
+#[test]
+fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
+    let (Some(here), Some(there)) = (database(), database()) else { return };
+    let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
+    let (id, writer) = new_session(&*a);
+    say(&*writer, &format!("my password is {SECRET}")).unwrap();
+    // Larger than what stays in a line.
+    say(&*writer, &format!("{SECRET} {}", "x".repeat(100_000))).unwrap();
+    say(&*writer, "something else").unwrap();
+    block_on(writer.close()).unwrap();
+    let whole = bundle(&a, id);
+    assert_eq!(unerased(&b, &whole), []);
+    let fork = block_on(b.fork(id, Some(Seq(5)), NewSession::default())).unwrap();
+    let both = [Seq(3), Seq(4)];
+    assert_eq!(holding(&a, id), (both.to_vec(), 1));
+    assert_eq!(holding(&b, fork).0, both);
+
+    let erased = a.erase_payloads(id, &both, NOW).unwrap();
+    assert_eq!(erased, ErasedRows { payloads: 2, objects: 1 });
+    assert_eq!(a.erase_payloads(id, &both, NOW).unwrap(), ErasedRows::default());
+    assert_eq!(holding(&a, id), (Vec::new(), 0));
+    a.verify(id).unwrap();
+    // The lines are the same by their sums, and what is whole is told.
+    assert_eq!(unerased(&b, &bundle(&a, id)), both);
+    assert_eq!(unerased(&a, &whole), [], "what is erased stays so");
+    assert_eq!(holding(&a, id), (Vec::new(), 0));
+    b.erase_payloads(id, &both, NOW).unwrap();
+    assert_eq!(holding(&b, id), (Vec::new(), 0));
+    assert_eq!(holding(&b, fork), (Vec::new(), 0));
+    assert_eq!(unerased(&b, &bundle(&a, id)), []);
+    b.verify(id).unwrap();
+    b.verify(fork).unwrap();
+}
+
+#[test]
+fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
+    let (Some(here), Some(there)) = (database(), database()) else { return };
+    let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
+    let (id, writer) = new_session(&*a);
+    let large = format!("{SECRET} {}", "x".repeat(100_000));
+    say(&*writer, &large).unwrap();
+    block_on(writer.close()).unwrap();
+    let whole = bundle(&a, id);
+    a.erase_payloads(id, &[Seq(3)], NOW).unwrap();
+    let objects = block_on(b.objects()).unwrap();
+    let has = || objects.has(&[ObjectHash::of(large.as_bytes())]).unwrap() == [true];
+    // It came here erased, and the data comes too late.
+    unerased(&b, &bundle(&a, id));
+    unerased(&b, &whole);
+    assert!(!has());
+    // A new event that has the same data brings it along.
+    let writer = block_on(a.write(id, NOW)).unwrap();
+    say(&*writer, &large).unwrap();
+    block_on(writer.close()).unwrap();
+    unerased(&b, &bundle(&a, id));
+    assert!(has());
+    b.verify(id).unwrap();
+}
+
+#[test]
+fn what_says_how_to_read_a_session_and_one_that_is_held_are_refused() {
+    let Some(here) = database() else { return };
+    let store = store(&here, Options::default());
+    let (id, writer) = new_session(&*store);
+    say(&*writer, SECRET).unwrap();
+    let held = store.erase_payloads(id, &[Seq(3)], NOW);
+    assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
+    block_on(writer.close()).unwrap();
+    let opened = store.erase_payloads(id, &[Seq(2), Seq(3)], NOW);
+    assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{opened:?}");
+    assert_eq!(holding(&store, id).0, [Seq(3)]);
+}
