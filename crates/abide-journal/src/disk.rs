@@ -19,6 +19,10 @@ pub struct Disk;
 /// must not lead a write out of it.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
+/// Nor is a pipe in it waited for until somebody opens its other end. What is done with it then
+/// fails: a pipe has no places to read and write at.
+const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
 #[derive(Debug)]
 struct DiskFile(File);
 
@@ -33,14 +37,14 @@ struct DiskLock {
 impl Storage for Disk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).mode(0o600).custom_flags(NO_FOLLOW);
+        options.read(true).mode(0o600);
         match access {
             Access::Read => &mut options,
             Access::Write => options.write(true),
             Access::Create => options.write(true).create(true).truncate(false),
             Access::CreateNew => options.write(true).create_new(true),
         };
-        Ok(Arc::new(DiskFile(options.open(path)?)))
+        Ok(Arc::new(DiskFile(open_with(&mut options, path)?)))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -110,14 +114,25 @@ impl Storage for Disk {
 /// write.
 fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(NO_FOLLOW);
+    options.read(true);
     if mode == LockMode::Shared {
-        match options.open(path) {
+        match open_with(&mut options, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
     }
-    options.write(true).create(true).truncate(false).mode(0o600).open(path)
+    open_with(options.write(true).create(true).truncate(false).mode(0o600), path)
+}
+
+/// Opens a file without following a link or waiting for a pipe.
+fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    match options.custom_flags(NO_FOLLOW | NO_WAIT).open(path) {
+        // A file that a file server has lent to a client: it is on its way back.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            options.custom_flags(NO_FOLLOW).open(path)
+        }
+        opened => opened,
+    }
 }
 
 impl StorageFile for DiskFile {
@@ -191,6 +206,19 @@ mod tests {
         }
         assert!(Disk.lock(&link, LockMode::Exclusive).is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for_and_holds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for access in [Access::Read, Access::Write, Access::Create] {
+            let opened = Disk.open(&pipe, access).unwrap();
+            assert!(opened.read_at(&mut [0; 8], 0).is_err(), "{access:?}");
+            assert!(opened.write_at(b"lost", 0).is_err(), "{access:?}");
+        }
+        drop(Disk.lock(&pipe, LockMode::Shared));
     }
 
     #[test]
