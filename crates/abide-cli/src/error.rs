@@ -315,6 +315,9 @@ const fn server_hint(obstacle: Obstacle) -> Option<&'static str> {
         Obstacle::Credentials => {
             "user and password can be in the URL, in PGUSER and PGPASSWORD, or in ~/.pgpass"
         }
+        Obstacle::ClearPassword => {
+            "`sslmode=require` in the URL encrypts the connection; or let the server ask for scram-sha-256"
+        }
         Obstacle::NoDatabase => "`createdb` makes a database, and `abide store init` a store in it",
         Obstacle::Forbidden => "the owner of the database grants what is missing to this user",
         Obstacle::Other => return None,

@@ -14,6 +14,7 @@ mod connection;
 mod deletion;
 mod error;
 mod flush;
+mod guard;
 mod history;
 mod lease;
 mod liveness;
