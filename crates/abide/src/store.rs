@@ -1,8 +1,10 @@
 //! A store, for blocking code.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use abide_local::{
@@ -14,6 +16,7 @@ use abide_model::{
     SessionSummary, StoreError, Timestamp,
 };
 use pollster::block_on;
+use tempfile::TempDir;
 
 use crate::backend::{Backend, Bundle, PlainStore};
 #[cfg(feature = "shared")]
@@ -28,6 +31,8 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 pub struct Store {
     backend: Arc<dyn Backend>,
     wait: Duration,
+    /// What is derived, where the user has no place for it: for this process alone.
+    scratch: Arc<OnceLock<TempDir>>,
 }
 
 impl Store {
@@ -67,7 +72,7 @@ impl Store {
     /// A store that can do everything.
     #[must_use]
     pub fn backed(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, wait: DEFAULT_WAIT }
+        Self { backend, wait: DEFAULT_WAIT, scratch: Arc::default() }
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -123,13 +128,29 @@ impl Store {
 
     /// The file that remembers what the files of a workspace looked like.
     pub(crate) fn stat_cache(&self, root: &Path) -> Result<PathBuf, Error> {
-        let dir = self.backend.cache_dir();
-        let dir = dir.unwrap_or_else(|| std::env::temp_dir().join("abide-cache"));
+        let dir = self.backend.cache_dir().map_or_else(|| self.scratch(), Ok)?;
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(&dir)?;
         let name = ObjectHash::of(root.as_os_str().as_encoded_bytes()).to_string();
         Ok(dir.join(name.chars().take(16).collect::<String>()).with_extension("stat"))
+    }
+
+    /// A directory that nobody else can have made or can write, and that goes with this process. A
+    /// name that is known in a directory that all may write could be anybody's.
+    fn scratch(&self) -> Result<PathBuf, Error> {
+        if self.scratch.get().is_none() {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("abide-").permissions(Permissions::from_mode(0o700));
+            let made = builder.tempdir().map_err(|source| StoreError::Storage {
+                action: "make a directory in",
+                place: std::env::temp_dir().display().to_string(),
+                source: Arc::new(source),
+            })?;
+            // Where another thread was faster, this one goes again.
+            let _ = self.scratch.set(made);
+        }
+        Ok(self.scratch.get().map(|dir| dir.path().to_owned()).unwrap_or_default())
     }
 
     /// The file that says which rewind of a session's files this machine has begun.
@@ -316,5 +337,32 @@ fn files(place: Place) -> Result<PathBuf, Error> {
         Where::Shared(url) => {
             Err(Error::OnlyFiles { what: "opening by directory", place: url.to_string() })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use abide_testkit::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn what_is_derived_is_kept_where_nobody_else_can_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = [(), ()].map(|()| Store::over(Arc::new(MemoryStore::default())));
+        let place = |store: &Store| {
+            let cache = store.stat_cache(dir.path()).unwrap();
+            cache.parent().unwrap().to_owned()
+        };
+        let own = place(&one);
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+        assert_ne!(own, std::env::temp_dir().join("abide-cache"), "anybody may have made that");
+        assert_ne!(own, place(&other));
+        assert_eq!(own, place(&one.clone()));
+        drop(one);
+        assert!(!own.exists(), "it goes with whoever needed it");
     }
 }
