@@ -13,6 +13,7 @@ mod interrupt;
 mod line_reader;
 mod output;
 mod pager;
+mod place;
 mod progress;
 mod store;
 mod table;
@@ -22,7 +23,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::Where;
+use abide::{Consent, Where};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
@@ -94,6 +95,9 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
         take_over: arguments.take_over,
         cache: directory("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("abide")),
         config: directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("abide/config.toml")),
+        consent: Consent::at(
+            directory("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("abide")),
+        ),
         session: text("ABIDE_SESSION"),
         task: text("ABIDE_TASK"),
         lane: text("ABIDE_LANE"),

@@ -44,10 +44,12 @@ mod relay;
 mod removal;
 mod sealer;
 mod shield;
+mod small_file;
 mod snapshot;
 mod stage;
 mod store;
 mod transcript;
+mod trust;
 mod writer;
 
 pub use abide_journal::Collected;
@@ -69,8 +71,13 @@ pub use doctor::{
 pub use erase::{EraseError, EraseLine, ErasePlan, Erased, Matches};
 pub use history::{Progress, Step};
 pub use objects::LocalObjects;
-pub use place::{Place, Where, find_store, store_for_recording};
+pub use place::{
+    Place, PlaceError, Where, check_not_root, find_project, find_store, has_store,
+    store_for_recording, store_of_named,
+};
 pub use reader::LocalReader;
 pub use relay::{ChildSocket, HeldWriters, write_as_child};
+pub use small_file::read_small_file;
 pub use store::{LocalStore, Options, Upkeep};
+pub use trust::Trust;
 pub use writer::LocalWriter;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use abide_local::{
     BundleHeader, DiskUse, Environment, Imported, LocalStore, Made, Options, Place,
-    SessionLiveness, Where, find_store, store_for_recording,
+    SessionLiveness, Trust, Where, find_store, store_for_recording,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
@@ -18,6 +18,7 @@ use abide_model::{
 use pollster::block_on;
 use tempfile::TempDir;
 
+use crate::accepted::{check_accepted, own_consent};
 use crate::backend::{Backend, Bundle, PlainStore};
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
@@ -36,10 +37,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store of a directory: `.abide` in it or above it.
+    /// The store of a directory: `.abide` in it or above it. What another user owns or may write is
+    /// refused, and so is what a file of the project leads to out of it, unless the user has accepted
+    /// that ([`Consent`](crate::Consent)).
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from)?;
-        let place = find_store(&from, None).ok_or(Error::NoStore { from })?;
+        let place = find_store(&from, None, &Trust::of_process())?;
+        let place = place.ok_or(Error::NoStore { from })?;
         Ok(Self::local(LocalStore::open(&files(place)?, Options::default())?))
     }
 
@@ -49,10 +53,11 @@ impl Store {
         Self::backed(store.into())
     }
 
-    /// The store of a directory, made where there is none: at the root of the git checkout, else
-    /// in the directory itself.
+    /// As [`Store::open`]; where there is no store, one is made: at the root of the git checkout,
+    /// else in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
-        let place = store_for_recording(&std::path::absolute(from)?, None);
+        let from = std::path::absolute(from)?;
+        let place = store_for_recording(&from, None, &Trust::of_process())?;
         Ok(Self::local(LocalStore::init(&files(place)?, Options::default())?))
     }
 
@@ -330,10 +335,13 @@ impl Store {
     }
 }
 
-/// The directory of a store of files.
+/// The directory of a store of files that may be used.
 fn files(place: Place) -> Result<PathBuf, Error> {
-    match place.store {
-        Where::Files(root) => Ok(root),
+    match &place.store {
+        Where::Files(root) => {
+            check_accepted(&place, &Trust::of_process(), Some(&own_consent()))?;
+            Ok(root.clone())
+        }
         Where::Shared(url) => {
             Err(Error::OnlyFiles { what: "opening by directory", place: url.to_string() })
         }
@@ -364,5 +372,17 @@ mod tests {
         assert_eq!(own, place(&one.clone()));
         drop(one);
         assert!(!own.exists(), "it goes with whoever needed it");
+    }
+
+    #[test]
+    fn a_directory_leads_to_no_place_that_its_user_has_not_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (project, outside) = (dir.path().join("project"), dir.path().join("outside"));
+        fs::create_dir(&project).unwrap();
+        LocalStore::init(&outside, Options::default()).unwrap();
+        fs::write(project.join(".abide"), "../outside\n").unwrap();
+        for refused in [Store::open(&project), Store::open_or_init(&project)] {
+            assert!(matches!(refused, Err(Error::NotAccepted { .. })), "{refused:?}");
+        }
     }
 }
