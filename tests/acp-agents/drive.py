@@ -284,6 +284,8 @@ class World:
                 if not name.startswith(("ABIDE_", "XDG_", "OPENCODE", "GEMINI_", "GOOGLE_"))}
         self.environment = {**kept, "HOME": str(self.home), **added}
         subprocess.run(["git", "init", "--quiet", self.project], check=True)
+        subprocess.run([abide, "init", "--store", str(self.store)], check=True,
+                       env=self.environment, stdout=subprocess.DEVNULL)
 
     def stop(self):
         """Nothing of a story outlives it, however it ended."""

@@ -146,6 +146,7 @@ def pairing(client, agent):
         return {direction: lines(path(prefix + direction)) for direction in (".in", ".out")}
 
     direct = directly("direct")
+    subprocess.run([ABIDE, "init", "--store", path("store")], check=True, stdout=subprocess.DEVNULL)
     abide = [ABIDE, "acp", "--store", path("store"), "--"]
     through = relay("outer") + abide + relay("inner") + agent_command
     report = run(client_command, plan, path("through.report"), through)

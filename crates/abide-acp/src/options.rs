@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Error, Store, StoreUrl, Where};
+use abide::{Consent, Error, Store, StoreUrl, Trust, Where};
 
 /// When the files of the workspace are kept, so that one can go back to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +23,10 @@ pub struct StoreOptions {
     pub named: Option<Where>,
     /// The user's usual store, for directories that point to no other.
     pub usual: Option<StoreUrl>,
+    /// Whose stores are used where they are found.
+    pub trust: Trust,
+    /// What the user has accepted; without it, nothing.
+    pub consent: Option<Consent>,
     /// Opens shared stores.
     pub connect: Connect,
 }

@@ -20,8 +20,10 @@ class AbidePipe(work.Peer):
         return output.stdout.split()[-1]
 
     def append(self, directory, texts):
+        store = f"{directory}/.abide"
+        subprocess.run([ABIDE, "init", "--store", store], check=True, stdout=subprocess.DEVNULL)
         process = subprocess.Popen(
-            [ABIDE, "record", "--store", f"{directory}/.abide", "--key", "session"],
+            [ABIDE, "record", "--store", store, "--key", "session"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

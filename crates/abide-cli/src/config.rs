@@ -1,7 +1,8 @@
-//! The user's configuration, `abide/config.toml` among their settings: which store is the usual one.
+//! The user's configuration, `abide/config.toml` among their settings: which store is the usual one,
+//! and which directories are trusted.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use abide::StoreUrl;
 use serde::Deserialize;
@@ -13,6 +14,8 @@ use crate::error::{CommandError, at};
 pub(crate) struct UserConfig {
     /// The store of projects that point to no other.
     pub(crate) store: Option<StoreUrl>,
+    /// Projects and stores that are used whoever owns them, and whatever they point to.
+    pub(crate) trusted: Vec<PathBuf>,
 }
 
 /// As it is written.
@@ -20,6 +23,8 @@ pub(crate) struct UserConfig {
 #[serde(deny_unknown_fields)]
 struct Written {
     store: Option<String>,
+    #[serde(default)]
+    trusted: Vec<PathBuf>,
 }
 
 impl UserConfig {
@@ -35,8 +40,9 @@ impl UserConfig {
             Err(error) => return Err(at("read", path)(error)),
         };
         let bad = |what: String| {
-            CommandError::failed(format!("{} {what}", path.display()))
-                .with_hint("it may hold one line: store = \"postgres://USER@HOST/DATABASE\"")
+            CommandError::failed(format!("{} {what}", path.display())).with_hint(
+                "it may hold store = \"postgres://USER@HOST/DATABASE\" and trusted = [\"/DIR\"]",
+            )
         };
         // What the parser says would show the line, and with it a password.
         let written: Written = toml::from_str(&text).map_err(|error| {
@@ -46,6 +52,9 @@ impl UserConfig {
         let store = written.store.map(|store| {
             StoreUrl::of(&store).ok_or_else(|| bad("names a store that is no URL".to_owned()))
         });
-        Ok(Self { store: store.transpose()? })
+        if written.trusted.iter().any(|dir| !dir.is_absolute()) {
+            return Err(bad("lists a trusted directory that does not begin with /".to_owned()));
+        }
+        Ok(Self { store: store.transpose()?, trusted: written.trusted })
     }
 }

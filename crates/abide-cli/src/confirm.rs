@@ -1,4 +1,4 @@
-//! Asking before something is deleted.
+//! Asking before something is deleted, or obeyed that somebody else wrote.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub(crate) fn confirm(
     if yes {
         return Ok(());
     }
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !on_terminal() {
         return Err(CommandError::failed("there is no terminal to ask on, and nothing was done")
             .with_hint("`--yes` does it without asking, `--dry-run` only shows it"));
     }
@@ -50,6 +50,11 @@ pub(crate) fn confirm(
         return Ok(());
     }
     refused()
+}
+
+/// Is there somebody to ask?
+pub(crate) fn on_terminal() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 fn refused() -> Result<(), CommandError> {

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use abide::{
-    BundleError, CompactionError, ExportError, ImportError, ObjectsError, Obstacle, PlanError,
-    StoreError, TaskError, TaskStatus, Trouble, Uncompactable,
+    BundleError, CompactionError, ExportError, ImportError, ObjectsError, Obstacle, PlaceError,
+    PlanError, StoreError, TaskError, TaskStatus, Trouble, Uncompactable,
 };
 
 use abide_transcript::escape;
@@ -192,6 +192,17 @@ fn hint(error: &abide::Error) -> Option<String> {
             "`abide init` makes a store here, and so does the first `abide record`; `--store DIR` names one elsewhere"
                 .to_owned(),
         ),
+        abide::Error::Place(error) => place_hint(error),
+        abide::Error::NotAccepted { project, .. } => Some(format!(
+            "whoever wrote that file chose the place. If you trust it, accept it with `abide init --store \
+             PLACE` in {project}, or list \"{project}\" under `trusted` in abide/config.toml among your settings",
+            project = project.display()
+        )),
+        abide::Error::LocalObjects { directory, .. } => Some(format!(
+            "whoever set up the store chose the directory. If you trust it, run the command in a terminal \
+             and accept it, or list \"{}\" under `trusted` in abide/config.toml among your settings",
+            directory.display()
+        )),
         abide::Error::Store(error)
         | abide::Error::Export(ExportError::Store(error))
         | abide::Error::Import(ImportError::Store(error)) => match error {
@@ -309,6 +320,25 @@ fn hint(error: &abide::Error) -> Option<String> {
     }
 }
 
+fn place_hint(error: &PlaceError) -> Option<String> {
+    match error {
+        PlaceError::Foreign { path, .. } | PlaceError::Writable { path, .. } => Some(format!(
+            "if you trust it, name it with `--store`, or list \"{}\" under `trusted` in abide/config.toml \
+             among your settings; `abide init --store .` makes a store of your own here",
+            path.display()
+        )),
+        PlaceError::NotAStore { .. } => Some(
+            "move it away; `--store DIR` names a store elsewhere, and `abide init` makes one"
+                .to_owned(),
+        ),
+        PlaceError::Root => Some(
+            "go to the directory of a project, or name a place: `abide init --store DIR`"
+                .to_owned(),
+        ),
+        PlaceError::Unreadable { source, .. } => cause_hint(source),
+    }
+}
+
 const fn server_hint(obstacle: Obstacle) -> Option<&'static str> {
     Some(match obstacle {
         Obstacle::Unreachable => {
@@ -316,6 +346,9 @@ const fn server_hint(obstacle: Obstacle) -> Option<&'static str> {
         }
         Obstacle::Credentials => {
             "user and password can be in the URL, in PGUSER and PGPASSWORD, or in ~/.pgpass"
+        }
+        Obstacle::ClearPassword => {
+            "`sslmode=require` in the URL encrypts the connection; or let the server ask for scram-sha-256"
         }
         Obstacle::NoDatabase => "`createdb` makes a database, and `abide store init` a store in it",
         Obstacle::Forbidden => "the owner of the database grants what is missing to this user",

@@ -13,6 +13,7 @@ mod interrupt;
 mod line_reader;
 mod output;
 mod pager;
+mod place;
 mod progress;
 mod store;
 mod table;

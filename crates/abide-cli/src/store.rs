@@ -3,14 +3,12 @@
 use std::path::{Component, Path, PathBuf};
 
 use abide::{
-    Consent, HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Place, ProjectIdentity,
-    Session, SessionId, SessionRef, SharedOptions, Store, StoreError, StoreUrl, TaskId, Where,
+    Consent, HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, ProjectIdentity, Session,
+    SessionId, SessionRef, Store, StoreError, TaskId, Where,
 };
-use abide::{find_store, store_for_recording};
 use abide_transcript::escape;
 
 use crate::commands::tell_left;
-use crate::config::UserConfig;
 use crate::error::CommandError;
 use crate::output::{status, warning};
 use crate::progress;
@@ -204,7 +202,7 @@ impl Surroundings {
         Options { progress, child_of, ..Options::default() }
     }
 
-    fn child_of(&self) -> Option<SessionId> {
+    pub(crate) fn child_of(&self) -> Option<SessionId> {
         self.session.as_ref().and_then(|session| session.parse().ok())
     }
 
@@ -233,12 +231,20 @@ impl Surroundings {
         self.opened(at, LocalStore::open)
     }
 
-    /// The store that is there, if one is.
+    /// The store that is there, if one is. One that was named must be.
     pub(crate) fn find(&self) -> Result<Option<Opened>, CommandError> {
+        match (self.located()?, &self.store) {
+            (None, Some(Where::Files(named))) => Err(self.not_there(named)),
+            (at, _) => at.map(|at| self.opened(at, LocalStore::open)).transpose(),
+        }
+    }
+
+    /// The store that is there, if one is, named or not.
+    pub(crate) fn find_target(&self) -> Result<Option<Opened>, CommandError> {
         self.located()?.map(|at| self.opened(at, LocalStore::open)).transpose()
     }
 
-    /// The store that is there, or a new one.
+    /// The store that is there, or a new one in the project. One that was named must be there.
     pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
         let at = self.place_for_recording(&self.current_dir)?.store;
         let opened = self.opened(at.clone(), LocalStore::init)?;
@@ -303,63 +309,9 @@ impl Surroundings {
     ) -> Result<Opened, CommandError> {
         let store = match &at {
             Where::Files(root) => Store::local(open(root, self.options())?),
-            Where::Shared(url) => connect(url, self)?,
+            Where::Shared(url) => self.connected(url)?,
         };
         Ok(Opened { store: store.with_consent(self.consent.clone()), at })
-    }
-
-    /// Where the store is, or would be made for what is recorded in `dir`.
-    pub(crate) fn place_for_recording(&self, dir: &Path) -> Result<Place, CommandError> {
-        let store = match &self.store {
-            None => return Ok(store_for_recording(dir, self.usual()?.as_ref())),
-            Some(Where::Shared(url)) => Where::Shared(url.clone()),
-            Some(Where::Files(named)) => self.named(named).unwrap_or_else(|| {
-                // A directory that is there is a project; a path that is free becomes the store.
-                let named = self.absolute(named);
-                let project = named.is_dir() && !is_store_name(&named);
-                Where::Files(if project { named.join(NAME) } else { named })
-            }),
-        };
-        Ok(Place { project: dir.to_owned(), store })
-    }
-
-    /// The user's usual store, by their configuration.
-    pub(crate) fn usual(&self) -> Result<Option<StoreUrl>, CommandError> {
-        let config = self.config.as_deref().map(UserConfig::read).transpose()?;
-        Ok(config.and_then(|config| config.store))
-    }
-
-    /// Where the store is.
-    pub(crate) fn there(&self) -> Result<Where, CommandError> {
-        let from = match &self.store {
-            Some(Where::Files(named)) => named,
-            _ => &self.current_dir,
-        };
-        self.located()?.ok_or_else(|| abide::Error::NoStore { from: from.clone() }.into())
-    }
-
-    /// Where the store is, if there is one: by the option or the variable, by what the project points
-    /// to, by the user's configuration, or in the project.
-    fn located(&self) -> Result<Option<Where>, CommandError> {
-        match &self.store {
-            Some(Where::Files(named)) => Ok(self.named(named)),
-            Some(shared @ Where::Shared(_)) => Ok(Some(shared.clone())),
-            None => {
-                let usual = self.usual()?;
-                Ok(find_store(&self.current_dir, usual.as_ref()).map(|place| place.store))
-            }
-        }
-    }
-
-    /// The store that a path names: itself, or that of a project.
-    fn named(&self, named: &Path) -> Option<Where> {
-        let named = self.absolute(named);
-        if named.join("config.toml").is_file() && named.join("sessions").is_dir()
-            || is_store_name(&named) && named.is_dir()
-        {
-            return Some(Where::Files(named));
-        }
-        find_store(&named, None).filter(|place| place.project == named).map(|place| place.store)
     }
 
     /// A path of the user's, seen from the root of a workspace; empty for the root itself.
@@ -392,23 +344,9 @@ impl Surroundings {
     }
 }
 
-/// Opens a shared store: that of the project of the current directory, where nothing else is named.
-pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, abide::Error> {
-    let project = ProjectIdentity::of(&around.current_dir)?;
-    let here = project.as_ref().map(|_| store_for_recording(&around.current_dir, None).project);
-    let options = SharedOptions {
-        project,
-        here,
-        take_over: around.take_over,
-        cache: around.cache.clone(),
-        child_of: around.child_of(),
-    };
-    Store::connect(url, options)
-}
-
 /// The name of a store in its project.
 pub(crate) const NAME: &str = ".abide";
 
-fn is_store_name(path: &Path) -> bool {
+pub(crate) fn is_store_name(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == NAME)
 }

@@ -36,9 +36,15 @@ fn a_session_goes_there_and_comes_back() {
     // The same through a pipe.
     assert_eq!(env.run(&["export", "--format", "bundle"]).success().out, bundle);
 
+    for args in [&["import", "s.abide"][..], &["import", "--dry-run", "s.abide"]] {
+        let missing = there(&env, args).failure(1);
+        assert!(missing.stderr.starts_with("Error: there is no store in "), "{missing:?}");
+    }
+    assert!(!env.path("there").exists());
+    there(&env, &["init"]).success();
     let dry = there(&env, &["import", "--dry-run", "s.abide"]).success();
     assert!(dry.stdout().starts_with("Would import session "), "{dry:?}");
-    assert!(!env.path("there").exists());
+    assert_eq!(there(&env, &["history", "--json"]).success().stdout(), "[]\n");
     let done = there(&env, &["import", "s.abide"]).success();
     let short = done.stdout().split(' ').nth(2).unwrap().to_owned();
     insta::assert_snapshot!(
@@ -105,7 +111,7 @@ fn what_cannot_be_imported_says_why() {
     Caused by: it is a bundle of version 2; this program knows 1
     Hint: update abide; nothing was changed
     ");
-    assert!(!env.path("there").exists(), "a store was made for nothing");
+    there(&env, &["init"]).success();
     let short = refused("short", &good[..good.len() - 9]);
     assert!(short.contains("Caused by: it is cut short: it ends at byte "), "{short}");
     let mut flipped = good.clone();
@@ -142,6 +148,7 @@ fn what_cannot_be_imported_says_why() {
 fn what_is_here_already_is_never_harmed() {
     let env = TestEnvironment::new();
     exported(&env);
+    there(&env, &["init"]).success();
     there(&env, &["import", "s.abide"]).success();
     env.record(&["--key", "k"], &[HELLO]).success();
     env.run(&["export", "--format", "bundle", "-o", "more.abide"]).success();

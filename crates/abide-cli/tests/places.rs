@@ -1,8 +1,11 @@
 //! Where the store is: `init`, `--store`, and stores that are not there or not ours.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
 
-use crate::environment::{HELLO, TestEnvironment, files, run};
+use crate::environment::{ABIDE, Done, HELLO, TestEnvironment, files, run};
 
 #[test]
 fn init_makes_a_store_once() {
@@ -62,6 +65,7 @@ fn a_store_is_named_by_option_or_variable() {
     let env = TestEnvironment::new();
     let store = env.path("elsewhere");
     let store = store.to_str().unwrap();
+    env.run(&["init", "--store", store]).success();
     env.record(&["--store", store], &[HELLO]).success();
     assert!(!env.project().join(".abide").exists());
     assert!(env.path("elsewhere/sessions").is_dir());
@@ -163,4 +167,190 @@ fn a_new_session_is_what_was_asked_for() {
     let exported = env.run(&["export", json["short"].as_str().unwrap()]).success();
     insta::assert_snapshot!(exported.stdout(), @r#"{"seq":1,"at":"[TIME]","kind":"session.created","data":{"session":"[SESSION]","title":"T","workspace":"[TEMP]/project/sub","agent":"A","model":"M","labels":{"a":"b","c":""},"key":"k"}}"#);
     env.run(&["new", "--label", "nothing"]).failure(2);
+}
+
+#[test]
+fn a_store_that_is_named_is_made_by_nothing_but_init() {
+    let env = TestEnvironment::new();
+    env.record(&[], &[HELLO]).success();
+    env.run(&["export", "--format", "bundle", "-o", "s.abide"]).success();
+    fs::write(env.project().join("plan.md"), "# Plan\n\n- [ ] one\n").unwrap();
+    let typo = env.path("typo");
+    let typo = typo.to_str().unwrap();
+    let commands: [&[&str]; 12] = [
+        &["record"],
+        &["new"],
+        &["run", "--", "true"],
+        &["run", "--plan", "plan.md", "--dry-run", "--", "true"],
+        &["import", "s.abide"],
+        &["import", "--dry-run", "s.abide"],
+        &["tasks", "import", "plan.md"],
+        &["copy", "--from", ".", "--all"],
+        &["acp", "--", "true"],
+        &["history"],
+        &["doctor"],
+        &["status"],
+    ];
+    let said = format!(
+        "Error: there is no store in {typo}\n\
+         Hint: `abide init --store {typo}` makes one; no other command does\n"
+    );
+    for args in commands {
+        let mut command = env.command(args);
+        command.env("ABIDE_STORE", typo);
+        let by_variable = run(command, HELLO.as_bytes()).failure(1);
+        let args = [&["--store", typo], args].concat();
+        let by_option = run(env.command(&args), HELLO.as_bytes()).failure(1);
+        for done in [by_variable, by_option] {
+            assert!(done.stderr.ends_with(&said), "{args:?}: {done:?}");
+        }
+        assert!(!Path::new(typo).exists(), "{args:?}");
+    }
+    env.run(&["init", "--store", typo]).success();
+    env.record(&["--store", typo], &[HELLO]).success();
+    // Whoever says where to copy to says that there is to be a store.
+    env.run(&["copy", "--to", "../copied", "--all", "--dry-run"]).success();
+    assert!(!env.path("copied").exists());
+    env.run(&["copy", "--to", "../copied", "--all"]).success();
+    assert!(env.path("copied/sessions").is_dir());
+}
+
+/// Runs a command that must not wait for anything.
+fn at_once(env: &TestEnvironment, args: &[&str]) -> Done {
+    let mut command = env.isolate(Command::new("timeout"));
+    command.args(["60", ABIDE]).args(args);
+    run(command, HELLO.as_bytes())
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_store_is_an_error_and_not_waited_for() {
+    let env = TestEnvironment::new();
+    let pipe = |path: &str| {
+        let made = Command::new("mkfifo").arg(env.project().join(path)).status().unwrap();
+        assert!(made.success());
+    };
+    pipe(".abide");
+    let _filters = env.filters();
+    for args in [&["history"][..], &["record"], &["init"], &["run", "--", "true"]] {
+        let done = at_once(&env, args).failure(1);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(done.stderr, @r"
+            Error: [TEMP]/project/.abide is not a store: it is neither a directory nor a file
+            Hint: move it away; `--store DIR` names a store elsewhere, and `abide init` makes one
+            ");
+        }
+    }
+    at_once(&env, &["init", "--user"]).failure(1);
+    at_once(&env, &["init", "--store", "postgres://me@127.0.0.1:1/db"]).failure(1);
+    fs::remove_file(env.project().join(".abide")).unwrap();
+    // Nor what git says where a worktree belongs, nor what is in a store.
+    pipe(".git");
+    at_once(&env, &["record"]).success();
+    fs::remove_file(env.project().join(".git")).unwrap();
+    let config = env.project().join(".abide/config.toml");
+    fs::remove_file(config).unwrap();
+    pipe(".abide/config.toml");
+    for args in [&["history"][..], &["record"], &["doctor"]] {
+        assert_ne!(at_once(&env, args).code, 124, "{args:?}");
+    }
+}
+
+#[test]
+fn a_store_of_another_user_is_refused_unless_it_is_named_or_listed() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root gives files to another user");
+    }
+    let env = TestEnvironment::new();
+    env.record(&[], &[HELLO]).success();
+    fs::create_dir(env.project().join("below")).unwrap();
+    let store = env.project().join(".abide");
+    chown(&store, Some(54_321), None).unwrap();
+    let _filters = env.filters();
+    let below = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = env.command(args);
+        command.current_dir(env.project().join("below")).envs(variables.iter().copied());
+        run(command, HELLO.as_bytes())
+    };
+    for args in [&["history"][..], &["record"], &["resume"], &["init"], &["run", "--", "true"]] {
+        let done = below(args, &[]).failure(1);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(done.stderr, @r#"
+            Error: [TEMP]/project/.abide belongs to another user (uid 54321)
+            Hint: if you trust it, name it with `--store`, or list "[TEMP]/project/.abide" under `trusted` in abide/config.toml among your settings; `abide init --store .` makes a store of your own here
+            "#);
+        }
+    }
+    let named = store.to_str().unwrap();
+    below(&["history", "--store", named], &[]).success();
+    below(&["history", "--store", ".."], &[]).success();
+    below(&["history"], &[("ABIDE_STORE", named)]).success();
+    below(&["history"], &[("SUDO_UID", "54321")]).success();
+    below(&["history"], &[("SUDO_UID", "54322")]).failure(1);
+    let settings = env.path("home/.config/abide");
+    fs::create_dir_all(&settings).unwrap();
+    let project = env.project();
+    for listed in [&project, &store] {
+        fs::write(settings.join("config.toml"), format!("trusted = [{listed:?}]\n")).unwrap();
+        below(&["history"], &[]).success();
+    }
+    fs::write(settings.join("config.toml"), "trusted = [\"/\"]\n").unwrap();
+    below(&["history"], &[]).failure(1);
+    // A way out.
+    below(&["init", "--store", "."], &[]).success();
+    below(&["history"], &[]).success();
+}
+
+#[test]
+fn a_store_that_others_may_write_is_refused() {
+    let env = TestEnvironment::new();
+    env.record(&[], &[HELLO]).success();
+    let store = env.project().join(".abide");
+    let set = |mode| fs::set_permissions(&store, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o1777);
+    let refused = env.run(&["history"]).failure(1);
+    assert!(refused.stderr.contains("can be written by other users (mode 1777)"), "{refused:?}");
+    env.run(&["history", "--store", "."]).success();
+    set(0o755);
+    env.run(&["history"]).success();
+}
+
+/// Takes away what a test should not have made.
+struct NotAtTheRoot;
+
+impl Drop for NotAtTheRoot {
+    fn drop(&mut self) {
+        let _ = fs::remove_file("/.abide");
+        let _ = fs::remove_dir_all("/.abide");
+    }
+}
+
+#[test]
+fn no_store_is_made_at_the_root_of_the_file_system() {
+    if ["/.abide", "/.git"].iter().any(|path| fs::symlink_metadata(path).is_ok()) {
+        return println!("skipped: the root of this machine is a project");
+    }
+    let env = TestEnvironment::new();
+    let _clean = NotAtTheRoot;
+    let url = "postgres://me@127.0.0.1:1/db";
+    let commands: [&[&str]; 7] = [
+        &["init", "/"],
+        &["init", "--store", "/"],
+        &["init", "--store", "/.abide"],
+        &["init", "--user", "/"],
+        &["init", "--store", url, "/"],
+        &["record"],
+        &["new"],
+    ];
+    for args in commands {
+        let mut command = env.command(args);
+        command.current_dir("/");
+        let refused = run(command, HELLO.as_bytes()).failure(1);
+        assert!(
+            refused.stderr.starts_with(
+                "Error: no store is made at the root of the file system\nHint: go to the directory"
+            ),
+            "{args:?}: {refused:?}"
+        );
+        assert!(!Path::new("/.abide").exists(), "{args:?}");
+    }
 }

@@ -170,14 +170,23 @@ fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
 fn a_store_of_files_is_looked_at_the_same_way() {
     let env = TestEnvironment::new();
     let _filters = env.filters();
-    insta::assert_snapshot!(env.run(&["store", "init"]).success().stdout(), @"Made a store in [TEMP]/project/.abide");
+    for args in [&["store", "init"][..], &["store", "init", "--objects", "s3://bucket"]] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(env.run(args).failure(1).stderr, @r"
+            Error: no URL says which shared store to make
+            Hint: `abide --store postgres://USER@HOST/DATABASE store init` names one; `abide init` makes a store of files
+            ");
+        }
+    }
+    assert!(!env.project().join(".abide").exists());
     env.run(&["new"]).success();
+    env.run(&["store", "init"]).failure(1);
+    env.run(&["--store", ".", "store", "init"]).failure(1);
     let found = &env.run(&["store", "status", "--json"]).success().json_lines()[0];
     assert_eq!((found["kind"].as_str(), found["sessions"].as_u64()), (Some("files"), Some(1)));
     let shown = env.run(&["store", "status"]).success();
     assert!(shown.stdout().contains("\nversion   1\nsessions  1\nspace     "), "{shown:?}");
     insta::assert_snapshot!(env.run(&["store", "migrate"]).success().stdout(), @"Nothing to do: [TEMP]/project/.abide is a store of files");
-    env.run(&["store", "init", "--objects", "s3://bucket"]).failure(2);
     env.run(&["--store", "nowhere", "store", "status"]).failure(1);
 }
 
@@ -212,6 +221,36 @@ fn objects_are_where_the_store_says() {
         !shown.stdout().contains(&long) && shown.stderr.contains("missing or damaged"),
         "{shown:?}"
     );
+}
+
+#[test]
+fn a_directory_of_this_machine_that_a_store_names_for_its_objects_must_be_accepted() {
+    let Some((_, url)) = database() else { return };
+    let [setting_up, env] = [TestEnvironment::new(), TestEnvironment::new()];
+    let dir = env.path("objects");
+    let place = format!("file://{}", dir.display());
+    store(&setting_up, &url, &["init", "--objects", &place]).success();
+    let history = |env: &TestEnvironment| {
+        let mut command = env.command(&["history"]);
+        command.env("ABIDE_STORE", &url);
+        run(command, b"")
+    };
+    history(&setting_up).success();
+    let refused = history(&env).failure(1);
+    let said = format!(
+        "Error: {url} keeps its objects in {}, a directory of this machine, which you have not accepted\n\
+         Hint: ",
+        dir.display()
+    );
+    assert!(refused.stderr.starts_with(&said), "{refused:?}");
+    let settings = env.path("home/.config/abide");
+    std::fs::create_dir_all(&settings).unwrap();
+    std::fs::write(settings.join("config.toml"), format!("trusted = [{dir:?}]\n")).unwrap();
+    history(&env).success();
+    std::fs::remove_file(settings.join("config.toml")).unwrap();
+    history(&env).failure(1);
+    store(&env, &url, &["init", "--objects", &place]).success();
+    history(&env).success();
 }
 
 /// Every file below a directory.

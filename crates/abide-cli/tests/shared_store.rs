@@ -2,8 +2,12 @@
 //! nobody ever sees its password.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
-use crate::environment::{Done, HELLO, TestEnvironment, files, run};
+use abide_testkit::PasswordThief;
+
+use crate::environment::{ABIDE, Done, HELLO, TestEnvironment, files, run};
 
 /// A store of this user, which nobody serves.
 fn url(user: &str) -> String {
@@ -48,6 +52,7 @@ fn the_option_comes_first_then_variable_project_and_configuration() {
     fs::write(&local, format!("{}\n", url("pointer"))).unwrap();
     assert!(status(None).contains(&shown("pointer")));
     fs::write(&local, "../elsewhere\n").unwrap();
+    env.run(&["init", "--store", "../elsewhere"]).success();
     assert!(status(None).contains("elsewhere: 0 sessions"), "a pointer to files is one too");
     let (variable, option) = (url("variable"), url("option"));
     assert!(status(Some(&variable)).contains(&shown("variable")));
@@ -197,6 +202,7 @@ fn a_configuration_that_is_none_is_told_by_its_line() {
         "\nstore = \"postgres://user:secret@host/db\n",
         "\nstore = [\"postgres://user:secret@host/db\"]\n",
         "\nstor = \"postgres://user:secret@host/db\"\n",
+        "\ntrusted = \"/secret\"\n",
     ] {
         configure(&env, text);
         let done = env.run(&["history"]).failure(1);
@@ -204,7 +210,7 @@ fn a_configuration_that_is_none_is_told_by_its_line() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(done.stderr, @r#"
             Error: [TEMP]/home/.config/abide/config.toml cannot be understood in line 2
-            Hint: it may hold one line: store = "postgres://USER@HOST/DATABASE"
+            Hint: it may hold store = "postgres://USER@HOST/DATABASE" and trusted = ["/DIR"]
             "#);
         }
     }
@@ -212,13 +218,146 @@ fn a_configuration_that_is_none_is_told_by_its_line() {
     let done = env.run(&["history"]).failure(1);
     assert_keeps(&done);
     assert!(done.stderr.contains("names a store that is no URL"), "{done:?}");
+    configure(&env, "trusted = [\"secret\"]\n");
+    let done = env.run(&["history"]).failure(1);
+    assert_keeps(&done);
+    assert!(done.stderr.contains("a trusted directory that does not begin with /"), "{done:?}");
     // It is not asked where a store is named.
+    env.run(&["init", "--store", "named"]).success();
     env.run(&["new", "--store", "named"]).success();
     // Where XDG_CONFIG_HOME leads elsewhere, that is read.
     let mut command = env.command(&["new"]);
     command.env("XDG_CONFIG_HOME", env.path("config"));
     run(command, b"").success();
     assert!(env.project().join(".abide/config.toml").is_file());
+}
+
+/// The same with a variable of the environment.
+fn with(env: &TestEnvironment, args: &[&str], variable: (&str, &str)) -> Done {
+    let mut command = env.command(args);
+    command.env(variable.0, variable.1);
+    run(command, HELLO.as_bytes())
+}
+
+#[test]
+fn no_password_goes_to_a_server_that_only_the_project_names() {
+    let env = TestEnvironment::new();
+    let thief = PasswordThief::start();
+    let url = format!("postgres://me@127.0.0.1:{}/db?sslmode=disable", thief.port());
+    fs::write(env.project().join(".abide"), format!("{url}\n")).unwrap();
+    let password = ("PGPASSWORD", "secret");
+    let commands: [&[&str]; 7] = [
+        &["history"],
+        &["record"],
+        &["new"],
+        &["run", "--", "true"],
+        &["init"],
+        &["store", "status"],
+        &["store", "init"],
+    ];
+    for args in commands {
+        let refused = with(&env, args, password).failure(1);
+        let project = env.project().canonicalize().unwrap();
+        let said = format!(
+            "Error: {}/.abide names the store {url}, which you have not accepted for this directory\n\
+             Hint: ",
+            project.display()
+        );
+        assert!(refused.stderr.starts_with(&said), "{args:?}: {refused:?}");
+    }
+    let named = env.run(&["history", "--store", "."]).failure(1);
+    assert!(named.stderr.contains("have not accepted"), "the project is named, not the server");
+    assert_eq!(thief.connections(), 0);
+    // Accepted for another directory, it is not for this one.
+    fs::create_dir(env.path("other")).unwrap();
+    env.run(&["init", "--store", &url, "../other"]).success();
+    with(&env, &["history"], password).failure(1);
+    assert_eq!(thief.connections(), 0);
+    // Accepted for this one, it is; and once it is changed, it is not.
+    env.run(&["init", "--store", &url]).success();
+    with(&env, &["history"], password).failure(1);
+    assert_eq!(thief.passwords(), ["secret"]);
+    fs::write(env.project().join(".abide"), format!("{url}&application_name=x\n")).unwrap();
+    let changed = with(&env, &["history"], password).failure(1);
+    assert!(changed.stderr.contains("have not accepted"), "{changed:?}");
+    assert_eq!(thief.passwords(), ["secret"]);
+}
+
+#[test]
+fn no_password_goes_in_clear_over_a_network() {
+    let env = TestEnvironment::new();
+    let file = env.path("pgpass");
+    fs::write(&file, "*:*:*:*:secret\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let file = file.to_str().unwrap();
+    for variable in [("PGPASSWORD", "secret"), ("PGPASSFILE", file)] {
+        for mode in ["?sslmode=disable", "?sslmode=prefer", ""] {
+            let thief = PasswordThief::start();
+            // It is this machine, by an address that is not known to be.
+            let url = format!("postgres://me@0.0.0.0:{}/db{mode}", thief.port());
+            let refused = with(&env, &["history", "--store", &url], variable).failure(1);
+            assert!(refused.stderr.contains("asks for the password in clear"), "{refused:?}");
+            assert!(refused.stderr.contains("Hint: `sslmode=require`"), "{refused:?}");
+            assert_keeps(&refused);
+            assert_eq!(thief.passwords(), [""; 0], "{mode}");
+            assert_eq!(thief.connections(), 1, "it is not tried again");
+        }
+    }
+}
+
+/// Runs abide on a terminal where somebody types this; `None` where there is no way to have one.
+fn typed(env: &TestEnvironment, args: &str, answer: &str) -> Option<Done> {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no `script` to make a terminal with");
+        return None;
+    }
+    let mut command = env.isolate(Command::new("script"));
+    command.args(["-qec", &format!("'{ABIDE}' {args}"), "/dev/null"]);
+    Some(run(command, answer.as_bytes()))
+}
+
+#[test]
+fn what_a_project_points_to_is_asked_about_once() {
+    let env = TestEnvironment::new();
+    env.run(&["init", "--store", "../one"]).success();
+    env.run(&["init", "--store", "../two"]).success();
+    let pointer = env.project().join(".abide");
+    fs::write(&pointer, "../one\n").unwrap();
+    let refused = env.run(&["history"]).failure(1);
+    assert!(refused.stderr.contains("one, which you have not accepted"), "{refused:?}");
+    assert!(refused.stderr.contains("abide init --store PLACE"), "{refused:?}");
+    let Some(no) = typed(&env, "history", "n\n") else { return };
+    assert_eq!(no.code, 4, "{no:?}");
+    env.run(&["history"]).failure(1);
+    let yes = typed(&env, "history", "y\n").unwrap();
+    assert_eq!(yes.code, 0, "{yes:?}");
+    assert!(yes.stdout().contains("Use it? [y/N]"), "{yes:?}");
+    env.run(&["history"]).success();
+    // Another one is asked about again.
+    fs::write(&pointer, "../two\n").unwrap();
+    env.run(&["history"]).failure(1);
+    env.run(&["init", "--store", "../two"]).success();
+    env.run(&["history"]).success();
+    // A link leads out of the project as a line does.
+    fs::remove_file(&pointer).unwrap();
+    fs::create_dir(env.path("three")).unwrap();
+    std::os::unix::fs::symlink("../three", &pointer).unwrap();
+    env.run(&["history"]).failure(1);
+    // Whoever lists a directory accepts what it says.
+    let project = env.project().canonicalize().unwrap();
+    fs::remove_file(&pointer).unwrap();
+    env.run(&["init", "--store", "../four"]).success();
+    fs::write(&pointer, "../four\n").unwrap();
+    env.run(&["history"]).failure(1);
+    configure(&env, &format!("trusted = [{project:?}]\n"));
+    env.run(&["history"]).success();
+    // Where nothing can be noted, it is used this time.
+    configure(&env, "");
+    let mut command = env.command(&["init", "--store", "../four"]);
+    command.env_remove("HOME");
+    let told = run(command, b"").success();
+    assert!(told.stderr.contains("there is no place to note that"), "{told:?}");
+    env.run(&["history"]).failure(1);
 }
 
 #[test]

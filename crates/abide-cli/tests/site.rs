@@ -83,6 +83,7 @@ impl Site {
         fs::write(config, "version = 1\n[journal]\nsegment_bytes = 6000\n").unwrap();
         let large = |text: &str| message(&format!("{text} ").repeat(25_000));
         // Another store, and a session of it in a bundle.
+        lab.env.run(&["init", "--store", "../there"]).success();
         record(&["--key", "b", "--store", "../there"], &[HELLO.into(), large("bundled")]);
         let there =
             |args: &[&str]| lab.env.run(&[args, &["--store", "../there"]].concat()).success();

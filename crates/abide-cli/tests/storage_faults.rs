@@ -46,6 +46,7 @@ fn a_full_disk_that_is_emptied_lets_recording_go_on() {
     fs::write(&ballast, vec![0; 1 << 20]).unwrap();
     let store = disk.0.join("store");
     let store = store.to_str().unwrap();
+    env.run(&["init", "--store", store]).success();
     let mut talk = Conversation::start(env.command(&["record", "--store", store]));
     let mut acknowledged = Vec::new();
     let line =
@@ -108,6 +109,7 @@ fn a_read_only_store_is_read_and_checked() {
     };
     let store = disk.0.join("store");
     let store = store.to_str().unwrap();
+    env.run(&["init", "--store", store]).success();
     env.record(&["--store", store, "--key", "s"], &[HELLO]).success();
     disk.make_read_only();
     let before = files(&disk.0);
@@ -135,6 +137,7 @@ fn history_is_answered_on_a_read_only_and_on_a_full_disk() {
     };
     let root = disk.0.join("store");
     let store = root.to_str().unwrap();
+    env.run(&["init", "--store", store]).success();
     env.record(&["--store", store, "--key", "s"], &[HELLO]).success();
     let found = |env: &TestEnvironment| {
         let done = env.run(&["history", "--search", "hello", "--store", store]).success();
@@ -168,10 +171,10 @@ fn history_is_answered_on_a_read_only_and_on_a_full_disk() {
 fn a_file_where_a_directory_should_be_is_an_error_with_its_place() {
     let env = TestEnvironment::new();
     fs::write(env.project().join("file"), "").unwrap();
-    let done = env.record(&["--store", "file/store"], &[HELLO]).failure(1);
+    let done = env.run(&["init", "--store", "file/below/store"]).failure(1);
     assert!(
         done.stderr.starts_with("Error: cannot create ")
-            && done.stderr.contains("project/file/store"),
+            && done.stderr.contains("project/file/below"),
         "{done:?}"
     );
     assert!(done.stderr.contains("Hint: a file stands where"), "{done:?}");

@@ -21,6 +21,10 @@ pub struct Disk;
 /// must not lead a write out of it.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
+/// Nor is a pipe in it waited for until somebody opens its other end. What is done with it then
+/// fails: a pipe has no places to read and write at.
+const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
 #[derive(Debug)]
 struct DiskFile(File);
 
@@ -35,10 +39,10 @@ struct DiskLock {
 impl Storage for Disk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).mode(0o600).custom_flags(NO_FOLLOW);
+        options.read(true).mode(0o600);
         let file = match access {
-            Access::Read => options.open(path),
-            Access::Write => options.write(true).open(path),
+            Access::Read => open_with(&mut options, path),
+            Access::Write => open_with(options.write(true), path),
             Access::Create => open_or_make(options.write(true), path),
             Access::CreateNew => make(options.write(true), path),
         };
@@ -123,9 +127,9 @@ impl Storage for Disk {
 /// write.
 fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(NO_FOLLOW);
+    options.read(true);
     if mode == LockMode::Shared {
-        match options.open(path) {
+        match open_with(&mut options, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
@@ -135,7 +139,7 @@ fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
 
 /// Makes a file.
 fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.create_new(true).open(path)?;
+    let file = open_with(options.create_new(true), path)?;
     if let Some(owner) = Owner::of_new(path) {
         owner.give(&file);
     }
@@ -151,7 +155,18 @@ fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
             made => return made,
         }
     }
-    options.create(true).truncate(false).open(path)
+    open_with(options.create(true).truncate(false), path)
+}
+
+/// Opens a file without following a link or waiting for a pipe.
+fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    match options.custom_flags(NO_FOLLOW | NO_WAIT).open(path) {
+        // A file that a file server has lent to a client: it is on its way back.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            options.custom_flags(NO_FOLLOW).open(path)
+        }
+        opened => opened,
+    }
 }
 
 impl StorageFile for DiskFile {
@@ -259,6 +274,19 @@ mod tests {
         Disk.lock(&at("of root"), LockMode::Exclusive).unwrap();
         Disk.make_dir(&at("directory of root")).unwrap();
         assert_eq!((owner("of root"), owner("directory of root")), ((0, 0), (0, 0)));
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for_and_holds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for access in [Access::Read, Access::Write, Access::Create] {
+            let opened = Disk.open(&pipe, access).unwrap();
+            assert!(opened.read_at(&mut [0; 8], 0).is_err(), "{access:?}");
+            assert!(opened.write_at(b"lost", 0).is_err(), "{access:?}");
+        }
+        drop(Disk.lock(&pipe, LockMode::Shared));
     }
 
     #[test]

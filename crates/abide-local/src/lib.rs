@@ -48,11 +48,13 @@ mod relay;
 mod removal;
 mod sealer;
 mod shield;
+mod small_file;
 mod snapshot;
 mod stage;
 mod store;
 mod store_id;
 mod transcript;
+mod trust;
 mod writer;
 
 pub use abide_journal::Collected;
@@ -76,8 +78,13 @@ pub use erase::{EraseError, Erased, Leftovers};
 pub use erase_plan::{EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, Matches};
 pub use history::{Progress, Step};
 pub use objects::LocalObjects;
-pub use place::{Place, Where, find_store, store_for_recording};
+pub use place::{
+    Place, PlaceError, Where, check_not_root, find_project, find_store, has_store,
+    store_for_recording, store_of_named,
+};
 pub use reader::LocalReader;
 pub use relay::{ChildSocket, HeldWriters, write_as_child};
+pub use small_file::read_small_file;
 pub use store::{LocalStore, Options, Upkeep};
+pub use trust::Trust;
 pub use writer::LocalWriter;

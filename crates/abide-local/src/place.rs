@@ -1,14 +1,26 @@
 //! Where the store is: found upward from where one stands, as git finds its own.
+//!
+//! What is found is not what the user named: it must be the user's own ([`Trust`]), and where a file
+//! of the project leads out of the project, that is said ([`Place::elsewhere`]), so that the user
+//! can be asked.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use abide_model::StoreUrl;
 
+use crate::small_file::{open_regular, read_at_most, read_small_file};
+use crate::trust::Trust;
+
 /// The name of a store's directory, or of the file that points to one elsewhere.
 const NAME: &str = ".abide";
+/// The most bytes of a file that points to a store, and of one in which git says where a worktree
+/// belongs.
+const POINTER_BYTES: u64 = 4096;
 
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,35 +66,133 @@ pub struct Place {
     pub store: Where,
     /// The project that it belongs to.
     pub project: PathBuf,
+    /// Where a file or a link of the project leads that leads out of it: to a server, or to a
+    /// directory outside. Whoever wrote it need not be the user, who is asked before it is used.
+    pub elsewhere: Option<Where>,
+}
+
+/// Why what stands at a store's place is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// It is somebody else's.
+    #[error("{} belongs to another user (uid {owner})", path.display())]
+    Foreign {
+        /// What.
+        path: PathBuf,
+        /// Whose.
+        owner: u32,
+    },
+    /// Somebody else may change it.
+    #[error("{} can be written by other users (mode {mode:04o})", path.display())]
+    Writable {
+        /// What.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It is no store and points to none.
+    #[error("{} is not a store: {reason}", path.display())]
+    NotAStore {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        reason: &'static str,
+    },
+    /// One there would be that of every directory of the machine.
+    #[error("no store is made at the root of the file system")]
+    Root,
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 /// The store of a directory: `.abide` in it or above it, or that of the main checkout when the
 /// directory is in a linked git worktree. The user's usual store is for projects that have none.
-#[must_use]
-pub fn find_store(from: &Path, usual: Option<&StoreUrl>) -> Option<Place> {
+///
+/// # Errors
+///
+/// What stands at the place of a store is none, or is not to be trusted.
+pub fn find_store(
+    from: &Path,
+    usual: Option<&StoreUrl>,
+    trust: &Trust,
+) -> Result<Option<Place>, PlaceError> {
     let from = &resolved(from);
-    let found =
-        from.ancestors().find_map(|dir| Some(Place { store: store_in(dir)?, project: dir.into() }));
-    let main = || {
-        let main = main_checkout(&git_root(from)?)?;
-        Some(Place { store: store_in(&main)?, project: main })
-    };
-    let usual = || Some(Place { store: Where::Shared(usual?.clone()), project: project_of(from) });
-    found.or_else(main).or_else(usual)
+    for dir in from.ancestors() {
+        if let Some(place) = store_in(dir, Some(trust))? {
+            return Ok(Some(place));
+        }
+    }
+    let main = git_root(from).and_then(|root| main_checkout(&root));
+    if let Some(place) = main.map(|main| store_in(&main, Some(trust))).transpose()?.flatten() {
+        return Ok(Some(place));
+    }
+    Ok(usual.map(|usual| Place {
+        store: Where::Shared(usual.clone()),
+        project: checkout_of(from),
+        elsewhere: None,
+    }))
 }
 
 /// Where the first recording makes a store, unless there is one: at the root of the git checkout
 /// (of the main one for a linked worktree), else right here.
-#[must_use]
-pub fn store_for_recording(from: &Path, usual: Option<&StoreUrl>) -> Place {
-    find_store(from, usual).unwrap_or_else(|| {
-        let project = project_of(&resolved(from));
-        Place { store: Where::Files(project.join(NAME)), project }
-    })
+///
+/// # Errors
+///
+/// As [`find_store`]; and none is made at the root of the file system.
+pub fn store_for_recording(
+    from: &Path,
+    usual: Option<&StoreUrl>,
+    trust: &Trust,
+) -> Result<Place, PlaceError> {
+    if let Some(place) = find_store(from, usual, trust)? {
+        return Ok(place);
+    }
+    let project = checkout_of(&resolved(from));
+    check_not_root(&project)?;
+    Ok(Place { store: Where::Files(project.join(NAME)), project, elsewhere: None })
 }
 
-/// The root of the git checkout, else the directory itself.
-fn project_of(from: &Path) -> PathBuf {
+/// Refuses the root of the file system as a project in which a store is made.
+///
+/// # Errors
+///
+/// [`PlaceError::Root`].
+pub fn check_not_root(project: &Path) -> Result<(), PlaceError> {
+    if project.parent().is_none() { Err(PlaceError::Root) } else { Ok(()) }
+}
+
+/// The store of a directory that the user names: whoever owns it, and not one above it.
+///
+/// # Errors
+///
+/// What stands at the place of a store is none.
+pub fn store_of_named(dir: &Path) -> Result<Option<Place>, PlaceError> {
+    store_in(&resolved(dir), None)
+}
+
+/// The project of a directory: where its store is, else the root of the git checkout, else the
+/// directory itself. What stands at a store's place and is not to be trusted is passed over.
+#[must_use]
+pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
+    let from = &resolved(from);
+    let own = from.ancestors().find(|dir| has_store(dir, trust));
+    own.map_or_else(|| checkout_of(from), Path::to_owned)
+}
+
+/// Does this very directory have a store, or name one, that is to be trusted?
+#[must_use]
+pub fn has_store(dir: &Path, trust: &Trust) -> bool {
+    matches!(store_in(dir, Some(trust)), Ok(Some(_)))
+}
+
+/// The root of the git checkout (of the main one for a linked worktree), else the directory itself.
+fn checkout_of(from: &Path) -> PathBuf {
     let root = git_root(from);
     root.map_or_else(|| from.to_owned(), |root| main_checkout(&root).unwrap_or(root))
 }
@@ -92,22 +202,76 @@ fn resolved(from: &Path) -> PathBuf {
     from.canonicalize().or_else(|_| std::path::absolute(from)).unwrap_or_else(|_| from.to_owned())
 }
 
-fn store_in(dir: &Path) -> Option<Where> {
+/// What `.abide` in a directory leads to; none where there is no such thing, or nobody may look.
+/// Without a `trust` it is the user who named the directory.
+fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceError> {
     let path = dir.join(NAME);
-    let kind = fs::metadata(&path).ok()?;
-    if kind.is_dir() {
-        return Some(Where::Files(path));
+    let Ok(entry) = fs::symlink_metadata(&path) else { return Ok(None) };
+    let trust = trust.filter(|trust| !trust.lists(dir) && !trust.lists(&path));
+    let check = |path: &Path, found: &fs::Metadata| match trust {
+        Some(trust) if !trust.lists(path) => trust.check(path, found),
+        _ => Ok(()),
+    };
+    let not_a_store = |reason| PlaceError::NotAStore { path: path.clone(), reason };
+    let unreadable = |source| PlaceError::Unreadable { path: path.clone(), source };
+    let place = |store: Where, leads_to: Where| {
+        let within =
+            matches!(&leads_to, Where::Files(root) if root.starts_with(dir) && !climbs(root));
+        let elsewhere = (!within).then_some(leads_to);
+        Some(Place { store, project: dir.to_owned(), elsewhere })
+    };
+    if entry.is_symlink() {
+        if let Some(trust) = trust {
+            trust.check_owner(&path, &entry)?;
+        }
+        let found = fs::metadata(&path).map_err(|_| not_a_store("it is a link to nothing"))?;
+        if !found.is_dir() {
+            return Err(not_a_store("it is a link to something that is no directory"));
+        }
+        let leads_to = path.canonicalize().map_err(unreadable)?;
+        check(&leads_to, &found)?;
+        return Ok(place(Where::Files(path.clone()), Where::Files(leads_to)));
     }
+    if entry.is_dir() {
+        check(&path, &entry)?;
+        return Ok(place(Where::Files(path.clone()), Where::Files(path.clone())));
+    }
+    if !entry.is_file() {
+        return Err(not_a_store("it is neither a directory nor a file"));
+    }
+    let (file, found) = open_regular(&path).map_err(unreadable)?;
+    check(&path, &found)?;
+    let bytes = read_at_most(&file, POINTER_BYTES).map_err(unreadable)?;
     // One line: where the store is.
-    let text = (kind.len() <= 4096).then(|| fs::read_to_string(&path).ok()).flatten()?;
-    let target = text.lines().next()?.trim();
-    if target.is_empty() {
-        return None;
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
+    if line.is_empty() {
+        return Err(not_a_store("it is empty; a file should name one in its first line"));
     }
-    Some(match Where::from(PathBuf::from(target)) {
-        Where::Files(path) => Where::Files(dir.join(path)),
-        shared @ Where::Shared(_) => shared,
-    })
+    match Where::from(PathBuf::from(OsStr::from_bytes(line))) {
+        shared @ Where::Shared(_) => Ok(place(shared.clone(), shared)),
+        Where::Files(named) => {
+            let root = dir.join(named);
+            let leads_to = real(&root);
+            if let Ok(found) = fs::metadata(&root) {
+                check(&leads_to, &found)?;
+            }
+            Ok(place(Where::Files(root), Where::Files(leads_to)))
+        }
+    }
+}
+
+/// A path without links and `..`, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let there = |known: &Path| {
+        let rest = path.strip_prefix(known).ok().filter(|rest| !climbs(rest))?;
+        Some(known.canonicalize().ok()?.join(rest))
+    };
+    path.ancestors().find_map(there).unwrap_or_else(|| path.to_owned())
+}
+
+/// Does it have a `..`?
+fn climbs(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
 }
 
 fn git_root(from: &Path) -> Option<PathBuf> {
@@ -117,15 +281,18 @@ fn git_root(from: &Path) -> Option<PathBuf> {
 /// For a linked worktree, whose `.git` is a file that names its directory in the main checkout's
 /// `.git/worktrees`: that main checkout.
 fn main_checkout(root: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(root.join(".git")).ok()?;
-    let git_dir = root.join(text.strip_prefix("gitdir:")?.trim());
-    let common = fs::read_to_string(git_dir.join("commondir")).ok()?;
-    let common = git_dir.join(common.trim()).canonicalize().ok()?;
+    let read = |path: &Path| read_small_file(path, POINTER_BYTES).ok();
+    let text = read(&root.join(".git"))?;
+    let git_dir = root.join(OsStr::from_bytes(text.strip_prefix(b"gitdir:")?.trim_ascii()));
+    let common = read(&git_dir.join("commondir"))?;
+    let common = git_dir.join(OsStr::from_bytes(common.trim_ascii())).canonicalize().ok()?;
     (common.file_name()? == ".git").then(|| common.parent().map(Path::to_owned)).flatten()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+
     use super::*;
 
     fn git(dir: &Path, args: &[&str]) {
@@ -146,13 +313,43 @@ mod tests {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
+    fn place(from: &Path) -> Option<Place> {
+        find_store(from, None, &Trust::default()).unwrap()
+    }
+
     fn found(from: &Path) -> Option<Where> {
-        find_store(from, None).map(|place| place.store)
+        place(from).map(|place| place.store)
     }
 
     fn recorded(from: &Path) -> Where {
-        store_for_recording(from, None).store
+        store_for_recording(from, None, &Trust::default()).unwrap().store
     }
+
+    fn why_not(from: &Path) -> String {
+        find_store(from, None, &Trust::default()).unwrap_err().to_string()
+    }
+
+    /// A directory without links in its path.
+    fn temporary() -> (tempfile::TempDir, PathBuf) {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().canonicalize().unwrap();
+        (temporary, dir)
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    /// May files be given to another user? Where not, that is said.
+    fn may_give_away() -> bool {
+        let root = rustix::process::geteuid().is_root();
+        if !root {
+            println!("skipped: only root gives files to another user");
+        }
+        root
+    }
+
+    const SOMEBODY: Option<u32> = Some(54_321);
 
     fn files(path: impl Into<PathBuf>) -> Where {
         Where::Files(path.into())
@@ -196,7 +393,7 @@ mod tests {
         let dir = temporary.path().canonicalize().unwrap();
         let shared = |text: &str| Where::Shared(StoreUrl::of(text).unwrap());
         let usual = StoreUrl::of("postgres://u:secret@usual/db").unwrap();
-        let place = |usual| find_store(&dir, usual);
+        let place = |usual| find_store(&dir, usual, &Trust::default()).unwrap();
         assert_eq!(place(Some(&usual)).unwrap().store, Where::Shared(usual.clone()));
         assert_eq!(place(Some(&usual)).unwrap().project, dir);
         fs::create_dir(dir.join(NAME)).unwrap();
@@ -212,5 +409,199 @@ mod tests {
             assert_eq!(place(None).unwrap().store, store);
         }
         assert!(!format!("{:?}", place(Some(&usual))).contains("secret"));
+    }
+
+    #[test]
+    fn what_another_user_owns_is_refused_unless_it_is_listed_or_named() {
+        if !may_give_away() {
+            return;
+        }
+        let (_temporary, dir) = temporary();
+        let (project, outside) = (dir.join("project"), dir.join("outside"));
+        fs::create_dir(&project).unwrap();
+        fs::create_dir(&outside).unwrap();
+        let own = project.join(NAME);
+        let refused = |owned: &Path| {
+            assert_eq!(
+                why_not(&project.join("below")),
+                format!("{} belongs to another user (uid 54321)", owned.display())
+            );
+            for listed in [project.as_path(), owned] {
+                let trust = Trust::default().with_listed(vec![listed.to_owned()]);
+                assert!(find_store(&project, None, &trust).unwrap().is_some(), "{listed:?}");
+            }
+            assert!(store_of_named(&project).unwrap().is_some());
+            let caller = |user| Trust::of_user(user, SOMEBODY);
+            assert!(find_store(&project, None, &caller(0)).is_ok(), "under sudo, the caller's");
+            assert!(find_store(&project, None, &caller(1)).is_err(), "no root, no sudo");
+            assert_eq!(
+                find_project(&project.join("below"), &Trust::default()),
+                resolved(&project.join("below"))
+            );
+        };
+        fs::create_dir(project.join("below")).unwrap();
+
+        fs::create_dir(&own).unwrap();
+        assert!(found(&project).is_some());
+        chown(&own, SOMEBODY, None).unwrap();
+        refused(&own);
+        fs::remove_dir(&own).unwrap();
+
+        fs::write(&own, "../outside\n").unwrap();
+        assert!(found(&project).is_some());
+        chown(&own, SOMEBODY, None).unwrap();
+        refused(&own);
+        chown(&own, Some(0), None).unwrap();
+        chown(&outside, SOMEBODY, None).unwrap();
+        refused(&outside);
+        fs::remove_file(&own).unwrap();
+
+        symlink("../outside", &own).unwrap();
+        refused(&outside);
+        chown(&outside, Some(0), None).unwrap();
+        assert!(found(&project).is_some());
+        lchown(&own, SOMEBODY, None).unwrap();
+        assert!(why_not(&project).contains("belongs to another user"), "the link");
+    }
+
+    #[test]
+    fn a_store_is_believed_by_its_owner_and_by_who_called_sudo() {
+        let (_temporary, dir) = temporary();
+        let own = dir.join(NAME);
+        fs::create_dir(&own).unwrap();
+        let mut owner = rustix::process::geteuid().as_raw();
+        if owner == 0 {
+            // Everybody believes root.
+            assert!(find_store(&dir, None, &Trust::of_user(12_345, None)).is_ok());
+            chown(&own, SOMEBODY, None).unwrap();
+            owner = 54_321;
+        }
+        for (user, caller, believed) in [
+            (owner, None, true),
+            (owner + 1, None, false),
+            (owner + 1, Some(owner), false),
+            (0, None, false),
+            (0, Some(owner), true),
+            (0, Some(owner + 1), false),
+        ] {
+            let found = find_store(&dir, None, &Trust::of_user(user, caller));
+            assert_eq!(found.is_ok(), believed, "{user} {caller:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_may_write_is_refused() {
+        let (_temporary, dir) = temporary();
+        let (own, below) = (dir.join(NAME), dir.join("below"));
+        fs::create_dir(&below).unwrap();
+        let outside = dir.join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(&own, "outside\n").unwrap();
+        for mode in [0o777, 0o702, 0o1777] {
+            set_mode(&outside, mode);
+            let said =
+                format!("{} can be written by other users (mode {mode:04o})", outside.display());
+            assert_eq!(why_not(&dir), said);
+        }
+        set_mode(&outside, 0o755);
+        set_mode(&own, 0o606);
+        assert!(why_not(&dir).contains("can be written by other users (mode 0606)"));
+        set_mode(&own, 0o644);
+        assert!(found(&dir).is_some());
+        fs::remove_file(&own).unwrap();
+        fs::create_dir(&own).unwrap();
+        set_mode(&own, 0o1777);
+        assert!(why_not(&dir).contains("can be written by other users (mode 1777)"));
+        assert_eq!(find_project(&below, &Trust::default()), below, "it makes no project");
+        // What is around it may be anybody's, as a directory of temporary files is.
+        set_mode(&own, 0o700);
+        set_mode(&dir, 0o1777);
+        assert!(found(&dir).is_some());
+        assert_eq!(find_project(&below, &Trust::default()), dir);
+        if may_give_away() {
+            set_mode(&own, 0o770);
+            assert!(found(&dir).is_some(), "a group of one's own");
+            chown(&own, None, SOMEBODY).unwrap();
+            assert!(why_not(&dir).contains("can be written by other users (mode 0770)"));
+            set_mode(&own, 0o750);
+            assert!(found(&dir).is_some());
+        }
+    }
+
+    #[test]
+    fn no_store_is_made_at_the_root_of_the_file_system() {
+        if Path::new("/.abide").exists() || Path::new("/.git").exists() {
+            return println!("skipped: the root of this machine is a project");
+        }
+        let made = store_for_recording(Path::new("/"), None, &Trust::default());
+        assert!(matches!(made, Err(PlaceError::Root)), "{made:?}");
+        let made = store_for_recording(Path::new("/.."), None, &Trust::default());
+        assert!(matches!(made, Err(PlaceError::Root)), "{made:?}");
+    }
+
+    #[test]
+    fn nothing_but_directories_and_short_files_is_opened() {
+        let (_temporary, dir) = temporary();
+        let own = dir.join(NAME);
+        let pipe = |path: &Path| {
+            let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+            assert!(made.success());
+        };
+        pipe(&own);
+        assert!(why_not(&dir).ends_with("is not a store: it is neither a directory nor a file"));
+        fs::rename(&own, dir.join("pipe")).unwrap();
+        symlink("pipe", &own).unwrap();
+        assert!(why_not(&dir).ends_with("it is a link to something that is no directory"));
+        fs::remove_file(&own).unwrap();
+        symlink("nothing", &own).unwrap();
+        assert!(why_not(&dir).ends_with("it is a link to nothing"));
+        fs::remove_file(&own).unwrap();
+        fs::write(&own, " \nelsewhere\n").unwrap();
+        assert!(why_not(&dir).contains("is not a store: it is empty"));
+        fs::write(&own, "x".repeat(4097)).unwrap();
+        assert_eq!(why_not(&dir), format!("cannot read {}", own.display()));
+        fs::remove_file(&own).unwrap();
+        // What git says is read with the same care.
+        pipe(&dir.join(".git"));
+        assert_eq!(recorded(&dir), files(&own));
+        fs::remove_file(dir.join(".git")).unwrap();
+        fs::write(dir.join(".git"), "gitdir: there\n").unwrap();
+        fs::create_dir(dir.join("there")).unwrap();
+        pipe(&dir.join("there/commondir"));
+        assert_eq!(recorded(&dir), files(&own));
+    }
+
+    #[test]
+    fn what_leads_out_of_the_project_is_told() {
+        let (_temporary, dir) = temporary();
+        let (project, outside) = (dir.join("project"), dir.join("outside"));
+        fs::create_dir_all(project.join("inside/store")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        symlink(&outside, project.join("out")).unwrap();
+        let own = project.join(NAME);
+        let elsewhere = || place(&project).unwrap().elsewhere;
+        for (line, expected) in [
+            ("inside/store", None),
+            ("inside/not/yet", None),
+            ("../outside", Some(files(&outside))),
+            ("inside/../../outside", Some(files(&outside))),
+            ("out/store", Some(files(outside.join("store")))),
+            ("missing/../../outside", Some(files(project.join("missing/../../outside")))),
+            ("/nowhere/store", Some(files("/nowhere/store"))),
+            ("postgres://h/d", Some(Where::from(PathBuf::from("postgres://h/d")))),
+        ] {
+            fs::write(&own, format!("{line}\n")).unwrap();
+            assert_eq!(elsewhere(), expected, "{line}");
+            assert_eq!(store_of_named(&project).unwrap().unwrap().elsewhere, expected, "{line}");
+        }
+        fs::remove_file(&own).unwrap();
+        symlink("../outside", &own).unwrap();
+        assert_eq!(elsewhere(), Some(files(&outside)));
+        fs::remove_file(&own).unwrap();
+        symlink("inside/store", &own).unwrap();
+        assert_eq!(elsewhere(), None);
+        fs::remove_file(&own).unwrap();
+        fs::create_dir(&own).unwrap();
+        assert_eq!(elsewhere(), None);
     }
 }

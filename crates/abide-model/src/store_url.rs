@@ -59,8 +59,23 @@ impl StoreUrl {
         let (before, parameters) = self.0.split_once('?').unwrap_or((&self.0, ""));
         let authority = before.split_once("://").map_or(before, |(_, rest)| rest);
         let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-        let name = |one: &str| one.split('=').next().unwrap_or_default().to_ascii_lowercase();
-        user.contains(':') || parameters.split('&').any(|one| name(one).contains("password"))
+        user.contains(':') || parameters.split('&').any(|one| is_secret(name_of(one)))
+    }
+
+    /// With its parameters, for a user who is asked about it: they may lead to another server than
+    /// its host says. A password is left out.
+    #[must_use]
+    pub fn shown_whole(&self) -> String {
+        let parameters = self.0.split_once('?').map_or("", |(_, parameters)| parameters);
+        if parameters.is_empty() || self.check().is_err() {
+            return self.to_string();
+        }
+        let shown = |one: &str| match name_of(one) {
+            name if is_secret(name) => format!("{name}=…"),
+            _ => one.to_owned(),
+        };
+        let parameters: Vec<String> = parameters.split('&').map(shown).collect();
+        format!("{self}?{}", parameters.join("&"))
     }
 
     /// Is it well formed?
@@ -95,6 +110,16 @@ impl StoreUrl {
         let user = user.map(|user| user.split_once(':').map_or(user, |(user, _)| user));
         Ok(Parts { scheme, user: user.filter(|user| !user.is_empty()), hosts, database })
     }
+}
+
+/// The name of a parameter.
+fn name_of(parameter: &str) -> &str {
+    parameter.split('=').next().unwrap_or_default()
+}
+
+/// Is this parameter a password? One whose name is written with `%` may be any.
+fn is_secret(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("password") || name.contains('%')
 }
 
 fn is_scheme(text: &str) -> bool {
@@ -190,6 +215,21 @@ mod tests {
             assert_eq!(url.check(), Err(why), "{whole}");
             let shown = format!("{url} {url:?} {why}");
             assert!(!["sec", "ret@", "user:"].iter().any(|part| shown.contains(part)), "{shown}");
+        }
+    }
+
+    #[test]
+    fn who_is_asked_sees_the_parameters_and_no_password() {
+        for (whole, shown) in [
+            ("postgres://u:secret@host/db", "postgres://u@host/db"),
+            (
+                "postgres://u:secret@host/db?sslmode=disable&password=secret&hostaddr=1.2.3.4",
+                "postgres://u@host/db?sslmode=disable&password=…&hostaddr=1.2.3.4",
+            ),
+            ("postgres://host/db?p%61ssword=secret", "postgres://host/db?p%61ssword=…"),
+            ("postgres://user:sec/ret@host/db?x=secret", "postgres://…"),
+        ] {
+            assert_eq!(url(whole).shown_whole(), shown);
         }
     }
 

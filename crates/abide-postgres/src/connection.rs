@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use abide_model::{Pending, StoreError};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime as Timers};
 use tokio::runtime::Runtime;
-use tokio_postgres::{Config, NoTls};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::Config;
 
 use crate::error::Trouble;
+use crate::guard::Guard;
 use crate::tls;
 use crate::url::{ServerUrl, UrlError};
 
@@ -39,7 +39,7 @@ pub(crate) struct Server {
     pool: Pool,
     /// How a connection is made that is not one of the pool's.
     config: Config,
-    connector: Option<MakeRustlsConnect>,
+    guard: Guard,
     url: ServerUrl,
     /// How long something is tried again before it has failed.
     patience: Duration,
@@ -101,10 +101,8 @@ impl Server {
         let connector = connector
             .transpose()
             .map_err(|error: UrlError| failed("connect to")(Arc::new(error)))?;
-        let manager = match connector.clone() {
-            Some(connector) => Manager::from_config(config.clone(), connector, recycling),
-            None => Manager::from_config(config.clone(), NoTls, recycling),
-        };
+        let guard = Guard::over(&mut config, connector);
+        let manager = Manager::from_config(config.clone(), guard.clone(), recycling);
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .wait_timeout(Some(answer))
@@ -116,7 +114,7 @@ impl Server {
             runtime: Some(runtime),
             pool,
             config,
-            connector,
+            guard,
             url,
             patience,
             answer,
@@ -138,8 +136,8 @@ impl Server {
     }
 
     /// What a connection of one's own is made with.
-    pub(crate) fn own_line(&self) -> (Config, Option<MakeRustlsConnect>) {
-        (self.config.clone(), self.connector.clone())
+    pub(crate) fn own_line(&self) -> (Config, Guard) {
+        (self.config.clone(), self.guard.clone())
     }
 
     /// A connection.

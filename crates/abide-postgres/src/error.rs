@@ -5,6 +5,8 @@ use std::sync::Arc;
 use abide_model::StoreError;
 use tokio_postgres::error::SqlState;
 
+use crate::guard::Refusal;
+
 /// Why the server did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
@@ -29,6 +31,8 @@ pub enum Obstacle {
     Unreachable,
     /// The server does not believe that it is this user.
     Credentials,
+    /// The server asks for the password in clear, over a connection that is not encrypted.
+    ClearPassword,
     /// There is no such database.
     NoDatabase,
     /// The user may not do that.
@@ -61,6 +65,9 @@ impl Trouble {
             Self::Silent(_) | Self::Pool(_) => return Obstacle::Unreachable,
             Self::Refused(_) => return Obstacle::Other,
         };
+        if let Some(Refusal::ClearPassword) = Refusal::behind(error) {
+            return Obstacle::ClearPassword;
+        }
         let Some(code) = error.code() else {
             // Without a password where one is asked for, no question leaves this machine.
             let credentials = chain(error).contains("password");
@@ -148,6 +155,9 @@ fn passes(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
         // No answer of the server: a broken connection, or none. What cannot be read as an answer
         // or written as a question will not be better the next time.
+        if Refusal::behind(error).is_some() {
+            return false;
+        }
         let text = error.to_string();
         return error.is_closed()
             || std::error::Error::source(error)

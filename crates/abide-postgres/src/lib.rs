@@ -15,6 +15,7 @@ mod deletion;
 mod erasure;
 mod error;
 mod flush;
+mod guard;
 mod history;
 mod lease;
 mod liveness;

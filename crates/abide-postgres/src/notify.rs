@@ -142,19 +142,13 @@ async fn listen(server: Weak<Server>, listener: Arc<Listener>) {
     let mut again = Again::new(Duration::MAX);
     loop {
         let Some(held) = server.upgrade() else { return };
-        let (config, connector) = held.own_line();
+        let (config, guard) = held.own_line();
         let channel = channel(held.url().schema());
         drop(held);
         // However it ends, it is tried again.
-        let _ = match connector {
-            Some(connector) => match config.connect(connector).await {
-                Ok((client, connection)) => hear(client, connection, &channel, &listener).await,
-                Err(error) => Err(error),
-            },
-            None => match config.connect(tokio_postgres::NoTls).await {
-                Ok((client, connection)) => hear(client, connection, &channel, &listener).await,
-                Err(error) => Err(error),
-            },
+        let _ = match config.connect(guard).await {
+            Ok((client, connection)) => hear(client, connection, &channel, &listener).await,
+            Err(error) => Err(error),
         };
         if listener.up.swap(false, Ordering::Relaxed) {
             again = Again::new(Duration::MAX);

@@ -12,6 +12,8 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+use crate::guard::is_socket;
+
 /// The schema that a store has unless another is named.
 pub const DEFAULT_SCHEMA: &str = "abide";
 
@@ -33,6 +35,9 @@ pub enum UrlError {
     /// A time to wait that is none.
     #[error("connect_timeout={0} is not a number of seconds")]
     ConnectTimeout(String),
+    /// Some are sockets, some are not.
+    #[error("sockets of this machine and hosts on a network cannot be named together")]
+    Hosts,
     /// The certificates to trust cannot be read.
     #[error("cannot read the certificates in {path}: {reason}")]
     RootCertificate {
@@ -104,6 +109,10 @@ impl ServerUrl {
         })?;
         config.ssl_mode(ssl_mode_of(ssl_mode.as_deref())?);
         complete(&mut config, variable);
+        let socket = |host: &Host| matches!(host, Host::Unix(_));
+        if config.get_hosts().iter().any(socket) && !is_socket(&config) {
+            return Err(UrlError::Hosts);
+        }
         if config.get_password().is_none()
             && let Some(password) = password_in_file(&config, variable)
         {
@@ -311,6 +320,10 @@ mod tests {
         let timeout = parse("postgres://h/d?connect_timeout=soon").unwrap_err();
         assert_eq!(timeout, UrlError::ConnectTimeout("soon".to_owned()));
         assert!(matches!(parse("postgres://h/d?nonsense=1"), Err(UrlError::Unreadable(_))));
+        for mixed in ["postgres://h,%2Frun/d", "postgres:///d?host=/run&hostaddr=192.0.2.1"] {
+            assert_eq!(parse(mixed).unwrap_err(), UrlError::Hosts);
+        }
+        parse("postgres://%2Frun,%2Ftmp/d").unwrap();
     }
 
     #[test]

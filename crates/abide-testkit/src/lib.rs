@@ -1,7 +1,8 @@
 //! What tries to break abide: a simulated disk that loses what was not synced and fails on
 //! demand, a contract that every store must keep, an in-memory store to run it on, a stubbed model
 //! that answers by a script and misbehaves on demand, and a stubbed agent that does so too, with a
-//! client that talks to it, a PostgreSQL server of one's own, and a bad network.
+//! client that talks to it, a PostgreSQL server of one's own, one that is after passwords, and a bad
+//! network.
 //!
 //! Everything is seeded: the same seed gives the same run.
 
@@ -11,6 +12,7 @@ mod cut_proxy;
 mod fault_run;
 mod history;
 mod memory;
+mod password_thief;
 mod postgres;
 mod random;
 mod sim;
@@ -22,6 +24,7 @@ pub use cut_proxy::{CutProxy, Direction};
 pub use fault_run::{FaultRun, FaultSize};
 pub use history::plain_history;
 pub use memory::MemoryStore;
+pub use password_thief::PasswordThief;
 pub use postgres::{
     Fsync, NotAvailable, PostgresServer, PostgresSettings, PrivatePostgres, ServerTls,
 };

@@ -1,6 +1,10 @@
 //! What can go wrong, in one type.
 
-use abide_local::{BundleError, DeleteError, EraseError, ExportError, ImportError};
+use std::path::PathBuf;
+
+use abide_local::{
+    BundleError, DeleteError, EraseError, ExportError, ImportError, PlaceError, Where,
+};
 use abide_model::{
     AppendError, InputError, ObjectHash, StoreError, StoreUrl, StoreUrlError, TaskError,
 };
@@ -18,6 +22,32 @@ pub enum Error {
     NoStore {
         /// Where the search began.
         from: std::path::PathBuf,
+    },
+    /// What stands at the place of a store is not used.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// A file of a project leads out of it, to a place that its user has not accepted.
+    #[error(
+        "{}/.abide names the store {}, which you have not accepted for this directory",
+        project.display(),
+        whole(place)
+    )]
+    NotAccepted {
+        /// The project.
+        project: PathBuf,
+        /// Where it leads.
+        place: Where,
+    },
+    /// A shared store wants to keep objects in a directory of this machine that nobody here named.
+    #[error(
+        "{place} keeps its objects in {}, a directory of this machine, which you have not accepted",
+        directory.display()
+    )]
+    LocalObjects {
+        /// The store.
+        place: String,
+        /// The directory.
+        directory: PathBuf,
     },
     /// The store could not do what was asked.
     #[error(transparent)]
@@ -175,6 +205,14 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// A place with all that decides where it is.
+fn whole(place: &Where) -> String {
+    match place {
+        Where::Files(root) => root.display().to_string(),
+        Where::Shared(url) => url.shown_whole(),
+    }
 }
 
 fn no_files(checkpoint: Option<u64>, reason: Option<&str>) -> String {

@@ -34,6 +34,7 @@
 //! Appending does not block: it gives a [`Ticket`], which can be waited on or, in async code,
 //! awaited. [`aio`] has the rest of the interface for async code.
 
+mod accepted;
 pub mod aio;
 mod answer;
 mod backend;
@@ -61,6 +62,7 @@ mod summary;
 mod tasks;
 mod tokens;
 
+pub use accepted::check_accepted;
 pub use answer::{Answer, AnswerRequest, Answered};
 pub use backend::{Backend, Bundle, ChildSocket, SeenByHolder};
 #[cfg(feature = "shared")]
@@ -108,10 +110,12 @@ pub use abide_local::{
     CleanupPlan, ClockJump, CollectError, Collected, Daily, DeleteError, Departing, DiskUse,
     Environment, EraseError, EraseLine, ErasePlan, Erased, EventPart, ExportError, FileMatch,
     FileMatches, ImportError, ImportOutcome, Imported, Leftovers, LocalStore, Made, Matches,
-    OpenCall, OpenTurn, Options, Orphan, Place, Progress, SessionLiveness, SessionUse, Step,
-    Upkeep, Where,
+    OpenCall, OpenTurn, Options, Orphan, Place, PlaceError, Progress, SessionLiveness, SessionUse,
+    Step, Trust, Upkeep, Where,
 };
-pub use abide_local::{find_store, store_for_recording};
+pub use abide_local::{
+    check_not_root, find_project, find_store, read_small_file, store_for_recording, store_of_named,
+};
 pub use abide_model::{
     Acknowledged, AgentObservation, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision,
     Artifact, Block, CallId, CallState, Checkpoint, CheckpointState, Compacted, Compaction,
@@ -136,7 +140,7 @@ pub use abide_model::{
     Finding, FindingType, FoundAt, Repair, Rule, Seen, Severity, Validation, standard_rules,
 };
 #[cfg(feature = "shared")]
-pub use abide_objects::ObjectsError;
+pub use abide_objects::{ObjectsError, ObjectsUrl};
 pub use abide_plan::{
     Plan, PlanDelta, PlanError, PlanFault, PlanForm, PlanTask, delta as plan_delta, sha256,
 };

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use abide_local::store_for_recording;
+use abide_local::{Trust, find_project};
 use abide_model::{
     EventRange, HistoryEntry, HistoryQuery, Kind, Limits, NewEvent, NewSession, Parent,
     ParentReason, Seq, SessionFields, SessionId, SessionRef, SessionState, Source, StoreError,
@@ -284,7 +284,7 @@ fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<Strin
 /// The project that a file is in, or was in.
 fn project_of(path: &str) -> Option<PathBuf> {
     let there = Path::new(path).ancestors().skip(1).find(|dir| dir.is_dir())?;
-    Some(store_for_recording(there, None).project)
+    Some(find_project(there, &Trust::of_process()))
 }
 
 fn is_whole(fields: &SessionFields) -> bool {

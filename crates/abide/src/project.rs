@@ -16,7 +16,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use abide_local::{Environment, store_for_recording};
+use abide_local::{Environment, Trust, find_project, has_store, read_small_file};
 use abide_model::ObjectHash;
 
 use self::remote::Remote;
@@ -27,6 +27,8 @@ use crate::git::ask;
 const VERSION: &str = "abide project 1";
 /// Characters of an id, of each sort.
 const CHARACTERS: usize = 32;
+/// The most bytes of a file that holds an id.
+const FILE_BYTES: u64 = 256;
 
 /// Which project a directory is of. A session is of the project when it was recorded with `id`, or
 /// with one of `also`.
@@ -47,7 +49,7 @@ impl ProjectIdentity {
     ///
     /// Git cannot be asked, or the file with the id cannot be read.
     pub fn of(dir: &Path) -> Result<Option<Self>, Error> {
-        let project = store_for_recording(dir, None).project;
+        let project = find_project(dir, &Trust::of_process());
         let stored = stored(&project)?.map(|stored| id_of(&[("stored", &stored)]));
         let failed = |reason| Error::Project { dir: dir.to_owned(), reason };
         let (remote, first) = git_marks(dir).map_err(failed)?;
@@ -71,7 +73,7 @@ impl ProjectIdentity {
         if let Some(known) = Self::of(dir)? {
             return Ok(known);
         }
-        let project = store_for_recording(dir, None).project;
+        let project = find_project(dir, &Trust::of_process());
         let stored = store(&project)?;
         let id = id_of(&[("stored", &stored)]);
         Ok(Self { id, name: name_of(&project), also: Vec::new() })
@@ -123,20 +125,24 @@ fn remote(dir: &Path) -> Result<Option<Remote>, String> {
     Ok(Remote::parse(&url))
 }
 
-/// Where an id may be stored: in the store's directory, or beside the file that points to a store.
-fn files_in(project: &Path) -> [PathBuf; 2] {
-    [project.join(".abide/project"), project.join(".abide-project")]
+/// Where an id may be stored: in the store's directory, where that is to be trusted, or beside it, or
+/// beside the file that points to a store.
+fn files_in(project: &Path) -> (Option<PathBuf>, PathBuf) {
+    let store = project.join(".abide");
+    let own = store.is_dir() && has_store(project, &Trust::of_process());
+    (own.then(|| store.join("project")), project.join(".abide-project"))
 }
 
 fn stored(project: &Path) -> Result<Option<String>, Error> {
-    let found = files_in(project).map(|path| stored_at(project, path));
-    found.into_iter().find_map(Result::transpose).transpose()
+    let (inside, beside) = files_in(project);
+    let mut found = inside.into_iter().chain([beside]).map(|path| stored_at(project, path));
+    found.find_map(Result::transpose).transpose()
 }
 
 fn stored_at(project: &Path, path: PathBuf) -> Result<Option<String>, Error> {
     let failed = |reason| Error::Project { dir: project.to_owned(), reason };
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
+    let text = match read_small_file(&path, FILE_BYTES) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
@@ -151,8 +157,8 @@ fn stored_at(project: &Path, path: PathBuf) -> Result<Option<String>, Error> {
 
 /// Stores a new id; where another process was faster, that is the one.
 fn store(project: &Path) -> Result<String, Error> {
-    let [inside, beside] = files_in(project);
-    let path = if project.join(".abide").is_dir() { inside } else { beside };
+    let (inside, beside) = files_in(project);
+    let path = inside.unwrap_or(beside);
     let mut random = [0; CHARACTERS / 2];
     (Environment::default().random)(&mut random);
     let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();

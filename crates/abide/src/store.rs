@@ -1,24 +1,27 @@
 //! A store, for blocking code.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use abide_local::{
     BundleHeader, DiskUse, Environment, Erased, Imported, LocalStore, Made, Options, Place,
-    SessionLiveness, Where, find_store, store_for_recording,
+    SessionLiveness, Trust, Where, find_store, store_for_recording,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
     SessionSummary, StoreError, Timestamp,
 };
 use pollster::block_on;
+use tempfile::TempDir;
 
+use crate::accepted::{check_accepted, own_consent};
 use crate::backend::{Backend, Bundle, PlainStore};
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
-use crate::consent::is_private;
 use crate::{Consent, Error, Session, SessionView};
 
 /// How long to wait for another writer to let a session go, unless said otherwise.
@@ -30,13 +33,18 @@ pub struct Store {
     backend: Arc<dyn Backend>,
     wait: Duration,
     pub(crate) consent: Consent,
+    /// What is derived, where the user has no place for it: for this process alone.
+    scratch: Arc<OnceLock<TempDir>>,
 }
 
 impl Store {
-    /// The store of a directory: `.abide` in it or above it.
+    /// The store of a directory: `.abide` in it or above it. What another user owns or may write is
+    /// refused, and so is what a file of the project leads to out of it, unless the user has accepted
+    /// that ([`Consent`](crate::Consent)).
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
-        let place = find_store(&from, None).ok_or(Error::NoStore { from })?;
+        let place = find_store(&from, None, &Trust::of_process())?;
+        let place = place.ok_or(Error::NoStore { from })?;
         Ok(Self::local(LocalStore::open(&files(place)?, Options::default())?))
     }
 
@@ -46,11 +54,11 @@ impl Store {
         Self::backed(store.into())
     }
 
-    /// The store of a directory, made where there is none: at the root of the git checkout, else
-    /// in the directory itself.
+    /// As [`Store::open`]; where there is no store, one is made: at the root of the git checkout,
+    /// else in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
-        let place = store_for_recording(&from, None);
+        let place = store_for_recording(&from, None, &Trust::of_process())?;
         Ok(Self::local(LocalStore::init(&files(place)?, Options::default())?))
     }
 
@@ -70,7 +78,7 @@ impl Store {
     /// A store that can do everything.
     #[must_use]
     pub fn backed(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, wait: DEFAULT_WAIT, consent: Consent::default() }
+        Self { backend, wait: DEFAULT_WAIT, consent: Consent::default(), scratch: Arc::default() }
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -126,21 +134,10 @@ impl Store {
 
     /// Where what is derived and belongs to this machine is kept, made where it is missing.
     fn cache_dir(&self) -> Result<PathBuf, Error> {
-        let shared = || {
-            // Others may write to the directory for temporary files: one in it must be our own.
-            let user = rustix::process::geteuid().as_raw();
-            std::env::temp_dir().join(format!("abide-cache-{user}"))
-        };
-        let own = self.backend.cache_dir();
-        let dir = own.clone().unwrap_or_else(shared);
+        let dir = self.backend.cache_dir().map_or_else(|| self.scratch(), Ok)?;
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(&dir).map_err(Error::file("make", &dir))?;
-        if own.is_none() && !is_private(&dir).map_err(Error::file("look at", &dir))? {
-            let why =
-                "it is not this user's alone; HOME or XDG_CACHE_HOME leads to a place that is";
-            return Err(Error::file("use", &dir)(std::io::Error::other(why)));
-        }
         Ok(dir)
     }
 
@@ -149,6 +146,23 @@ impl Store {
         let name = ObjectHash::of(root.as_os_str().as_encoded_bytes()).to_string();
         let name: String = name.chars().take(16).collect();
         Ok(self.cache_dir()?.join(name).with_extension("stat"))
+    }
+
+    /// A directory that nobody else can have made or can write, and that goes with this process. A
+    /// name that is known in a directory that all may write could be anybody's.
+    fn scratch(&self) -> Result<PathBuf, Error> {
+        if self.scratch.get().is_none() {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("abide-").permissions(Permissions::from_mode(0o700));
+            let made = builder.tempdir().map_err(|source| StoreError::Storage {
+                action: "make a directory in",
+                place: std::env::temp_dir().display().to_string(),
+                source: Arc::new(source),
+            })?;
+            // Where another thread was faster, this one goes again.
+            let _ = self.scratch.set(made);
+        }
+        Ok(self.scratch.get().map(|dir| dir.path().to_owned()).unwrap_or_default())
     }
 
     /// The file that says which files of a session this machine's clone of its project has.
@@ -332,12 +346,54 @@ impl Store {
     }
 }
 
-/// The directory of a store of files.
+/// The directory of a store of files that may be used.
 fn files(place: Place) -> Result<PathBuf, Error> {
-    match place.store {
-        Where::Files(root) => Ok(root),
+    match &place.store {
+        Where::Files(root) => {
+            check_accepted(&place, &Trust::of_process(), Some(&own_consent()))?;
+            Ok(root.clone())
+        }
         Where::Shared(url) => {
             Err(Error::OnlyFiles { what: "opening by directory", place: url.to_string() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use abide_testkit::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn what_is_derived_is_kept_where_nobody_else_can_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = [(), ()].map(|()| Store::over(Arc::new(MemoryStore::default())));
+        let place = |store: &Store| {
+            let cache = store.stat_cache(dir.path()).unwrap();
+            cache.parent().unwrap().to_owned()
+        };
+        let own = place(&one);
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+        assert_ne!(own, std::env::temp_dir().join("abide-cache"), "anybody may have made that");
+        assert_ne!(own, place(&other));
+        assert_eq!(own, place(&one.clone()));
+        drop(one);
+        assert!(!own.exists(), "it goes with whoever needed it");
+    }
+
+    #[test]
+    fn a_directory_leads_to_no_place_that_its_user_has_not_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (project, outside) = (dir.path().join("project"), dir.path().join("outside"));
+        fs::create_dir(&project).unwrap();
+        LocalStore::init(&outside, Options::default()).unwrap();
+        fs::write(project.join(".abide"), "../outside\n").unwrap();
+        for refused in [Store::open(&project), Store::open_or_init(&project)] {
+            assert!(matches!(refused, Err(Error::NotAccepted { .. })), "{refused:?}");
         }
     }
 }

@@ -84,6 +84,14 @@ impl CatalogError {
             text.push_str(&error.to_string());
             cause = error.source();
         }
+        if let Self::Store(
+            abide::Error::Place(_)
+            | abide::Error::NotAccepted { .. }
+            | abide::Error::LocalObjects { .. },
+        ) = self
+        {
+            text.push_str("; `abide status` in that directory, in a terminal, says what to do");
+        }
         if let Self::Store(abide::Error::Store(error)) = self {
             text.push_str(match error {
                 StoreError::Damaged { .. } | StoreError::NoParent { .. } => {

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use abide::{LocalStore, Options, Store, StoreError, Where, find_store, store_for_recording};
+use abide::{
+    Error, LocalStore, Options, Place, Store, StoreError, Where, check_accepted, find_store,
+    store_for_recording,
+};
 
 use super::CatalogError;
 use crate::options::StoreOptions;
@@ -45,17 +48,34 @@ impl Stores {
 
     /// The store of what is recorded in this directory; made where there is none.
     pub(super) fn for_recording(&self, directory: &Path) -> Result<OpenStore, CatalogError> {
-        let StoreOptions { named, usual, .. } = &self.options;
-        let at = named.clone();
-        let at = at.unwrap_or_else(|| store_for_recording(directory, usual.as_ref()).store);
+        let StoreOptions { named, usual, trust, .. } = &self.options;
+        let at = match named {
+            Some(named) => named.clone(),
+            None => {
+                let place = store_for_recording(directory, usual.as_ref(), trust);
+                self.accepted(place.map_err(Error::from)?)?
+            }
+        };
         self.opened(at, LocalStore::init)
+    }
+
+    /// The store of a place, where it may be used. Nobody can be asked here.
+    fn accepted(&self, place: Place) -> Result<Where, Error> {
+        check_accepted(&place, &self.options.trust, self.options.consent.as_ref())?;
+        Ok(place.store)
     }
 
     /// The store of this directory, if there is one.
     pub(super) fn of(&self, directory: &Path) -> Result<Option<OpenStore>, CatalogError> {
-        let StoreOptions { named, usual, .. } = &self.options;
-        let found = || find_store(directory, usual.as_ref()).map(|place| place.store);
-        match named.clone().or_else(found) {
+        let StoreOptions { named, usual, trust, .. } = &self.options;
+        let at = match named {
+            Some(named) => Some(named.clone()),
+            None => {
+                let place = find_store(directory, usual.as_ref(), trust).map_err(Error::from)?;
+                place.map(|place| self.accepted(place)).transpose()?
+            }
+        };
+        match at {
             Some(Where::Files(root)) if !root.is_dir() => Ok(None),
             at => at.map(|at| self.opened(at, LocalStore::open)).transpose(),
         }

@@ -9,7 +9,8 @@ use abide_acp::{CheckpointWhen, Connect, ProxyError, ProxyOptions, StoreOptions,
 use super::record::duration;
 use crate::error::CommandError;
 use crate::output::status;
-use crate::store::{Surroundings, connect};
+use crate::place::connect;
+use crate::store::Surroundings;
 
 /// Stand between an editor and an agent that speak ACP: every session durable and resumable
 ///
@@ -19,7 +20,7 @@ use crate::store::{Surroundings, connect};
 /// (loading, listing, resuming, deleting and forking of sessions) is answered from the store.
 ///
 /// A session is in the store of its directory, `.abide/` at the root of the project, or in that of
-/// --store; every other command of abide works on it.
+/// --store, which `abide init` makes; every other command of abide works on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -98,13 +99,15 @@ fn stores(surroundings: &Surroundings) -> Result<StoreOptions, CommandError> {
     let around = surroundings.clone();
     let connect = Connect::new(move |url| connect(url, &around));
     if surroundings.store.is_none() {
-        return Ok(StoreOptions { named: None, usual: surroundings.usual()?, connect });
+        let (usual, trust) = surroundings.settings()?;
+        let consent = Some(surroundings.consent.clone());
+        return Ok(StoreOptions { named: None, usual, trust, consent, connect });
     }
     let named = surroundings.place_for_recording(&surroundings.current_dir)?.store;
     if let Where::Shared(url) = &named {
         url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
     }
-    Ok(StoreOptions { named: Some(named), usual: None, connect })
+    Ok(StoreOptions { named: Some(named), connect, ..StoreOptions::default() })
 }
 
 fn no_command() -> CommandError {

@@ -41,7 +41,8 @@ pub(crate) struct Copy {
     /// The store to copy from: a URL, a project, or its store [default: the store here]
     #[arg(long, value_name = "DIR|URL", required_unless_present = "to")]
     from: Option<PathBuf>,
-    /// The store to copy to; made where a directory has none [default: the store here]
+    /// The store to copy to, made where there is none: a free path becomes the store, a directory gets
+    /// one [default: the store here]
     #[arg(long, value_name = "DIR|URL")]
     to: Option<PathBuf>,
     /// Erase there what is erased here
@@ -65,9 +66,13 @@ impl Copy {
         };
         let (source, target) = (side(&self.from), side(&self.to));
         let from = source.open()?;
-        let place = target.place_for_recording(&surroundings.current_dir)?.store;
+        // `--to` says that there is to be a store.
+        let place = match &self.to {
+            Some(_) => target.place_to_make(&surroundings.current_dir)?.store,
+            None => target.place_for_recording(&surroundings.current_dir)?.store,
+        };
         let to = if self.dry_run {
-            target.find()?
+            target.find_target()?
         } else {
             let home = self.home(&from, surroundings);
             Some(target.open_for(place, &home)?)

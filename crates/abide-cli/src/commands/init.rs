@@ -1,23 +1,31 @@
 //! `abide init`: makes a store.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
-use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use abide::{LocalStore, ObjectHash, Options, StoreUrl, Where, store_for_recording};
+use abide::{
+    LocalStore, ObjectHash, Options, StoreUrl, Trust, Where, check_not_root, find_project,
+    read_small_file,
+};
 
 use super::store::checked;
 use crate::error::{CommandError, at};
 use crate::output::Output;
-use crate::store::{NAME, Surroundings};
+use crate::store::{NAME, Surroundings, is_store_name};
 use abide_transcript::escape;
 
 /// Make a store for this project
 ///
 /// The store is the directory `.abide` at the root of the git checkout, or right here where there
 /// is none. The first `abide record` makes it too. Where a store is already, nothing changes.
-#[derive(Debug, Default, clap::Args)]
+///
+/// With --store it is the one that is named, which no other command makes. Where the file `.abide` of
+/// this project points to that very place, you accept that with it.
+#[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide init            at the root of this project
@@ -45,29 +53,42 @@ impl Init {
             ));
         }
         let mut out = Output::stdout();
-        if let Some(Where::Shared(url)) = &surroundings.store {
-            let pointer = store_for_recording(&dir, None).project.join(NAME);
+        let project = find_project(&dir, &Trust::of_process());
+        let pointer = project.join(NAME);
+        if let Some(shared @ Where::Shared(url)) = &surroundings.store {
+            check_not_root(&project).map_err(abide::Error::from)?;
             share(&pointer, url)?;
+            surroundings.accept_pointer(&project, shared)?;
             let pointer = pointer.display().to_string();
             out.line(format_args!("The store is {url}: {} says so", escape::text(&pointer)))?;
             return out.flush();
         }
-        let place = surroundings.place_for_recording(&dir)?;
-        let store = match place.store {
-            _ if self.user => user_store(&place.project, surroundings)?,
-            Where::Files(store) => store,
-            Where::Shared(url) => {
-                out.line(format_args!("The store is {url}"))?;
-                return out.flush();
+        let store = if self.user {
+            check_not_root(&project).map_err(abide::Error::from)?;
+            user_store(&project, surroundings)?
+        } else {
+            match surroundings.place_to_make(&dir)?.store {
+                Where::Files(store) => store,
+                Where::Shared(url) => {
+                    out.line(format_args!("The store is {url}"))?;
+                    return out.flush();
+                }
             }
         };
         let existed = store.join("config.toml").exists();
+        if !existed && is_store_name(&store) {
+            check_not_root(store.parent().unwrap_or(&store)).map_err(abide::Error::from)?;
+        }
         if let Some(parent) = store.parent() {
             make_dirs(parent)?;
         }
         LocalStore::init(&store, Options::default())?;
         if self.user {
-            point(&place.project.join(NAME), &store.display().to_string())?;
+            point(&pointer, store.as_os_str())?;
+        }
+        // Whoever names the place that the project points to accepts it.
+        if self.user || surroundings.store.is_some() {
+            surroundings.accept_pointer(&project, &Where::Files(store.clone()))?;
         }
         let shown = store.display().to_string();
         out.line(format_args!(
@@ -119,21 +140,25 @@ fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
     if pointer.is_dir() {
         return Err(has_store(pointer));
     }
-    point(pointer, url.reveal())
+    point(pointer, OsStr::new(url.reveal()))
 }
 
-/// Writes the one-line file that points to a store elsewhere.
-fn point(pointer: &Path, store: &str) -> Result<(), CommandError> {
-    let line = format!("{store}\n");
-    if fs::read_to_string(pointer).is_ok_and(|there| there == line) {
-        return Ok(());
-    }
+/// Writes the one-line file that points to a store elsewhere. Nobody else may write it, whatever the
+/// user's mask says: it would not be trusted.
+fn point(pointer: &Path, store: &OsStr) -> Result<(), CommandError> {
+    let line = [store.as_bytes(), b"\n"].concat();
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o644);
     let write = || -> std::io::Result<()> {
-        let mut file = fs::File::create_new(pointer)?;
-        file.write_all(line.as_bytes())?;
+        let mut file = options.open(pointer)?;
+        file.write_all(&line)?;
         file.sync_all()
     };
-    write()
-        .map_err(at("create", pointer))
-        .map_err(|error| error.with_hint("where the file points to another store, remove it first"))
+    let there = || read_small_file(pointer, line.len() as u64).is_ok_and(|there| there == line);
+    match write() {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && there() => Ok(()),
+        written => written.map_err(at("create", pointer)).map_err(|error| {
+            error.with_hint("where the file points to another store, remove it first")
+        }),
+    }
 }

@@ -1,9 +1,11 @@
 //! `abide store`: makes a store, says how it is, and brings it up to date.
 
-use abide::{ByteSize, Migrated, SCHEMA_VERSION, SharedStore, StoreStatus, StoreUrl, Where};
+use abide::{
+    ByteSize, Migrated, ObjectsUrl, SCHEMA_VERSION, SharedStore, StoreStatus, StoreUrl, Trust,
+    Where, find_project,
+};
 use abide_transcript::escape;
 
-use super::init::Init;
 use crate::error::CommandError;
 use crate::output::{Output, warning};
 use crate::store::Surroundings;
@@ -11,8 +13,7 @@ use crate::store::Surroundings;
 /// Make a shared store, see how it is, and bring it up to date
 ///
 /// The store is the one that `--store`, ABIDE_STORE, the project or your configuration names. A
-/// store of files needs none of this: `init` does what `abide init` does, and `migrate` has nothing
-/// to do.
+/// store of files needs none of this: `abide init` makes one, and `migrate` has nothing to do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,7 @@ enum Command {
 /// Make the tables of a shared store, or bring those that are there up to date
 ///
 /// The database must be there; the user must be allowed to make tables in it. Done again, or by
-/// several at once, it changes nothing. In a store of files it does what `abide init` does.
+/// several at once, it changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -87,19 +88,20 @@ pub(super) fn checked(url: &StoreUrl) -> Result<&str, CommandError> {
 
 impl StoreInit {
     fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let place = surroundings.place_for_recording(&surroundings.current_dir)?;
-        let url = match (place.store, &self.objects) {
-            (Where::Shared(url), _) => url,
-            (Where::Files(_), None) => return Init::default().run(surroundings),
-            (Where::Files(_), Some(_)) => {
-                return Err(CommandError::Usage(
-                    "--objects is for shared stores; a store of files keeps its objects itself"
-                        .to_owned(),
-                ));
-            }
+        let Some(Where::Shared(url)) = surroundings.located()? else {
+            return Err(CommandError::failed("no URL says which shared store to make").with_hint(
+                "`abide --store postgres://USER@HOST/DATABASE store init` names one; `abide init` \
+                 makes a store of files",
+            ));
         };
         let revealed = checked(&url)?;
         let Migrated { from, to } = SharedStore::init(revealed, self.objects.as_deref())?;
+        // Whoever names a directory for the objects accepts it.
+        let objects_url = self.objects.as_deref().map(ObjectsUrl::parse).transpose();
+        if let Some(ObjectsUrl::Directory(dir)) = objects_url.map_err(abide::Error::from)? {
+            let project = find_project(&surroundings.current_dir, &Trust::of_process());
+            surroundings.accept(&project, &Where::Files(dir))?;
+        }
         let found = SharedStore::status(revealed)?;
         let objects = objects(&found);
         let mut out = Output::stdout();

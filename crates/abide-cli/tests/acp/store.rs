@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use abide_testkit::AcpClient;
+use abide_testkit::{AcpClient, PasswordThief};
 
 use super::lab::{AcpLab, stub_agent};
 use super::story::turn;
@@ -21,10 +21,9 @@ fn told(client: &AcpClient, sent: usize) -> (usize, usize) {
 #[test]
 fn a_store_that_cannot_be_made_stops_nobody() {
     let lab = AcpLab::new();
-    fs::write(lab.env.path("file"), "no directory").unwrap();
-    let store = lab.beside("file/store");
+    fs::write(lab.env.project().join(".abide"), "").unwrap();
     let mut direct = lab.direct(&["--count-ids"]);
-    let mut client = lab.proxy_with(&["--store", &store], &["--count-ids"]);
+    let mut client = lab.proxy(&["--count-ids"]);
     for client in [&mut direct, &mut client] {
         let session = lab.open(client);
         for script in ["say alpha; tool one", "ask; say beta", "plan a|b; say gamma"] {
@@ -39,6 +38,21 @@ fn a_store_that_cannot_be_made_stops_nobody() {
         assert!(rest.any(|received| received == line), "{line} is missing: {:?}", client.received);
     }
     assert!(client.close().success());
+}
+
+#[test]
+fn a_store_that_only_the_project_names_is_not_used_and_stops_nobody() {
+    let lab = AcpLab::new();
+    let thief = PasswordThief::start();
+    let url = format!("postgres://me@127.0.0.1:{}/db?sslmode=disable", thief.port());
+    fs::write(lab.env.project().join(".abide"), format!("{url}\n")).unwrap();
+    let mut client = lab.proxy(&["--count-ids"]);
+    let session = lab.open(&mut client);
+    turn(&mut client, &session, "say alpha");
+    let seen = format!("{}{}", client.stderr(), client.received.join("\n"));
+    assert!(seen.contains("which you have not accepted for this directory"), "{seen}");
+    assert!(client.close().success());
+    assert_eq!(thief.connections(), 0);
 }
 
 #[test]

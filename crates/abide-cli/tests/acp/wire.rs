@@ -112,6 +112,7 @@ fn directly_and_through_the_proxy_the_lines_are_the_same() {
         let _ = (std::fs::remove_file(&one), std::fs::remove_file(&two));
         let agent = |log| [&["--count-ids", "--log", log][..], able].concat();
         let (direct, heard) = converse(&lab, lab.direct(&agent(&one)), &one);
+        lab.env.run(&["init", "--store", &store]).success();
         let proxied = lab.proxy_with(&["--store", &store], &agent(&two));
         let (proxied, heard_through) = converse(&lab, proxied, &two);
         assert_eq!(heard_through, heard);

@@ -181,7 +181,7 @@ fn look(data: &Payload, entries: &mut Vec<Entry>) {
     if let Some(call) = read_call(data) {
         let call = CallId(call.id);
         entries.push(Entry::Call { seq: Seq(1), call: call.clone(), data: data.clone() });
-        if call.as_str().len() % 2 == 0 {
+        if call.as_str().len().is_multiple_of(2) {
             entries.push(Entry::Result { seq: Seq(2), call, data: data.clone(), executed: true });
         }
     }

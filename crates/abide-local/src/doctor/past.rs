@@ -56,7 +56,7 @@ impl Doctor<'_> {
         });
         walked.map_err(store_error)?;
         let names_it = |(first, end): &(Seq, Seq)| (*first..=*end).contains(&last);
-        if chained || self.mended_past(&past)?.iter().any(names_it) {
+        if chained || self.mended_past(past)?.iter().any(names_it) {
             return Ok(true);
         }
         let holder = past.stretches().last().map(|stretch| stretch.reader.session());

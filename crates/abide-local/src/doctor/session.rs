@@ -276,7 +276,7 @@ impl Doctor<'_> {
         let found = validation.finish(&state);
         // The state that a checkpoint of a fork was made of may be one from before its past was mended.
         let of_past = |found: &Finding| found.rule == "checkpoint-digest" && past.is_fork();
-        let mended = found.iter().any(of_past) && !self.mended_past(&past)?.is_empty();
+        let mended = found.iter().any(of_past) && !self.mended_past(past)?.is_empty();
         findings.extend(found.into_iter().filter(|found| !(mended && of_past(found))));
         if let Some(restoring) = state.core.restoring {
             findings.push(warning(

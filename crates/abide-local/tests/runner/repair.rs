@@ -234,6 +234,9 @@ impl Storage for Forgetful {
     fn modified(&self, path: &Path) -> io::Result<SystemTime> {
         self.0.modified(path)
     }
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.0.free_bytes(dir)
+    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.0.sync_dir(dir)
     }

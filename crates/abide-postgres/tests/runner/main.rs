@@ -17,6 +17,7 @@ mod faults;
 mod history;
 mod lease;
 mod notify;
+mod password;
 mod roles;
 mod starting;
 mod support;

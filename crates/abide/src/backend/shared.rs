@@ -44,6 +44,9 @@ pub struct SharedOptions {
     /// The session that was told to this process by the one that started it: where that one holds
     /// it, it is written through it.
     pub child_of: Option<SessionId>,
+    /// The directory of this machine in which the store may keep its objects. A store says itself
+    /// where they are: one that names another directory is refused ([`Error::LocalObjects`]).
+    pub local_objects: Option<PathBuf>,
 }
 
 /// A store on a server.
@@ -66,7 +69,9 @@ impl SharedStore {
         let inner = match objects {
             None => store,
             Some(place) => {
-                let remote = remote_objects(&place, cache.as_deref())?;
+                let place = ObjectsUrl::parse(&place)?;
+                check_local(&place, &options, &store)?;
+                let remote = remote_objects(place, cache.as_deref())?;
                 store.with_objects(Arc::new(remote))
             }
         };
@@ -176,8 +181,22 @@ fn make_private(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }
 
-fn remote_objects(place: &str, cache: Option<&Path>) -> Result<RemoteObjects, Error> {
-    let url = ObjectsUrl::parse(place)?;
+/// Refuses a directory of this machine that only the store names: whoever may write its settings
+/// would say where files are written here.
+fn check_local(
+    place: &ObjectsUrl,
+    options: &SharedOptions,
+    store: &PostgresStore,
+) -> Result<(), Error> {
+    match place {
+        ObjectsUrl::Directory(directory) if options.local_objects.as_ref() != Some(directory) => {
+            Err(Error::LocalObjects { place: store.place(), directory: directory.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn remote_objects(url: ObjectsUrl, cache: Option<&Path>) -> Result<RemoteObjects, Error> {
     let mut options = ObjectsOptions::of(std::env::vars_os());
     options.cache =
         cache.map(|dir| CacheOptions { directory: dir.join("objects"), bytes: CACHE_BYTES });

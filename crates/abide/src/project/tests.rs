@@ -154,8 +154,26 @@ fn what_cannot_be_told_is_an_error_and_not_another_project() {
     fs::write(dir.join(".abide-project"), "half").unwrap();
     let error = ProjectIdentity::for_recording(&dir).unwrap_err();
     assert!(error.to_string().contains("holds no id"), "{error}");
+    let piped = lab.dir("piped");
+    let made = Command::new("mkfifo").arg(piped.join(".abide-project")).status().unwrap();
+    assert!(made.success());
+    assert!(ProjectIdentity::for_recording(&piped).is_err(), "and is not waited for");
     let broken = lab.dir("broken");
     fs::write(broken.join(".git"), "gitdir: nowhere\n").unwrap();
     assert!(ProjectIdentity::for_recording(&broken).is_err());
     assert!(!broken.join(".abide-project").exists());
+}
+
+#[test]
+fn an_id_in_a_store_that_is_not_to_be_trusted_is_not_believed() {
+    use std::os::unix::fs::PermissionsExt;
+    let lab = Lab::new();
+    let dir = lab.dir("dir");
+    fs::create_dir(dir.join(".abide")).unwrap();
+    let believed = ProjectIdentity::for_recording(&dir).unwrap();
+    assert!(dir.join(".abide/project").is_file());
+    fs::set_permissions(dir.join(".abide"), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(ProjectIdentity::of(&dir).unwrap(), None);
+    assert_ne!(ProjectIdentity::for_recording(&dir).unwrap().id, believed.id);
+    assert!(dir.join(".abide-project").is_file(), "nor is another one written there");
 }

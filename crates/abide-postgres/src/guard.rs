@@ -1,0 +1,315 @@
+//! Connections over which no password goes in clear.
+//!
+//! PostgreSQL's client gives the password as it is to any server that asks for it so, encrypted or
+//! not. Here a server that asks for it over a connection that is not encrypted is refused before the
+//! client hears of it, unless it is on this machine. For that, encryption is settled here too: the
+//! client is told to encrypt at once, and what it gets for that is a stream of either sort.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio_postgres::config::{Host, SslMode, SslNegotiation};
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_postgres::{Config, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
+/// Asks the server to encrypt: its length, and a number that is no version.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// Why a connection is not made that could be: no use in trying it again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("the server asks for the password in clear, over a connection that is not encrypted")]
+    ClearPassword,
+    #[error("the server does not encrypt connections")]
+    NotEncrypted,
+}
+
+impl Refusal {
+    /// The refusal that an error comes from.
+    pub(crate) fn behind<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            if let Some(refusal) = inner.and_then(|inner| inner.downcast_ref()) {
+                return Some(refusal);
+            }
+            cause = error.source();
+        }
+        None
+    }
+}
+
+/// Makes connections.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    tls: Option<MakeRustlsConnect>,
+    mode: SslMode,
+    negotiation: SslNegotiation,
+    /// Does what is sent stay on this machine?
+    near: bool,
+}
+
+impl Guard {
+    /// For servers as they are configured; changes the configuration so that each connection over a
+    /// network is made here.
+    pub(crate) fn over(config: &mut Config, tls: Option<MakeRustlsConnect>) -> Self {
+        let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
+        let guard = Self { tls, mode, negotiation, near: is_near(config) };
+        if !is_socket(config) {
+            config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
+        }
+        guard
+    }
+}
+
+/// Are they sockets of this machine, none of them on a network?
+pub(crate) fn is_socket(config: &Config) -> bool {
+    let socket = |host: &Host| matches!(host, Host::Unix(_));
+    config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(socket)
+}
+
+/// Does what is sent to them stay on this machine?
+fn is_near(config: &Config) -> bool {
+    let near = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        }
+    };
+    // An address comes before the name.
+    match config.get_hostaddrs() {
+        [] => config.get_hosts().iter().all(near),
+        addresses => addresses.iter().all(IpAddr::is_loopback),
+    }
+}
+
+impl MakeTlsConnect<Socket> for Guard {
+    type Stream = Guarded;
+    type TlsConnect = Connecting;
+    type Error = io::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connecting> {
+        Ok(Connecting { guard: self.clone(), host: host.to_owned() })
+    }
+}
+
+/// A connection to a host, as it is to be made.
+pub(crate) struct Connecting {
+    guard: Guard,
+    host: String,
+}
+
+impl TlsConnect<Socket> for Connecting {
+    type Stream = Guarded;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Guarded>> + Send>>;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        Box::pin(self.settle(socket))
+    }
+}
+
+impl Connecting {
+    /// Encrypts where that is wanted and the server can.
+    async fn settle(self, mut socket: Socket) -> io::Result<Guarded> {
+        let Guard { tls, mode, negotiation, near } = self.guard;
+        let plain = |socket| Guarded::Plain { socket, greeting: Greeting::watched(!near) };
+        let Some(mut tls) = tls.filter(|_| mode != SslMode::Disable) else {
+            return Ok(plain(socket));
+        };
+        if negotiation != SslNegotiation::Direct {
+            socket.write_all(&SSL_REQUEST).await?;
+            // No byte more: what follows is encrypted.
+            let mut answer = [0];
+            socket.read_exact(&mut answer).await?;
+            if answer != *b"S" {
+                return match mode {
+                    SslMode::Prefer => Ok(plain(socket)),
+                    _ => Err(io::Error::other(Refusal::NotEncrypted)),
+                };
+            }
+        }
+        let connect = MakeTlsConnect::<Socket>::make_tls_connect(&mut tls, &self.host);
+        let connect = connect.map_err(io::Error::other)?;
+        let stream = TlsConnect::<Socket>::connect(connect, socket).await?;
+        Ok(Guarded::Encrypted(Box::new(stream)))
+    }
+}
+
+/// What the server says until it has let the client in.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    /// The beginning of the message that is being read: its type, its length, and what is asked for.
+    head: Vec<u8>,
+    /// How many bytes of it are still to come.
+    rest: u64,
+    /// Is it still to be watched?
+    watched: bool,
+}
+
+impl Greeting {
+    const fn watched(watched: bool) -> Self {
+        Self { head: Vec::new(), rest: 0, watched }
+    }
+
+    /// Takes in what the server has sent; fails where it asks for a password in clear.
+    fn hear(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        for byte in bytes {
+            if !self.watched {
+                break;
+            }
+            if self.rest > 0 {
+                self.rest -= 1;
+                continue;
+            }
+            self.head.push(*byte);
+            match *self.head {
+                // What a message asks for stands behind its length.
+                [b'R', a, b, c, d, ..] if self.head.len() == 9 => {
+                    match self.head.last_chunk::<4>() {
+                        Some([0, 0, 0, 0]) => self.watched = false,
+                        Some([0, 0, 0, 3]) => return Err(Refusal::ClearPassword),
+                        _ => {}
+                    }
+                    self.go_on(u32::from_be_bytes([a, b, c, d]), 8);
+                }
+                [kind, a, b, c, d] if kind != b'R' => {
+                    self.go_on(u32::from_be_bytes([a, b, c, d]), 4);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over the rest of a message of which so much was read.
+    fn go_on(&mut self, length: u32, read: u32) {
+        self.rest = u64::from(length.saturating_sub(read));
+        self.head.clear();
+    }
+}
+
+/// A connection: encrypted, or watched for what the server asks for.
+pub(crate) enum Guarded {
+    Encrypted(Box<Encrypted>),
+    Plain { socket: Socket, greeting: Greeting },
+}
+
+impl TlsStream for Guarded {
+    fn channel_binding(&self) -> ChannelBinding {
+        match self {
+            Self::Encrypted(stream) => stream.channel_binding(),
+            Self::Plain { .. } => ChannelBinding::none(),
+        }
+    }
+}
+
+impl AsyncRead for Guarded {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Encrypted(stream) => Pin::new(&mut **stream).poll_read(context, buffer),
+            Self::Plain { socket, greeting } => {
+                let before = buffer.filled().len();
+                ready!(Pin::new(socket).poll_read(context, buffer))?;
+                let new = buffer.filled().get(before..).unwrap_or_default();
+                Poll::Ready(greeting.hear(new).map_err(io::Error::other))
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Guarded {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Encrypted(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+            Self::Plain { socket, .. } => Pin::new(socket).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Encrypted(stream) => Pin::new(&mut **stream).poll_flush(context),
+            Self::Plain { socket, .. } => Pin::new(socket).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Encrypted(stream) => Pin::new(&mut **stream).poll_shutdown(context),
+            Self::Plain { socket, .. } => Pin::new(socket).poll_shutdown(context),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        [&[kind], &length[..], body].concat()
+    }
+
+    fn asks(code: u32) -> Vec<u8> {
+        message(b'R', &[&code.to_be_bytes()[..], b"salt"].concat())
+    }
+
+    #[test]
+    fn a_server_that_asks_for_a_password_in_clear_is_heard_however_it_says_it() {
+        let notice = message(b'N', b"R\0\0\0\x08\0\0\0\x03");
+        for (before, code, clear) in [
+            (Vec::new(), 3, true),
+            (notice.clone(), 3, true),
+            (message(b'N', b""), 3, true),
+            (asks(10), 3, true),
+            (notice.clone(), 5, false),
+            (asks(10), 12, false),
+        ] {
+            let all = [before, asks(code)].concat();
+            for size in 1..=all.len() {
+                let mut greeting = Greeting::watched(true);
+                let heard = all.chunks(size).try_for_each(|part| greeting.hear(part));
+                assert_eq!(heard.is_err(), clear, "{code} in parts of {size}");
+            }
+            assert!(Greeting::watched(false).hear(&all).is_ok(), "on this machine");
+        }
+        // Once the client is in, what comes is data.
+        let mut greeting = Greeting::watched(true);
+        greeting.hear(&message(b'R', &[0; 4])).unwrap();
+        greeting.hear(&asks(3)).unwrap();
+    }
+
+    #[test]
+    fn what_stays_on_this_machine_is_told_by_the_address_that_is_used() {
+        for (url, near) in [
+            ("postgres://localhost/d", true),
+            ("postgres://127.0.0.1,[::1]/d", true),
+            ("postgres://127.0.0.1,db.example.org/d", false),
+            ("postgres://db.example.org/d", false),
+            ("postgres://localhost.example.org/d", false),
+            ("postgres://0.0.0.0/d", false),
+            ("postgres://localhost/d?hostaddr=192.0.2.1", false),
+            ("postgres://db.example.org/d?hostaddr=127.0.0.1", true),
+            ("postgres:///d?host=/run", true),
+            ("postgres:///d?host=/run&hostaddr=192.0.2.1", false),
+        ] {
+            assert_eq!(is_near(&url.parse().unwrap()), near, "{url}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Whether a place that a project's own file leads to may be used.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use abide_local::{Place, Trust, Where};
+
+use crate::{Consent, Error};
+
+/// May the store of this place be used? One that is in its project, or that the user chose, may.
+/// Where a file of the project leads out of it, the user has accepted that for this directory, or
+/// lists the directory as trusted.
+///
+/// # Errors
+///
+/// [`Error::NotAccepted`], and [`Error::Url`] for what cannot be accepted, since it leads nowhere.
+pub fn check_accepted(
+    place: &Place,
+    trust: &Trust,
+    consent: Option<&Consent>,
+) -> Result<(), Error> {
+    let Some(elsewhere) = &place.elsewhere else { return Ok(()) };
+    if let Where::Shared(url) = elsewhere {
+        url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
+    }
+    let accepted = |consent: &Consent| consent.is_accepted(&place.project, elsewhere);
+    if trust.lists(&place.project) || consent.is_some_and(accepted) {
+        return Ok(());
+    }
+    Err(Error::NotAccepted { project: place.project.clone(), place: elsewhere.clone() })
+}
+
+/// What the user of this process has accepted: in `$XDG_STATE_HOME/abide`, else in
+/// `$HOME/.local/state/abide`.
+pub(crate) fn own_consent() -> Consent {
+    let set = |name: &str| -> Option<OsString> {
+        std::env::var_os(name).filter(|value| !value.is_empty())
+    };
+    let said = set("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let home = || set("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    Consent::at(said.or_else(home).map(|state| state.join("abide")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abide_model::StoreUrl;
+
+    #[test]
+    fn what_leads_out_of_a_project_is_used_where_the_user_has_accepted_that_very_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        let consent = Consent::at(Some(dir.path().join("state")));
+        let shared = |url: &str| Where::Shared(StoreUrl::of(url).unwrap());
+        let place = |to: Option<Where>| Place {
+            store: shared("postgres://h/d"),
+            project: project.clone(),
+            elsewhere: to,
+        };
+        let own = Trust::default();
+        let checked = |to| check_accepted(&place(to), &own, Some(&consent));
+        checked(None).unwrap();
+        let to = || Some(shared("postgres://h/d"));
+        let refused = checked(to()).unwrap_err();
+        assert!(matches!(refused, Error::NotAccepted { .. }), "{refused}");
+        assert!(consent.accept(&project, &shared("postgres://h/d")).unwrap());
+        checked(to()).unwrap();
+        checked(Some(shared("postgres://h/d?sslmode=disable"))).unwrap_err();
+        checked(Some(Where::Files("/elsewhere".into()))).unwrap_err();
+        check_accepted(&place(to()), &own, None).unwrap_err();
+        let listed = Trust::default().with_listed(vec![project.clone()]);
+        check_accepted(&place(to()), &listed, None).unwrap();
+        let bad = Some(shared("postgres://h"));
+        assert!(matches!(check_accepted(&place(bad), &listed, None), Err(Error::Url { .. })));
+    }
+}
