@@ -90,11 +90,15 @@ impl NamedSnapshots {
 
     /// Those that count.
     pub(crate) fn staying(&self) -> impl Iterator<Item = &NamedSnapshot> {
-        self.all.iter().filter(|named| match named.by {
+        self.all.iter().filter(|named| self.stays(named))
+    }
+
+    fn stays(&self, named: &NamedSnapshot) -> bool {
+        match named.by {
             NamedBy::Checkpoint(number) => {
                 number.is_none_or(|number| !self.thinned.contains(&number))
             }
             NamedBy::Rewind => !self.erased.contains(&named.seq),
-        })
+        }
     }
 }
