@@ -195,8 +195,8 @@ fn hint(error: &abide::Error) -> Option<String> {
         abide::Error::Place(error) => place_hint(error),
         abide::Error::NotAccepted { project, .. } => Some(format!(
             "whoever wrote that file chose the place. If you trust it, accept it with `abide init --store \
-             PLACE` in {project}, or list \"{project}\" under `trusted` in abide/config.toml among your settings",
-            project = project.display()
+             PLACE` in {}, or name it with `--store`",
+            project.display()
         )),
         abide::Error::LocalObjects { directory, .. } => Some(format!(
             "whoever set up the store chose the directory. If you trust it, run the command in a terminal \

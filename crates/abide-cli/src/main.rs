@@ -110,8 +110,8 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
 
 /// A directory of the user's: what the variable says, else this one under their home.
 fn directory(variable: &str, usual: &str) -> Option<PathBuf> {
-    let said = set(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    said.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(usual)))
+    let absolute = |name| set(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(usual)))
 }
 
 /// A variable of the environment, as text.

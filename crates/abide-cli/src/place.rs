@@ -181,10 +181,7 @@ pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, ab
             let trust = around.settings().map_or_else(|_| Trust::of_process(), |(_, trust)| trust);
             let project = find_project(&around.current_dir, &Trust::of_process());
             let named = Where::Files(directory.clone());
-            if trust.lists(&project)
-                || trust.lists(&directory)
-                || around.consent.is_accepted(&project, &named)
-            {
+            if trust.lists(&directory) || around.consent.is_accepted(&project, &named) {
                 return connect_with(url, around, Some(directory));
             }
             Err(abide::Error::LocalObjects { place, directory })

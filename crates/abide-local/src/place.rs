@@ -128,13 +128,13 @@ pub fn find_store(
             return Ok(Some(place));
         }
     }
-    let main = git_root(from).and_then(|root| main_checkout(&root));
+    let main = git_root(from, trust).and_then(|root| main_checkout(&root, trust));
     if let Some(place) = main.map(|main| store_in(&main, Some(trust))).transpose()?.flatten() {
         return Ok(Some(place));
     }
     Ok(usual.map(|usual| Place {
         store: Where::Shared(usual.clone()),
-        project: checkout_of(from),
+        project: checkout_of(from, trust),
         elsewhere: None,
     }))
 }
@@ -153,7 +153,7 @@ pub fn store_for_recording(
     if let Some(place) = find_store(from, usual, trust)? {
         return Ok(place);
     }
-    let project = checkout_of(&resolved(from));
+    let project = checkout_of(&resolved(from), trust);
     check_not_root(&project)?;
     Ok(Place { store: Where::Files(project.join(NAME)), project, elsewhere: None })
 }
@@ -182,7 +182,7 @@ pub fn store_of_named(dir: &Path) -> Result<Option<Place>, PlaceError> {
 pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
     let from = &resolved(from);
     let own = from.ancestors().find(|dir| has_store(dir, trust));
-    own.map_or_else(|| checkout_of(from), Path::to_owned)
+    own.map_or_else(|| checkout_of(from, trust), Path::to_owned)
 }
 
 /// Does this very directory have a store, or name one, that is to be trusted?
@@ -192,9 +192,9 @@ pub fn has_store(dir: &Path, trust: &Trust) -> bool {
 }
 
 /// The root of the git checkout (of the main one for a linked worktree), else the directory itself.
-fn checkout_of(from: &Path) -> PathBuf {
-    let root = git_root(from);
-    root.map_or_else(|| from.to_owned(), |root| main_checkout(&root).unwrap_or(root))
+fn checkout_of(from: &Path, trust: &Trust) -> PathBuf {
+    let root = git_root(from, trust);
+    root.map_or_else(|| from.to_owned(), |root| main_checkout(&root, trust).unwrap_or(root))
 }
 
 /// Without `..` and links, so that its parents are those of the file system.
@@ -274,19 +274,36 @@ fn climbs(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }
 
-fn git_root(from: &Path) -> Option<PathBuf> {
-    from.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
+/// The root of the checkout that a directory is in. Somebody else's `.git` makes none: it could be
+/// put above any directory that all may write to.
+fn git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
+    let is_root = |dir: &&Path| is_own(&dir.join(".git"), trust) || trusted_git(dir, trust);
+    from.ancestors().find(is_root).map(Path::to_owned)
+}
+
+fn trusted_git(dir: &Path, trust: &Trust) -> bool {
+    trust.lists(dir) && dir.join(".git").exists()
+}
+
+fn is_own(path: &Path, trust: &Trust) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| trust.check_owner(path, &found).is_ok())
 }
 
 /// For a linked worktree, whose `.git` is a file that names its directory in the main checkout's
-/// `.git/worktrees`: that main checkout.
-fn main_checkout(root: &Path) -> Option<PathBuf> {
+/// `.git/worktrees`: that main checkout. The two must name each other, or any `.git` could lead to
+/// any checkout.
+fn main_checkout(root: &Path, trust: &Trust) -> Option<PathBuf> {
     let read = |path: &Path| read_small_file(path, POINTER_BYTES).ok();
-    let text = read(&root.join(".git"))?;
+    let git = root.join(".git");
+    let text = read(&git)?;
     let git_dir = root.join(OsStr::from_bytes(text.strip_prefix(b"gitdir:")?.trim_ascii()));
+    let back = read(&git_dir.join("gitdir"))?;
+    let back = git_dir.join(OsStr::from_bytes(back.trim_ascii())).canonicalize().ok()?;
     let common = read(&git_dir.join("commondir"))?;
     let common = git_dir.join(OsStr::from_bytes(common.trim_ascii())).canonicalize().ok()?;
-    (common.file_name()? == ".git").then(|| common.parent().map(Path::to_owned)).flatten()
+    let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"))?;
+    let named = back == git.canonicalize().ok()?;
+    (named && (is_own(main, trust) || trust.lists(main))).then(|| main.to_owned())
 }
 
 #[cfg(test)]
@@ -371,6 +388,38 @@ mod tests {
         fs::create_dir(&other).unwrap();
         fs::create_dir(other.join(NAME)).unwrap();
         assert_eq!(found(&inner.join("../../other")), Some(files(other.join(NAME))));
+    }
+
+    #[test]
+    fn a_git_file_leads_only_to_a_checkout_that_names_it_back() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().canonicalize().unwrap();
+        let (mine, planted) = (dir.join("mine"), dir.join("planted"));
+        fs::create_dir(&mine).unwrap();
+        git(&mine, &["init", "-q"]);
+        fs::create_dir_all(planted.join("w")).unwrap();
+        fs::write(planted.join(".git"), "gitdir: w\n").unwrap();
+        fs::write(planted.join("w/commondir"), mine.join(".git").to_str().unwrap()).unwrap();
+        assert_eq!(recorded(&planted), files(planted.join(NAME)));
+        fs::write(planted.join("w/gitdir"), mine.join(".git").to_str().unwrap()).unwrap();
+        assert_eq!(recorded(&planted), files(planted.join(NAME)));
+        fs::write(planted.join("w/gitdir"), planted.join(".git").to_str().unwrap()).unwrap();
+        assert_eq!(recorded(&planted), files(mine.join(NAME)));
+    }
+
+    #[test]
+    fn a_checkout_of_another_user_is_none() {
+        if !may_give_away() {
+            return;
+        }
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().canonicalize().unwrap();
+        let inner = dir.join("job");
+        fs::create_dir(&inner).unwrap();
+        fs::create_dir(dir.join(".git")).unwrap();
+        assert_eq!(recorded(&inner), files(dir.join(NAME)));
+        chown(dir.join(".git"), SOMEBODY, SOMEBODY).unwrap();
+        assert_eq!(recorded(&inner), files(inner.join(NAME)));
     }
 
     #[test]

@@ -34,8 +34,7 @@ impl Trust {
         Self::of_user(rustix::process::geteuid().as_raw(), caller)
     }
 
-    /// With directories, of projects or of stores, that are used whoever owns them, and whatever
-    /// they point to.
+    /// With directories, of projects or of stores, that are used whoever owns them.
     #[must_use]
     pub fn with_listed(mut self, directories: Vec<PathBuf>) -> Self {
         self.listed = directories;

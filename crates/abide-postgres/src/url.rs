@@ -223,7 +223,9 @@ fn password_in_file(config: &Config, variable: &dyn Fn(&str) -> Option<String>) 
     if mode & 0o077 != 0 {
         return None;
     }
-    let host = match config.get_hosts().first()? {
+    // One password goes to whichever of the hosts answers: a line must be for the only one.
+    let [host] = config.get_hosts() else { return None };
+    let host = match host {
         Host::Tcp(host) => host.clone(),
         Host::Unix(_) => "localhost".to_owned(),
     };

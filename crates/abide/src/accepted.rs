@@ -1,6 +1,5 @@
 //! Whether a place that a project's own file leads to may be used.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use abide_local::{Place, Trust, Where};
@@ -8,8 +7,9 @@ use abide_local::{Place, Trust, Where};
 use crate::{Consent, Error};
 
 /// May the store of this place be used? One that is in its project, or that the user chose, may.
-/// Where a file of the project leads out of it, the user has accepted that for this directory, or
-/// lists the directory as trusted.
+/// Where a file of the project leads out of it, the user has accepted that for this project, or lists
+/// the directory that it leads to as trusted. A listed project is believed about its owner, not about
+/// where it leads.
 ///
 /// # Errors
 ///
@@ -24,7 +24,8 @@ pub fn check_accepted(
         url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
     }
     let accepted = |consent: &Consent| consent.is_accepted(&place.project, elsewhere);
-    if trust.lists(&place.project) || consent.is_some_and(accepted) {
+    let listed = matches!(elsewhere, Where::Files(root) if trust.lists(root));
+    if listed || consent.is_some_and(accepted) {
         return Ok(());
     }
     Err(Error::NotAccepted { project: place.project.clone(), place: elsewhere.clone() })
@@ -33,12 +34,10 @@ pub fn check_accepted(
 /// What the user of this process has accepted: in `$XDG_STATE_HOME/abide`, else in
 /// `$HOME/.local/state/abide`.
 pub(crate) fn own_consent() -> Consent {
-    let set = |name: &str| -> Option<OsString> {
-        std::env::var_os(name).filter(|value| !value.is_empty())
-    };
-    let said = set("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let home = || set("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    Consent::at(said.or_else(home).map(|state| state.join("abide")))
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let absolute = |name: &str| set(name).filter(|dir| dir.is_absolute());
+    let home = || absolute("HOME").map(|home| home.join(".local/state"));
+    Consent::at(absolute("XDG_STATE_HOME").or_else(home).map(|state| state.join("abide")))
 }
 
 #[cfg(test)]
@@ -69,8 +68,9 @@ mod tests {
         checked(Some(shared("postgres://h/d?sslmode=disable"))).unwrap_err();
         checked(Some(Where::Files("/elsewhere".into()))).unwrap_err();
         check_accepted(&place(to()), &own, None).unwrap_err();
-        let listed = Trust::default().with_listed(vec![project.clone()]);
-        check_accepted(&place(to()), &listed, None).unwrap();
+        let listed = Trust::default().with_listed(vec![project.clone(), "/elsewhere".into()]);
+        check_accepted(&place(to()), &listed, None).unwrap_err();
+        check_accepted(&place(Some(Where::Files("/elsewhere".into()))), &listed, None).unwrap();
         let bad = Some(shared("postgres://h"));
         assert!(matches!(check_accepted(&place(bad), &listed, None), Err(Error::Url { .. })));
     }

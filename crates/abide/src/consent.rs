@@ -106,6 +106,8 @@ impl Consent {
     /// nothing can be noted.
     #[must_use]
     pub fn at(dir: Option<PathBuf>) -> Self {
+        // A relative one would be another's in every directory.
+        let dir = dir.filter(|dir| dir.is_absolute());
         Self { dir, storage: Arc::new(Disk), owner: Owner::User }
     }
 
@@ -150,8 +152,11 @@ impl Consent {
     }
 
     fn get(&self, sort: &str, name: &str) -> Option<Vec<u8>> {
-        let dir = self.dir.as_ref().filter(|dir| self.is_own(dir))?;
-        let file = self.storage.open(&dir.join(sort).join(name), Access::Read).ok()?;
+        let dir = self.dir.as_ref().filter(|dir| self.is_own(dir))?.join(sort);
+        let file = self.storage.open(&dir.join(name), Access::Read).ok()?;
+        if !self.is_own(&dir) {
+            return None;
+        }
         let mut bytes = vec![0; usize::try_from(file.len().ok()?).ok()?];
         let read = read_full(&*file, &mut bytes, 0).ok()?;
         bytes.truncate(read);
@@ -165,10 +170,21 @@ impl Consent {
         }
     }
 
+    /// Takes away the notes of all runs of a session.
+    fn remove_runs(&self, session: SessionId) {
+        let Some(dir) = self.dir.as_ref().filter(|dir| self.is_own(dir)) else { return };
+        let text = run_text(session);
+        for name in self.storage.list(&dir.join(RUNS)).unwrap_or_default() {
+            if self.get(RUNS, &name).is_some_and(|noted| noted == text) {
+                self.remove(RUNS, &name);
+            }
+        }
+    }
+
     /// The directory of a sort of notes, made where it is missing; none where it cannot be made or
     /// is not this user's alone.
     fn writable(&self, sort: &str) -> Result<Option<PathBuf>, Error> {
-        let dir = self.dir.as_ref().filter(|dir| dir.is_absolute() && self.may_make(dir));
+        let dir = self.dir.as_ref().filter(|dir| self.may_make(dir));
         let Some(dir) = dir else { return Ok(None) };
         let sorted = dir.join(sort);
         match self.make(&sorted) {
@@ -204,12 +220,7 @@ impl Consent {
     /// the home of the user whose `HOME` it was given, nor a home that is not there.
     fn may_make(&self, dir: &Path) -> bool {
         match self.owner {
-            Owner::User => {
-                let mut below_root = dir.ancestors().filter(|dir| dir.parent().is_some());
-                let there = below_root.find_map(|dir| std::fs::metadata(dir).ok());
-                let user = rustix::process::geteuid().as_raw();
-                there.is_some_and(|there| there.uid() == user || there.uid() == 0)
-            }
+            Owner::User => may_make(dir),
             #[cfg(test)]
             Owner::Anybody => true,
         }
@@ -228,11 +239,27 @@ fn is_nowhere(error: &io::Error) -> bool {
     nowhere.contains(&error.kind())
 }
 
-/// Is it a directory of the effective user's that nobody else may write to?
+/// Is it a directory of the effective user's, and no link to one, that nobody else may write to?
 pub(crate) fn is_private(dir: &Path) -> io::Result<bool> {
-    let there = std::fs::metadata(dir)?;
+    let there = std::fs::symlink_metadata(dir)?;
     let own = there.uid() == rustix::process::geteuid().as_raw();
     Ok(there.is_dir() && own && there.mode() & 0o022 == 0)
+}
+
+fn may_make(dir: &Path) -> bool {
+    let mut below_root = dir.ancestors().filter(|dir| dir.parent().is_some());
+    let there = below_root.find_map(|dir| std::fs::metadata(dir).ok());
+    let user = rustix::process::geteuid().as_raw();
+    there.is_some_and(|there| there.uid() == user || there.uid() == 0)
+}
+
+/// May a directory of the user's be used for what this machine derives? Root does not use that of
+/// the user whose `HOME` it was given.
+pub(crate) fn is_usable(dir: &Path) -> bool {
+    match std::fs::symlink_metadata(dir) {
+        Ok(_) => is_private(dir).unwrap_or(false),
+        Err(_) => dir.is_absolute() && may_make(dir),
+    }
 }
 
 /// The name of a note: a hash over all that it is bound to.
@@ -318,6 +345,12 @@ impl Store {
         Ok(self.consent.get(RUNS, &name).is_some_and(|noted| noted == text))
     }
 
+    /// Somebody else's events came into a session: what its agent would be told now is not what this
+    /// machine began, and whoever goes on with it is asked.
+    pub(crate) fn forget_runs(&self, session: SessionId) {
+        self.consent.remove_runs(session);
+    }
+
     /// Notes that this machine begins to put files back, durable: before the first is touched.
     pub(crate) fn note_rewind(&self, session: SessionId, noted: &NotedRewind) -> Result<(), Error> {
         if let Some(store) = self.made_known()? {
@@ -344,9 +377,12 @@ impl Store {
 fn run_note(store: &[u8], session: SessionId, start: &RunStart) -> (String, Vec<u8>) {
     // What is bound is what would be done: the command, the directory, the options.
     let begun = serde_json::to_vec(start).unwrap_or_default();
-    let session = session.to_string();
-    let name = name_of(&[b"abide run 1", store, session.as_bytes(), &begun]);
-    (name, format!("{session}\n").into_bytes())
+    let name = name_of(&[b"abide run 1", store, session.to_string().as_bytes(), &begun]);
+    (name, run_text(session))
+}
+
+fn run_text(session: SessionId) -> Vec<u8> {
+    format!("{session}\n").into_bytes()
 }
 
 fn rewind_name(store: &[u8], session: SessionId) -> String {

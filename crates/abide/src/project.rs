@@ -129,7 +129,9 @@ fn remote(dir: &Path) -> Result<Option<Remote>, String> {
 /// beside the file that points to a store.
 fn files_in(project: &Path) -> (Option<PathBuf>, PathBuf) {
     let store = project.join(".abide");
-    let own = store.is_dir() && has_store(project, &Trust::of_process());
+    // Not through a link: it may lead anywhere.
+    let there = fs::symlink_metadata(&store).is_ok_and(|found| found.is_dir());
+    let own = there && has_store(project, &Trust::of_process());
     (own.then(|| store.join("project")), project.join(".abide-project"))
 }
 

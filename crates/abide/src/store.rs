@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, Environment, Erased, Imported, LocalStore, Made, Options, Place,
-    SessionLiveness, Trust, Where, find_store, store_for_recording,
+    BundleHeader, DiskUse, Environment, Erased, ImportOutcome, Imported, LocalStore, Made, Options,
+    Place, SessionLiveness, Trust, Where, find_store, store_for_recording,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
@@ -327,7 +327,11 @@ impl Store {
 
     /// Takes a session in, whole and checked, or not at all.
     pub fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
-        self.backend.import_bundle(bundle, wait)
+        let imported = self.backend.import_bundle(bundle, wait)?;
+        if matches!(imported.outcome, ImportOutcome::Forwarded { .. }) {
+            self.forget_runs(imported.bundle.session);
+        }
+        Ok(imported)
     }
 
     /// Erases the data of these events, all of the session's own. A writer is waited for so long.

@@ -102,6 +102,10 @@ impl Resume {
         }
         let before = run.map(|run| run.start);
         let work = self.work(&session, before.as_ref(), surroundings)?;
+        if work.directory != surroundings.current_dir {
+            let directory = work.directory.to_string_lossy();
+            status(format_args!("It works in {}", escape::text(&directory)));
+        }
         tell(&session)?;
         // Once nothing else stands in the way.
         if let Some(at) = place.filter(|_| self.files) {
@@ -140,8 +144,8 @@ impl Resume {
         let directory = directory.to_string_lossy();
         status(format_args!("  directory  {}", escape::text(&directory)));
         let by = run.by.as_deref().unwrap_or("nobody knows whom");
-        status(format_args!("  begun      {} by {}", run.at, escape::text(by)));
-        status(format_args!("  store      {}", opened.place()));
+        status(format_args!("  begun      {} by {}, as it says", run.at, escape::text(by)));
+        status(format_args!("  store      {}", escape::text(&opened.place())));
         if given || self.yes {
             return Ok(());
         }
@@ -270,7 +274,8 @@ fn latest(opened: &Opened) -> Result<SessionId, CommandError> {
     }
     let short = latest.short(SessionId::SHORT);
     for session in opened.store.sessions()? {
-        if session.id != latest && is_eligible(opened, session.id)? {
+        // One that cannot be read is not the one.
+        if session.id != latest && is_eligible(opened, session.id).unwrap_or(false) {
             status(format_args!("Session {short} is passed over: its run was not begun here"));
             tell_latest(session.id);
             return Ok(session.id);

@@ -21,6 +21,7 @@ use abide_workspace::Policy;
 use pollster::block_on;
 
 use super::{Backend, Bundle, ChildSocket, SeenByHolder};
+use crate::consent::is_usable;
 use crate::{Error, ProjectIdentity};
 
 /// What the cache of objects may take on this machine.
@@ -172,7 +173,8 @@ fn settings(options: &SharedOptions) -> abide_postgres::Options {
 
 fn cache_of(options: &SharedOptions, store: &PostgresStore) -> Option<PathBuf> {
     let name = ObjectHash::of(store.place().as_bytes()).to_string();
-    Some(options.cache.as_ref()?.join(name.chars().take(16).collect::<String>()))
+    let cache = options.cache.as_ref().filter(|dir| is_usable(dir))?;
+    Some(cache.join(name.chars().take(16).collect::<String>()))
 }
 
 /// Makes a directory that is for this user alone.
