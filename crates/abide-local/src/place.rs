@@ -264,7 +264,8 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
 fn real(path: &Path) -> PathBuf {
     let there = |known: &Path| {
         let rest = path.strip_prefix(known).ok().filter(|rest| !climbs(rest))?;
-        Some(known.canonicalize().ok()?.join(rest))
+        let known = known.canonicalize().ok()?;
+        Some(known.components().chain(rest.components()).collect())
     };
     path.ancestors().find_map(there).unwrap_or_else(|| path.to_owned())
 }
