@@ -79,6 +79,16 @@ impl Workshop {
         Ok(())
     }
 
+    /// Makes an empty directory for this process alone.
+    pub fn scratch(&self) -> io::Result<PathBuf> {
+        let dir = self.dir.join("scratch").join(std::process::id().to_string());
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => fs::create_dir_all(&dir)?,
+        }
+        Ok(dir)
+    }
+
     /// Reads the edits to a package.
     pub fn edits(&self, package: &str) -> Result<Vec<Edit>, Failure> {
         let path = self.edits_file(package);

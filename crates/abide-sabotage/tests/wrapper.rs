@@ -5,11 +5,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const LIB: &str = "\
 pub fn add(a: u32, b: u32) -> u32 {
     let sum = a + b;
-    sum
+    sum.max(b)
 }
 
 #[cfg(test)]
@@ -52,7 +53,10 @@ struct Lab(PathBuf);
 
 impl Lab {
     fn new() -> Self {
-        let lab = Self(std::env::temp_dir().join(format!("sabotage-lab-{}", std::process::id())));
+        static LABS: AtomicU32 = AtomicU32::new(0);
+        let number = LABS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("sabotage-lab-{}-{number}", std::process::id());
+        let lab = Self(std::env::temp_dir().join(name));
         let package = |name: &str| {
             format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n")
         };
@@ -139,7 +143,7 @@ fn one_build_is_broken_in_every_way() {
     assert!(text(&broken.stdout).contains("crates/a/src/lib.rs:10:9"), "{broken:?}");
 
     // What changed is compiled, and nothing else.
-    lab.write("crates/a/src/lib.rs", &LIB.replace("a + b;", "a + b + 0;"));
+    lab.write("crates/a/src/lib.rs", &LIB.replace("a + b;", "a + b; // It is more."));
     assert_eq!(lab.compiled(), ["a"]);
     assert_eq!(lab.compiled(), [""; 0]);
     let one_more = LIST.replace("adds wrongly", "adds b")
@@ -157,4 +161,31 @@ fn one_build_is_broken_in_every_way() {
     let said = text(&lab.run(env!("CARGO"), &["test", "--workspace", "--offline"], None).stderr);
     let why = "break \"adds b\": its text does not stand in crates/a/src/lib.rs";
     assert!(said.contains(why), "{said}");
+}
+
+#[test]
+fn what_is_compiled_is_linted_and_documented_without_its_breaks() {
+    let lab = Lab::new();
+    lab.sabotage(&["--build"]);
+    // Each in a package with breaks and in one without.
+    for (package, name) in [("a", "add"), ("b", "two")] {
+        let path = format!("crates/{package}/src/lib.rs");
+        let sound = fs::read_to_string(lab.0.join(&path)).unwrap();
+        for (fault, lint) in [
+            ("pub fn more(list: Vec<u8>) -> bool { list.len() == 0 }\n", "clippy::len-zero"),
+            ("/// Is [`Nothing`].\npub fn more() {}\n", "rustdoc::broken-intra-doc-links"),
+            ("#[cfg(test)]\nfn more() {}\n", "dead-code"),
+        ] {
+            lab.write(&path, &format!("{fault}{sound}"));
+            let arguments = ["test", "--workspace", "--offline", "--no-run"];
+            let done = lab.run(env!("CARGO"), &arguments, None);
+            let said = text(&done.stderr);
+            assert!(!done.status.success() && said.contains(lint), "{package}, {lint}: {said}");
+            assert!(said.contains(&format!("{path}:")), "{package}, {lint}: {said}");
+        }
+        lab.write(&path, &format!("/// Is not [`{name}`].\npub fn more() {{}}\n{sound}"));
+        assert_eq!(lab.compiled(), [package]);
+        assert_eq!(lab.compiled(), [""; 0]);
+    }
+    assert_eq!(fs::read_dir(lab.0.join("workshop/scratch")).unwrap().count(), 0);
 }

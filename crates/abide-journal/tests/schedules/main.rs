@@ -45,7 +45,7 @@ fn try_schedules(name: &str, scenario: fn()) {
     let faults = FaultRun::from_env();
     let wanted = faults.len(SMALL, FULL);
     let seed = faults.seed();
-    let half = wanted / 2;
+    let half = wanted.div_ceil(2);
     let tried = run(RandomScheduler::new_from_seed(seed, half), scenario)
         + run(PctScheduler::new_from_seed(seed, CHANGES, half), scenario);
     assert!(tried >= wanted, "{tried} schedules of {wanted}");

@@ -3,6 +3,10 @@
 //! It takes the compiler and its arguments, and lets it compile the mirror of a package that has
 //! breaks. Warnings are not shown there: broken code has some. Panics and debug information name the
 //! original files.
+//!
+//! What was compiled is then linted by clippy and read by rustdoc as it stands, without the breaks,
+//! and a warning is an error. Both use what the build has made of the dependencies; `cargo clippy` and
+//! `cargo doc` would analyse all of them again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -62,6 +66,18 @@ fn run() -> Result<ExitCode, Failure> {
         dep_info.add(&workshop.edits_file(&unit.package));
         fs::write(&path, dep_info.content())?;
     }
+    let scratch = workshop.scratch()?;
+    let mut checks = vec![arguments.lint(&scratch)];
+    checks.extend(arguments.document(&scratch));
+    for mut check in checks {
+        let program = check.get_program().to_owned();
+        let status = check.status().map_err(|error| format!("{}: {error}", program.display()))?;
+        if !status.success() {
+            fs::remove_dir_all(&scratch)?;
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    fs::remove_dir_all(&scratch)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -106,6 +122,47 @@ impl Arguments {
             words.find(|word| *word == name)?;
             words.next()
         })
+    }
+
+    /// Lints the same crate. Warnings are errors.
+    fn lint(&self, scratch: &Path) -> Command {
+        let mut command = Command::new("clippy-driver");
+        command.arg("rustc").args(self.without_output()).arg("--emit=metadata");
+        command.arg("--out-dir").arg(scratch);
+        // As `cargo clippy -- -D warnings` hands it on.
+        command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+        command
+    }
+
+    /// Documents the same crate, unless it is a test or a build script. Warnings are errors.
+    fn document(&self, scratch: &Path) -> Option<Command> {
+        let of_test = self.0.iter().any(|argument| argument == "--test");
+        if of_test || self.value("--crate-name")? == "build_script_build" {
+            return None;
+        }
+        let mut command = Command::new("rustdoc");
+        command.args(self.without_output()).args(["-D", "warnings"]);
+        command.arg("--out-dir").arg(scratch);
+        Some(command)
+    }
+
+    /// The arguments without those that say what to write, and where. Cargo is not told of what a
+    /// check writes.
+    fn without_output(&self) -> Vec<OsString> {
+        let mut kept = Vec::new();
+        let mut arguments = self.0.iter();
+        while let Some(argument) = arguments.next() {
+            let text = argument.to_str().unwrap_or_default();
+            if text == "--out-dir" || text == "--emit" {
+                arguments.next();
+            } else if let Some(what) = text.strip_prefix("--json=") {
+                let what: Vec<&str> = what.split(',').filter(|what| *what != "artifacts").collect();
+                kept.push(format!("--json={}", what.join(",")).into());
+            } else if !text.starts_with("--emit=") && !text.starts_with("--out-dir=") {
+                kept.push(argument.clone());
+            }
+        }
+        kept
     }
 
     /// The file in which the compiler lists what it read, if it was told to.
