@@ -267,6 +267,44 @@ fn a_rewind_keeps_a_thinned_checkpoint_and_lets_its_files_go_when_it_is_named() 
 }
 
 #[test]
+fn a_checkpoint_after_an_erasure_is_not_one_that_retention_let_go() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
+    let id = block_on(store.create(NewSession::titled("sim"))).unwrap();
+    let snapshot = |n: u64| {
+        let file = put_file(&disk, &format!("file {n}"), None);
+        [file, put_snapshot(&disk, &[("a", file)])]
+    };
+    let made: Vec<Seq> = (1..=4).map(|n| checkpoint(&store, id, snapshot(n)[1])).collect();
+    append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[2,3]}}"#);
+    let plan = store.plan_erase(id, &made).unwrap();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    // Some have their numbers from the fold, of others the writer took the next one.
+    let mut files = Vec::new();
+    for n in 5..9 {
+        let [file, snapshot] = snapshot(n);
+        let last = store.writer(id, WAIT).unwrap().state().unwrap().core.checkpoints.last;
+        let number = if n % 2 == 0 { format!(r#","number":{}"#, last + 1) } else { String::new() };
+        let data = format!(r#"{{"trigger":"hand","snapshot":"{snapshot}"{number}}}"#);
+        append(&store, id, &format!(r#"{{"kind":"checkpoint.created","data":{data}}}"#));
+        files.push(file);
+    }
+    let core = store.writer(id, WAIT).unwrap().state().unwrap().core;
+    assert_eq!((core.checkpoints.newest, core.health.anomalies), (Some(8), 0));
+    store.erase_unnamed(WAIT).unwrap();
+    store.collect(Duration::ZERO).unwrap();
+    let has = || -> Vec<bool> {
+        files.iter().map(|file| packs(&disk).read(*file).unwrap().is_some()).collect()
+    };
+    assert_eq!(has(), [true; 4]);
+    // One that is let go by its number is that one.
+    append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[5]}}"#);
+    store.erase_unnamed(WAIT).unwrap();
+    assert_eq!(has(), [false, true, true, true]);
+    assert_eq!(store.doctor().examine(id).unwrap().findings, []);
+}
+
+#[test]
 fn a_text_is_found_in_files_and_in_what_nothing_names() {
     let Rewound { disk, store, id, seqs: [one, _, rewind], .. } = Rewound::new();
     let parts = store.parts_of(id).unwrap();
