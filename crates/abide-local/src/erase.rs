@@ -226,20 +226,19 @@ impl LocalStore {
         for (_, layout) in &derived {
             self.drop_derived(layout, wait)?;
         }
-        for (session, _) in &derived {
-            self.clear_quarantine(*session)?;
-        }
-        let erased = self.rewrite(&replacements, &layout)?;
+        let mut done = Erased::default();
+        let sessions: Vec<SessionId> = derived.iter().map(|(session, _)| *session).collect();
+        self.clear_quarantine(&sessions, &mut done.notes)?;
+        done.payloads = self.rewrite(&replacements, &layout)?;
         drop((index, locks));
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
-        let mut done = Erased { payloads: erased, ..Erased::default() };
         if let Some(_lock) = collection {
             self.erase_objects(&unfinished.objects, &mut done).map_err(EraseError::Objects)?;
         }
         self.forget_unfinished(unfinished)?;
-        for (session, _) in &derived {
+        for session in sessions {
             // Both are a help: whoever needs them makes them.
-            let _ = self.update_transcript(*session);
+            let _ = self.update_transcript(session);
         }
         let _ = self.seal(plan.session, Duration::ZERO);
         Ok(done)

@@ -4,6 +4,7 @@
 //! written before the first of them is touched. The file `done` says that all of it was done, and what
 //! its last event is; the empty file `undone`, that it was taken back.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use abide_journal::{Access, StorageFile, read_full, write_full};
@@ -56,6 +57,8 @@ pub(super) struct Quarantine<'a> {
 const MOST: usize = 16 << 20;
 /// How much is copied at a time.
 const COPY: usize = 1 << 20;
+/// What listing a file that is no directory fails with: it is not ours.
+const NO_DIRECTORY: [ErrorKind; 2] = [ErrorKind::NotADirectory, ErrorKind::NotFound];
 
 impl<'a> Quarantine<'a> {
     pub(super) const fn new(store: &'a LocalStore) -> Self {
@@ -86,7 +89,7 @@ impl<'a> Quarantine<'a> {
     /// May a repair replace this file? It was copied here, or there is nothing to be copied.
     pub(super) fn check(&self, record: &RepairRecord, path: &Path) -> Result<(), StoreError> {
         match self.store.storage().open(path, Access::Read) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             opened => _ = opened.map_err(storage_error("open", path))?,
         }
         for filed in record.files.iter().filter(|filed| filed.was) {
@@ -165,7 +168,7 @@ impl<'a> Quarantine<'a> {
     fn ids(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.store.layout().quarantine();
         let mut ids = match self.store.storage().list(&dir) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             ids => ids.map_err(storage_error("list", &dir))?,
         };
         ids.retain(|id| !dir.join(id).is_symlink());
@@ -173,15 +176,23 @@ impl<'a> Quarantine<'a> {
     }
 
     /// Deletes copies without a record: their repair was cut off before it began, and nobody can tell
-    /// whose they are.
-    fn clear_unrecorded(&self) -> Result<(), StoreError> {
+    /// whose they are. Where there is a record and it cannot be read, they stay, and that is noted.
+    fn clear_unrecorded(&self, notes: &mut Vec<String>) -> Result<(), StoreError> {
         let storage = self.store.storage();
         for id in self.ids()?.iter().filter(|id| self.read(id).is_none()) {
             let dir = self.dir(id);
-            let names = match storage.list(&dir) {
-                // Not a directory: not ours.
-                Err(_) => continue,
-                Ok(names) => names,
+            let listed = storage.list(&dir);
+            if matches!(&listed, Err(error) if NO_DIRECTORY.contains(&error.kind())) {
+                continue;
+            }
+            let record = storage.open(&dir.join("repair.json"), Access::Read);
+            let unrecorded = matches!(&record, Err(error) if error.kind() == ErrorKind::NotFound);
+            let (Ok(names), true) = (listed, unrecorded) else {
+                notes.push(format!(
+                    "{} cannot be read, and what it keeps is not erased; delete it if nobody needs it",
+                    shown(&dir)
+                ));
+                continue;
             };
             let copies = names.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
             for copy in copies {
@@ -244,7 +255,7 @@ impl<'a> Quarantine<'a> {
     /// Removes a file; one that is not there is removed.
     pub(super) fn remove(&self, path: &Path) -> Result<(), StoreError> {
         match self.store.storage().remove(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(storage_error("remove", path)),
         }
     }
@@ -310,14 +321,18 @@ impl<'a> Quarantine<'a> {
 }
 
 impl LocalStore {
-    /// Deletes what repairs of a session have kept, and of the store's own files: what is erased or
-    /// removed must not be there. Those repairs cannot be undone any more. The caller holds the lock
-    /// over cleanups, so that no repair is beginning.
-    pub(crate) fn clear_quarantine(&self, session: SessionId) -> Result<(), StoreError> {
+    /// Deletes what repairs of these sessions have kept, and of the store's own files: what is erased
+    /// or removed must not be there. Those repairs cannot be undone any more. The caller holds the
+    /// lock over cleanups, so that no repair is beginning.
+    pub(crate) fn clear_quarantine(
+        &self,
+        sessions: &[SessionId],
+        notes: &mut Vec<String>,
+    ) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self);
-        quarantine.clear_unrecorded()?;
+        quarantine.clear_unrecorded(notes)?;
         for record in quarantine.records()? {
-            if record.session.is_some_and(|of| of != session) {
+            if record.session.is_some_and(|of| !sessions.contains(&of)) {
                 continue;
             }
             quarantine.undone(&record.id)?;

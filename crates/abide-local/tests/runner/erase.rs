@@ -383,6 +383,32 @@ fn copies_of_a_repair_that_was_cut_off_before_its_record_go_too() {
 }
 
 #[test]
+fn what_a_repair_kept_stays_where_its_record_cannot_be_read() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let quarantine = store_path().join("quarantine");
+    let dir = quarantine.join("2025-11-15T01-20-00-0badcafe");
+    for dir in [&quarantine, &dir] {
+        disk.make_dir(dir).unwrap();
+    }
+    for name in ["0", "repair.json"] {
+        disk.open(&dir.join(name), Access::Create).unwrap();
+        disk.set_bytes(&dir.join(name), b"{ \"id\": \"2025-11-15T0".to_vec());
+    }
+    let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
+    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    assert!(disk.files().contains(&dir.join("0")));
+    let [note] = &erased.notes[..] else { panic!("{erased:?}") };
+    assert!(note.contains("0badcafe cannot be read, and what it keeps is not erased"), "{note}");
+    // The removal of a session says so too.
+    let all = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
+    let cleanup = store.plan_cleanup(&all).unwrap();
+    let notes = store.apply_cleanup(&cleanup, &all).unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("0badcafe cannot be read")), "{notes:?}");
+    assert!(disk.files().contains(&dir.join("0")));
+}
+
+#[test]
 fn what_is_left_of_removed_sessions_and_of_imports_goes_too() {
     let disk = SimDisk::new(Path::new("/sim"));
     let (store, id) = recorded(&disk);
