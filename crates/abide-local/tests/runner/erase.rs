@@ -1,6 +1,6 @@
 //! Erasing payloads and the files of checkpoints, and power cuts at every storage operation of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use abide_model::{
     Durability, NewEvent, NewObject, NewSession, ObjectHash, OddEvents, ReadNote, Retention, Seq,
     SessionId, SessionWriter, Store,
 };
-use abide_testkit::{FaultRun, SimDisk};
+use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
 use pollster::block_on;
 
@@ -361,6 +361,56 @@ fn objects_that_cannot_be_taken_out_are_told_and_the_erasure_is_not_over() {
     assert_eq!(store.finish_erase(WAIT).unwrap().unwrap().objects, 3);
     assert_eq!(holding(&disk), [""; 0]);
     assert!(!disk.files().contains(&store_path().join("erasing")));
+}
+
+fn pack_files(disk: &SimDisk) -> Vec<PathBuf> {
+    let is_pack = |path: &PathBuf| path.extension().is_some_and(|end| end == "pack");
+    disk.files().into_iter().filter(is_pack).collect()
+}
+
+#[test]
+fn without_room_for_new_packs_the_old_ones_stay() {
+    let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let before = pack_files(&disk);
+    disk.set_free(1000);
+    let refused = store.apply_erase(&plan, None, WAIT);
+    assert!(matches!(refused, Err(EraseError::Objects(_))), "{refused:?}");
+    assert!(format!("{refused:?}").contains("1000 are free"), "{refused:?}");
+    assert_eq!(pack_files(&disk), before);
+    Rewound::check_kept(&disk, &kept).unwrap();
+    disk.set_free(1 << 20);
+    assert_eq!(store.finish_erase(WAIT).unwrap().unwrap().objects, 3);
+    assert_eq!(holding(&disk), [""; 0]);
+    Rewound::check_kept(&disk, &kept).unwrap();
+}
+
+#[test]
+fn an_erasure_that_fails_leaves_no_new_packs_beside_the_old_ones() {
+    let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let before = pack_files(&disk).len();
+    let moment = disk.take_history().remove(0);
+    let (mut failed, mut over) = (0, false);
+    for at in 0.. {
+        let disk = SimDisk::at(&moment);
+        let store = open_store(&disk, 7).unwrap();
+        disk.set_faults(vec![Fault { at, kind: FaultKind::Full, lasting: Lasting::Once }], at);
+        let erased = store.apply_erase(&plan, None, WAIT);
+        over = disk.operations() <= at;
+        if over {
+            break;
+        }
+        if let Err(error) = erased {
+            failed += 1;
+            // Where the old one cannot be removed, both are there.
+            let beside = usize::from(format!("{error:?}").contains("\"remove\""));
+            let packs = pack_files(&disk).len();
+            assert!(packs <= before + beside, "{at}: {packs} packs after {error:?}");
+        }
+        Rewound::check_kept(&disk, &kept).unwrap();
+    }
+    assert!(over && failed > 20, "{failed}");
 }
 
 #[test]
