@@ -86,14 +86,14 @@ impl<'a> Quarantine<'a> {
         Ok(self.store.root().join(&filed.path))
     }
 
-    /// May a repair replace this file? It was copied here, or there is nothing to be copied.
+    /// May a repair replace this file? Its copy is here, or there is nothing to be copied.
     pub(super) fn check(&self, record: &RepairRecord, path: &Path) -> Result<(), StoreError> {
-        match self.store.storage().open(path, Access::Read) {
+        let file = match self.store.storage().open(path, Access::Read) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            opened => _ = opened.map_err(storage_error("open", path))?,
-        }
-        for filed in record.files.iter().filter(|filed| filed.was) {
-            if self.path(filed)? == path {
+            file => file.map_err(storage_error("open", path))?,
+        };
+        for (number, filed) in record.files.iter().enumerate().filter(|(_, filed)| filed.was) {
+            if self.path(filed)? == path && self.has_copy(record, number, &*file).unwrap_or(false) {
                 return Ok(());
             }
         }
@@ -101,6 +101,19 @@ impl<'a> Quarantine<'a> {
             place: shown(path),
             reason: "it was not copied to the quarantine, and is not replaced".to_owned(),
         })
+    }
+
+    /// Is the copy of a file here, and as long as that is? One that stays for people may have gone on.
+    fn has_copy(
+        &self,
+        record: &RepairRecord,
+        number: usize,
+        file: &dyn StorageFile,
+    ) -> std::io::Result<bool> {
+        let copy = self.dir(&record.id).join(number.to_string());
+        let copy = self.store.storage().open(&copy, Access::Read)?;
+        let stays = record.files.get(number).is_some_and(|filed| filed.stays);
+        Ok(stays || copy.len()? == file.len()?)
     }
 
     /// Copies the files of a repair here, looks whether the copies are what was copied, and writes the
@@ -396,6 +409,14 @@ mod tests {
         let may = paths.map(|path| quarantine.check(&record, &path).is_ok());
         assert_eq!(may, [true, false, false]);
         quarantine.check(&record, &root.join("nothing is there")).unwrap();
+        // Whoever deletes the copy, or what it holds, takes that away again.
+        let copied = root.join("copied");
+        std::fs::write(quarantine.dir("r").join("0"), "").unwrap();
+        assert!(quarantine.check(&record, &copied).is_err());
+        std::fs::write(quarantine.dir("r").join("0"), "x").unwrap();
+        quarantine.check(&record, &copied).unwrap();
+        std::fs::remove_file(quarantine.dir("r").join("0")).unwrap();
+        assert!(quarantine.check(&record, &copied).is_err());
         // A record leads nowhere else.
         for path in ["/etc/passwd", "../outside", ""] {
             let files = vec![filed(path, true)];

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
-use abide_local::{EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore};
+use abide_local::{
+    EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore, RepairRequest,
+};
 use abide_model::{
     Durability, NewEvent, NewObject, NewSession, ObjectHash, OddEvents, ReadNote, Retention, Seq,
     SessionId, SessionWriter, Store,
@@ -456,6 +458,30 @@ fn what_a_repair_kept_stays_where_its_record_cannot_be_read() {
     let notes = store.apply_cleanup(&cleanup, &all).unwrap().notes;
     assert!(notes.iter().any(|note| note.contains("0badcafe cannot be read")), "{notes:?}");
     assert!(disk.files().contains(&dir.join("0")));
+}
+
+#[test]
+fn a_repair_that_finishes_an_erasure_keeps_what_it_replaces() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let put = |name: &str, text: &str| {
+        disk.open(&store_path().join(name), Access::Create).unwrap();
+        disk.set_bytes(&store_path().join(name), text.as_bytes().to_vec());
+    };
+    put("erasing", &format!(r#"{{"session":"{id}","events":[6],"objects":[],"reason":null}}"#));
+    put("somebody's.tmp", "all there is of it");
+    let doctor = store.doctor();
+    let plan = doctor.plan_store(&doctor.examine_store().unwrap()).unwrap();
+    let shown: Vec<String> = plan.actions.iter().map(ToString::to_string).collect();
+    assert!(shown.iter().any(|action| action.contains("finish an erasure")), "{shown:?}");
+    doctor.repair(&plan, RepairRequest::default(), WAIT).unwrap();
+    assert!(!store.is_erasing());
+    assert!(store.plan_erase(id, &[Seq(6)]).unwrap().lines[0].erased);
+    let files = disk.files();
+    assert!(!files.contains(&store_path().join("somebody's.tmp")));
+    let kept = files.iter().filter(|path| path.starts_with(store_path().join("quarantine")));
+    let kept: Vec<_> = kept.filter_map(|path| disk.bytes(path)).collect();
+    assert!(kept.contains(&b"all there is of it".to_vec()), "{files:?}");
 }
 
 #[test]
