@@ -142,12 +142,15 @@ impl LocalStore {
         Ok(Leftovers { sessions, imports, notes })
     }
 
-    /// Removes every object that nothing names from the packs. Says how many. Waits so long for
-    /// those who put objects.
-    pub fn erase_unnamed(&self, wait: Duration) -> Result<u64, EraseError> {
+    /// Removes every object that nothing names from the packs, and what repairs of the store's own
+    /// files have kept: packs are among them. Waits so long for those who put objects.
+    pub fn erase_unnamed(&self, wait: Duration) -> Result<Erased, EraseError> {
         let _cleanup = self.hold_cleanup()?;
         let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
-        self.purge(&mut Vec::new()).map_err(EraseError::Objects)
+        let mut done = Erased::default();
+        done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
+        self.clear_quarantine(&[], &mut done.notes)?;
+        Ok(done)
     }
 
     /// Finishes erasures that were cut short; none where none could be finished. Those that cannot
@@ -189,13 +192,15 @@ impl LocalStore {
         Ok(finished)
     }
 
-    /// Finishes an erasure whose session was removed meanwhile: its objects are left.
+    /// Finishes an erasure whose session was removed meanwhile: its objects are left, and what
+    /// repairs have kept.
     fn erase_removed(&self, unfinished: &Unfinished, wait: Duration) -> Result<Erased, EraseError> {
         let mut done = Erased::default();
         if unfinished.has_objects() {
             let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
             done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
         }
+        self.clear_quarantine(&[unfinished.session], &mut done.notes)?;
         self.forget_unfinished(unfinished)?;
         Ok(done)
     }

@@ -12,6 +12,7 @@ use crate::collection::Without;
 use crate::erase::EraseError;
 use crate::error::store_error;
 use crate::file_search::FileSearch;
+use crate::layout::shown;
 use crate::named_snapshots::{NamedBy, NamedSnapshots};
 use crate::past::Gone;
 use crate::store::LocalStore;
@@ -179,6 +180,14 @@ impl LocalStore {
             Err(error) => {
                 found.notes.push(format!("objects that nothing names were not searched: {error}"));
             }
+        }
+        let sessions: Vec<SessionId> = parts.iter().map(|part| part.session).collect();
+        let kept = self.repairs_that_keep(&sessions)?;
+        if kept > 0 {
+            found.notes.push(format!(
+                "{kept} repairs keep copies in {}, which were not searched; delete what nobody needs",
+                shown(&self.layout().quarantine())
+            ));
         }
         if !search.unread.is_empty() {
             found.notes.push(format!(

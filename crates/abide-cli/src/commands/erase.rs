@@ -133,9 +133,10 @@ impl Erase {
             erased.notes.iter().for_each(warning);
         }
         if held.unnamed > 0 {
-            let objects = files.erase_unnamed(wait).map_err(failed)?;
+            let erased = files.erase_unnamed(wait).map_err(failed)?;
             // Those that the plans were about may have gone with them.
-            status(format_args!("Erased {objects} more objects that nothing named"));
+            status(format_args!("Erased {} more objects that nothing named", erased.objects));
+            erased.notes.iter().for_each(warning);
         }
         self.look_again(files, &parts)
     }

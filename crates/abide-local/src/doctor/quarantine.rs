@@ -207,8 +207,7 @@ impl<'a> Quarantine<'a> {
                 ));
                 continue;
             };
-            let copies = names.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-            for copy in copies {
+            for copy in names.iter().filter(|name| is_copy(name)) {
                 self.remove(&dir.join(copy))?;
             }
             storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
@@ -334,6 +333,18 @@ impl<'a> Quarantine<'a> {
 }
 
 impl LocalStore {
+    /// How many repairs of anything but these sessions keep copies.
+    pub(crate) fn repairs_that_keep(&self, but: &[SessionId]) -> Result<usize, StoreError> {
+        let quarantine = Quarantine::new(self);
+        let ids = quarantine.ids()?;
+        let keeps = |id: &&String| {
+            let session = quarantine.read(id).and_then(|record| record.session);
+            let names = self.storage().list(&quarantine.dir(id)).unwrap_or_default();
+            session.is_none_or(|session| !but.contains(&session)) && names.iter().any(is_copy)
+        };
+        Ok(ids.iter().filter(keeps).count())
+    }
+
     /// Deletes what repairs of these sessions have kept, and of the store's own files: what is erased
     /// or removed must not be there. Those repairs cannot be undone any more. The caller holds the
     /// lock over cleanups, so that no repair is beginning.
@@ -357,6 +368,11 @@ impl LocalStore {
         }
         Ok(())
     }
+}
+
+/// Is this the name of a copy?
+fn is_copy(name: impl AsRef<str>) -> bool {
+    name.as_ref().bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A path that is not in the store.

@@ -325,7 +325,7 @@ fn a_text_is_found_in_files_and_in_what_nothing_names() {
     assert!(!holding(&disk).is_empty());
     let found = store.find_files(&[], SECRET).unwrap();
     assert_eq!((found.held.len(), found.unnamed), (0, 1));
-    assert!(store.erase_unnamed(WAIT).unwrap() > 0);
+    assert!(store.erase_unnamed(WAIT).unwrap().objects > 0);
     assert_eq!(holding(&disk), [""; 0]);
 }
 
@@ -482,6 +482,50 @@ fn a_repair_that_finishes_an_erasure_keeps_what_it_replaces() {
     let kept = files.iter().filter(|path| path.starts_with(store_path().join("quarantine")));
     let kept: Vec<_> = kept.filter_map(|path| disk.bytes(path)).collect();
     assert!(kept.contains(&b"all there is of it".to_vec()), "{files:?}");
+}
+
+/// Two repairs that have kept a file with the secret: one of the store's own files, and one of a
+/// session. Gives the copies.
+fn kept_copies(disk: &SimDisk, session: SessionId) -> [PathBuf; 2] {
+    let quarantine = store_path().join("quarantine");
+    disk.make_dir(&quarantine).unwrap();
+    let sessions = [("store", "null".to_owned()), ("session", format!("\"{session}\""))];
+    sessions.map(|(id, session)| {
+        let dir = quarantine.join(id);
+        disk.make_dir(&dir).unwrap();
+        let record = format!(
+            r#"{{"id":"{id}","session":{session},"files":[{{"path":"objects/7","was":true}}]}}"#
+        );
+        for (name, text) in [("repair.json", record.as_str()), ("0", SECRET)] {
+            disk.open(&dir.join(name), Access::Create).unwrap();
+            disk.set_bytes(&dir.join(name), text.as_bytes().to_vec());
+        }
+        dir.join("0")
+    })
+}
+
+#[test]
+fn what_repairs_of_the_store_kept_goes_with_what_nothing_names() {
+    let Rewound { disk, store, id, .. } = Rewound::new();
+    let [of_store, of_session] = kept_copies(&disk, id);
+    let found = store.find_files(&[], SECRET).unwrap();
+    assert!(found.notes[0].contains("2 repairs keep copies"), "{found:?}");
+    store.erase_unnamed(WAIT).unwrap();
+    let files = disk.files();
+    assert!(!files.contains(&of_store) && files.contains(&of_session));
+    // What an erasure of the session deletes is not worth a word.
+    assert!(store.find_files(&[], SECRET).unwrap().notes[0].contains("1 repairs keep copies"));
+    let parts = store.parts_of(id).unwrap();
+    assert_eq!(store.find_files(&parts, SECRET).unwrap().notes, [""; 0]);
+    // An erasure whose session is gone.
+    let other = "019a8519-0200-7503-9294-f2065da4d5ae".parse().unwrap();
+    let [of_store, of_other] = kept_copies(&disk, other);
+    let entry = format!(r#"{{"session":"{other}","events":[6],"objects":[],"reason":null}}"#);
+    disk.open(&store_path().join("erasing"), Access::Create).unwrap();
+    disk.set_bytes(&store_path().join("erasing"), entry.into_bytes());
+    store.finish_erase(WAIT).unwrap().unwrap();
+    let files = disk.files();
+    assert!(!files.contains(&of_store) && !files.contains(&of_other));
 }
 
 #[test]
