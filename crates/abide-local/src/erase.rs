@@ -228,14 +228,15 @@ impl LocalStore {
         let replacements = self.find_lines(plan, &layout)?;
         self.add_unfinished(unfinished)?;
         let index = self.drop_index()?;
+        let mut transcripts = Vec::new();
         for (_, layout) in &derived {
-            self.drop_derived(layout, wait)?;
+            transcripts.push(self.drop_derived(layout, wait)?);
         }
         let mut done = Erased::default();
         let sessions: Vec<SessionId> = derived.iter().map(|(session, _)| *session).collect();
         self.clear_quarantine(&sessions, &mut done.notes)?;
         done.payloads = self.rewrite(&replacements, &layout)?;
-        drop((index, locks));
+        drop((index, transcripts, locks));
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
         if let Some(_lock) = collection {
             self.erase_objects(&unfinished.objects, &mut done).map_err(EraseError::Objects)?;
@@ -352,17 +353,18 @@ impl LocalStore {
         Ok(names)
     }
 
-    /// Drops a session's state snapshots and transcript, under its lock.
-    fn drop_derived(&self, layout: &SessionLayout, wait: Duration) -> Result<(), StoreError> {
+    /// Drops a session's state snapshots and transcript, under its lock. Until what this gives is
+    /// dropped nobody writes the transcript anew: whoever reads the session would.
+    fn drop_derived(
+        &self,
+        layout: &SessionLayout,
+        wait: Duration,
+    ) -> Result<Box<dyn Lock>, StoreError> {
         let storage = &**self.storage();
         clear(storage, &layout.state())?;
         let path = layout.transcript();
-        let file = match storage.open(&path, Access::Write) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            file => file.map_err(storage_error("open", &path))?,
-        };
         let until = Instant::now() + wait;
-        let _lock = loop {
+        let lock = loop {
             let lock = storage.lock(&path, LockMode::Exclusive);
             match lock.map_err(storage_error("lock", &path))? {
                 Some(lock) => break lock,
@@ -373,7 +375,9 @@ impl LocalStore {
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };
-        file.truncate(0).and_then(|()| file.sync()).map_err(storage_error("cut", &path))
+        let file = storage.open(&path, Access::Create).map_err(storage_error("open", &path))?;
+        let cut = file.truncate(0).and_then(|()| file.sync());
+        cut.map_err(storage_error("cut", &path)).map(|()| lock)
     }
 
     /// What is to take the place of the lines. An error where the journal is damaged.

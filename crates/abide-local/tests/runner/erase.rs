@@ -1,12 +1,15 @@
 //! Erasing payloads and the files of checkpoints, and power cuts at every storage operation of it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
+use abide_journal::{
+    Access, BundleReader, Disk, Lock, LockMode, PackWriter, Packs, Storage, StorageFile,
+};
 use abide_local::{
-    EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore, RepairRequest,
+    EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore, Options, RepairRequest,
 };
 use abide_model::{
     Durability, NewEvent, NewObject, NewSession, ObjectHash, OddEvents, ReadNote, Retention, Seq,
@@ -696,6 +699,72 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
     assert!(plan.lines.iter().all(|line| line.erased));
     assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 0);
     assert_eq!(read(&store, id).unwrap().events, events);
+}
+
+/// The disk, with a reader who brings the transcript up to date while a segment is written anew.
+#[derive(Debug)]
+struct ReaderMeanwhile {
+    store: PathBuf,
+    session: SessionId,
+}
+
+impl Storage for ReaderMeanwhile {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        if path.to_string_lossy().ends_with(".jsonl.tmp") && access == Access::CreateNew {
+            let store = LocalStore::open(&self.store, Options::default()).unwrap();
+            store.update_transcript(self.session).unwrap();
+        }
+        Disk.open(path, access)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Disk.list(dir)
+    }
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        Disk.make_dir(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        Disk.modified(path)
+    }
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        Disk.free_bytes(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        Disk.sync_dir(dir)
+    }
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+        Disk.lock(path, mode)
+    }
+}
+
+#[test]
+fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join(".abide");
+    let store = LocalStore::init(&root, Options::default()).unwrap();
+    for there in [true, false] {
+        let session = block_on(store.create(NewSession::default())).unwrap();
+        let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
+        let seq = append(&store, session, &json);
+        let journal = store.reader(session).unwrap().journal().dir().to_owned();
+        let transcript = journal.with_file_name("transcript.task");
+        store.update_transcript(session).unwrap();
+        let has = || std::fs::read_to_string(&transcript).unwrap().contains(SECRET);
+        assert!(has());
+        if !there {
+            std::fs::remove_file(&transcript).unwrap();
+        }
+        let storage = Arc::new(ReaderMeanwhile { store: root.clone(), session });
+        let store = LocalStore::open(&root, Options { storage, ..Options::default() }).unwrap();
+        let plan = store.plan_erase(session, &[seq]).unwrap();
+        assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 1);
+        assert!(!has(), "{there}");
+    }
 }
 
 #[test]
