@@ -24,7 +24,7 @@ const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "over
 pub struct ErasedRows {
     /// Payloads.
     pub payloads: u64,
-    /// The objects that they named, which stay.
+    /// The objects that they named, which stay: payloads, and snapshots with the files they lead to.
     pub objects: u64,
 }
 
@@ -86,7 +86,7 @@ async fn erase(
             return Err(refused(reason.to_owned()).into());
         }
         done.payloads += 1;
-        done.objects += line.objects().len() as u64;
+        done.objects += line.objects().len() as u64 + u64::from(names_snapshot(&line));
         let mut erased = line.erased();
         // A row has no line break.
         erased.pop();
@@ -100,6 +100,14 @@ async fn erase(
     forget(&transaction, sid).await?;
     transaction.commit().await?;
     Ok(done)
+}
+
+/// Is it a checkpoint with files?
+fn names_snapshot(line: &Line<'_>) -> bool {
+    match line.event().map(|event| event.fact()) {
+        Some(Ok(Fact::Checkpoint(checkpoint))) => checkpoint.snapshot.is_some(),
+        _ => false,
+    }
 }
 
 /// Would the session be another one without it?

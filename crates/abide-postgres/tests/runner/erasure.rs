@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use abide_journal::BundleReader;
 use abide_model::{
-    EventRange, HistoryQuery, NewSession, ObjectHash, Search, Seq, SessionId, Store, StoreError,
+    Durability, EventRange, HistoryQuery, NewEvent, NewSession, ObjectHash, OddEvents, Search, Seq,
+    SessionId, Store, StoreError,
 };
 use abide_postgres::{ErasedRows, Options, PostgresStore};
 use pollster::block_on;
@@ -71,6 +72,23 @@ fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
     assert_eq!(unerased(&b, &bundle(&a, id)), []);
     b.verify(id).unwrap();
     b.verify(fork).unwrap();
+}
+
+#[test]
+fn the_files_of_an_erased_checkpoint_stay_and_that_is_said() {
+    let Some(here) = database() else { return };
+    let store = store(&here, Options::default());
+    let (id, writer) = new_session(&*store);
+    let snapshot = ObjectHash::of(b"a snapshot");
+    let with_files = format!(r#"{{"trigger":"hand","snapshot":"{snapshot}"}}"#);
+    for data in [with_files.as_str(), r#"{"trigger":"hand"}"#] {
+        let json = format!(r#"{{"kind":"checkpoint.created","data":{data}}}"#);
+        let event = vec![NewEvent::parse(&json).unwrap()];
+        writer.append(event, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    }
+    block_on(writer.close()).unwrap();
+    let erased = store.erase_payloads(id, &[Seq(3), Seq(4)], NOW).unwrap();
+    assert_eq!(erased, ErasedRows { payloads: 2, objects: 1 });
 }
 
 #[test]
