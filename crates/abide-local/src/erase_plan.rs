@@ -198,7 +198,7 @@ impl LocalStore {
         Ok(found)
     }
 
-    fn named_snapshots(&self, session: SessionId) -> Result<NamedSnapshots, StoreError> {
+    pub(crate) fn named_snapshots(&self, session: SessionId) -> Result<NamedSnapshots, StoreError> {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;

@@ -91,6 +91,13 @@ impl NamedSnapshots {
         snapshots
     }
 
+    /// Those of rewinds whose files were erased.
+    pub(crate) fn erased(&self) -> impl Iterator<Item = (Seq, ObjectHash)> {
+        let rewinds = self.all.iter().filter(|named| named.by == NamedBy::Rewind);
+        let erased = rewinds.filter(|named| self.erased.contains(&named.seq));
+        erased.flat_map(|named| named.snapshots.iter().map(|snapshot| (named.seq, *snapshot)))
+    }
+
     /// Those that count.
     pub(crate) fn staying(&self) -> impl Iterator<Item = &NamedSnapshot> {
         self.all.iter().filter(|named| self.stays(named))

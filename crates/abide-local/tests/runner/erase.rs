@@ -667,6 +667,43 @@ fn a_forward_leaves_erased_what_is_and_says_what_is_not() {
 }
 
 #[test]
+fn files_of_a_rewind_that_are_erased_elsewhere_are_told_until_they_are_erased_here() {
+    let Rewound { disk, store, id, seqs: [.., rewind], .. } = Rewound::new();
+    append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[1]}}"#);
+    let far = SimDisk::new(Path::new("/sim"));
+    let there = small(LocalStore::init(&store_path(), options(&far, 6)).unwrap());
+    import(&there, &export(&store)).unwrap();
+    far.make_dir(&store_path().join("objects")).unwrap();
+    for path in pack_files(&disk) {
+        far.open(&path, Access::Create).unwrap();
+        far.set_bytes(&path, disk.bytes(&path).unwrap());
+    }
+    let plan = store.plan_erase(id, &[rewind]).unwrap();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    let bundle = export(&store);
+    for outcome in ["Forwarded", "Same"] {
+        let done = import(&there, &bundle).unwrap();
+        assert!(format!("{:?}", done.outcome).starts_with(outcome), "{done:?}");
+        assert_eq!(done.unerased, [rewind], "{outcome}");
+    }
+    let check = || there.check_bundle(BundleReader::open(&*bundle).unwrap()).unwrap().unerased;
+    assert_eq!(check(), [rewind]);
+    assert!(!holding(&far).is_empty());
+    let plan = there.plan_erase(id, &[rewind]).unwrap();
+    there.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!(holding(&far), [""; 0]);
+    assert_eq!(check(), []);
+    assert_eq!(import(&there, &bundle).unwrap().outcome, ImportOutcome::Same);
+    // What something else names stays, and is not to be erased.
+    let [filler, secret] = ["filler 0", SECRET].map(|own| put_file(&far, own, None));
+    let first = put_snapshot(&far, &[("a", filler), ("env", secret)]);
+    assert_eq!(check(), [rewind], "it is the same snapshot again");
+    let other = block_on(there.create(NewSession::default())).unwrap();
+    checkpoint(&there, other, first);
+    assert_eq!(check(), []);
+}
+
+#[test]
 fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
     let disk = SimDisk::new(Path::new("/sim"));
     let (store, id) = recorded(&disk);
