@@ -461,7 +461,7 @@ impl Lines {
 }
 
 /// Notes what a recovery says. One that was undone says nothing any more.
-pub(super) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fact: Recovery) {
+pub(crate) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fact: Recovery) {
     if fact.strategy == "undo" && fact.repair.is_some() {
         recoveries.retain(|(_, recovery)| recovery.repair != fact.repair);
     }

@@ -239,6 +239,51 @@ fn a_power_cut_while_files_are_erased_loses_no_other_and_is_made_up_for() {
 }
 
 #[test]
+fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
+    let Rewound { disk, store, id, seqs: [one, two, _], .. } = Rewound::new();
+    let lost = put_file(&disk, "some files of the third one", None);
+    let writer = PackWriter::open(packs(&disk)).unwrap();
+    let entry = |name: &str, kind, hash| Entry {
+        name: name.as_bytes().to_vec(),
+        kind,
+        mode: 0o644,
+        size: 1,
+        hash,
+    };
+    // It is a directory of which nothing is known.
+    let gone = ObjectHash::of(b"a directory");
+    let entries = vec![entry("dir", EntryKind::Directory, gone), entry("f", EntryKind::File, lost)];
+    let snapshot = Snapshot {
+        version: 1,
+        tree: writer.put(&Tree { entries }.write()).unwrap(),
+        files: 1,
+        directories: 1,
+        bytes: 0,
+        omitted: Vec::new(),
+        omissions: 0,
+    };
+    let snapshot = writer.put(&snapshot.write()).unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let three = checkpoint(&store, id, snapshot);
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let refused = store.apply_erase(&plan, None, WAIT);
+    let Err(EraseError::Objects(error)) = refused else { panic!("{refused:?}") };
+    let said = format!("event @{three} of session");
+    assert!(error.to_string().contains(&said), "{error}");
+    // A repair names it; then the erasure goes through, and keeps all that can be reached.
+    let doctor = store.doctor();
+    let plan = doctor.plan(&doctor.examine(id).unwrap(), RepairRequest::default()).unwrap();
+    doctor.repair(&plan, RepairRequest::default(), WAIT).unwrap();
+    store.finish_erase(WAIT).unwrap().unwrap();
+    assert_eq!(holding(&disk), [""; 0]);
+    for object in [snapshot, lost, store.plan_erase(id, &[two]).unwrap().lines[0].snapshot.unwrap()]
+    {
+        assert!(packs(&disk).read(object).unwrap().is_some(), "{object}");
+    }
+}
+
+#[test]
 fn what_another_checkpoint_holds_stays_and_that_is_said() {
     let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
     let other = block_on(store.create(NewSession::default())).unwrap();
