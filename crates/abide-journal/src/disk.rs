@@ -89,7 +89,11 @@ impl Storage for Disk {
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let disk = rustix::fs::statvfs(dir)?;
-        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+        // A file system without blocks does not know its size, as some over a network do not.
+        match disk.f_blocks {
+            0 => Ok(u64::MAX),
+            _ => Ok(disk.f_bavail.saturating_mul(disk.f_frsize)),
+        }
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -227,6 +231,13 @@ mod tests {
         let second = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
         assert!(!held.still_holds().unwrap());
         assert!(second.still_holds().unwrap());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_system_that_does_not_tell_its_size_has_room() {
+        assert_eq!(Disk.free_bytes(Path::new("/proc")).unwrap(), u64::MAX);
+        assert_ne!(Disk.free_bytes(Path::new("/")).unwrap(), u64::MAX);
     }
 
     #[test]
