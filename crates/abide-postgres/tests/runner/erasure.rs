@@ -117,6 +117,33 @@ fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
 }
 
 #[test]
+fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
+    let Some(here) = database() else { return };
+    let store = store(&here, Options::default());
+    let (id, writer) = new_session(&*store);
+    say(&*writer, SECRET).unwrap();
+    block_on(writer.close()).unwrap();
+    let fork = block_on(store.fork(id, None, NewSession::default())).unwrap();
+    let writer = block_on(store.write(fork, NOW)).unwrap();
+    let held = store.erase_payloads(id, &[Seq(3)], NOW);
+    let by_fork =
+        |error: &StoreError| matches!(error, StoreError::Held { session, .. } if *session == fork);
+    assert!(held.as_ref().is_err_and(by_fork), "{held:?}");
+    assert_eq!(holding(&store, id).0, [Seq(3)]);
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    store.erase_payloads(id, &[Seq(3)], NOW).unwrap();
+    // Both are free again, and neither has it.
+    for session in [id, fork] {
+        let writer = block_on(store.write(session, NOW)).unwrap();
+        say(&*writer, "more").unwrap();
+        block_on(writer.close()).unwrap();
+        assert_eq!(holding(&store, session), (Vec::new(), 0));
+        store.verify(session).unwrap();
+    }
+}
+
+#[test]
 fn what_says_how_to_read_a_session_and_one_that_is_held_are_refused() {
     let Some(here) = database() else { return };
     let store = store(&here, Options::default());
