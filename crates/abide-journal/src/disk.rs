@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 
-use crate::owner::Owner;
+use crate::owner::OthersDirectory;
 use crate::{Access, Lock, LockMode, Storage, StorageFile};
 
 /// The real file system. Directories are made 0700, files 0600; both belong to the owner of the
@@ -59,15 +59,13 @@ impl Storage for Disk {
     }
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        match fs::DirBuilder::new().mode(0o700).create(dir) {
+        let made = match OthersDirectory::of(dir) {
+            Some(theirs) => theirs.make_directory(),
+            None => fs::DirBuilder::new().mode(0o700).create(dir),
+        };
+        match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => {
-                if let Some(owner) = Owner::of_new(dir) {
-                    owner.give_directory(dir);
-                }
-                Ok(())
-            }
+            made => made,
         }
     }
 
@@ -143,18 +141,17 @@ fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
 
 /// Makes a file.
 fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = open_with(options.create_new(true), path)?;
-    if let Some(owner) = Owner::of_new(path) {
-        owner.give(&file);
+    match OthersDirectory::of(path) {
+        Some(theirs) => theirs.make(),
+        None => open_with(options.create_new(true), path),
     }
-    Ok(file)
 }
 
 /// Opens a file, made where it is missing.
 fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // Only what is made here may be given away.
-    if Owner::of_new(path).is_some() {
-        match make(&mut options.clone(), path) {
+    if let Some(theirs) = OthersDirectory::of(path) {
+        match theirs.make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
         }
