@@ -126,6 +126,25 @@ fn events_are_named_and_what_cannot_be_erased_is_refused() {
 }
 
 #[test]
+fn what_cannot_be_erased_is_told_and_the_rest_is_erased() {
+    let env = TestEnvironment::new();
+    env.record(&[], &[&message("before"), &message(SECRET), &message(SECRET)]).success();
+    // The reason is recorded, in an event that cannot be erased.
+    env.run(&["erase", "@4", "--reason", &format!("{SECRET} leaked"), "--yes"]).success();
+    let dry = env.run(&["erase", "--match", SECRET, "--dry-run"]).success();
+    assert_eq!(dry.stdout().lines().count(), 1, "{dry:?}");
+    let left = env.run(&["erase", "--match", SECRET, "--yes"]).failure(1);
+    assert!(left.stdout().contains("Erased 1 payloads"), "{left:?}");
+    assert!(left.stderr.contains("Error: the text still stands in the data of @"), "{left:?}");
+    let shown = env.run(&["show", "--json"]).success();
+    assert!(!shown.stdout().contains(&format!(r#""content":"{SECRET}""#)), "{shown:?}");
+    // Now nothing else has it.
+    let left = env.run(&["erase", "--match", SECRET, "--yes"]).failure(1);
+    assert!(left.stderr.contains("Error: the text still stands in the data of @"), "{left:?}");
+    assert_eq!(left.stdout(), "");
+}
+
+#[test]
 fn an_object_that_another_event_names_stays() {
     let env = TestEnvironment::new();
     let large = message(&"shared ".repeat(20_000));

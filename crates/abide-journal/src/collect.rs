@@ -1,13 +1,15 @@
 //! Collection: packs without the objects that nothing names any more.
 //!
-//! What stays is copied into new packs, which are durable before the old ones go. A crash may
-//! leave an object twice, never a name without its object.
+//! What stays is copied into new packs, which are durable before the old ones go: a few packs at a
+//! time, so that little room is needed. A crash may leave an object twice, never a name without its
+//! object.
 //!
 //! A collection frees space where that pays, and keeps what a live object is a difference from. A
 //! purge removes every object that is not live: what was a difference from one of them is stored
 //! whole.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +17,7 @@ use abide_model::{ObjectBatch, ObjectHash};
 
 use crate::pack::{Block, LikeObject, Row, slice_of};
 use crate::pack_index::PackIndex;
-use crate::packs::{HEADER, MAX_HASHED, has_header, next_block};
+use crate::packs::{FULL, HEADER, MAX_HASHED, has_header, next_block};
 use crate::{Access, JournalError, Lock, LockMode, PackWriter, Packs, StorageFile, read_full};
 
 /// A pack is written anew when this part of it, in percent, is not needed.
@@ -69,10 +71,17 @@ struct Verdict {
     wasted: u64,
     /// Those of objects that are not live at all.
     unnamed: u64,
+    /// The bytes of objects that are differences from what goes.
+    orphaned: u64,
 }
 
-/// Where copies of objects are: pack, block and place in it.
-type Copies = HashSet<(u64, u64, u32)>;
+/// Where a copy of an object is: pack, block and place in it.
+type CopyPlace = (u64, u64, u32);
+type Copies = HashSet<CopyPlace>;
+/// Copies of objects that are differences from one that goes. They are stored whole.
+type Orphans = BTreeMap<CopyPlace, ObjectHash>;
+/// Packs that go together.
+type Batch = Vec<(Seen, Verdict)>;
 
 /// How much of a pack must not be needed for it to be written anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +109,7 @@ impl Packs {
         dry_run: bool,
     ) -> Result<Collected, JournalError> {
         let packs = self.look(grace, now)?;
-        self.sweep(&packs, live, Waste::Much, dry_run)
+        self.sweep(packs, live, Waste::Much, dry_run)
     }
 
     /// Removes every object that is not live from every pack, however little of it that is and
@@ -108,10 +117,11 @@ impl Packs {
     /// out what is live.
     ///
     /// A damaged pack that shows such an object is written anew too, without its damage, unless a
-    /// live object of it is damaged: then it stays, and what it shows is counted as left.
+    /// live object may be in it: one of it is damaged, or one is found nowhere. Then the pack stays,
+    /// and what it shows is counted as left.
     pub fn purge(self: &Arc<Self>, live: &HashSet<ObjectHash>) -> Result<Collected, JournalError> {
         let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
-        self.sweep(&packs, live, Waste::Any, false)
+        self.sweep(packs, live, Waste::Any, false)
     }
 
     /// Every object that a pack says it has.
@@ -123,65 +133,159 @@ impl Packs {
 
     fn sweep(
         self: &Arc<Self>,
-        packs: &[Seen],
+        packs: Vec<Seen>,
         live: &HashSet<ObjectHash>,
         waste: Waste,
         dry_run: bool,
     ) -> Result<Collected, JournalError> {
         let needed = match waste {
-            Waste::Much => Some(with_bases(packs, live)),
+            Waste::Much => Some(with_bases(&packs, live)),
             Waste::Any => None,
         };
         let live = needed.as_ref().unwrap_or(live);
         let mut elected = Elected::default();
         let mut kept = Copies::new();
-        // What is a difference from an object that goes: it is stored whole.
-        let mut orphans = Copies::new();
+        let mut orphans = Orphans::new();
         // The newest copy of an object first: it was written because an older one was not whole.
         for pack in packs.iter().rev() {
             for (offset, block) in pack.blocks.iter().rev() {
                 for (index, row) in (0..).zip(&block.rows) {
                     let here = (pack.number, *offset, index);
-                    if live.contains(&row.hash) && self.is_needed(packs, &mut elected, row, here)? {
+                    if live.contains(&row.hash)
+                        && self.is_needed(&packs, &mut elected, row, here)?
+                    {
                         kept.insert(here);
                         if row.base().is_some_and(|base| !live.contains(&base)) {
-                            orphans.insert(here);
+                            orphans.insert(here, row.hash);
                         }
                     }
                 }
             }
         }
-        let mut verdicts = verdicts(packs, live, (&kept, &orphans), waste);
+        let mut verdicts = verdicts(&packs, live, (&kept, &orphans), waste);
         let mut collected = Collected::default();
         if dry_run {
-            collected.count(packs, &verdicts);
+            for (pack, verdict) in packs.iter().zip(&verdicts) {
+                collected.count(pack, verdict);
+            }
             return Ok(collected);
         }
-        let writer = PackWriter::beginning_a_pack(self.clone());
+        // What is live and in no block that can be read may be in one that cannot.
+        let lost = live.iter().any(|hash| !elected.copies.contains_key(hash));
         for (pack, verdict) in packs.iter().zip(&mut verdicts) {
-            if verdict.fate == Fate::IsRewritten && !self.copy(&writer, pack, &kept, &orphans)? {
-                // Something in it is needed and damaged: the pack stays as it is.
-                verdict.fate = Fate::Stays;
-                collected.packs_damaged += u64::from(pack.whole);
-                collected.objects_left += verdict.unnamed;
+            let matters = verdict.fate != Fate::Stays && (lost || waste == Waste::Much);
+            if matters && self.is_doubtful(pack, &kept)? {
+                collected.leave(pack, verdict);
             }
         }
-        writer.sync()?;
-        collected.count(packs, &verdicts);
-        let touched = || {
-            let all = packs.iter().zip(&verdicts);
-            all.filter(|(_, verdict)| verdict.fate != Fate::Stays).map(|(pack, _)| pack)
-        };
-        let before: u64 = touched().map(|pack| pack.len).sum();
-        for pack in touched() {
-            let path = self.path(pack.number);
-            PackIndex::remove(&*self.storage, &path).map_err(JournalError::io("remove", &path))?;
-            self.storage.remove(&path).map_err(JournalError::io("remove", &path))?;
+        let batches = batches(packs, verdicts, &mut collected);
+        self.check_room(&batches)?;
+        let swept = self.sweep_batches(batches, kept, orphans, &mut collected);
+        // Also where it failed: some packs are gone.
+        let forgotten = self.forget();
+        swept?;
+        forgotten.map(|()| collected)
+    }
+
+    /// Does a pack hold bytes of which it is not known what they are, beside what is kept?
+    fn is_doubtful(&self, pack: &Seen, kept: &Copies) -> Result<bool, JournalError> {
+        let path = self.path(pack.number);
+        let mut whole = pack.whole;
+        for (offset, block) in &pack.blocks {
+            let is_kept = |index: u32| kept.contains(&(pack.number, *offset, index));
+            if whole && !(0..).zip(&block.rows).all(|(index, _)| is_kept(index)) {
+                whole =
+                    block.verify(&*pack.file, *offset).map_err(JournalError::io("read", &path))?;
+            }
+        }
+        Ok(!whole)
+    }
+
+    /// Is there room for what is written before something goes?
+    fn check_room(&self, batches: &[Batch]) -> Result<(), JournalError> {
+        let orphaned: u64 = batches.iter().flatten().map(|(_, verdict)| verdict.orphaned).sum();
+        let largest = batches.iter().map(|batch| bytes_of(batch)).max().unwrap_or(0);
+        let needed = orphaned.saturating_add(largest);
+        let free = self.storage.free_bytes(&self.dir).unwrap_or(u64::MAX);
+        if needed <= free {
+            return Ok(());
+        }
+        let full = format!("{needed} bytes are needed until old packs are gone, {free} are free");
+        Err(JournalError::io("write", &self.dir)(io::Error::new(io::ErrorKind::StorageFull, full)))
+    }
+
+    /// Copies what is kept of each batch and removes its packs, before the next one takes room.
+    fn sweep_batches(
+        self: &Arc<Self>,
+        batches: Vec<Batch>,
+        mut kept: Copies,
+        mut orphans: Orphans,
+        collected: &mut Collected,
+    ) -> Result<(), JournalError> {
+        let (mut before, mut written) = (0_u64, 0);
+        for mut batch in batches {
+            let writer = PackWriter::beginning_a_pack(self.clone());
+            let copied = self
+                .store_whole(&writer, std::mem::take(&mut orphans), &mut kept)
+                .and_then(|()| self.copy_batch(&writer, &mut batch, &kept, collected))
+                .and_then(|()| writer.sync());
+            if let Err(error) = copied {
+                // All that it wrote is still where it was.
+                writer.discard();
+                return Err(error);
+            }
+            written += writer.written();
+            for (pack, verdict) in batch {
+                collected.count(&pack, &verdict);
+                if verdict.fate == Fate::Stays {
+                    continue;
+                }
+                before += pack.len;
+                let path = self.path(pack.number);
+                let gone = |error| JournalError::io("remove", &path)(error);
+                PackIndex::remove(&*self.storage, &path).map_err(gone)?;
+                self.storage.remove(&path).map_err(gone)?;
+                // An open file takes room.
+                self.lock_index().packs.remove(&pack.number);
+            }
         }
         self.storage.sync_dir(&self.dir).map_err(JournalError::io("sync", &self.dir))?;
-        self.forget()?;
-        collected.bytes_freed = before.saturating_sub(writer.written());
-        Ok(collected)
+        collected.bytes_freed = before.saturating_sub(written);
+        Ok(())
+    }
+
+    /// Stores what is a difference from an object that goes as a whole object, before any goes. One
+    /// whose base is lost cannot be read, and stays what it is.
+    fn store_whole(
+        &self,
+        writer: &PackWriter,
+        orphans: Orphans,
+        kept: &mut Copies,
+    ) -> Result<(), JournalError> {
+        let mut whole = WholeObjects { writer, batch: ObjectBatch::default() };
+        for (here, hash) in orphans {
+            if let Some(bytes) = self.read(hash)? {
+                whole.add(hash, &bytes)?;
+                kept.remove(&here);
+            }
+        }
+        writer.put_batch(&whole.batch).map(|_| ())
+    }
+
+    fn copy_batch(
+        &self,
+        writer: &PackWriter,
+        batch: &mut [(Seen, Verdict)],
+        kept: &Copies,
+        collected: &mut Collected,
+    ) -> Result<(), JournalError> {
+        for (pack, verdict) in batch {
+            if verdict.fate == Fate::IsRewritten && !self.copy(writer, pack, kept)? {
+                // Something in it is needed and damaged.
+                collected.leave(pack, verdict);
+            }
+        }
+        Ok(())
     }
 
     fn look(&self, grace: Duration, now: SystemTime) -> Result<Vec<Seen>, JournalError> {
@@ -224,7 +328,7 @@ impl Packs {
         packs: &[Seen],
         elected: &mut Elected,
         row: &Row,
-        here: (u64, u64, u32),
+        here: CopyPlace,
     ) -> Result<bool, JournalError> {
         let Some((number, offset, _)) = elected.copies.get(&row.hash).copied() else {
             elected.copies.insert(row.hash, here);
@@ -249,15 +353,8 @@ impl Packs {
         Ok(!whole)
     }
 
-    /// Copies what is kept of a pack, orphans as whole objects. `false` when something of it is
-    /// damaged.
-    fn copy(
-        &self,
-        writer: &PackWriter,
-        pack: &Seen,
-        kept: &Copies,
-        orphans: &Copies,
-    ) -> Result<bool, JournalError> {
+    /// Copies what is kept of a pack. `false` when something of it is damaged.
+    fn copy(&self, writer: &PackWriter, pack: &Seen, kept: &Copies) -> Result<bool, JournalError> {
         let path = self.path(pack.number);
         let read = |error| JournalError::io("read", &path)(error);
         let mut whole = WholeObjects { writer, batch: ObjectBatch::default() };
@@ -276,20 +373,13 @@ impl Packs {
                 }
                 continue;
             }
-            let is_orphan = |at: u32| orphans.contains(&here(at));
-            if rows.len() == block.rows.len() && !rows.iter().any(|(at, _)| is_orphan(*at)) {
+            if rows.len() == block.rows.len() {
                 let mut bytes = vec![0; usize::try_from(block.size()).unwrap_or(0)];
                 read_full(&*pack.file, &mut bytes, *offset).map_err(read)?;
                 writer.write(&bytes, &mut rows.iter().map(|(_, row)| row.hash))?;
             } else if block.is_like() {
                 let mut objects = Vec::with_capacity(rows.len());
-                for (at, row) in rows {
-                    // One whose base is lost cannot be read, and stays what it is.
-                    let bytes = if is_orphan(at) { self.read(row.hash)? } else { None };
-                    if let Some(bytes) = bytes {
-                        whole.add(row.hash, &bytes)?;
-                        continue;
-                    }
+                for (_, row) in rows {
                     let stored = block.stored_of(&*pack.file, *offset, row).map_err(read)?;
                     let Some(stored) = stored else { return Ok(false) };
                     objects.push(LikeObject {
@@ -332,32 +422,37 @@ impl WholeObjects<'_> {
 }
 
 impl Collected {
-    /// Counts what is done, and the packs that are damaged and stay.
-    fn count(&mut self, packs: &[Seen], verdicts: &[Verdict]) {
-        for (pack, verdict) in packs.iter().zip(verdicts) {
-            match verdict.fate {
-                Fate::Stays => {
-                    self.packs_damaged += u64::from(!pack.whole);
-                    continue;
-                }
-                Fate::Goes => {
-                    self.packs_removed += 1;
-                    self.bytes_freed += pack.len;
-                }
-                Fate::IsRewritten => {
-                    self.packs_rewritten += 1;
-                    self.bytes_freed += verdict.wasted;
-                }
+    /// Counts what is done with a pack, or that it is damaged and stays.
+    fn count(&mut self, pack: &Seen, verdict: &Verdict) {
+        match verdict.fate {
+            Fate::Stays => {
+                self.packs_damaged += u64::from(!pack.whole);
+                return;
             }
-            self.objects_removed += verdict.dead;
+            Fate::Goes => {
+                self.packs_removed += 1;
+                self.bytes_freed += pack.len;
+            }
+            Fate::IsRewritten => {
+                self.packs_rewritten += 1;
+                self.bytes_freed += verdict.wasted;
+            }
         }
+        self.objects_removed += verdict.dead;
+    }
+
+    /// Leaves a pack as it is, with what should have gone.
+    fn leave(&mut self, pack: &Seen, verdict: &mut Verdict) {
+        verdict.fate = Fate::Stays;
+        self.packs_damaged += u64::from(pack.whole);
+        self.objects_left += verdict.unnamed;
     }
 }
 
 /// Which copy of an object is kept, and which blocks were looked over.
 #[derive(Default)]
 struct Elected {
-    copies: HashMap<ObjectHash, (u64, u64, u32)>,
+    copies: HashMap<ObjectHash, CopyPlace>,
     verified: HashMap<(u64, u64), bool>,
 }
 
@@ -383,17 +478,40 @@ fn with_bases(packs: &[Seen], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash>
     all
 }
 
+/// The bytes of the packs that are written anew.
+fn bytes_of(batch: &[(Seen, Verdict)]) -> u64 {
+    let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == Fate::IsRewritten);
+    rewritten.map(|(pack, _)| pack.len).sum()
+}
+
+/// The packs that go, about as many at a time as make a full one. Those that stay are counted.
+fn batches(packs: Vec<Seen>, verdicts: Vec<Verdict>, collected: &mut Collected) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for (pack, verdict) in packs.into_iter().zip(verdicts) {
+        if verdict.fate == Fate::Stays {
+            collected.count(&pack, &verdict);
+            continue;
+        }
+        match batches.last_mut().filter(|batch| bytes_of(batch) < FULL) {
+            Some(batch) => batch.push((pack, verdict)),
+            None => batches.push(vec![(pack, verdict)]),
+        }
+    }
+    batches
+}
+
 fn verdicts(
     packs: &[Seen],
     live: &HashSet<ObjectHash>,
-    (kept, orphans): (&Copies, &Copies),
+    (kept, orphans): (&Copies, &Orphans),
     waste: Waste,
 ) -> Vec<Verdict> {
     let may_go = |pack: &Seen| pack.whole && pack.old;
     let small = packs.iter().filter(|pack| may_go(pack) && pack.len < SMALL).count();
     let mut verdicts = Vec::with_capacity(packs.len());
     for pack in packs {
-        let mut verdict = Verdict { fate: Fate::Stays, dead: 0, wasted: 0, unnamed: 0 };
+        let mut verdict =
+            Verdict { fate: Fate::Stays, dead: 0, wasted: 0, unnamed: 0, orphaned: 0 };
         let (mut lives, mut orphaned) = (false, false);
         for (offset, block) in &pack.blocks {
             let mut bytes = 0_u64;
@@ -401,7 +519,10 @@ fn verdicts(
                 let here = (pack.number, *offset, index);
                 if kept.contains(&here) {
                     lives = true;
-                    orphaned |= orphans.contains(&here);
+                    if orphans.contains_key(&here) {
+                        orphaned = true;
+                        verdict.orphaned += row.length;
+                    }
                     continue;
                 }
                 bytes += row.length;
@@ -559,6 +680,68 @@ mod tests {
         let left = all.purge(&HashSet::from([first])).unwrap();
         assert_eq!((left.objects_removed, left.objects_left, left.packs_damaged), (0, 0, 1));
         assert_eq!(std::fs::read(&path).unwrap(), torn);
+    }
+
+    #[test]
+    fn a_purge_leaves_damage_that_may_be_what_is_live() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = PackWriter::open(packs(dir.path())).unwrap();
+        let [live, gone] = [1, 2].map(|n| writer.put(&bytes(n)).unwrap());
+        writer.sync().unwrap();
+        drop(writer);
+        let path = dir.path().join("00000001.pack");
+        let whole = std::fs::read(&path).unwrap();
+        // Its block is not one any more; or it shows another name.
+        let places = [(HEADER.len(), 1), (HEADER.len() + crate::pack::HEAD, 2)];
+        for (at, shown) in places {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            std::fs::write(&path, &damaged).unwrap();
+            let all = packs(dir.path());
+            let _lock = all.lock_for_collection().unwrap().unwrap();
+            let left = all.purge(&HashSet::from([live])).unwrap();
+            let counts = (left.objects_removed, left.objects_left, left.packs_damaged);
+            assert_eq!(counts, (0, shown, 1), "{at}");
+            assert_eq!(std::fs::read(&path).unwrap(), damaged);
+            // A collection does not take it either.
+            all.collect(&HashSet::from([live]), Duration::ZERO, later(), false).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), damaged);
+        }
+        // Once what is live is whole elsewhere, nothing is lost with the damage.
+        let writer = PackWriter::open(packs(dir.path())).unwrap();
+        writer.put(&bytes(1)).unwrap();
+        writer.sync().unwrap();
+        drop(writer);
+        let all = packs(dir.path());
+        let _lock = all.lock_for_collection().unwrap().unwrap();
+        let done = all.purge(&HashSet::from([live])).unwrap();
+        assert_eq!((done.objects_left, done.packs_damaged), (0, 0));
+        assert_eq!(all.read(live).unwrap(), Some(bytes(1)));
+        assert_eq!(all.read(gone).unwrap(), None);
+        assert_eq!(all.verify().unwrap(), []);
+    }
+
+    #[test]
+    fn packs_go_a_few_at_a_time() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let file = crate::Storage::open(&crate::Disk, path.path(), Access::Read).unwrap();
+        let seen = |number, len| {
+            let file = file.clone();
+            Seen { number, file, len, blocks: Vec::new(), whole: true, old: true }
+        };
+        let verdict = |fate| Verdict { fate, dead: 0, wasted: 0, unnamed: 0, orphaned: 0 };
+        let fates = [Fate::IsRewritten, Fate::Stays, Fate::Goes, Fate::IsRewritten];
+        let sizes = [[1, FULL, FULL, FULL], [FULL, FULL, FULL, FULL]];
+        let batched = sizes.map(|sizes| {
+            let packs = (1..).zip(sizes).map(|(number, len)| seen(number, len)).collect();
+            let verdicts = fates.map(verdict).into();
+            let batches = batches(packs, verdicts, &mut Collected::default());
+            let numbers =
+                |batch: &Batch| -> Vec<u64> { batch.iter().map(|(pack, _)| pack.number).collect() };
+            batches.iter().map(numbers).collect::<Vec<_>>()
+        });
+        assert_eq!(batched[0], [vec![1, 3, 4]]);
+        assert_eq!(batched[1], [vec![1], vec![3, 4]]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 
-use crate::owner::Owner;
+use crate::owner::OthersDirectory;
 use crate::{Access, Lock, LockMode, Storage, StorageFile};
 
 /// The real file system. Directories are made 0700, files 0600; both belong to the owner of the
@@ -59,15 +59,13 @@ impl Storage for Disk {
     }
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        match fs::DirBuilder::new().mode(0o700).create(dir) {
+        let made = match OthersDirectory::of(dir) {
+            Some(theirs) => theirs.make_directory(),
+            None => fs::DirBuilder::new().mode(0o700).create(dir),
+        };
+        match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => {
-                if let Some(owner) = Owner::of_new(dir) {
-                    owner.give_directory(dir);
-                }
-                Ok(())
-            }
+            made => made,
         }
     }
 
@@ -89,7 +87,11 @@ impl Storage for Disk {
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let disk = rustix::fs::statvfs(dir)?;
-        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+        // A file system without blocks does not know its size, as some over a network do not.
+        match disk.f_blocks {
+            0 => Ok(u64::MAX),
+            _ => Ok(disk.f_bavail.saturating_mul(disk.f_frsize)),
+        }
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -139,18 +141,17 @@ fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
 
 /// Makes a file.
 fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = open_with(options.create_new(true), path)?;
-    if let Some(owner) = Owner::of_new(path) {
-        owner.give(&file);
+    match OthersDirectory::of(path) {
+        Some(theirs) => theirs.make(),
+        None => open_with(options.create_new(true), path),
     }
-    Ok(file)
 }
 
 /// Opens a file, made where it is missing.
 fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // Only what is made here may be given away.
-    if Owner::of_new(path).is_some() {
-        match make(&mut options.clone(), path) {
+    if let Some(theirs) = OthersDirectory::of(path) {
+        match theirs.make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
         }
@@ -227,6 +228,13 @@ mod tests {
         let second = Disk.lock(&path, LockMode::Exclusive).unwrap().unwrap();
         assert!(!held.still_holds().unwrap());
         assert!(second.still_holds().unwrap());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_system_that_does_not_tell_its_size_has_room() {
+        assert_eq!(Disk.free_bytes(Path::new("/proc")).unwrap(), u64::MAX);
+        assert_ne!(Disk.free_bytes(Path::new("/")).unwrap(), u64::MAX);
     }
 
     #[test]

@@ -2,49 +2,112 @@
 //!
 //! Root may work in a store that is somebody else's. What it left there as its own, the store's owner
 //! could not read or write any more. So it gives away what it makes. Nothing else is given away: who
-//! owns a directory can put something of root's in it.
+//! owns a directory can put something of root's in it. And nothing is given away elsewhere: who owns a
+//! directory can put another in its place, so it is opened once, and what is made is made in that one.
 
-use std::fs::{self, OpenOptions};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Dir, OFlags};
+use rustix::fs::{Dir, Gid, Mode, OFlags, Uid};
 
-/// A user and a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner {
-    user: u32,
-    group: u32,
+/// A directory of another user, in which root makes something.
+#[derive(Debug)]
+pub(crate) struct OthersDirectory<'a> {
+    directory: OwnedFd,
+    user: Uid,
+    group: Gid,
+    name: &'a OsStr,
 }
 
-impl Owner {
-    /// To whom what is made at this path is given; `None` where it stays with who makes it.
-    pub(crate) fn of_new(path: &Path) -> Option<Self> {
+impl<'a> OthersDirectory<'a> {
+    /// The directory of this path. `None` where what is made there stays with who makes it, and where
+    /// a link leads to it.
+    pub(crate) fn of(path: &'a Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
         }
+        let name = path.file_name()?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = fs::metadata(dir.unwrap_or(Path::new("."))).ok()?;
-        (dir.uid() != 0).then(|| Self { user: dir.uid(), group: dir.gid() })
+        let dir = dir.unwrap_or(Path::new("."));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(dir, flags, Mode::empty()).ok()?;
+        let found = rustix::fs::fstat(&directory).ok()?;
+        let (user, group) = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
+        (!user.is_root()).then_some(Self { directory, user, group, name })
     }
 
-    /// Gives a file that was just made. Where the file system knows no owners, it stays.
-    pub(crate) fn give(self, file: impl AsFd) {
-        let _ = std::os::unix::fs::fchown(file, Some(self.user), Some(self.group));
+    /// Makes the file, to be read and written.
+    pub(crate) fn make(&self) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        let file = rustix::fs::openat(&self.directory, self.name, flags, mode)?;
+        self.give(&file);
+        Ok(file.into())
     }
 
-    /// Gives a directory that was just made, unless something is in it: then it may be another.
-    pub(crate) fn give_directory(self, dir: &Path) {
-        let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
-        let Ok(opened) = OpenOptions::new().read(true).custom_flags(flags).open(dir) else {
-            return;
-        };
-        let Ok(names) = Dir::read_from(&opened) else { return };
-        let is_own = |name: &[u8]| matches!(name, b"." | b"..");
-        let mut names = names.flatten();
-        if names.all(|entry| is_own(entry.file_name().to_bytes())) {
-            self.give(&opened);
+    /// Makes the directory. It is given unless something is in it: then it may be another.
+    pub(crate) fn make_directory(&self) -> io::Result<()> {
+        rustix::fs::mkdirat(&self.directory, self.name, Mode::from_raw_mode(0o700))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(&self.directory, self.name, flags, Mode::empty());
+        if let Ok(made) = made
+            && is_empty(&made)
+        {
+            self.give(&made);
         }
+        Ok(())
+    }
+
+    /// Gives what was just made. Where the file system knows no owners, it stays.
+    pub(crate) fn give(&self, file: impl AsFd) {
+        let _ = rustix::fs::fchown(file, Some(self.user), Some(self.group));
+    }
+}
+
+/// Is nothing in a directory?
+fn is_empty(directory: impl AsFd) -> bool {
+    let is_own = |name: &[u8]| matches!(name, b"." | b"..");
+    let names = Dir::read_from(directory);
+    names.is_ok_and(|names| names.flatten().all(|entry| is_own(entry.file_name().to_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    #[allow(clippy::print_stdout)]
+    fn what_is_given_away_is_in_the_directory_that_was_looked_at() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only root gives files away");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let [theirs, moved, link] = ["theirs", "moved", "link"].map(|name| dir.path().join(name));
+        fs::create_dir(&theirs).unwrap();
+        chown(&theirs, Some(1234), Some(4321)).unwrap();
+        let [file, inner] = ["file", "inner"].map(|name| theirs.join(name));
+        let [to_file, to_inner] = [&file, &inner].map(|path| OthersDirectory::of(path).unwrap());
+        // Its owner puts another one in its place.
+        fs::rename(&theirs, &moved).unwrap();
+        fs::create_dir(&theirs).unwrap();
+        to_file.make().unwrap();
+        to_inner.make_directory().unwrap();
+        assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+        for name in ["file", "inner"] {
+            let found = fs::symlink_metadata(moved.join(name)).unwrap();
+            assert_eq!((found.uid(), found.gid()), (1234, 4321), "{name}");
+        }
+        // What was there is not made.
+        assert_eq!(to_file.make().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        // What a link leads to is nobody's to be given to.
+        symlink(&moved, &link).unwrap();
+        assert!(OthersDirectory::of(&link.join("new")).is_none());
+        assert!(OthersDirectory::of(&moved.join("new")).is_some());
     }
 }

@@ -118,6 +118,21 @@ impl PackWriter {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Removes the packs that it has begun, as far as that can be done.
+    pub(crate) fn discard(&self) {
+        let mut inner = self.lock();
+        for handle in std::mem::take(&mut inner.syncing) {
+            let _ = handle.join();
+        }
+        inner.open = None;
+        inner.unsynced.clear();
+        for number in std::mem::take(&mut inner.mine).into_keys() {
+            let path = self.packs.path(number);
+            let _ = PackIndex::remove(&*self.packs.storage, &path);
+            let _ = self.packs.storage.remove(&path);
+        }
+    }
+
     /// Puts an object, unless it is there already. It is durable after [`PackWriter::sync`].
     pub fn put(&self, bytes: &[u8]) -> Result<ObjectHash, JournalError> {
         let hash = ObjectHash::of(bytes);

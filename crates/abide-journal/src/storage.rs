@@ -46,7 +46,7 @@ pub trait Storage: Debug + Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// When a file was last written.
     fn modified(&self, path: &Path) -> io::Result<SystemTime>;
-    /// How many bytes may still be written where a directory is.
+    /// How many bytes may still be written where a directory is; `u64::MAX` where that is not known.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;

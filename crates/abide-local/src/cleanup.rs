@@ -32,6 +32,8 @@ const FORK_WAIT: Duration = Duration::from_secs(10);
 /// Events of upkeep, which is no use of a session.
 const UPKEEP: [Kind; 4] =
     [Kind::WRITER_OPENED, Kind::WRITER_CLOSED, Kind::CHECKPOINT_THINNED, Kind::PAYLOAD_ERASED];
+/// Events that the numbers of checkpoints are told from.
+const CHECKPOINTS: [Kind; 2] = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED];
 
 /// A session that goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -404,11 +406,15 @@ impl LocalStore {
                     for object in line.objects() {
                         bytes = bytes.saturating_add(object.size);
                     }
-                    if head.kind == Kind::CHECKPOINT_CREATED
-                        && let Some(Ok(Fact::Checkpoint(fact))) =
-                            line.event().map(|event| event.fact())
-                    {
-                        if let Some(number) = numbers.next(fact.number) {
+                    if !CHECKPOINTS.contains(&head.kind) {
+                        return ControlFlow::Continue(());
+                    }
+                    let Some(Ok(fact)) = line.event().map(|event| event.fact()) else {
+                        return ControlFlow::Continue(());
+                    };
+                    let number = numbers.take(&head.kind, &fact);
+                    if let Fact::Checkpoint(fact) = fact {
+                        if let Some(number) = number {
                             checkpoints.push(CheckpointFacts {
                                 number,
                                 at: head.at,

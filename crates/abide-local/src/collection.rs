@@ -4,7 +4,8 @@
 //! looks like the name of an object counts as one, in whichever kind of event it stands. Where a
 //! journal or a snapshot cannot be read whole, it is not known what it names, and nothing is removed.
 //! A snapshot that is in no pack, however closely one looks, names nothing: so are those of a session
-//! that was imported without its files, and hashes that somebody made up.
+//! that was imported without its files, and hashes that somebody made up. What a repair has named as
+//! lost, and cannot be read, leads nowhere.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -12,9 +13,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use abide_journal::{Collected, Found, Identity, Journal, Line, Lock, Packs, Scan, Start};
-use abide_model::{ObjectHash, SessionId, StoreError};
+use abide_model::{Fact, Kind, ObjectHash, Recovery, Seq, SessionId, StoreError};
 use abide_workspace::{Reach, ReachError, Snapshot};
 
+use crate::doctor::note_recovery;
 use crate::error::{storage_error, store_error};
 use crate::layout::shown;
 use crate::named_snapshots::NamedSnapshots;
@@ -37,8 +39,13 @@ pub enum CollectError {
         reason: String,
     },
     /// It is not known what a snapshot leads to.
-    #[error(transparent)]
-    Snapshot(#[from] ReachError),
+    #[error("{reason}; {place} names it")]
+    Snapshot {
+        /// Which event names it.
+        place: String,
+        /// What is wrong with it.
+        reason: ReachError,
+    },
     /// A pack holds what is to go beside what is to stay, and the latter cannot be read.
     #[error("{objects} objects to remove are in damaged packs, beside objects that are needed")]
     DamagedPacks {
@@ -64,8 +71,10 @@ struct Marks {
     named: HashSet<ObjectHash>,
     /// Those of payloads: strings, which name nothing.
     payloads: HashSet<ObjectHash>,
-    /// Snapshots, which must be readable.
-    snapshots: HashSet<ObjectHash>,
+    /// Snapshots, which must be readable, and an event that names each.
+    snapshots: HashMap<ObjectHash, (SessionId, Seq)>,
+    /// What repairs have named as lost.
+    lost: HashSet<ObjectHash>,
 }
 
 impl LocalStore {
@@ -179,12 +188,16 @@ impl LocalStore {
         let mark = reader.mark().map_err(store_error)?;
         let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?.without(thinned);
         let mut damage = None;
+        let mut recoveries = Vec::new();
         reader
             .journal()
             .walk(Start::beginning(), mark, &mut |found| {
                 match found {
                     Found::Event { line, .. } => {
                         marks.line(&line, &mut snapshots);
+                        if let Some(recovery) = recovery_of(&line) {
+                            note_recovery(&mut recoveries, line.seq, recovery);
+                        }
                         ControlFlow::Continue(())
                     }
                     Found::Damage(found) => {
@@ -200,8 +213,11 @@ impl LocalStore {
             let place = format!("{} at byte {}", shown(&damage.path), damage.offset);
             return Err(CollectError::Unreadable { place, reason: damage.reason.to_string() });
         }
-        let staying = snapshots.staying();
-        marks.snapshots.extend(staying.flat_map(|named| named.snapshots.iter().copied()));
+        for named in snapshots.staying() {
+            let by = (session, named.seq);
+            marks.snapshots.extend(named.snapshots.iter().map(|snapshot| (*snapshot, by)));
+        }
+        marks.lost.extend(recoveries.into_iter().flat_map(|(_, recovery)| recovery.lost_objects));
         Ok(())
     }
 
@@ -238,9 +254,9 @@ impl LocalStore {
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
         let read = |hash| self.packs().read(hash).map_err(store_error);
-        let mut reach = Reach::default();
+        let mut reach = Reach::with_lost(marks.lost);
         let mut nowhere = 0_u64;
-        let snapshots: Vec<ObjectHash> = marks.snapshots.iter().copied().collect();
+        let snapshots: Vec<ObjectHash> = marks.snapshots.keys().copied().collect();
         // A look of its own: one that looked closely has forgotten what is there and damaged.
         let packs = Packs::new(self.storage().clone(), self.layout().objects());
         let places = packs.places(&snapshots).map_err(store_error)?;
@@ -248,7 +264,8 @@ impl LocalStore {
             if place.is_none() && read(*snapshot)?.is_none() {
                 nowhere += 1;
             } else {
-                reach.add(&read, *snapshot)?;
+                let by = marks.snapshots.get(snapshot).copied();
+                reach.add(&read, *snapshot).map_err(|error| unreached(error, by))?;
             }
         }
         if nowhere > 0 {
@@ -262,12 +279,12 @@ impl LocalStore {
         for (hash, _) in others.iter().zip(places).filter(|(_, place)| place.is_some()) {
             let bytes = read(*hash)?.unwrap_or_default();
             if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
-                reach.add(&read, *hash)?;
+                reach.add(&read, *hash).map_err(|error| unreached(error, None))?;
             }
         }
         reach.objects.extend(marks.named);
         reach.objects.extend(marks.payloads);
-        reach.objects.extend(marks.snapshots);
+        reach.objects.extend(marks.snapshots.into_keys());
         Ok(reach.objects)
     }
 }
@@ -280,6 +297,29 @@ impl Marks {
         let conditional = snapshots.line(line);
         let others = names_in(line.bytes()).filter(|name| !conditional.contains(name));
         self.named.extend(others);
+    }
+}
+
+/// What a recovery says.
+fn recovery_of(line: &Line<'_>) -> Option<Recovery> {
+    line.head().filter(|head| head.kind == Kind::RECOVERY_PERFORMED)?;
+    match line.event()?.fact() {
+        Ok(Fact::Recovery(recovery)) => Some(recovery),
+        _ => None,
+    }
+}
+
+/// It is not known what a snapshot leads to that an event names.
+fn unreached(reason: ReachError, by: Option<(SessionId, Seq)>) -> CollectError {
+    let place = match by {
+        Some((session, seq)) => {
+            format!("event @{seq} of session {}", session.short(SessionId::SHORT))
+        }
+        None => "an event".to_owned(),
+    };
+    match reason {
+        ReachError::Store(error) => CollectError::Store(error),
+        reason => CollectError::Snapshot { place, reason },
     }
 }
 

@@ -142,12 +142,15 @@ impl LocalStore {
         Ok(Leftovers { sessions, imports, notes })
     }
 
-    /// Removes every object that nothing names from the packs. Says how many. Waits so long for
-    /// those who put objects.
-    pub fn erase_unnamed(&self, wait: Duration) -> Result<u64, EraseError> {
+    /// Removes every object that nothing names from the packs, and what repairs of the store's own
+    /// files have kept: packs are among them. Waits so long for those who put objects.
+    pub fn erase_unnamed(&self, wait: Duration) -> Result<Erased, EraseError> {
         let _cleanup = self.hold_cleanup()?;
         let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
-        self.purge(&mut Vec::new()).map_err(EraseError::Objects)
+        let mut done = Erased::default();
+        done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
+        self.clear_quarantine(&[], &mut done.notes)?;
+        Ok(done)
     }
 
     /// Finishes erasures that were cut short; none where none could be finished. Those that cannot
@@ -189,13 +192,15 @@ impl LocalStore {
         Ok(finished)
     }
 
-    /// Finishes an erasure whose session was removed meanwhile: its objects are left.
+    /// Finishes an erasure whose session was removed meanwhile: its objects are left, and what
+    /// repairs have kept.
     fn erase_removed(&self, unfinished: &Unfinished, wait: Duration) -> Result<Erased, EraseError> {
         let mut done = Erased::default();
         if unfinished.has_objects() {
             let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
             done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
         }
+        self.clear_quarantine(&[unfinished.session], &mut done.notes)?;
         self.forget_unfinished(unfinished)?;
         Ok(done)
     }
@@ -223,23 +228,23 @@ impl LocalStore {
         let replacements = self.find_lines(plan, &layout)?;
         self.add_unfinished(unfinished)?;
         let index = self.drop_index()?;
+        let mut transcripts = Vec::new();
         for (_, layout) in &derived {
-            self.drop_derived(layout, wait)?;
+            transcripts.push(self.drop_derived(layout, wait)?);
         }
-        for (session, _) in &derived {
-            self.clear_quarantine(*session)?;
-        }
-        let erased = self.rewrite(&replacements, &layout)?;
-        drop((index, locks));
+        let mut done = Erased::default();
+        let sessions: Vec<SessionId> = derived.iter().map(|(session, _)| *session).collect();
+        self.clear_quarantine(&sessions, &mut done.notes)?;
+        done.payloads = self.rewrite(&replacements, &layout)?;
+        drop((index, transcripts, locks));
         self.note_erased(plan, unfinished.reason.as_deref(), &layout, lock)?;
-        let mut done = Erased { payloads: erased, ..Erased::default() };
         if let Some(_lock) = collection {
             self.erase_objects(&unfinished.objects, &mut done).map_err(EraseError::Objects)?;
         }
         self.forget_unfinished(unfinished)?;
-        for (session, _) in &derived {
+        for session in sessions {
             // Both are a help: whoever needs them makes them.
-            let _ = self.update_transcript(*session);
+            let _ = self.update_transcript(session);
         }
         let _ = self.seal(plan.session, Duration::ZERO);
         Ok(done)
@@ -348,17 +353,18 @@ impl LocalStore {
         Ok(names)
     }
 
-    /// Drops a session's state snapshots and transcript, under its lock.
-    fn drop_derived(&self, layout: &SessionLayout, wait: Duration) -> Result<(), StoreError> {
+    /// Drops a session's state snapshots and transcript, under its lock. Until what this gives is
+    /// dropped nobody writes the transcript anew: whoever reads the session would.
+    fn drop_derived(
+        &self,
+        layout: &SessionLayout,
+        wait: Duration,
+    ) -> Result<Box<dyn Lock>, StoreError> {
         let storage = &**self.storage();
         clear(storage, &layout.state())?;
         let path = layout.transcript();
-        let file = match storage.open(&path, Access::Write) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            file => file.map_err(storage_error("open", &path))?,
-        };
         let until = Instant::now() + wait;
-        let _lock = loop {
+        let lock = loop {
             let lock = storage.lock(&path, LockMode::Exclusive);
             match lock.map_err(storage_error("lock", &path))? {
                 Some(lock) => break lock,
@@ -369,7 +375,9 @@ impl LocalStore {
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };
-        file.truncate(0).and_then(|()| file.sync()).map_err(storage_error("cut", &path))
+        let file = storage.open(&path, Access::Create).map_err(storage_error("open", &path))?;
+        let cut = file.truncate(0).and_then(|()| file.sync());
+        cut.map_err(storage_error("cut", &path)).map(|()| lock)
     }
 
     /// What is to take the place of the lines. An error where the journal is damaged.

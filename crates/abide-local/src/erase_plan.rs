@@ -12,6 +12,7 @@ use crate::collection::Without;
 use crate::erase::EraseError;
 use crate::error::store_error;
 use crate::file_search::FileSearch;
+use crate::layout::shown;
 use crate::named_snapshots::{NamedBy, NamedSnapshots};
 use crate::past::Gone;
 use crate::store::LocalStore;
@@ -54,6 +55,9 @@ pub struct ErasePlan {
 pub struct Matches {
     /// Events whose payload has it.
     pub payloads: Vec<Seq>,
+    /// Events whose payload has it and says how the session is to be read, so that it cannot be
+    /// erased.
+    pub structural: Vec<Seq>,
     /// Events that have it in their task, lane or key, which cannot be erased.
     pub heads: Vec<Seq>,
 }
@@ -125,6 +129,7 @@ impl LocalStore {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut matches = Matches::default();
+        let mut found_in = Vec::new();
         let walked = reader.journal().walk(Start::beginning(), mark, &mut |found| {
             if let Found::Event { line, .. } = found
                 && let (Some(event), _) = reader.event(&line)
@@ -135,12 +140,18 @@ impl LocalStore {
                     matches.heads.push(event.seq);
                 }
                 if event.data.is_some_and(|data| has_text(data.as_str(), text)) {
-                    matches.payloads.push(event.seq);
+                    found_in.push((event.seq, event.kind));
                 }
             }
             ControlFlow::Continue(())
         });
         walked.map_err(store_error)?;
+        for (seq, kind) in found_in {
+            match self.is_structural(session, &kind)? {
+                true => matches.structural.push(seq),
+                false => matches.payloads.push(seq),
+            }
+        }
         Ok(matches)
     }
 
@@ -180,6 +191,14 @@ impl LocalStore {
                 found.notes.push(format!("objects that nothing names were not searched: {error}"));
             }
         }
+        let sessions: Vec<SessionId> = parts.iter().map(|part| part.session).collect();
+        let kept = self.repairs_that_keep(&sessions)?;
+        if kept > 0 {
+            found.notes.push(format!(
+                "{kept} repairs keep copies in {}, which were not searched; delete what nobody needs",
+                shown(&self.layout().quarantine())
+            ));
+        }
         if !search.unread.is_empty() {
             found.notes.push(format!(
                 "{} objects of files are missing or damaged; whether the text stands there is not known",
@@ -189,7 +208,7 @@ impl LocalStore {
         Ok(found)
     }
 
-    fn named_snapshots(&self, session: SessionId) -> Result<NamedSnapshots, StoreError> {
+    pub(crate) fn named_snapshots(&self, session: SessionId) -> Result<NamedSnapshots, StoreError> {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut snapshots = NamedSnapshots::of(&reader).map_err(store_error)?;
@@ -242,8 +261,7 @@ impl LocalStore {
         }
         let forks = self.heirs_of(session)?;
         for line in &lines {
-            let parent = line.kind == Kind::SESSION_CREATED && self.has_parent(session)?;
-            if parent || line.kind.is_structural() {
+            if self.is_structural(session, &line.kind)? {
                 let kind = line.kind.clone();
                 return Err(EraseError::Structural { seq: line.seq, kind });
             }
@@ -252,8 +270,10 @@ impl LocalStore {
         Ok(ErasePlan { session, lines, rewinds: rewinds.into_iter().collect(), forks })
     }
 
-    fn has_parent(&self, session: SessionId) -> Result<bool, StoreError> {
-        Ok(self.parent_of(session)?.is_some())
+    /// Would the session be another one without the data of an event of this kind?
+    fn is_structural(&self, session: SessionId, kind: &Kind) -> Result<bool, StoreError> {
+        let made = *kind == Kind::SESSION_CREATED;
+        Ok(kind.is_structural() || made && self.parent_of(session)?.is_some())
     }
 
     fn parent_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {

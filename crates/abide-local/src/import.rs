@@ -15,9 +15,12 @@ use abide_journal::{
     ImportError, ImportOutcome, Imported, Journal, Line, Lock, LockMode, Mark, Position,
     SegmentForm, SegmentName, Start, Sum, Watermark,
 };
-use abide_model::{Durability, Fact, ReadNote, Seq, SessionId, SessionRef, StoreError};
+use abide_model::{
+    Durability, Fact, Kind, ObjectHash, ReadNote, Seq, SessionId, SessionRef, StoreError,
+};
 
 use crate::changed::ChangedMark;
+use crate::collection::Without;
 use crate::error::{storage_error, store_error};
 use crate::keys::Keys;
 use crate::layout::{SessionLayout, shown};
@@ -59,11 +62,12 @@ impl LocalStore {
             let lock = self.lock_session(id, &layout, wait)?;
             return self.forward(bundle, &layout, lock, wait);
         }
-        let compared = self.compare(&mut bundle, id, None)?;
+        let mut compared = self.compare(&mut bundle, id, None)?;
         let outcome = rest(&mut bundle, &compared)?;
         if matches!(outcome, ImportOutcome::Forwarded { .. }) {
             return Err(changed(&layout).into());
         }
+        self.find_unerased_files(id, &mut compared)?;
         // It may be here since a moment ago, from an import whose last sync failed.
         if events == here
             && durable < here
@@ -81,8 +85,9 @@ impl LocalStore {
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
         if self.is_made(id)? {
-            let compared = self.compare(&mut bundle, id, None)?;
+            let mut compared = self.compare(&mut bundle, id, None)?;
             let outcome = rest(&mut bundle, &compared)?;
+            self.find_unerased_files(id, &mut compared)?;
             return Ok(compared.imported(&bundle, outcome));
         }
         self.check_parent(bundle.header())?;
@@ -178,7 +183,7 @@ impl LocalStore {
         let end = self.next_segment(id, layout)?;
         let mut stage = self.stage(id, end, wait)?;
         // An object of an event that is here may be damaged here: the bundle has it.
-        let compared = self.compare(&mut bundle, id, Some(&mut stage))?;
+        let mut compared = self.compare(&mut bundle, id, Some(&mut stage))?;
         if let Some(outcome) = compared.outcome {
             // It grew before the lock was taken, and the bundle has nothing new any more.
             return Ok(compared.imported(&bundle, outcome));
@@ -190,7 +195,10 @@ impl LocalStore {
         while let Some(record) = bundle.next()? {
             match record {
                 BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
-                BundleRecord::Line(line) => stage.line(&line)?,
+                BundleRecord::Line(line) => {
+                    compared.erases_files |= erases_files(&line);
+                    stage.line(&line)?;
+                }
             }
         }
         let end = stage.finish()?;
@@ -208,6 +216,7 @@ impl LocalStore {
         self.mark(layout, end)?;
         changed.after();
         self.seal_beside(layout);
+        self.find_unerased_files(id, &mut compared)?;
         let outcome = match compared.last.0 {
             from if from == end.seq => ImportOutcome::Same,
             from => ImportOutcome::Forwarded { from },
@@ -237,6 +246,7 @@ impl LocalStore {
             last: bundle.header().before(),
             outcome: None,
             unerased: Vec::new(),
+            erases_files: false,
             notes: Vec::new(),
         };
         let mut failed = None;
@@ -285,6 +295,7 @@ impl LocalStore {
                 if theirs.erased && !matches!(line.body(), Body::Erased { .. }) {
                     compared.unerased.push(line.seq);
                 }
+                compared.erases_files |= erases_files(line);
                 Ok(ControlFlow::Continue(()))
             }
             Some(theirs) => Err(ImportError::Diverged { session: id, seq: theirs.seq }),
@@ -294,6 +305,33 @@ impl LocalStore {
                 Ok(ControlFlow::Break(()))
             }
         }
+    }
+
+    /// Finds the rewinds whose files were erased, as the journal says, and are still here, though
+    /// nothing names them.
+    fn find_unerased_files(
+        &self,
+        id: SessionId,
+        compared: &mut Compared,
+    ) -> Result<(), StoreError> {
+        if !compared.erases_files {
+            return Ok(());
+        }
+        let snapshots = self.named_snapshots(id)?;
+        let named: Vec<(Seq, ObjectHash)> = snapshots.erased().collect();
+        let hashes: Vec<ObjectHash> = named.iter().map(|(_, hash)| *hash).collect();
+        let places = self.packs().places(&hashes).map_err(store_error)?;
+        let mut here: Vec<_> =
+            named.iter().zip(places).filter_map(|(named, place)| place.map(|_| named)).collect();
+        if !here.is_empty() {
+            // Where it cannot be told what is named, it may be these.
+            let live = self.live_objects(&Without::default(), &mut Vec::new()).unwrap_or_default();
+            here.retain(|(_, hash)| !live.contains(hash));
+        }
+        compared.unerased.extend(here.iter().map(|(seq, _)| *seq));
+        compared.unerased.sort_unstable();
+        compared.unerased.dedup();
+        Ok(())
     }
 
     /// How far the session here goes, and how far that is known to be durable.
@@ -453,6 +491,8 @@ struct Compared {
     outcome: Option<ImportOutcome>,
     /// Events that are erased there and not here.
     unerased: Vec<Seq>,
+    /// Files of a rewind were erased.
+    erases_files: bool,
     notes: Vec<ReadNote>,
 }
 
@@ -487,6 +527,13 @@ fn rest<R: Read>(
         outcome = ImportOutcome::Forwarded { from };
     }
     Ok(outcome)
+}
+
+/// Does it say that the files of a rewind were erased?
+fn erases_files(line: &Line<'_>) -> bool {
+    line.head().is_some_and(|head| head.kind == Kind::PAYLOAD_ERASED)
+        && matches!(line.event().map(|event| event.fact()),
+            Some(Ok(Fact::Erasure(erasure))) if erasure.files)
 }
 
 /// The end of the session here is not where it was found to be.

@@ -61,22 +61,25 @@ impl NamedSnapshots {
 
     /// Takes a line in. Gives the snapshots that it names.
     pub(crate) fn line(&mut self, line: &Line<'_>) -> Vec<ObjectHash> {
-        let kind = line.head().map(|head| head.kind);
-        let event = kind.filter(|kind| KINDS.contains(kind)).and_then(|_| line.event());
-        let (by, snapshots) = match event.map(|event| event.fact()) {
-            Some(Ok(Fact::Checkpoint(checkpoint))) => {
-                let number = self.numbers.next(checkpoint.number);
+        let Some(kind) = line.head().map(|head| head.kind).filter(|kind| KINDS.contains(kind))
+        else {
+            return Vec::new();
+        };
+        let Some(Ok(fact)) = line.event().map(|event| event.fact()) else { return Vec::new() };
+        let number = self.numbers.take(&kind, &fact);
+        let (by, snapshots) = match fact {
+            Fact::Checkpoint(checkpoint) => {
                 (NamedBy::Checkpoint(number), checkpoint.snapshot.into_iter().collect())
             }
-            Some(Ok(Fact::Rewind(rewind))) => {
+            Fact::Rewind(rewind) => {
                 let both: Vec<_> = rewind.snapshot.into_iter().chain(rewind.safety).collect();
                 (NamedBy::Rewind, both)
             }
-            Some(Ok(Fact::Thinning(thinning))) => {
+            Fact::Thinning(thinning) => {
                 self.thinned.extend(thinning.checkpoints);
                 return Vec::new();
             }
-            Some(Ok(Fact::Erasure(erasure))) => {
+            Fact::Erasure(erasure) => {
                 self.erased.extend(erasure.files.then_some(erasure.seq));
                 return Vec::new();
             }
@@ -86,6 +89,13 @@ impl NamedSnapshots {
             self.all.push(NamedSnapshot { seq: line.seq, by, snapshots: snapshots.clone() });
         }
         snapshots
+    }
+
+    /// Those of rewinds whose files were erased.
+    pub(crate) fn erased(&self) -> impl Iterator<Item = (Seq, ObjectHash)> {
+        let rewinds = self.all.iter().filter(|named| named.by == NamedBy::Rewind);
+        let erased = rewinds.filter(|named| self.erased.contains(&named.seq));
+        erased.flat_map(|named| named.snapshots.iter().map(|snapshot| (named.seq, *snapshot)))
     }
 
     /// Those that count.

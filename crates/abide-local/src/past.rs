@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 
 use abide_journal::{Found, JournalError, Origin, Start, Sum};
 use abide_model::{
-    Event, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber, fold_lineage,
-    rewind_target,
+    Event, Fact, Kind, Parent, ParentReason, ReadNote, Seq, SessionId, SessionState, TurnNumber,
+    fold_lineage, rewind_target,
 };
 
 use crate::reader::LocalReader;
@@ -299,8 +299,22 @@ pub(crate) struct CheckpointNumbers {
 }
 
 impl CheckpointNumbers {
-    /// The number of the next checkpoint, which may have its own; none where it cannot be told.
-    pub(crate) fn next(&mut self, own: Option<u64>) -> Option<u64> {
+    /// Takes an event in. Gives the number of the checkpoint that it made; none where that cannot
+    /// be told.
+    pub(crate) fn take(&mut self, kind: &Kind, fact: &Fact) -> Option<u64> {
+        match fact {
+            Fact::Checkpoint(checkpoint) => self.next(checkpoint.number),
+            Fact::Erased if *kind == Kind::CHECKPOINT_CREATED => self.next(None),
+            Fact::Thinning(thinning) => {
+                let greatest = thinning.checkpoints.iter().copied().max().unwrap_or(0);
+                self.last = self.last.map(|last| last.max(greatest));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn next(&mut self, own: Option<u64>) -> Option<u64> {
         let number = own.or_else(|| self.last.map(|last| last.saturating_add(1)))?;
         self.last = self.last.map(|last| last.max(number));
         Some(number)

@@ -45,7 +45,7 @@ impl LocalStore {
         if let Some(Err(error)) = keys.map(|keys| keys.set_complete()) {
             notes.push(format!("keys of sessions will be looked for in the sessions: {error}"));
         }
-        if let Err(error) = self.clear_quarantine(session) {
+        if let Err(error) = self.clear_quarantine(&[session], notes) {
             notes.push(format!("what repairs of session {session} kept is still there: {error}"));
         }
         if let Err(error) = delete(storage, &to) {

@@ -10,11 +10,13 @@ use std::time::Duration;
 use abide_journal::{Body, Line};
 use abide_model::{Fact, Seq, SessionId, StoreError};
 use deadpool_postgres::{Object, Transaction};
+use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::error::Trouble;
 use crate::flush::place;
 use crate::lease;
-use crate::store::PostgresStore;
+use crate::store::{PostgresStore, session_id};
 
 /// What is derived from events.
 const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "overview"];
@@ -24,12 +26,13 @@ const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "over
 pub struct ErasedRows {
     /// Payloads.
     pub payloads: u64,
-    /// The objects that they named, which stay.
+    /// The objects that they named, which stay: payloads, and snapshots with the files they lead to.
     pub objects: u64,
 }
 
 impl PostgresStore {
-    /// Erases the data of these events, all of the session's own. A writer is waited for so long.
+    /// Erases the data of these events, all of the session's own. A writer of it, or of a session that
+    /// was forked from it, is waited for so long: it would write back what it knows.
     pub fn erase_payloads(
         &self,
         session: SessionId,
@@ -41,32 +44,68 @@ impl PostgresStore {
         let (take_over, sid) = (self.options().take_over, reader.known.sid);
         let seqs: Arc<Vec<i64>> = Arc::new(seqs.iter().map(|seq| place(seq.0)).collect());
         self.server().block(async move {
-            let held = lease::acquire(&server, &env, (session, sid), wait, take_over).await?;
-            let epoch = lease::number(held.epoch);
-            let done = server
-                .ask_much("erase in", |client| {
-                    let seqs = seqs.clone();
-                    Box::pin(async move { erase(client, (session, sid), epoch, &seqs).await })
-                })
-                .await;
-            let released = lease::release(&server, held).await;
+            let mut held = Vec::new();
+            let done = async {
+                let family = server
+                    .ask("erase in", |client| {
+                        Box::pin(async move { family(&client.query(FAMILY, &[&sid]).await?) })
+                    })
+                    .await?;
+                for one in family {
+                    held.push(lease::acquire(&server, &env, one, wait, take_over).await?);
+                }
+                let epochs = held.iter().map(|held| (held.sid, lease::number(held.epoch)));
+                let held: Arc<(Vec<i64>, Vec<i64>)> = Arc::new(epochs.unzip());
+                server
+                    .ask_much("erase in", |client| {
+                        let (held, seqs) = (held.clone(), seqs.clone());
+                        Box::pin(async move { erase(client, (session, sid), &held, &seqs).await })
+                    })
+                    .await
+            };
+            let done = done.await;
+            let mut released = Ok(());
+            for lease in held {
+                released = lease::release(&server, lease).await.and(released);
+            }
             let done = done?;
             released.map(|()| done)
         })
     }
 }
 
+/// A session and those that were forked from it.
+const FAMILY: &str = "WITH RECURSIVE family AS (
+        SELECT $1::bigint AS sid
+        UNION SELECT session.sid FROM session JOIN family ON session.parent = family.sid)
+    SELECT session.id, session.sid FROM session JOIN family USING (sid) ORDER BY session.sid";
+
+fn family(rows: &[Row]) -> Result<Vec<(SessionId, i64)>, Trouble> {
+    let one = |row: &Row| Ok((session_id(row.try_get::<_, Uuid>(0)?), row.try_get(1)?));
+    rows.iter().map(one).collect()
+}
+
 async fn erase(
     mut client: Object,
     (session, sid): (SessionId, i64),
-    epoch: i64,
+    (sids, epochs): &(Vec<i64>, Vec<i64>),
     seqs: &[i64],
 ) -> Result<ErasedRows, Trouble> {
     let transaction = client.transaction().await?;
-    let sql = "SELECT 1 FROM lease WHERE sid = $1 AND epoch = $2 FOR UPDATE";
-    if transaction.query_opt(sql, &[&sid, &epoch]).await?.is_none() {
-        let by = "another writer".to_owned();
-        return Err(StoreError::TakenOver { session, by }.into());
+    let taken_over = |by: &str| StoreError::TakenOver { session, by: by.to_owned() };
+    let sql = "SELECT 1 FROM lease
+        JOIN unnest($1::bigint[], $2::bigint[]) AS held (sid, epoch)
+            ON lease.sid = held.sid AND lease.epoch = held.epoch
+        ORDER BY lease.sid FOR UPDATE OF lease";
+    if transaction.query(sql, &[sids, epochs]).await?.len() != sids.len() {
+        return Err(taken_over("another writer").into());
+    }
+    // Who makes a fork refers to one of these, and waits from here on.
+    let sql = "SELECT 1 FROM session WHERE sid = ANY($1) ORDER BY sid FOR UPDATE";
+    transaction.query(sql, &[sids]).await?;
+    let family = family(&transaction.query(FAMILY, &[&sid]).await?)?;
+    if family.iter().any(|(_, sid)| !sids.contains(sid)) {
+        return Err(taken_over("a fork that was just made").into());
     }
     let sql = "SELECT seq, line FROM event WHERE sid = $1 AND seq = ANY($2)";
     let mut done = ErasedRows::default();
@@ -86,7 +125,7 @@ async fn erase(
             return Err(refused(reason.to_owned()).into());
         }
         done.payloads += 1;
-        done.objects += line.objects().len() as u64;
+        done.objects += line.objects().len() as u64 + u64::from(names_snapshot(&line));
         let mut erased = line.erased();
         // A row has no line break.
         erased.pop();
@@ -97,9 +136,17 @@ async fn erase(
         FROM unnest($2::bigint[], $3::bytea[]) AS given (seq, line)
         WHERE event.sid = $1 AND event.seq = given.seq";
     transaction.execute(sql, &[&sid, &places, &lines]).await?;
-    forget(&transaction, sid).await?;
+    forget(&transaction, sids).await?;
     transaction.commit().await?;
     Ok(done)
+}
+
+/// Is it a checkpoint with files?
+fn names_snapshot(line: &Line<'_>) -> bool {
+    match line.event().map(|event| event.fact()) {
+        Some(Ok(Fact::Checkpoint(checkpoint))) => checkpoint.snapshot.is_some(),
+        _ => false,
+    }
 }
 
 /// Would the session be another one without it?
@@ -111,25 +158,19 @@ fn is_needed(line: &Line<'_>) -> bool {
     line.head().is_none_or(|head| head.kind.is_structural()) || fork()
 }
 
-/// Removes what is derived from a session and from those that were forked from it.
-async fn forget(transaction: &Transaction<'_>, sid: i64) -> Result<(), Trouble> {
-    let sql = "WITH RECURSIVE heirs AS (
-            SELECT $1::bigint AS sid
-            UNION SELECT session.sid FROM session JOIN heirs ON session.parent = heirs.sid)
-        SELECT sid FROM heirs";
-    let rows = transaction.query(sql, &[&sid]).await?;
-    let heirs: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+/// Removes what is derived from these sessions.
+async fn forget(transaction: &Transaction<'_>, sids: &[i64]) -> Result<(), Trouble> {
     let sql = "SELECT DISTINCT pid FROM touched WHERE sid = ANY($1)";
-    let rows = transaction.query(sql, &[&heirs]).await?;
+    let rows = transaction.query(sql, &[&sids]).await?;
     let paths: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     for table in DERIVED {
         let sql = format!("DELETE FROM {table} WHERE sid = ANY($1)");
-        transaction.execute(&sql, &[&heirs]).await?;
+        transaction.execute(&sql, &[&sids]).await?;
     }
     let sql = "DELETE FROM path WHERE pid = ANY($1)
         AND NOT EXISTS (SELECT FROM touched WHERE touched.pid = path.pid)";
     transaction.execute(sql, &[&paths]).await?;
     let sql = "UPDATE lease SET at_rest = false WHERE sid = ANY($1)";
-    transaction.execute(sql, &[&heirs]).await?;
+    transaction.execute(sql, &[&sids]).await?;
     Ok(())
 }

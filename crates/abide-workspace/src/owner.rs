@@ -5,7 +5,6 @@
 //! a directory can put something of root's in it.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
 use rustix::fs::{Gid, Mode, OFlags, Stat, Uid};
 
@@ -22,13 +21,6 @@ impl Owner {
     /// To whom what is made in this directory is given; `None` where it stays with who makes it.
     pub(crate) fn of_new(directory: impl AsFd) -> Option<Self> {
         is_root().then(|| rustix::fs::fstat(directory).ok()).flatten().and_then(Self::other)
-    }
-
-    /// As [`Owner::of_new`], for what is made at this path.
-    pub(crate) fn of_new_at(path: &Path) -> Option<Self> {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = dir.unwrap_or(Path::new("."));
-        is_root().then(|| rustix::fs::stat(dir).ok()).flatten().and_then(Self::other)
     }
 
     fn other(directory: Stat) -> Option<Self> {

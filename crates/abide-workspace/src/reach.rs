@@ -41,11 +41,19 @@ pub enum ReachError {
 pub struct Reach {
     /// Every object so far.
     pub objects: HashSet<ObjectHash>,
+    /// Objects that are known to be lost.
+    lost: HashSet<ObjectHash>,
     /// Snapshots, trees and lists of chunks that were read.
     read: HashSet<ObjectHash>,
 }
 
 impl Reach {
+    /// Where one of these objects cannot be read, it leads nowhere: it is known to be lost.
+    #[must_use]
+    pub fn with_lost(lost: HashSet<ObjectHash>) -> Self {
+        Self { lost, ..Self::default() }
+    }
+
     /// Adds a snapshot, and all that it leads to.
     pub fn add(&mut self, read: &ReadObject<'_>, snapshot: ObjectHash) -> Result<(), ReachError> {
         let mut walk = Walk { reach: self, read, snapshot };
@@ -62,16 +70,18 @@ struct Walk<'a, 'r> {
 }
 
 impl Walk<'_, '_> {
-    /// The bytes of an object that names others; `None` when it was read before.
+    /// The bytes of an object that names others; `None` when it was read before, or is lost.
     fn object(&mut self, object: ObjectHash) -> Result<Option<Vec<u8>>, ReachError> {
         self.reach.objects.insert(object);
         if self.reach.read.contains(&object) {
             return Ok(None);
         }
-        let missing = ReachError::Missing { snapshot: self.snapshot, object };
-        let bytes = (self.read)(object)?.ok_or(missing)?;
+        let bytes = (self.read)(object)?;
+        if bytes.is_none() && !self.reach.lost.contains(&object) {
+            return Err(ReachError::Missing { snapshot: self.snapshot, object });
+        }
         self.reach.read.insert(object);
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 
     fn form(&self, object: ObjectHash, error: impl ToString) -> ReachError {
@@ -199,5 +209,22 @@ mod tests {
             let error = objects.reach(&mut Reach::default(), odd).unwrap_err();
             assert!(matches!(error, ReachError::Form { object, .. } if object == odd_tree));
         }
+    }
+
+    #[test]
+    fn what_is_known_to_be_lost_leads_nowhere_and_the_rest_is_reached() {
+        let mut objects = Objects::default();
+        let (gone, file) = (ObjectHash::of(b"gone"), ObjectHash::of(b"file"));
+        let inner = objects.tree(&[("f", EntryKind::File, file)]);
+        let root = objects.tree(&[
+            ("a", EntryKind::Directory, inner),
+            ("b", EntryKind::Directory, gone),
+            ("c", EntryKind::Large, gone),
+        ]);
+        let snapshot = objects.snapshot(root);
+        let mut reach = Reach::with_lost(HashSet::from([gone, inner]));
+        objects.reach(&mut reach, snapshot).unwrap();
+        // One that can be read is not lost.
+        assert_eq!(reach.objects, HashSet::from([snapshot, root, inner, gone, file]));
     }
 }

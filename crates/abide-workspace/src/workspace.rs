@@ -153,7 +153,8 @@ impl Workspace {
             .map_err(|errno| WorkspaceError::io("see the free space of", place, errno))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let floor = self.policy.min_free_bytes;
-        if free < floor {
+        // A file system without blocks does not know its size.
+        if disk.f_blocks > 0 && free < floor {
             return Err(WorkspaceError::LowDisk { place: place.to_owned(), free, floor });
         }
         Ok(())

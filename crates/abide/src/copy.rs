@@ -12,10 +12,11 @@ use std::collections::HashSet;
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{BundleError, BundleReader, ExportError, ImportError, ImportOutcome, Imported};
-use abide_model::{ObjectBatch, ObjectHash, ParentReason, Seq, SessionId, SessionRef};
+use abide_model::{ObjectBatch, ObjectHash, Objects, ParentReason, Seq, SessionId, SessionRef};
 use abide_workspace::{Reach, ReachError};
 
 use crate::{Error, Store};
@@ -40,6 +41,17 @@ pub struct Copied {
     pub erased: u64,
     /// What of it could not be copied, though its events were.
     pub notes: Vec<String>,
+}
+
+/// The objects of a session's checkpoints, on the other side.
+struct CopiedObjects {
+    /// How many the other side lacked, and their bytes.
+    objects: u64,
+    bytes: u64,
+    /// Those that were looked for there.
+    wanted: Vec<ObjectHash>,
+    /// Held until the events that name them are there: none is removed meanwhile.
+    target: Option<Arc<dyn Objects>>,
 }
 
 /// Copies sessions. What two of them share is looked at once.
@@ -124,7 +136,7 @@ impl Copier {
     /// Copies one session. When it returns `Ok`, what it says is durable.
     pub fn copy(&mut self, session: SessionId) -> Result<Copied, Error> {
         let mut notes = Vec::new();
-        let (objects, bytes) = self.copy_objects(session, &mut notes)?;
+        let copied = self.copy_objects(session, &mut notes)?;
         let imported = match self.pass(session) {
             Err(Error::Import(ImportError::NoParent { parent, .. }))
                 if self.made.contains(&parent) =>
@@ -134,6 +146,11 @@ impl Copier {
             }
             passed => passed?,
         };
+        // Something names them now. Of a session that was refused nothing does, and they may go.
+        self.there.extend(copied.wanted);
+        let (objects, bytes) = (copied.objects, copied.bytes);
+        // Who erases waits until nobody puts objects.
+        drop(copied.target);
         if self.dry && imported.outcome == ImportOutcome::Made {
             self.made.insert(session);
         }
@@ -159,7 +176,7 @@ impl Copier {
         &mut self,
         session: SessionId,
         notes: &mut Vec<String>,
-    ) -> Result<(u64, u64), Error> {
+    ) -> Result<CopiedObjects, Error> {
         let source = self.from.objects()?;
         let view = self.from.view(&SessionRef::Id(session))?;
         // What retention let go stays gone.
@@ -178,11 +195,13 @@ impl Copier {
         let (mut objects, mut bytes) = (0, 0);
         let Some(to) = &self.to else {
             objects = wanted.len() as u64;
-            self.there.extend(wanted);
-            return Ok((objects, bytes));
+            return Ok(CopiedObjects { objects, bytes, wanted, target: None });
         };
-        // Held until the events that name them are there: none is collected meanwhile.
         let target = to.objects()?;
+        if !self.dry {
+            // From the first question on nothing is removed there, also where none is left to ask.
+            target.has(&[])?;
+        }
         let mut batch = ObjectBatch::default();
         for asked in wanted.chunks(ASKED) {
             let has = target.has(asked)?;
@@ -225,15 +244,12 @@ impl Copier {
             // Objects are durable before the events that name them.
             target.sync()?;
         }
-        self.there.extend(wanted);
-        Ok((objects, bytes))
+        Ok(CopiedObjects { objects, bytes, wanted, target: Some(target) })
     }
 
     /// Passes the events on: one thread writes the bundle that this one reads.
     fn pass(&self, session: SessionId) -> Result<Imported, Error> {
         let Some(to) = &self.to else { return self.would_make(session) };
-        // What is on its way is not collected on the other side.
-        let _kept = (!self.dry).then(|| to.objects()).transpose()?;
         let (reader, mut writer): (PipeReader, PipeWriter) =
             io::pipe().map_err(Error::file("make", Path::new("a pipe")))?;
         std::thread::scope(|scope| {

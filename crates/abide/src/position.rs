@@ -213,6 +213,8 @@ struct Turn {
 struct Everything {
     turns: Vec<Turn>,
     checkpoints: Vec<(u64, CheckpointState)>,
+    /// The greatest number of a checkpoint, erased ones included.
+    last_checkpoint: u64,
     last: Seq,
 }
 
@@ -258,9 +260,16 @@ impl Everything {
                 }
             }
             Ok(Fact::Checkpoint(fact)) => {
-                let last = self.checkpoints.iter().map(|(number, _)| *number).max().unwrap_or(0);
-                let number = fact.number.unwrap_or(last.saturating_add(1));
+                let number = fact.number.unwrap_or(self.last_checkpoint.saturating_add(1));
+                self.last_checkpoint = self.last_checkpoint.max(number);
                 self.checkpoints.push((number, CheckpointState::new(event, *fact)));
+            }
+            Ok(Fact::Erased) if event.kind == Kind::CHECKPOINT_CREATED => {
+                self.last_checkpoint = self.last_checkpoint.saturating_add(1);
+            }
+            Ok(Fact::Thinning(fact)) => {
+                let thinned = fact.checkpoints.into_iter();
+                self.last_checkpoint = thinned.fold(self.last_checkpoint, u64::max);
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide::{
     DEFAULT_WAIT, EraseError, ErasePlan, Erased, EventPart, FileMatch, FileMatches, LocalStore,
-    Seq, SessionId, SessionRef,
+    Matches, Seq, SessionId, SessionRef,
 };
 use abide_transcript::escape;
 use serde_json::json;
@@ -85,12 +85,13 @@ impl Erase {
             self.tidy(files, wait)?;
         }
         let mut wanted = Wanted::new();
+        let mut structural = Wanted::new();
         let mut held = FileMatches::default();
         let parts = self.parts(files, &sessions)?;
         match &self.text {
             None => self.name(&sessions, &parts, &seqs, &mut wanted)?,
             Some(text) => {
-                self.find(files, &parts, text, &mut wanted)?;
+                structural = self.find(files, &parts, text, &mut wanted)?;
                 held = files.find_files(&parts, text)?;
                 held.notes.iter().for_each(warning);
                 if self.files {
@@ -110,11 +111,12 @@ impl Erase {
             self.show(&plans, &held, &mut out)?;
         }
         if plans.is_empty() && held.unnamed == 0 {
-            return match held.held.is_empty() {
-                true => Err(CommandError::failed(
+            return match (held.held.is_empty(), structural.is_empty()) {
+                (true, true) => Err(CommandError::failed(
                     "there is no event whose data has this text, nor a file",
                 )),
-                false => Err(still(&held.held)),
+                (true, false) => Err(unerasable(&structural)),
+                (false, _) => Err(still(&held.held)),
             };
         }
         out.flush()?;
@@ -133,9 +135,10 @@ impl Erase {
             erased.notes.iter().for_each(warning);
         }
         if held.unnamed > 0 {
-            let objects = files.erase_unnamed(wait).map_err(failed)?;
+            let erased = files.erase_unnamed(wait).map_err(failed)?;
             // Those that the plans were about may have gone with them.
-            status(format_args!("Erased {objects} more objects that nothing named"));
+            status(format_args!("Erased {} more objects that nothing named", erased.objects));
+            erased.notes.iter().for_each(warning);
         }
         self.look_again(files, &parts)
     }
@@ -235,17 +238,26 @@ impl Erase {
         Ok(())
     }
 
-    /// The events whose data has the text.
+    /// The events whose data has the text. Gives those that cannot be erased.
     fn find(
         &self,
         files: &LocalStore,
         parts: &[EventPart],
         text: &str,
         wanted: &mut Wanted,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Wanted, CommandError> {
         let own = parts.last().map(|part| part.session);
+        let mut fixed = Wanted::new();
         for part in parts {
-            let (heads, payloads) = stands_in(files, part, text)?;
+            let Matches { heads, structural, payloads } = stands_in(files, part, text)?;
+            if !structural.is_empty() {
+                warning(format_args!(
+                    "session {}: the text stands in the data of {}, which cannot be erased",
+                    part.session.short(SessionId::SHORT),
+                    listed(&structural)
+                ));
+                fixed.entry(part.session).or_default().extend(structural);
+            }
             if !heads.is_empty() {
                 warning(format_args!(
                     "session {}: the text stands in the task, lane or key of {}, which cannot be erased",
@@ -260,7 +272,7 @@ impl Erase {
                 wanted.entry(part.session).or_default().extend(payloads);
             }
         }
-        Ok(())
+        Ok(fixed)
     }
 
     fn show(
@@ -312,11 +324,15 @@ impl Erase {
     /// What was to go must be gone: it is not said to be done while the text still stands somewhere.
     fn look_again(&self, files: &LocalStore, parts: &[EventPart]) -> Result<(), CommandError> {
         let Some(text) = &self.text else { return Ok(()) };
+        let mut fixed = Wanted::new();
         for part in parts {
-            // The reason is recorded, and may have it.
-            let (_, left) = stands_in(files, part, text)?;
+            let Matches { structural, payloads: left, .. } = stands_in(files, part, text)?;
             if !left.is_empty() {
                 warning(format_args!("the text stands in {} still", listed(&left)));
+            }
+            // The reason is recorded, and may have it.
+            if !structural.is_empty() {
+                fixed.entry(part.session).or_default().extend(structural);
             }
         }
         let left = files.find_files(parts, text)?;
@@ -330,20 +346,28 @@ impl Erase {
             ))
             .with_hint("run it again; `abide doctor` tells what is damaged"));
         }
-        Ok(())
+        if fixed.is_empty() { Ok(()) } else { Err(unerasable(&fixed)) }
     }
 }
 
-/// The events of a part that have a text in their head, and those that have it in their data.
-fn stands_in(
-    files: &LocalStore,
-    part: &EventPart,
-    text: &str,
-) -> Result<(Vec<Seq>, Vec<Seq>), CommandError> {
+/// The events of a part in which a text stands.
+fn stands_in(files: &LocalStore, part: &EventPart, text: &str) -> Result<Matches, CommandError> {
     let mut found = files.find_payloads(part.session, text)?;
-    found.heads.retain(|seq| part.contains(*seq));
-    found.payloads.retain(|seq| part.contains(*seq));
-    Ok((found.heads, found.payloads))
+    for seqs in [&mut found.heads, &mut found.structural, &mut found.payloads] {
+        seqs.retain(|seq| part.contains(*seq));
+    }
+    Ok(found)
+}
+
+/// The text stands where it cannot be erased.
+fn unerasable(events: &Wanted) -> CommandError {
+    let named = events.iter().map(|(session, seqs)| {
+        let seqs: Vec<Seq> = seqs.iter().copied().collect();
+        format!("{} of session {}", listed(&seqs), session.short(SessionId::SHORT))
+    });
+    let named: Vec<String> = named.collect();
+    CommandError::failed(format!("the text still stands in the data of {}", named.join("; ")))
+        .with_hint("they say how the session is to be read; `abide cleanup` removes whole sessions")
 }
 
 /// Says whose events those of a fork are.
@@ -386,7 +410,7 @@ fn failed(error: EraseError) -> CommandError {
                     "let the agents that write come to their end, and run it again"
                 }
                 EraseError::Objects(_) => {
-                    "`abide doctor --repair` mends what is in its way; the next `abide erase` finishes it"
+                    "`abide doctor --repair` mends what is in its way, or names it as lost; the next `abide erase` finishes it"
                 }
                 EraseError::Store(_) => "",
             };

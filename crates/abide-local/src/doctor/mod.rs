@@ -25,6 +25,7 @@ use crate::store::LocalStore;
 
 pub use plan::{Action, Considered, RepairPlan, RepairRequest, Strategy};
 pub use repair::{After, Repaired};
+pub(crate) use session::note_recovery;
 pub use undo::UndoPlan;
 
 /// Makes the rules for one session.

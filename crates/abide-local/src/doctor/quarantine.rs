@@ -4,6 +4,7 @@
 //! written before the first of them is touched. The file `done` says that all of it was done, and what
 //! its last event is; the empty file `undone`, that it was taken back.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use abide_journal::{Access, StorageFile, read_full, write_full};
@@ -56,6 +57,8 @@ pub(super) struct Quarantine<'a> {
 const MOST: usize = 16 << 20;
 /// How much is copied at a time.
 const COPY: usize = 1 << 20;
+/// What listing a file that is no directory fails with: it is not ours.
+const NO_DIRECTORY: [ErrorKind; 2] = [ErrorKind::NotADirectory, ErrorKind::NotFound];
 
 impl<'a> Quarantine<'a> {
     pub(super) const fn new(store: &'a LocalStore) -> Self {
@@ -83,14 +86,14 @@ impl<'a> Quarantine<'a> {
         Ok(self.store.root().join(&filed.path))
     }
 
-    /// May a repair replace this file? It was copied here, or there is nothing to be copied.
+    /// May a repair replace this file? Its copy is here, or there is nothing to be copied.
     pub(super) fn check(&self, record: &RepairRecord, path: &Path) -> Result<(), StoreError> {
-        match self.store.storage().open(path, Access::Read) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            opened => _ = opened.map_err(storage_error("open", path))?,
-        }
-        for filed in record.files.iter().filter(|filed| filed.was) {
-            if self.path(filed)? == path {
+        let file = match self.store.storage().open(path, Access::Read) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(storage_error("open", path))?,
+        };
+        for (number, filed) in record.files.iter().enumerate().filter(|(_, filed)| filed.was) {
+            if self.path(filed)? == path && self.has_copy(record, number, &*file).unwrap_or(false) {
                 return Ok(());
             }
         }
@@ -98,6 +101,19 @@ impl<'a> Quarantine<'a> {
             place: shown(path),
             reason: "it was not copied to the quarantine, and is not replaced".to_owned(),
         })
+    }
+
+    /// Is the copy of a file here, and as long as that is? One that stays for people may have gone on.
+    fn has_copy(
+        &self,
+        record: &RepairRecord,
+        number: usize,
+        file: &dyn StorageFile,
+    ) -> std::io::Result<bool> {
+        let copy = self.dir(&record.id).join(number.to_string());
+        let copy = self.store.storage().open(&copy, Access::Read)?;
+        let stays = record.files.get(number).is_some_and(|filed| filed.stays);
+        Ok(stays || copy.len()? == file.len()?)
     }
 
     /// Copies the files of a repair here, looks whether the copies are what was copied, and writes the
@@ -165,7 +181,7 @@ impl<'a> Quarantine<'a> {
     fn ids(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.store.layout().quarantine();
         let mut ids = match self.store.storage().list(&dir) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             ids => ids.map_err(storage_error("list", &dir))?,
         };
         ids.retain(|id| !dir.join(id).is_symlink());
@@ -173,18 +189,25 @@ impl<'a> Quarantine<'a> {
     }
 
     /// Deletes copies without a record: their repair was cut off before it began, and nobody can tell
-    /// whose they are.
-    fn clear_unrecorded(&self) -> Result<(), StoreError> {
+    /// whose they are. Where there is a record and it cannot be read, they stay, and that is noted.
+    fn clear_unrecorded(&self, notes: &mut Vec<String>) -> Result<(), StoreError> {
         let storage = self.store.storage();
         for id in self.ids()?.iter().filter(|id| self.read(id).is_none()) {
             let dir = self.dir(id);
-            let names = match storage.list(&dir) {
-                // Not a directory: not ours.
-                Err(_) => continue,
-                Ok(names) => names,
+            let listed = storage.list(&dir);
+            if matches!(&listed, Err(error) if NO_DIRECTORY.contains(&error.kind())) {
+                continue;
+            }
+            let record = storage.open(&dir.join("repair.json"), Access::Read);
+            let unrecorded = matches!(&record, Err(error) if error.kind() == ErrorKind::NotFound);
+            let (Ok(names), true) = (listed, unrecorded) else {
+                notes.push(format!(
+                    "{} cannot be read, and what it keeps is not erased; delete it if nobody needs it",
+                    shown(&dir)
+                ));
+                continue;
             };
-            let copies = names.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-            for copy in copies {
+            for copy in names.iter().filter(|name| is_copy(name)) {
                 self.remove(&dir.join(copy))?;
             }
             storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
@@ -244,7 +267,7 @@ impl<'a> Quarantine<'a> {
     /// Removes a file; one that is not there is removed.
     pub(super) fn remove(&self, path: &Path) -> Result<(), StoreError> {
         match self.store.storage().remove(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(storage_error("remove", path)),
         }
     }
@@ -310,14 +333,30 @@ impl<'a> Quarantine<'a> {
 }
 
 impl LocalStore {
-    /// Deletes what repairs of a session have kept, and of the store's own files: what is erased or
-    /// removed must not be there. Those repairs cannot be undone any more. The caller holds the lock
-    /// over cleanups, so that no repair is beginning.
-    pub(crate) fn clear_quarantine(&self, session: SessionId) -> Result<(), StoreError> {
+    /// How many repairs of anything but these sessions keep copies.
+    pub(crate) fn repairs_that_keep(&self, but: &[SessionId]) -> Result<usize, StoreError> {
         let quarantine = Quarantine::new(self);
-        quarantine.clear_unrecorded()?;
+        let ids = quarantine.ids()?;
+        let keeps = |id: &&String| {
+            let session = quarantine.read(id).and_then(|record| record.session);
+            let names = self.storage().list(&quarantine.dir(id)).unwrap_or_default();
+            session.is_none_or(|session| !but.contains(&session)) && names.iter().any(is_copy)
+        };
+        Ok(ids.iter().filter(keeps).count())
+    }
+
+    /// Deletes what repairs of these sessions have kept, and of the store's own files: what is erased
+    /// or removed must not be there. Those repairs cannot be undone any more. The caller holds the
+    /// lock over cleanups, so that no repair is beginning.
+    pub(crate) fn clear_quarantine(
+        &self,
+        sessions: &[SessionId],
+        notes: &mut Vec<String>,
+    ) -> Result<(), StoreError> {
+        let quarantine = Quarantine::new(self);
+        quarantine.clear_unrecorded(notes)?;
         for record in quarantine.records()? {
-            if record.session.is_some_and(|of| of != session) {
+            if record.session.is_some_and(|of| !sessions.contains(&of)) {
                 continue;
             }
             quarantine.undone(&record.id)?;
@@ -329,6 +368,11 @@ impl LocalStore {
         }
         Ok(())
     }
+}
+
+/// Is this the name of a copy?
+fn is_copy(name: impl AsRef<str>) -> bool {
+    name.as_ref().bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A path that is not in the store.
@@ -381,6 +425,14 @@ mod tests {
         let may = paths.map(|path| quarantine.check(&record, &path).is_ok());
         assert_eq!(may, [true, false, false]);
         quarantine.check(&record, &root.join("nothing is there")).unwrap();
+        // Whoever deletes the copy, or what it holds, takes that away again.
+        let copied = root.join("copied");
+        std::fs::write(quarantine.dir("r").join("0"), "").unwrap();
+        assert!(quarantine.check(&record, &copied).is_err());
+        std::fs::write(quarantine.dir("r").join("0"), "x").unwrap();
+        quarantine.check(&record, &copied).unwrap();
+        std::fs::remove_file(quarantine.dir("r").join("0")).unwrap();
+        assert!(quarantine.check(&record, &copied).is_err());
         // A record leads nowhere else.
         for path in ["/etc/passwd", "../outside", ""] {
             let files = vec![filed(path, true)];

@@ -29,6 +29,8 @@ use crate::past::Gone;
 use crate::shield;
 use crate::writer::LocalWriter;
 
+const FINISH_ERASURE: Action = Action::Finish { what: "an erasure" };
+
 /// What a repair did.
 #[derive(Debug, Clone)]
 pub struct Repaired {
@@ -406,6 +408,12 @@ impl Doctor<'_> {
                 _ => {}
             }
         }
+        // An erasure deletes what repairs of the store have kept: it comes before this one keeps
+        // anything. A session that is written again may be the one it is about: then the next repair
+        // finishes it.
+        if plan.actions.contains(&FINISH_ERASURE) && sources.is_empty() {
+            self.finish_erasure(wait)?;
+        }
         let record = self.recorded(&id, None, Seq::ZERO, (Vec::new(), paths))?;
         let quarantine = Quarantine::new(self.store);
         {
@@ -453,12 +461,16 @@ impl Doctor<'_> {
             }
             Action::SalvagePack { path } => {
                 let Some(number) = Packs::number_of(path) else { return Ok(()) };
-                quarantine.check(record, path)?;
                 let _lock = self.store.wait_for_objects(wait).map_err(|error| {
                     storage_error("lock", &self.store.layout().objects())(std::io::Error::other(
                         error.to_string(),
                     ))
                 })?;
+                quarantine.check(record, path)?;
+                if !self.store.packs().numbers().map_err(store_error)?.contains(&number) {
+                    // An erasure has written it anew.
+                    return Ok(());
+                }
                 // It vouches for objects that are lost with the pack.
                 self.store.forget_workspaces()?;
                 self.store.packs().salvage(number).map(|_| ()).map_err(store_error)
@@ -468,16 +480,19 @@ impl Doctor<'_> {
                 self.store.update_index()
             }
             Action::Finish { what: "a removal" } => self.store.delete_leftovers().map(|_| ()),
-            Action::Finish { what: "an erasure" } => match self.store.finish_erase(wait) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(storage_error("finish", &self.store.layout().erasing())(
-                    std::io::Error::other(error.to_string()),
-                )),
-            },
+            action if *action == FINISH_ERASURE => Ok(()),
             // What it left half-way was found and mended as what it is.
             Action::Finish { .. } => self.close_repairs(&record.id),
             _ => Ok(()),
         }
+    }
+
+    fn finish_erasure(&self, wait: Duration) -> Result<(), StoreError> {
+        let path = self.store.layout().erasing();
+        let finished = self.store.finish_erase(wait).map(|_| ());
+        finished.map_err(|error| {
+            storage_error("finish", &path)(std::io::Error::other(error.to_string()))
+        })
     }
 
     /// Repairs that were cut off are over: what they left was found and mended as what it is. They

@@ -445,22 +445,23 @@ impl Lines {
     fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {
         self.latest = self.latest.max(event.at);
         self.rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
-        if ![Kind::CHECKPOINT_CREATED, Kind::RECOVERY_PERFORMED].contains(&event.kind) {
+        let kinds = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::RECOVERY_PERFORMED];
+        let Some(fact) = kinds.contains(&event.kind).then(|| event.fact().ok()).flatten() else {
             return;
-        }
-        match event.fact() {
-            Ok(Fact::Checkpoint(fact)) => {
-                let number = numbers.next(fact.number);
+        };
+        let number = numbers.take(&event.kind, &fact);
+        match fact {
+            Fact::Checkpoint(fact) => {
                 self.snapshots.extend(fact.snapshot.map(|snapshot| (snapshot, event.seq, number)));
             }
-            Ok(Fact::Recovery(fact)) => note_recovery(&mut self.recoveries, event.seq, fact),
+            Fact::Recovery(fact) => note_recovery(&mut self.recoveries, event.seq, fact),
             _ => {}
         }
     }
 }
 
 /// Notes what a recovery says. One that was undone says nothing any more.
-pub(super) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fact: Recovery) {
+pub(crate) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fact: Recovery) {
     if fact.strategy == "undo" && fact.repair.is_some() {
         recoveries.retain(|(_, recovery)| recovery.repair != fact.repair);
     }

@@ -1,16 +1,21 @@
 //! Erasing payloads and the files of checkpoints, and power cuts at every storage operation of it.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
-use abide_local::{EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore};
+use abide_journal::{
+    Access, BundleReader, Disk, Lock, LockMode, PackWriter, Packs, Storage, StorageFile,
+};
+use abide_local::{
+    EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore, Options, RepairRequest,
+};
 use abide_model::{
     Durability, NewEvent, NewObject, NewSession, ObjectHash, OddEvents, ReadNote, Retention, Seq,
     SessionId, SessionWriter, Store,
 };
-use abide_testkit::{FaultRun, SimDisk};
+use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
 use pollster::block_on;
 
@@ -234,6 +239,51 @@ fn a_power_cut_while_files_are_erased_loses_no_other_and_is_made_up_for() {
 }
 
 #[test]
+fn a_tree_that_is_lost_stops_an_erasure_until_it_is_named_as_lost() {
+    let Rewound { disk, store, id, seqs: [one, two, _], .. } = Rewound::new();
+    let lost = put_file(&disk, "some files of the third one", None);
+    let writer = PackWriter::open(packs(&disk)).unwrap();
+    let entry = |name: &str, kind, hash| Entry {
+        name: name.as_bytes().to_vec(),
+        kind,
+        mode: 0o644,
+        size: 1,
+        hash,
+    };
+    // It is a directory of which nothing is known.
+    let gone = ObjectHash::of(b"a directory");
+    let entries = vec![entry("dir", EntryKind::Directory, gone), entry("f", EntryKind::File, lost)];
+    let snapshot = Snapshot {
+        version: 1,
+        tree: writer.put(&Tree { entries }.write()).unwrap(),
+        files: 1,
+        directories: 1,
+        bytes: 0,
+        omitted: Vec::new(),
+        omissions: 0,
+    };
+    let snapshot = writer.put(&snapshot.write()).unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let three = checkpoint(&store, id, snapshot);
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let refused = store.apply_erase(&plan, None, WAIT);
+    let Err(EraseError::Objects(error)) = refused else { panic!("{refused:?}") };
+    let said = format!("event @{three} of session");
+    assert!(error.to_string().contains(&said), "{error}");
+    // A repair names it; then the erasure goes through, and keeps all that can be reached.
+    let doctor = store.doctor();
+    let plan = doctor.plan(&doctor.examine(id).unwrap(), RepairRequest::default()).unwrap();
+    doctor.repair(&plan, RepairRequest::default(), WAIT).unwrap();
+    store.finish_erase(WAIT).unwrap().unwrap();
+    assert_eq!(holding(&disk), [""; 0]);
+    for object in [snapshot, lost, store.plan_erase(id, &[two]).unwrap().lines[0].snapshot.unwrap()]
+    {
+        assert!(packs(&disk).read(object).unwrap().is_some(), "{object}");
+    }
+}
+
+#[test]
 fn what_another_checkpoint_holds_stays_and_that_is_said() {
     let Rewound { disk, store, id, seqs: [one, ..], .. } = Rewound::new();
     let other = block_on(store.create(NewSession::default())).unwrap();
@@ -267,6 +317,44 @@ fn a_rewind_keeps_a_thinned_checkpoint_and_lets_its_files_go_when_it_is_named() 
 }
 
 #[test]
+fn a_checkpoint_after_an_erasure_is_not_one_that_retention_let_go() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
+    let id = block_on(store.create(NewSession::titled("sim"))).unwrap();
+    let snapshot = |n: u64| {
+        let file = put_file(&disk, &format!("file {n}"), None);
+        [file, put_snapshot(&disk, &[("a", file)])]
+    };
+    let made: Vec<Seq> = (1..=4).map(|n| checkpoint(&store, id, snapshot(n)[1])).collect();
+    append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[2,3]}}"#);
+    let plan = store.plan_erase(id, &made).unwrap();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    // Some have their numbers from the fold, of others the writer took the next one.
+    let mut files = Vec::new();
+    for n in 5..9 {
+        let [file, snapshot] = snapshot(n);
+        let last = store.writer(id, WAIT).unwrap().state().unwrap().core.checkpoints.last;
+        let number = if n % 2 == 0 { format!(r#","number":{}"#, last + 1) } else { String::new() };
+        let data = format!(r#"{{"trigger":"hand","snapshot":"{snapshot}"{number}}}"#);
+        append(&store, id, &format!(r#"{{"kind":"checkpoint.created","data":{data}}}"#));
+        files.push(file);
+    }
+    let core = store.writer(id, WAIT).unwrap().state().unwrap().core;
+    assert_eq!((core.checkpoints.newest, core.health.anomalies), (Some(8), 0));
+    store.erase_unnamed(WAIT).unwrap();
+    store.collect(Duration::ZERO).unwrap();
+    let has = || -> Vec<bool> {
+        files.iter().map(|file| packs(&disk).read(*file).unwrap().is_some()).collect()
+    };
+    assert_eq!(has(), [true; 4]);
+    // One that is let go by its number is that one.
+    append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[5]}}"#);
+    store.erase_unnamed(WAIT).unwrap();
+    assert_eq!(has(), [false, true, true, true]);
+    assert_eq!(store.doctor().examine(id).unwrap().findings, []);
+}
+
+#[test]
 fn a_text_is_found_in_files_and_in_what_nothing_names() {
     let Rewound { disk, store, id, seqs: [one, _, rewind], .. } = Rewound::new();
     let parts = store.parts_of(id).unwrap();
@@ -285,7 +373,7 @@ fn a_text_is_found_in_files_and_in_what_nothing_names() {
     assert!(!holding(&disk).is_empty());
     let found = store.find_files(&[], SECRET).unwrap();
     assert_eq!((found.held.len(), found.unnamed), (0, 1));
-    assert!(store.erase_unnamed(WAIT).unwrap() > 0);
+    assert!(store.erase_unnamed(WAIT).unwrap().objects > 0);
     assert_eq!(holding(&disk), [""; 0]);
 }
 
@@ -325,6 +413,56 @@ fn objects_that_cannot_be_taken_out_are_told_and_the_erasure_is_not_over() {
     assert!(!disk.files().contains(&store_path().join("erasing")));
 }
 
+fn pack_files(disk: &SimDisk) -> Vec<PathBuf> {
+    let is_pack = |path: &PathBuf| path.extension().is_some_and(|end| end == "pack");
+    disk.files().into_iter().filter(is_pack).collect()
+}
+
+#[test]
+fn without_room_for_new_packs_the_old_ones_stay() {
+    let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let before = pack_files(&disk);
+    disk.set_free(1000);
+    let refused = store.apply_erase(&plan, None, WAIT);
+    assert!(matches!(refused, Err(EraseError::Objects(_))), "{refused:?}");
+    assert!(format!("{refused:?}").contains("1000 are free"), "{refused:?}");
+    assert_eq!(pack_files(&disk), before);
+    Rewound::check_kept(&disk, &kept).unwrap();
+    disk.set_free(1 << 20);
+    assert_eq!(store.finish_erase(WAIT).unwrap().unwrap().objects, 3);
+    assert_eq!(holding(&disk), [""; 0]);
+    Rewound::check_kept(&disk, &kept).unwrap();
+}
+
+#[test]
+fn an_erasure_that_fails_leaves_no_new_packs_beside_the_old_ones() {
+    let Rewound { disk, store, id, seqs: [one, ..], kept } = Rewound::new();
+    let plan = store.plan_erase(id, &[one]).unwrap();
+    let before = pack_files(&disk).len();
+    let moment = disk.take_history().remove(0);
+    let (mut failed, mut over) = (0, false);
+    for at in 0.. {
+        let disk = SimDisk::at(&moment);
+        let store = open_store(&disk, 7).unwrap();
+        disk.set_faults(vec![Fault { at, kind: FaultKind::Full, lasting: Lasting::Once }], at);
+        let erased = store.apply_erase(&plan, None, WAIT);
+        over = disk.operations() <= at;
+        if over {
+            break;
+        }
+        if let Err(error) = erased {
+            failed += 1;
+            // Where the old one cannot be removed, both are there.
+            let beside = usize::from(format!("{error:?}").contains("\"remove\""));
+            let packs = pack_files(&disk).len();
+            assert!(packs <= before + beside, "{at}: {packs} packs after {error:?}");
+        }
+        Rewound::check_kept(&disk, &kept).unwrap();
+    }
+    assert!(over && failed > 20, "{failed}");
+}
+
 #[test]
 fn copies_of_a_repair_that_was_cut_off_before_its_record_go_too() {
     let disk = SimDisk::new(Path::new("/sim"));
@@ -342,6 +480,100 @@ fn copies_of_a_repair_that_was_cut_off_before_its_record_go_too() {
     let plan = store.plan_erase(id, &seqs).unwrap();
     store.apply_erase(&plan, None, WAIT).unwrap();
     assert_eq!(holding(&disk), [dir.join("people's notes").display().to_string()]);
+}
+
+#[test]
+fn what_a_repair_kept_stays_where_its_record_cannot_be_read() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let quarantine = store_path().join("quarantine");
+    let dir = quarantine.join("2025-11-15T01-20-00-0badcafe");
+    for dir in [&quarantine, &dir] {
+        disk.make_dir(dir).unwrap();
+    }
+    for name in ["0", "repair.json"] {
+        disk.open(&dir.join(name), Access::Create).unwrap();
+        disk.set_bytes(&dir.join(name), b"{ \"id\": \"2025-11-15T0".to_vec());
+    }
+    let plan = store.plan_erase(id, &[Seq(6)]).unwrap();
+    let erased = store.apply_erase(&plan, None, WAIT).unwrap();
+    assert!(disk.files().contains(&dir.join("0")));
+    let [note] = &erased.notes[..] else { panic!("{erased:?}") };
+    assert!(note.contains("0badcafe cannot be read, and what it keeps is not erased"), "{note}");
+    // The removal of a session says so too.
+    let all = Retention { max_count: Some(0), min_keep: 0, ..Retention::default() };
+    let cleanup = store.plan_cleanup(&all).unwrap();
+    let notes = store.apply_cleanup(&cleanup, &all).unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("0badcafe cannot be read")), "{notes:?}");
+    assert!(disk.files().contains(&dir.join("0")));
+}
+
+#[test]
+fn a_repair_that_finishes_an_erasure_keeps_what_it_replaces() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let (store, id) = recorded(&disk);
+    let put = |name: &str, text: &str| {
+        disk.open(&store_path().join(name), Access::Create).unwrap();
+        disk.set_bytes(&store_path().join(name), text.as_bytes().to_vec());
+    };
+    put("erasing", &format!(r#"{{"session":"{id}","events":[6],"objects":[],"reason":null}}"#));
+    put("somebody's.tmp", "all there is of it");
+    let doctor = store.doctor();
+    let plan = doctor.plan_store(&doctor.examine_store().unwrap()).unwrap();
+    let shown: Vec<String> = plan.actions.iter().map(ToString::to_string).collect();
+    assert!(shown.iter().any(|action| action.contains("finish an erasure")), "{shown:?}");
+    doctor.repair(&plan, RepairRequest::default(), WAIT).unwrap();
+    assert!(!store.is_erasing());
+    assert!(store.plan_erase(id, &[Seq(6)]).unwrap().lines[0].erased);
+    let files = disk.files();
+    assert!(!files.contains(&store_path().join("somebody's.tmp")));
+    let kept = files.iter().filter(|path| path.starts_with(store_path().join("quarantine")));
+    let kept: Vec<_> = kept.filter_map(|path| disk.bytes(path)).collect();
+    assert!(kept.contains(&b"all there is of it".to_vec()), "{files:?}");
+}
+
+/// Two repairs that have kept a file with the secret: one of the store's own files, and one of a
+/// session. Gives the copies.
+fn kept_copies(disk: &SimDisk, session: SessionId) -> [PathBuf; 2] {
+    let quarantine = store_path().join("quarantine");
+    disk.make_dir(&quarantine).unwrap();
+    let sessions = [("store", "null".to_owned()), ("session", format!("\"{session}\""))];
+    sessions.map(|(id, session)| {
+        let dir = quarantine.join(id);
+        disk.make_dir(&dir).unwrap();
+        let record = format!(
+            r#"{{"id":"{id}","session":{session},"files":[{{"path":"objects/7","was":true}}]}}"#
+        );
+        for (name, text) in [("repair.json", record.as_str()), ("0", SECRET)] {
+            disk.open(&dir.join(name), Access::Create).unwrap();
+            disk.set_bytes(&dir.join(name), text.as_bytes().to_vec());
+        }
+        dir.join("0")
+    })
+}
+
+#[test]
+fn what_repairs_of_the_store_kept_goes_with_what_nothing_names() {
+    let Rewound { disk, store, id, .. } = Rewound::new();
+    let [of_store, of_session] = kept_copies(&disk, id);
+    let found = store.find_files(&[], SECRET).unwrap();
+    assert!(found.notes[0].contains("2 repairs keep copies"), "{found:?}");
+    store.erase_unnamed(WAIT).unwrap();
+    let files = disk.files();
+    assert!(!files.contains(&of_store) && files.contains(&of_session));
+    // What an erasure of the session deletes is not worth a word.
+    assert!(store.find_files(&[], SECRET).unwrap().notes[0].contains("1 repairs keep copies"));
+    let parts = store.parts_of(id).unwrap();
+    assert_eq!(store.find_files(&parts, SECRET).unwrap().notes, [""; 0]);
+    // An erasure whose session is gone.
+    let other = "019a8519-0200-7503-9294-f2065da4d5ae".parse().unwrap();
+    let [of_store, of_other] = kept_copies(&disk, other);
+    let entry = format!(r#"{{"session":"{other}","events":[6],"objects":[],"reason":null}}"#);
+    disk.open(&store_path().join("erasing"), Access::Create).unwrap();
+    disk.set_bytes(&store_path().join("erasing"), entry.into_bytes());
+    store.finish_erase(WAIT).unwrap().unwrap();
+    let files = disk.files();
+    assert!(!files.contains(&of_store) && !files.contains(&of_other));
 }
 
 #[test]
@@ -480,6 +712,43 @@ fn a_forward_leaves_erased_what_is_and_says_what_is_not() {
 }
 
 #[test]
+fn files_of_a_rewind_that_are_erased_elsewhere_are_told_until_they_are_erased_here() {
+    let Rewound { disk, store, id, seqs: [.., rewind], .. } = Rewound::new();
+    append(&store, id, r#"{"kind":"checkpoint.thinned","data":{"checkpoints":[1]}}"#);
+    let far = SimDisk::new(Path::new("/sim"));
+    let there = small(LocalStore::init(&store_path(), options(&far, 6)).unwrap());
+    import(&there, &export(&store)).unwrap();
+    far.make_dir(&store_path().join("objects")).unwrap();
+    for path in pack_files(&disk) {
+        far.open(&path, Access::Create).unwrap();
+        far.set_bytes(&path, disk.bytes(&path).unwrap());
+    }
+    let plan = store.plan_erase(id, &[rewind]).unwrap();
+    store.apply_erase(&plan, None, WAIT).unwrap();
+    let bundle = export(&store);
+    for outcome in ["Forwarded", "Same"] {
+        let done = import(&there, &bundle).unwrap();
+        assert!(format!("{:?}", done.outcome).starts_with(outcome), "{done:?}");
+        assert_eq!(done.unerased, [rewind], "{outcome}");
+    }
+    let check = || there.check_bundle(BundleReader::open(&*bundle).unwrap()).unwrap().unerased;
+    assert_eq!(check(), [rewind]);
+    assert!(!holding(&far).is_empty());
+    let plan = there.plan_erase(id, &[rewind]).unwrap();
+    there.apply_erase(&plan, None, WAIT).unwrap();
+    assert_eq!(holding(&far), [""; 0]);
+    assert_eq!(check(), []);
+    assert_eq!(import(&there, &bundle).unwrap().outcome, ImportOutcome::Same);
+    // What something else names stays, and is not to be erased.
+    let [filler, secret] = ["filler 0", SECRET].map(|own| put_file(&far, own, None));
+    let first = put_snapshot(&far, &[("a", filler), ("env", secret)]);
+    assert_eq!(check(), [rewind], "it is the same snapshot again");
+    let other = block_on(there.create(NewSession::default())).unwrap();
+    checkpoint(&there, other, first);
+    assert_eq!(check(), []);
+}
+
+#[test]
 fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
     let disk = SimDisk::new(Path::new("/sim"));
     let (store, id) = recorded(&disk);
@@ -512,6 +781,72 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
     assert!(plan.lines.iter().all(|line| line.erased));
     assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 0);
     assert_eq!(read(&store, id).unwrap().events, events);
+}
+
+/// The disk, with a reader who brings the transcript up to date while a segment is written anew.
+#[derive(Debug)]
+struct ReaderMeanwhile {
+    store: PathBuf,
+    session: SessionId,
+}
+
+impl Storage for ReaderMeanwhile {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        if path.to_string_lossy().ends_with(".jsonl.tmp") && access == Access::CreateNew {
+            let store = LocalStore::open(&self.store, Options::default()).unwrap();
+            store.update_transcript(self.session).unwrap();
+        }
+        Disk.open(path, access)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Disk.list(dir)
+    }
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        Disk.make_dir(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        Disk.modified(path)
+    }
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        Disk.free_bytes(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        Disk.sync_dir(dir)
+    }
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
+        Disk.lock(path, mode)
+    }
+}
+
+#[test]
+fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join(".abide");
+    let store = LocalStore::init(&root, Options::default()).unwrap();
+    for there in [true, false] {
+        let session = block_on(store.create(NewSession::default())).unwrap();
+        let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
+        let seq = append(&store, session, &json);
+        let journal = store.reader(session).unwrap().journal().dir().to_owned();
+        let transcript = journal.with_file_name("transcript.task");
+        store.update_transcript(session).unwrap();
+        let has = || std::fs::read_to_string(&transcript).unwrap().contains(SECRET);
+        assert!(has());
+        if !there {
+            std::fs::remove_file(&transcript).unwrap();
+        }
+        let storage = Arc::new(ReaderMeanwhile { store: root.clone(), session });
+        let store = LocalStore::open(&root, Options { storage, ..Options::default() }).unwrap();
+        let plan = store.plan_erase(session, &[seq]).unwrap();
+        assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 1);
+        assert!(!has(), "{there}");
+    }
 }
 
 #[test]

@@ -65,11 +65,8 @@ impl SessionState {
                 let last = self.core.turns.last;
                 self.core.turns.last = last.max(fact.turn.unwrap_or(last.next()));
             }
-            Ok(Fact::Checkpoint(fact)) => {
-                let last = self.core.checkpoints.last;
-                self.core.checkpoints.last =
-                    last.max(fact.number.unwrap_or(last.saturating_add(1)));
-            }
+            Ok(Fact::Checkpoint(fact)) => _ = self.core.checkpoints.number(fact.number),
+            Ok(Fact::Erased) => self.erased(event),
             Ok(Fact::ApiResult(fact)) => {
                 if let Some(usage) = &fact.usage {
                     self.used(event, fact.model.as_deref(), usage);
@@ -184,10 +181,17 @@ impl SessionState {
             Fact::PlanRecorded(_)
             | Fact::PermissionAsked(_)
             | Fact::PermissionAnswered(_)
-            | Fact::Erased
             | Fact::Foreign => {}
+            Fact::Erased => self.erased(event),
         }
         None
+    }
+
+    /// A number that was used is not used again, though nobody can read it any more.
+    fn erased(&mut self, event: &Event) {
+        if event.kind == Kind::CHECKPOINT_CREATED {
+            self.core.checkpoints.number(None);
+        }
     }
 
     fn session_created(&mut self, event: &Event, fact: SessionCreated) -> Option<Anomaly> {
@@ -406,8 +410,7 @@ impl SessionState {
 
     fn checkpoint(&mut self, event: &Event, fact: Checkpoint) -> Option<Anomaly> {
         let last = self.core.checkpoints.last;
-        let number = fact.number.unwrap_or(last.saturating_add(1));
-        self.core.checkpoints.last = last.max(number);
+        let number = self.core.checkpoints.number(fact.number);
         more(&mut self.core.checkpoints.total, 1);
         self.core.checkpoints.newest = Some(number);
         self.core.checkpoints.snapshot = fact.snapshot.or(self.core.checkpoints.snapshot);

@@ -107,8 +107,17 @@ impl Checkpoints {
         range.is_some_and(|(_, last)| number <= *last)
     }
 
-    /// Takes in that these were let go.
+    /// Takes in that one was made, and gives its number: its own, or the next one.
+    pub(super) fn number(&mut self, own: Option<u64>) -> u64 {
+        let number = own.unwrap_or(self.last.saturating_add(1));
+        self.last = self.last.max(number);
+        number
+    }
+
+    /// Takes in that these were let go. Where their payloads were erased since, this alone tells
+    /// that their numbers were used.
     pub(super) fn thin(&mut self, numbers: &[u64]) {
+        self.last = numbers.iter().copied().fold(self.last, u64::max);
         self.thinned.extend(numbers.iter().map(|number| (*number, *number)));
         self.thinned.sort_unstable();
         self.thinned.dedup_by(|later, earlier| {

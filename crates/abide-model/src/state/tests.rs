@@ -146,6 +146,30 @@ fn a_key_is_that_of_a_live_event() {
 }
 
 #[test]
+fn the_number_of_an_erased_or_thinned_checkpoint_is_not_used_again() {
+    let erased = |seq: u64| Event { data: None, ..event(seq, "checkpoint.created", "{}") };
+    let next = event(9, "checkpoint.created", "{}");
+    let number = |mut state: SessionState| {
+        assert_eq!(state.apply(&next), None);
+        state.core.checkpoints.newest
+    };
+    let mut state = SessionState::default();
+    state.apply(&event(1, "checkpoint.created", "{}"));
+    state.apply(&erased(2));
+    assert_eq!(number(state.clone()), Some(3));
+    state.apply_dead(&erased(3));
+    assert_eq!(number(state), Some(4));
+    // What was thinned had a number, whatever else can be read.
+    let thinned = event(1, "checkpoint.thinned", r#"{"checkpoints":[7,5]}"#);
+    let mut state = SessionState::default();
+    state.apply(&thinned);
+    assert_eq!(number(state), Some(8));
+    let mut state = SessionState::default();
+    state.apply_dead(&thinned);
+    assert_eq!(number(state), Some(8));
+}
+
+#[test]
 fn a_rewind_reverts_the_work_and_never_the_counters() {
     let (base, _) = fold(&[
         ("turn.started", r#"{"agent":"a"}"#),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use abide_journal::BundleReader;
 use abide_model::{
-    EventRange, HistoryQuery, NewSession, ObjectHash, Search, Seq, SessionId, Store, StoreError,
+    Durability, EventRange, HistoryQuery, NewEvent, NewSession, ObjectHash, OddEvents, Search, Seq,
+    SessionId, Store, StoreError,
 };
 use abide_postgres::{ErasedRows, Options, PostgresStore};
 use pollster::block_on;
@@ -74,6 +75,23 @@ fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
 }
 
 #[test]
+fn the_files_of_an_erased_checkpoint_stay_and_that_is_said() {
+    let Some(here) = database() else { return };
+    let store = store(&here, Options::default());
+    let (id, writer) = new_session(&*store);
+    let snapshot = ObjectHash::of(b"a snapshot");
+    let with_files = format!(r#"{{"trigger":"hand","snapshot":"{snapshot}"}}"#);
+    for data in [with_files.as_str(), r#"{"trigger":"hand"}"#] {
+        let json = format!(r#"{{"kind":"checkpoint.created","data":{data}}}"#);
+        let event = vec![NewEvent::parse(&json).unwrap()];
+        writer.append(event, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    }
+    block_on(writer.close()).unwrap();
+    let erased = store.erase_payloads(id, &[Seq(3), Seq(4)], NOW).unwrap();
+    assert_eq!(erased, ErasedRows { payloads: 2, objects: 1 });
+}
+
+#[test]
 fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
     let (Some(here), Some(there)) = (database(), database()) else { return };
     let (a, b) = (store(&here, Options::default()), store(&there, Options::default()));
@@ -96,6 +114,33 @@ fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
     unerased(&b, &bundle(&a, id));
     assert!(has());
     b.verify(id).unwrap();
+}
+
+#[test]
+fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
+    let Some(here) = database() else { return };
+    let store = store(&here, Options::default());
+    let (id, writer) = new_session(&*store);
+    say(&*writer, SECRET).unwrap();
+    block_on(writer.close()).unwrap();
+    let fork = block_on(store.fork(id, None, NewSession::default())).unwrap();
+    let writer = block_on(store.write(fork, NOW)).unwrap();
+    let held = store.erase_payloads(id, &[Seq(3)], NOW);
+    let by_fork =
+        |error: &StoreError| matches!(error, StoreError::Held { session, .. } if *session == fork);
+    assert!(held.as_ref().is_err_and(by_fork), "{held:?}");
+    assert_eq!(holding(&store, id).0, [Seq(3)]);
+    block_on(writer.close()).unwrap();
+    drop(writer);
+    store.erase_payloads(id, &[Seq(3)], NOW).unwrap();
+    // Both are free again, and neither has it.
+    for session in [id, fork] {
+        let writer = block_on(store.write(session, NOW)).unwrap();
+        say(&*writer, "more").unwrap();
+        block_on(writer.close()).unwrap();
+        assert_eq!(holding(&store, session), (Vec::new(), 0));
+        store.verify(session).unwrap();
+    }
 }
 
 #[test]

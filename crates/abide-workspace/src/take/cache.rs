@@ -14,11 +14,11 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_model::{ObjectHash, StoreError};
+use rustix::fs::{Mode, OFlags};
 
 use crate::chunks::Chunks;
 use crate::owner::Owner;
@@ -333,9 +333,15 @@ fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) 
 
 /// Makes a file that only its owner may read: it tells the names of the workspace.
 fn create(path: &Path) -> io::Result<fs::File> {
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    if let Some(owner) = Owner::of_new_at(path) {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    // What it is made in is opened once: by its path it may be another a moment later.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(dir.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&dir, name, flags, Mode::from_raw_mode(0o600))?;
+    if let Some(owner) = Owner::of_new(&dir) {
         owner.give(&file);
     }
-    Ok(file)
+    Ok(file.into())
 }

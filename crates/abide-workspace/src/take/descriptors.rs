@@ -111,15 +111,18 @@ impl Scan<'_> {
 mod tests {
     use std::ffi::CString;
     use std::fs;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::memory::MemoryObjects;
     use crate::policy::Policy;
     use crate::take::base::{Base, Patterns};
-    use crate::take::node::Look;
+    use crate::take::gathering::Listed;
+    use crate::take::node::{Look, Opened, Outcome};
     use crate::take::rules::Within;
     use crate::take::scan::Means;
     use crate::take::stat;
+    use crate::take::worker::Worker;
     use crate::watch::Watch;
 
     /// A directory in another.
@@ -145,11 +148,12 @@ mod tests {
         node
     }
 
-    #[test]
-    fn a_directory_that_was_closed_is_opened_again_and_no_other_in_its_place() {
+    /// Scans a directory of three times as many as stay open, one in the other, none of which is done.
+    fn scanned(test: impl FnOnce(&Path, &Scan<'_>, &[Arc<Node>])) {
         let place = tempfile::tempdir().unwrap();
-        let deep: std::path::PathBuf = std::iter::repeat_n("d", 3 * OPEN).collect();
-        fs::create_dir_all(place.path().join(deep)).unwrap();
+        let deep: PathBuf = std::iter::repeat_n("d", 3 * OPEN).collect();
+        fs::create_dir_all(place.path().join(&deep)).unwrap();
+        fs::write(place.path().join(deep).join("file"), "").unwrap();
         let (policy, objects, watch) = (Policy::default(), MemoryObjects::new(), Watch::default());
         let patterns = Patterns::new(&policy).unwrap();
         let base = Base::read(place.path(), &policy, &patterns, None).unwrap();
@@ -169,17 +173,40 @@ mod tests {
         for _ in 0..3 * OPEN {
             nodes.push(open(&scan, nodes.last(), "d"));
         }
-        let is_open = |node: &&Arc<Node>| node.descriptor().is_some();
-        assert!(nodes.iter().filter(is_open).count() <= OPEN);
-        for node in nodes.iter().rev() {
-            let fd = scan.directory(node).unwrap();
-            assert_eq!(Facts::of(&rustix::fs::fstat(fd).unwrap()).ino, node.facts.ino);
+        test(place.path(), &scan, &nodes);
+    }
+
+    #[test]
+    fn a_directory_that_was_closed_is_opened_again_and_no_other_in_its_place() {
+        scanned(|place, scan, nodes| {
+            let is_open = |node: &&Arc<Node>| node.descriptor().is_some();
             assert!(nodes.iter().filter(is_open).count() <= OPEN);
-        }
-        nodes.iter().for_each(|node| node.close());
-        fs::rename(place.path().join("d/d"), place.path().join("moved")).unwrap();
-        fs::create_dir_all(place.path().join("d/d/d")).unwrap();
-        assert!(scan.directory(&nodes[1]).is_ok());
-        assert_eq!(scan.directory(&nodes[3]).unwrap_err(), Errno::NOENT);
+            for node in nodes.iter().rev() {
+                let fd = scan.directory(node).unwrap();
+                assert_eq!(Facts::of(&rustix::fs::fstat(fd).unwrap()).ino, node.facts.ino);
+                assert!(nodes.iter().filter(is_open).count() <= OPEN);
+            }
+            nodes.iter().for_each(|node| node.close());
+            fs::rename(place.join("d/d"), place.join("moved")).unwrap();
+            fs::create_dir_all(place.join("d/d/d")).unwrap();
+            assert!(scan.directory(&nodes[1]).is_ok());
+            assert_eq!(scan.directory(&nodes[3]).unwrap_err(), Errno::NOENT);
+        });
+    }
+
+    #[test]
+    fn a_directory_below_one_that_was_moved_is_left_out_and_nothing_fails() {
+        scanned(|place, scan, nodes| {
+            let node = nodes.last().unwrap();
+            let opened = Opened { node: Arc::clone(node), fd: scan.directory(node).unwrap() };
+            nodes.iter().for_each(|node| node.close());
+            let mut worker = Worker::new(scan);
+            fs::rename(place.join("d/d"), place.join("moved")).unwrap();
+            let listed = worker.list(&opened, None);
+            assert!(matches!(listed, Ok(Listed::Not(Outcome::Gone))));
+            assert!(worker.to_read.is_empty() && worker.children.is_empty());
+            fs::rename(place.join("moved"), place.join("d/d")).unwrap();
+            assert!(matches!(worker.list(&opened, None), Ok(Listed::Made(_))));
+        });
     }
 }

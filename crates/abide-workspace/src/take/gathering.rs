@@ -46,7 +46,7 @@ impl Worker<'_> {
         let mut listing = std::mem::take(&mut self.listing);
         let chain = listing.read(node.fd.as_fd()).and_then(|()| read_rules(node, &listing));
         let listed = match chain {
-            Ok(chain) => self.gather(node, old, &listing, chain).map(Listed::Made),
+            Ok(chain) => self.gather(node, old, &listing, chain),
             Err(errno) => self.not_listed(node, errno).map(Listed::Not),
         };
         self.listing = listing;
@@ -72,7 +72,7 @@ impl Worker<'_> {
         old: Option<&Record<'_>>,
         listing: &Listing,
         chain: Chain,
-    ) -> Result<Made, WorkspaceError> {
+    ) -> Result<Listed, WorkspaceError> {
         let known =
             old.is_some_and(|old| old.head.outer == node.work.outer && old.head.chain == chain);
         let mut lookup = Lookup::new(old.map(Record::rows));
@@ -102,9 +102,9 @@ impl Worker<'_> {
             let verdict = if is_never_taken(name, self.scan.means.native) {
                 Verdict::Ignored
             } else {
-                match remembered {
-                    Some(verdict) => verdict,
-                    None => self.verdict(node, name, is_directory)?,
+                match remembered.map_or_else(|| self.verdict(node, name, is_directory), Ok) {
+                    Ok(verdict) => verdict,
+                    Err(errno) => return self.not_ruled(node, errno).map(Listed::Not),
                 }
             };
             match verdict {
@@ -116,7 +116,19 @@ impl Worker<'_> {
         }
         let Gathered { body, files, bytes } = gathered;
         self.count(files, bytes);
-        Ok(Made::New { body, chain })
+        Ok(Listed::Made(Made::New { body, chain }))
+    }
+
+    /// A directory is left out when one above it was moved or removed meanwhile: what that ignores is
+    /// not known any more.
+    fn not_ruled(&mut self, node: &Node, errno: Errno) -> Result<Outcome, WorkspaceError> {
+        if node.work.parent.is_none() || is_failure(errno) {
+            let place = self.place(&node.work);
+            return Err(WorkspaceError::io("read the ignore files of", place, errno));
+        }
+        self.children.clear();
+        self.to_read.clear();
+        Ok(Outcome::Gone)
     }
 
     fn kind_of(&self, node: &Opened, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
@@ -127,16 +139,9 @@ impl Worker<'_> {
         Ok(stat::kind(&stat))
     }
 
-    fn verdict(
-        &self,
-        node: &Opened,
-        name: &CStr,
-        is_directory: bool,
-    ) -> Result<Verdict, WorkspaceError> {
+    fn verdict(&self, node: &Opened, name: &CStr, is_directory: bool) -> Result<Verdict, Errno> {
         let base = self.scan.means.base;
-        let rules = self.scan.rules(&node.node).map_err(|errno| {
-            WorkspaceError::io("read the ignore files of", self.place(&node.work), errno)
-        })?;
+        let rules = self.scan.rules(&node.node)?;
         Ok(base.verdict(node.work.within, &node.path_of(name), is_directory, &rules))
     }
 

@@ -307,7 +307,8 @@ impl Backend for SharedStore {
         let mut erased = Erased { payloads: done.payloads, ..Erased::default() };
         if done.objects > 0 {
             erased.notes.push(format!(
-                "{} objects that the erased events named stay in {}: a shared store deletes none",
+                "{} objects that the erased events named stay in {}, with the files of checkpoints: \
+                 a shared store deletes none",
                 done.objects,
                 self.place()
             ));

@@ -4,6 +4,7 @@
 
 mod agent;
 mod answer;
+mod copy;
 mod model;
 mod plan;
 mod rewind;

@@ -1,0 +1,96 @@
+//! Sessions copied from store to store, while others erase on the other side.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide::{
+    CheckpointRequest, Copier, Environment, LocalStore, Message, NewSession, Options, SessionId,
+    SessionRef, Store,
+};
+
+const WAIT: Duration = Duration::ZERO;
+
+/// A project with a file.
+fn project() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "what is in it").unwrap();
+    let store = Store::open_or_init(dir.path()).unwrap();
+    (dir, store)
+}
+
+fn session(store: &Store, dir: &Path) -> SessionId {
+    let mut new = NewSession::titled("work");
+    new.fields.workspace = Some(dir.to_string_lossy().into_owned());
+    let session = store.create(new).unwrap();
+    let id = session.id();
+    session.close().unwrap();
+    id
+}
+
+fn say(store: &Store, id: SessionId, text: &str) {
+    let session = store.open_session(&SessionRef::Id(id)).unwrap();
+    session.append(Message::user(text)).unwrap().wait().unwrap();
+    session.close().unwrap();
+}
+
+fn checkpoint(store: &Store, id: SessionId) {
+    let session = store.open_session(&SessionRef::Id(id)).unwrap();
+    session.checkpoint(&CheckpointRequest::default()).unwrap();
+    session.close().unwrap();
+}
+
+/// The session's checkpoint is there with its files.
+#[track_caller]
+fn assert_whole(store: &Store, id: SessionId) {
+    let view = store.view(&SessionRef::Id(id)).unwrap();
+    let (newest, damaged) = view.latest_checkpoint(&*store.objects().unwrap()).unwrap();
+    assert!(newest.is_some() && damaged.is_empty(), "{damaged:?}");
+}
+
+#[test]
+fn what_is_being_copied_is_not_erased_by_others() {
+    let (near, from) = project();
+    let id = session(&from, near.path());
+    checkpoint(&from, id);
+    let far = tempfile::tempdir().unwrap();
+    let root = far.path().join(".abide");
+    LocalStore::init(&root, Options::default()).unwrap();
+    // Somebody erases there whenever the import asks for the time, so when it has its lock.
+    let tries = Arc::new(Mutex::new(Vec::new()));
+    let (noted, place) = (tries.clone(), root.clone());
+    let clock = Environment::default().now;
+    let now = Arc::new(move || {
+        let other = LocalStore::open(&place, Options::default()).unwrap();
+        noted.lock().unwrap().push(other.erase_unnamed(WAIT).ok().map(|erased| erased.objects));
+        clock()
+    });
+    let env = Environment { now, ..Environment::default() };
+    let to = LocalStore::open(&root, Options { env, ..Options::default() }).unwrap();
+    let copied = Copier::new(from, Store::local(to), WAIT).copy(id).unwrap();
+    assert!(copied.objects >= 3 && copied.notes.is_empty(), "{copied:?}");
+    let tries = tries.lock().unwrap();
+    assert!(tries.contains(&None) && !tries.iter().flatten().any(|gone| *gone > 0), "{tries:?}");
+    assert_whole(&Store::open(far.path()).unwrap(), id);
+}
+
+#[test]
+fn what_a_refused_session_left_is_not_taken_to_be_there() {
+    let (near, from) = project();
+    let [one, two] = [(); 2].map(|()| session(&from, near.path()));
+    let far = tempfile::tempdir().unwrap();
+    let to = Store::open_or_init(far.path()).unwrap();
+    Copier::new(from.clone(), to.clone(), WAIT).copy(one).unwrap();
+    // Both have gone on, and share the files of a session that is copied after it.
+    say(&to, one, "here");
+    say(&from, one, "there");
+    for id in [one, two] {
+        checkpoint(&from, id);
+    }
+    let mut copier = Copier::new(from, to.clone(), WAIT);
+    copier.copy(one).unwrap_err();
+    assert!(to.as_files().unwrap().erase_unnamed(WAIT).unwrap().objects >= 3);
+    assert!(copier.copy(two).unwrap().objects >= 3);
+    assert_whole(&to, two);
+}
