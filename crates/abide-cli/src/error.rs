@@ -283,7 +283,7 @@ fn hint(error: &abide::Error) -> Option<String> {
                 .to_owned(),
         ),
         abide::Error::Objects(ObjectsError::WithoutS3 { .. }) => Some(
-            "releases of abide have it; from source, `cargo install --path crates/abide-cli --features s3`"
+            "build abide with it: `cargo install --path crates/abide-cli --features s3`"
                 .to_owned(),
         ),
         abide::Error::Objects(_) => Some(

@@ -85,18 +85,18 @@ pub fn process_tree(root: u32) -> Option<ResourceSample> {
 /// From the root downwards: only what belongs to it is looked at. A process that comes or goes
 /// meanwhile may be missed, which a sample can do with.
 fn tree_by_children(root: u32) -> Option<ResourceSample> {
-    let mut sample = Sample::new();
-    sample.add(&Process::read(root)?);
+    let mut total = Total::new();
+    total.add(&Process::read(root)?);
     let (mut seen, mut next) = (HashSet::from([root]), children(root));
     while let Some(id) = next.pop() {
         if seen.insert(id)
             && let Some(process) = Process::read(id)
         {
-            sample.add(&process);
+            total.add(&process);
             next.extend(children(id));
         }
     }
-    Some(sample.sum)
+    Some(total.sum)
 }
 
 /// What a process has started, by any of its threads.
@@ -126,20 +126,20 @@ pub fn descendants(root: u32) -> Vec<u32> {
 }
 
 fn sum(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
-    let mut sample = Sample::new();
+    let mut total = Total::new();
     let below = all.iter().filter(|(id, _)| is_above(all, root, **id));
-    below.for_each(|(_, process)| sample.add(process));
-    sample.sum
+    below.for_each(|(_, process)| total.add(process));
+    total.sum
 }
 
 /// What processes use, added up.
-struct Sample {
+struct Total {
     page: u64,
     ticks: u64,
     sum: ResourceSample,
 }
 
-impl Sample {
+impl Total {
     fn new() -> Self {
         let page = rustix::param::page_size() as u64;
         let ticks = rustix::param::clock_ticks_per_second().max(1);

@@ -34,7 +34,9 @@ pub(super) struct HotPath {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
     /// In this program: so and so often, and twice as often.
-    Within { times: usize, work: fn(&Path, usize) -> Outcome },
+    ///
+    /// How work falls to threads differs a little from run to run: of several tries the least counts.
+    Within { times: usize, tries: usize, work: fn(&Path, usize) -> Outcome },
     /// `abide` with these arguments and this input, from its start to its end. [`SESSION`] stands for
     /// the session.
     Process { arguments: &'static [&'static str], input: &'static str },
@@ -46,8 +48,8 @@ const MESSAGE: &str = "{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\
 /// All of them.
 pub(super) const PATHS: [HotPath; 15] = [
     within("session.fold", closed_without_snapshot, 1, fold),
-    within("checkpoint.changed", taken, 4, checkpoint_changed),
-    within("checkpoint.unchanged", taken, 4, checkpoint),
+    with_threads("checkpoint.changed", taken, 4, checkpoint_changed),
+    with_threads("checkpoint.unchanged", taken, 4, checkpoint),
     within("journal.check", closed_without_snapshot, 1, check),
     within("tasks.status", planned, 100, status),
     within("history.search", indexed, 1, search),
@@ -76,7 +78,16 @@ const fn within(
     times: usize,
     work: fn(&Path, usize) -> Outcome,
 ) -> HotPath {
-    HotPath { name, before, way: Way::Within { times, work } }
+    HotPath { name, before, way: Way::Within { times, tries: 1, work } }
+}
+
+const fn with_threads(
+    name: &'static str,
+    before: fn(&Path) -> Outcome,
+    times: usize,
+    work: fn(&Path, usize) -> Outcome,
+) -> HotPath {
+    HotPath { name, before, way: Way::Within { times, tries: 3, work } }
 }
 
 pub(super) fn find(name: &str) -> Outcome<&'static HotPath> {
@@ -94,7 +105,7 @@ impl HotPath {
             Outcome::Ok(dir)
         };
         match self.way {
-            Way::Within { times, .. } => {
+            Way::Within { times, tries, .. } => {
                 let counted = |sort: &str, times: usize| {
                     let dir = prepared(sort)?;
                     let change = |command: &mut std::process::Command| {
@@ -102,8 +113,6 @@ impl HotPath {
                     };
                     valgrind.count(&valgrind.bench, change, "", &dir.join("valgrind.log"))
                 };
-                // How work falls to threads differs a little from run to run: the least counts.
-                let tries = if self.name.starts_with("checkpoint.") { 3 } else { 1 };
                 let least = |sort: &str, times: usize| {
                     let mut least = counted(sort, times)?;
                     for again in 1..tries {

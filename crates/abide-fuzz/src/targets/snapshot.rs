@@ -73,11 +73,11 @@ pub(crate) fn run(data: &[u8]) -> bool {
 /// Is there a state in it that this version of the fold goes on from?
 fn is_root(slot: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
-    struct Root<'a> {
+    struct Slot<'a> {
         #[serde(borrow)]
         state: &'a serde_json::value::RawValue,
     }
-    let root = slot.get(67..).and_then(|root| serde_json::from_slice::<Root<'_>>(root).ok());
+    let root = slot.get(67..).and_then(|root| serde_json::from_slice::<Slot<'_>>(root).ok());
     root.is_some_and(|root| SessionState::restore(root.state.get().as_bytes()).is_ok())
 }
 
