@@ -343,13 +343,16 @@ fn what_a_project_points_to_is_asked_about_once() {
     fs::create_dir(env.path("three")).unwrap();
     std::os::unix::fs::symlink("../three", &pointer).unwrap();
     env.run(&["history"]).failure(1);
-    // Whoever lists a directory accepts what it says.
+    // A listed project is believed about its owner, not about where it leads.
     let project = env.project().canonicalize().unwrap();
     fs::remove_file(&pointer).unwrap();
     env.run(&["init", "--store", "../four"]).success();
     fs::write(&pointer, "../four\n").unwrap();
     env.run(&["history"]).failure(1);
     configure(&env, &format!("trusted = [{project:?}]\n"));
+    env.run(&["history"]).failure(1);
+    let four = env.path("four").canonicalize().unwrap();
+    configure(&env, &format!("trusted = [{four:?}]\n"));
     env.run(&["history"]).success();
     // Where nothing can be noted, it is used this time.
     configure(&env, "");

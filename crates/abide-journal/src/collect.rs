@@ -164,12 +164,6 @@ impl Packs {
         }
         let mut verdicts = verdicts(&packs, live, (&kept, &orphans), waste);
         let mut collected = Collected::default();
-        if dry_run {
-            for (pack, verdict) in packs.iter().zip(&verdicts) {
-                collected.count(pack, verdict);
-            }
-            return Ok(collected);
-        }
         // What is live and in no block that can be read may be in one that cannot.
         let lost = live.iter().any(|hash| !elected.copies.contains_key(hash));
         for (pack, verdict) in packs.iter().zip(&mut verdicts) {
@@ -178,9 +172,15 @@ impl Packs {
                 collected.leave(pack, verdict);
             }
         }
+        if dry_run {
+            for (pack, verdict) in packs.iter().zip(&verdicts) {
+                collected.count(pack, verdict);
+            }
+            return Ok(collected);
+        }
+        let orphaned = verdicts.iter().map(|verdict| verdict.orphaned).sum();
         let batches = batches(packs, verdicts, &mut collected);
-        self.check_room(&batches)?;
-        let swept = self.sweep_batches(batches, kept, orphans, &mut collected);
+        let swept = self.sweep_batches(batches, kept, (orphans, orphaned), &mut collected);
         // Also where it failed: some packs are gone.
         let forgotten = self.forget();
         swept?;
@@ -202,10 +202,10 @@ impl Packs {
     }
 
     /// Is there room for what is written before something goes?
-    fn check_room(&self, batches: &[Batch]) -> Result<(), JournalError> {
-        let orphaned: u64 = batches.iter().flatten().map(|(_, verdict)| verdict.orphaned).sum();
-        let largest = batches.iter().map(|batch| bytes_of(batch)).max().unwrap_or(0);
-        let needed = orphaned.saturating_add(largest);
+    fn check_room(&self, needed: u64) -> Result<(), JournalError> {
+        if needed == 0 {
+            return Ok(());
+        }
         let free = self.storage.free_bytes(&self.dir).unwrap_or(u64::MAX);
         if needed <= free {
             return Ok(());
@@ -219,11 +219,13 @@ impl Packs {
         self: &Arc<Self>,
         batches: Vec<Batch>,
         mut kept: Copies,
-        mut orphans: Orphans,
+        (mut orphans, mut orphaned): (Orphans, u64),
         collected: &mut Collected,
     ) -> Result<(), JournalError> {
         let (mut before, mut written) = (0_u64, 0);
         for mut batch in batches {
+            // All orphans are written with the first one.
+            self.check_room(std::mem::take(&mut orphaned).saturating_add(staying(&batch)))?;
             let writer = PackWriter::beginning_a_pack(self.clone());
             let copied = self
                 .store_whole(&writer, std::mem::take(&mut orphans), &mut kept)
@@ -484,15 +486,28 @@ fn bytes_of(batch: &[(Seen, Verdict)]) -> u64 {
     rewritten.map(|(pack, _)| pack.len).sum()
 }
 
-/// The packs that go, about as many at a time as make a full one. Those that stay are counted.
+/// About how many bytes of them are written anew.
+fn staying(batch: &[(Seen, Verdict)]) -> u64 {
+    let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == Fate::IsRewritten);
+    rewritten.map(|(pack, verdict)| pack.len.saturating_sub(verdict.wasted)).sum()
+}
+
+/// The packs that go, about as many at a time as make a full one; first those of which nothing
+/// stays: they take no room, and make some. Those that stay are counted.
 fn batches(packs: Vec<Seen>, verdicts: Vec<Verdict>, collected: &mut Collected) -> Vec<Batch> {
+    let (stay, mut go): (Batch, Batch) =
+        packs.into_iter().zip(verdicts).partition(|(_, verdict)| verdict.fate == Fate::Stays);
+    for (pack, verdict) in stay {
+        collected.count(&pack, &verdict);
+    }
+    go.sort_by_key(|(_, verdict)| verdict.fate == Fate::IsRewritten);
     let mut batches: Vec<Batch> = Vec::new();
-    for (pack, verdict) in packs.into_iter().zip(verdicts) {
-        if verdict.fate == Fate::Stays {
-            collected.count(&pack, &verdict);
-            continue;
-        }
-        match batches.last_mut().filter(|batch| bytes_of(batch) < FULL) {
+    for (pack, verdict) in go {
+        let fits = |batch: &&mut Batch| {
+            let same = batch.last().is_some_and(|(_, last)| last.fate == verdict.fate);
+            same && bytes_of(batch) < FULL
+        };
+        match batches.last_mut().filter(fits) {
             Some(batch) => batch.push((pack, verdict)),
             None => batches.push(vec![(pack, verdict)]),
         }
@@ -740,8 +755,8 @@ mod tests {
                 |batch: &Batch| -> Vec<u64> { batch.iter().map(|(pack, _)| pack.number).collect() };
             batches.iter().map(numbers).collect::<Vec<_>>()
         });
-        assert_eq!(batched[0], [vec![1, 3, 4]]);
-        assert_eq!(batched[1], [vec![1], vec![3, 4]]);
+        assert_eq!(batched[0], [vec![3], vec![1, 4]]);
+        assert_eq!(batched[1], [vec![3], vec![1], vec![4]]);
     }
 
     #[test]

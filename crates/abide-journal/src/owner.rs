@@ -23,8 +23,8 @@ pub(crate) struct OthersDirectory<'a> {
 }
 
 impl<'a> OthersDirectory<'a> {
-    /// The directory of this path. `None` where what is made there stays with who makes it, and where
-    /// a link leads to it.
+    /// The directory of this path, also where a link leads to it. `None` where what is made there
+    /// stays with who makes it.
     pub(crate) fn of(path: &'a Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
@@ -32,7 +32,7 @@ impl<'a> OthersDirectory<'a> {
         let name = path.file_name()?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = dir.unwrap_or(Path::new("."));
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(dir, flags, Mode::empty()).ok()?;
         let found = rustix::fs::fstat(&directory).ok()?;
         let (user, group) = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
@@ -105,9 +105,9 @@ mod tests {
         }
         // What was there is not made.
         assert_eq!(to_file.make().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        // What a link leads to is nobody's to be given to.
+        // A store may be behind a link. What is made there is its owner's, whoever made the link.
         symlink(&moved, &link).unwrap();
-        assert!(OthersDirectory::of(&link.join("new")).is_none());
-        assert!(OthersDirectory::of(&moved.join("new")).is_some());
+        OthersDirectory::of(&link.join("new")).unwrap().make().unwrap();
+        assert_eq!(fs::symlink_metadata(moved.join("new")).unwrap().uid(), 1234);
     }
 }

@@ -482,15 +482,19 @@ impl PackWriter {
             let lock = self.lock_pack(next)?;
             match (lock, packs.storage.open(&path, Access::CreateNew)) {
                 (Some(lock), Ok(file)) => {
-                    // Of a pack that had this number and is gone.
-                    PackIndex::remove(&*packs.storage, &path)
-                        .map_err(JournalError::io("remove the index of", &path))?;
-                    if let Err(error) = write_full(&*file, HEADER, 0) {
+                    // The index is of a pack that had this number and is gone.
+                    let begun = PackIndex::remove(&*packs.storage, &path)
+                        .map_err(JournalError::io("remove the index of", &path))
+                        .and_then(|()| {
+                            write_full(&*file, HEADER, 0).map_err(JournalError::io("write", &path))
+                        })
+                        .and_then(|()| packs.walk(&mut packs.lock_index(), next));
+                    if let Err(error) = begun {
                         // A full disk: an empty pack would be in the way for good.
+                        packs.lock_index().packs.remove(&next);
                         let _ = packs.storage.remove(&path);
-                        return Err(JournalError::io("write", &path)(error));
+                        return Err(error);
                     }
-                    packs.walk(&mut packs.lock_index(), next)?;
                     let end = HEADER.len() as u64;
                     let open = OpenPack { number: next, path, file, end, blocks: 0, _lock: lock };
                     return Ok((open, end));

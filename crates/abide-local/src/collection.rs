@@ -46,8 +46,10 @@ pub enum CollectError {
         /// What is wrong with it.
         reason: ReachError,
     },
-    /// A pack holds what is to go beside what is to stay, and the latter cannot be read.
-    #[error("{objects} objects to remove are in damaged packs, beside objects that are needed")]
+    /// A pack holds what is to go, and may hold what is to stay where it cannot be read.
+    #[error(
+        "{objects} objects to remove are in damaged packs, which may hold objects that are needed"
+    )]
     DamagedPacks {
         /// How many objects could not be removed.
         objects: u64,

@@ -148,8 +148,9 @@ impl LocalStore {
         let _cleanup = self.hold_cleanup()?;
         let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
         let mut done = Erased::default();
-        done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
+        // The copies first: once the objects are gone, nothing tells that copies are left.
         self.clear_quarantine(&[], &mut done.notes)?;
+        done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
         Ok(done)
     }
 

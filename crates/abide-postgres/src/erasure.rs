@@ -5,7 +5,7 @@
 //! tell here what else names them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_journal::{Body, Line};
 use abide_model::{Fact, Seq, SessionId, StoreError};
@@ -45,6 +45,7 @@ impl PostgresStore {
         let seqs: Arc<Vec<i64>> = Arc::new(seqs.iter().map(|seq| place(seq.0)).collect());
         self.server().block(async move {
             let mut held = Vec::new();
+            let until = Instant::now() + wait;
             let done = async {
                 let family = server
                     .ask("erase in", |client| {
@@ -52,7 +53,8 @@ impl PostgresStore {
                     })
                     .await?;
                 for one in family {
-                    held.push(lease::acquire(&server, &env, one, wait, take_over).await?);
+                    let left = until.saturating_duration_since(Instant::now());
+                    held.push(lease::acquire(&server, &env, one, left, take_over).await?);
                 }
                 let epochs = held.iter().map(|held| (held.sid, lease::number(held.epoch)));
                 let held: Arc<(Vec<i64>, Vec<i64>)> = Arc::new(epochs.unzip());
@@ -105,7 +107,12 @@ async fn erase(
     transaction.query(sql, &[sids]).await?;
     let family = family(&transaction.query(FAMILY, &[&sid]).await?)?;
     if family.iter().any(|(_, sid)| !sids.contains(sid)) {
-        return Err(taken_over("a fork that was just made").into());
+        return Err(StoreError::Storage {
+            action: "erase in",
+            place: format!("session {session}"),
+            source: Arc::from("a fork of it was just made; run it again".to_owned()),
+        }
+        .into());
     }
     let sql = "SELECT seq, line FROM event WHERE sid = $1 AND seq = ANY($2)";
     let mut done = ErasedRows::default();

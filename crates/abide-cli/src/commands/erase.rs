@@ -410,7 +410,7 @@ fn failed(error: EraseError) -> CommandError {
                     "let the agents that write come to their end, and run it again"
                 }
                 EraseError::Objects(_) => {
-                    "`abide doctor --repair` mends what is in its way, or names it as lost; the next `abide erase` finishes it"
+                    "`abide doctor --repair` mends damage that is in its way, and a full disk needs space; the next `abide erase` finishes it"
                 }
                 EraseError::Store(_) => "",
             };

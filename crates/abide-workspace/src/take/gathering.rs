@@ -119,8 +119,8 @@ impl Worker<'_> {
         Ok(Listed::Made(Made::New { body, chain }))
     }
 
-    /// A directory is left out when one above it was moved or removed meanwhile: what that ignores is
-    /// not known any more.
+    /// A directory is left out when one above it was moved, removed or closed meanwhile: what that
+    /// ignores is not known any more.
     fn not_ruled(&mut self, node: &Node, errno: Errno) -> Result<Outcome, WorkspaceError> {
         if node.work.parent.is_none() || is_failure(errno) {
             let place = self.place(&node.work);
@@ -128,7 +128,10 @@ impl Worker<'_> {
         }
         self.children.clear();
         self.to_read.clear();
-        Ok(Outcome::Gone)
+        Ok(match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Outcome::Gone,
+            _ => Outcome::Omitted(OmissionReason::Unreadable),
+        })
     }
 
     fn kind_of(&self, node: &Opened, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
