@@ -274,7 +274,7 @@ fn nothing_is_replaced_of_which_the_copy_is_not_whole() {
     let id = block_on(store.create(NewSession::titled("s"))).unwrap();
     let writer = store.writer(id, Duration::ZERO).unwrap();
     for n in 0..3 {
-        let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{n}}}"#)).unwrap();
+        let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();
         writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
     }
     block_on(writer.close()).unwrap();

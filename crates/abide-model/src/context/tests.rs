@@ -615,7 +615,7 @@ proptest! {
                             let call = format!("@{pin}:");
                             let starts = |one: &String| one.starts_with(&outcome) || one.starts_with(&call);
                             let shown = rest.iter().any(|one| *one == whole || starts(one));
-                            prop_assert!(shown);
+                            prop_assert!(shown, "@{} is not in {:?}", pin, rest);
                         }
                     }
                 }
