@@ -110,7 +110,7 @@ async fn erase(
         return Err(StoreError::Storage {
             action: "erase in",
             place: format!("session {session}"),
-            source: Arc::from("a fork of it was just made; run it again".to_owned()),
+            source: Arc::new(std::io::Error::other("a fork of it was just made; run it again")),
         }
         .into());
     }

@@ -511,6 +511,21 @@ fn calls_of(data: &Payload) -> Vec<String> {
     blocks.iter().filter_map(|block| block["id"].as_str().map(str::to_owned)).collect()
 }
 
+impl Recorded {
+    /// Is this the start of a call that a message of the context holds? A restored one may.
+    fn is_told_by_a_message(&self, seq: Seq, context: &Context) -> bool {
+        let event = self.events.iter().find(|event| event.seq == seq).unwrap();
+        let data: Value = serde_json::from_str(event.data.as_str()).unwrap();
+        let holds = |entry: &Entry| match entry {
+            Entry::Message { data: message, .. } => {
+                calls_of(message).iter().any(|id| data["call"] == **id)
+            }
+            _ => false,
+        };
+        event.kind == Kind::TOOL_CALLED && context.entries.iter().any(holds)
+    }
+}
+
 /// Each call has its one outcome, behind the answer that holds it and before anything else.
 fn is_valid(context: &Context) {
     let mut open: Vec<String> = Vec::new();
@@ -614,7 +629,8 @@ proptest! {
                             let (whole, outcome) = (format!("@{pin}"), format!("@{pin}="));
                             let call = format!("@{pin}:");
                             let starts = |one: &String| one.starts_with(&outcome) || one.starts_with(&call);
-                            let shown = rest.iter().any(|one| *one == whole || starts(one));
+                            let shown = rest.iter().any(|one| *one == whole || starts(one))
+                                || recorded.is_told_by_a_message(*pin, &after);
                             prop_assert!(shown, "@{} is not in {:?}", pin, rest);
                         }
                     }

@@ -93,9 +93,10 @@ enum Step {
     Summary(String),
 }
 
+/// Boxed: a tree of values that holds the next one inline fills a thread's stack.
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        9 => (any_message(), vec(fate(), 6), proptest::option::of(0u8..2), 0u8..8).prop_map(
+        9 => (any_message().boxed(), vec(fate(), 6), proptest::option::of(0u8..2), 0u8..8).prop_map(
             |((form, value), fates, answer, partial)| {
                 Step::Message(form, value, fates, answer, partial == 0)
             },
