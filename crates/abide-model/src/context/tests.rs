@@ -515,7 +515,7 @@ impl Recorded {
     /// Is this the start of a call that a message of the context holds? A restored one may.
     fn is_told_by_a_message(&self, seq: Seq, context: &Context) -> bool {
         let event = self.events.iter().find(|event| event.seq == seq).unwrap();
-        let data: Value = serde_json::from_str(event.data.as_str()).unwrap();
+        let data: Value = serde_json::from_str(event.data.as_ref().unwrap().as_str()).unwrap();
         let holds = |entry: &Entry| match entry {
             Entry::Message { data: message, .. } => {
                 calls_of(message).iter().any(|id| data["call"] == **id)
