@@ -115,6 +115,9 @@ mod tests {
         let at = bytes.windows(16).position(|part| part == &first[100..116]).unwrap();
         bytes[at] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
+        // By its check, and not since something else is looked for everywhere.
+        let found = packs(dir.path()).readable(&asked[..3]).unwrap();
+        assert_eq!(found, [false, true, false]);
         let damaged = packs(dir.path());
         assert_eq!(damaged.readable(&asked).unwrap(), [false, true, false, false]);
         assert_eq!(damaged.read(hash).unwrap(), None);

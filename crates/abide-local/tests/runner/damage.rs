@@ -1,14 +1,19 @@
 //! Damage from outside: cut bytes, flipped bits, zeroed, overwritten and misplaced sectors.
 
-use std::ops::Range;
-use std::path::PathBuf;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use abide_journal::{Line, Salt};
-use abide_model::{EventRange, ReadNote, SessionId, SessionWriter, Store, Timestamp};
+use abide_journal::{DamageReason, Found, Line, Salt, SegmentHeader, Start};
+use abide_local::LocalStore;
+use abide_model::{
+    Durability, EventRange, NewEvent, NewSession, OddEvents, ReadNote, Seq, SessionId,
+    SessionWriter, Store, Timestamp,
+};
 use abide_testkit::{FaultRun, Moment, Random, SimDisk};
 use pollster::block_on;
 
-use crate::run::{Run, Step, open_store};
+use crate::run::{Run, Step, open_store, options, small, store_path};
 
 /// A session, its journal's only segment, and where its lines are.
 struct Subject {
@@ -356,4 +361,43 @@ fn lines_of_another_session_are_noticed() {
     let store = open_store(&disk, 15).unwrap();
     assert!(crate::run::exists(&store, mine.id));
     assert!(crate::run::healthy(&store, mine.id).is_err());
+}
+
+#[test]
+fn a_header_that_came_to_another_segment_or_goes_back_is_not_believed() {
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = small(LocalStore::init(&store_path(), options(&disk, 3)).unwrap());
+    let id = block_on(store.create(NewSession::default())).unwrap();
+    let writer = store.writer(id, Duration::ZERO).unwrap();
+    for n in 0..30 {
+        let event = NewEvent::parse(&format!(r#"{{"kind":"x.sim","data":{{"n":{n}}}}}"#)).unwrap();
+        writer.append(vec![event], Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
+    }
+    let journal = store.reader(id).unwrap().journal().clone();
+    let [one, two] = [1, 2].map(|n| journal.dir().join(format!("{n:08}.jsonl")));
+    let split = |path: &Path| {
+        let bytes = disk.bytes(path).unwrap();
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let (header, lines) = bytes.split_at(end);
+        (header.to_vec(), lines.to_vec())
+    };
+    let ((of_one, _), (of_two, lines)) = (split(&one), split(&two));
+    let header = SegmentHeader::read(of_two.trim_ascii_end(), &two).unwrap().unwrap();
+    let before = header.first.back(1);
+    assert_eq!(journal.seek(before).unwrap().segment, 1);
+    // One of another segment says nothing about where this one begins.
+    disk.set_bytes(&two, [of_one, lines.clone()].concat());
+    assert_eq!(journal.seek(before).unwrap().segment, 1);
+    // One of its own that goes back is damage: a search would begin behind what it looks for.
+    let back = SegmentHeader { first: Seq(1), ..header }.write();
+    disk.set_bytes(&two, [back, lines].concat());
+    let mut reasons = Vec::new();
+    let mut visit = |found: Found<'_>| {
+        if let Found::Damage(damage) = found {
+            reasons.push(damage.reason);
+        }
+        ControlFlow::Continue(())
+    };
+    journal.walk(Start::beginning(), None, &mut visit).unwrap();
+    assert_eq!(reasons, [DamageReason::Header]);
 }

@@ -1,13 +1,10 @@
 //! Erasing payloads and the files of checkpoints, and power cuts at every storage operation of it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use abide_journal::{
-    Access, BundleReader, Disk, Lock, LockMode, PackWriter, Packs, Storage, StorageFile,
-};
+use abide_journal::{Access, BundleReader, LockMode, PackWriter, Packs, Storage};
 use abide_local::{
     EraseError, EventPart, ImportError, ImportOutcome, Imported, LocalStore, Options, RepairRequest,
 };
@@ -19,6 +16,7 @@ use abide_testkit::{Fault, FaultKind, FaultRun, Lasting, SimDisk};
 use abide_workspace::{Entry, EntryKind, Snapshot, Tree};
 use pollster::block_on;
 
+use crate::meanwhile::{Meanwhile, What};
 use crate::power::cut_everywhere;
 use crate::run::{go_on, healthy, open_store, options, read, small, store_path};
 
@@ -783,47 +781,6 @@ fn a_secret_in_sealed_segments_objects_and_the_last_line_is_gone() {
     assert_eq!(read(&store, id).unwrap().events, events);
 }
 
-/// The disk, with a reader who brings the transcript up to date while a segment is written anew.
-#[derive(Debug)]
-struct ReaderMeanwhile {
-    store: PathBuf,
-    session: SessionId,
-}
-
-impl Storage for ReaderMeanwhile {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>> {
-        if path.to_string_lossy().ends_with(".jsonl.tmp") && access == Access::CreateNew {
-            let store = LocalStore::open(&self.store, Options::default()).unwrap();
-            store.update_transcript(self.session).unwrap();
-        }
-        Disk.open(path, access)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        Disk.list(dir)
-    }
-    fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        Disk.make_dir(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Disk.remove(path)
-    }
-    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
-        Disk.modified(path)
-    }
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        Disk.free_bytes(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        Disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>> {
-        Disk.lock(path, mode)
-    }
-}
-
 #[test]
 fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
     let dir = tempfile::tempdir().unwrap();
@@ -833,6 +790,8 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
         let session = block_on(store.create(NewSession::default())).unwrap();
         let json = format!(r#"{{"kind":"x.sim","data":{{"text":"{SECRET}"}}}}"#);
         let seq = append(&store, session, &json);
+        // Beside a writer, only what is known to be acknowledged is read: that is all but the last.
+        append(&store, session, r#"{"kind":"x.sim","data":{}}"#);
         let journal = store.reader(session).unwrap().journal().dir().to_owned();
         let transcript = journal.with_file_name("transcript.task");
         store.update_transcript(session).unwrap();
@@ -841,11 +800,24 @@ fn who_reads_meanwhile_does_not_bring_it_back_into_the_transcript() {
         if !there {
             std::fs::remove_file(&transcript).unwrap();
         }
-        let storage = Arc::new(ReaderMeanwhile { store: root.clone(), session });
-        let store = LocalStore::open(&root, Options { storage, ..Options::default() }).unwrap();
+        // A reader brings it up to date while a segment is written anew.
+        let (place, text) = (root.clone(), transcript.clone());
+        let reads = Meanwhile::on(move |path, what| {
+            let rewrites = what == What::Open(Access::CreateNew)
+                && path.to_string_lossy().ends_with(".jsonl.tmp");
+            if rewrites {
+                let store = LocalStore::open(&place, Options::default()).unwrap();
+                store.update_transcript(session).unwrap();
+                let text = std::fs::read_to_string(&text).unwrap_or_default();
+                assert!(!text.contains(SECRET), "while it is erased");
+            }
+            rewrites
+        });
+        let options = Options { storage: reads.clone(), ..Options::default() };
+        let store = LocalStore::open(&root, options).unwrap();
         let plan = store.plan_erase(session, &[seq]).unwrap();
         assert_eq!(store.apply_erase(&plan, None, WAIT).unwrap().payloads, 1);
-        assert!(!has(), "{there}");
+        assert!(reads.happened() && !has(), "{there}");
     }
 }
 
