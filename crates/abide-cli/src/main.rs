@@ -3,6 +3,9 @@
 //! Reads the command line and the environment, runs one command, and turns its end into an exit
 //! code: 0 done, 1 failed, 2 usage, 3 broken pipe, 4 cancelled, 255 a bug.
 
+// The comments of arguments are help texts.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod clock;
 mod commands;
 mod config;

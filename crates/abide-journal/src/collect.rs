@@ -41,7 +41,7 @@ pub struct Collected {
     pub bytes_freed: u64,
     /// Packs that were left as they are, since they are damaged.
     pub packs_damaged: u64,
-    /// Objects that are not live and are still there: in a damaged pack, beside what is live.
+    /// Objects that are not live and are still there: in a damaged pack, which may hold what is live.
     pub objects_left: u64,
 }
 

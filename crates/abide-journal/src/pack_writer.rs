@@ -479,9 +479,13 @@ impl PackWriter {
         let mut next = packs.next_number()?;
         loop {
             let path = packs.path(next);
-            let lock = self.lock_pack(next)?;
-            match (lock, packs.storage.open(&path, Access::CreateNew)) {
-                (Some(lock), Ok(file)) => {
+            // Whoever has the lock makes the pack.
+            let Some(lock) = self.lock_pack(next)? else {
+                next += 1;
+                continue;
+            };
+            match packs.storage.open(&path, Access::CreateNew) {
+                Ok(file) => {
                     // The index is of a pack that had this number and is gone.
                     let begun = PackIndex::remove(&*packs.storage, &path)
                         .map_err(JournalError::io("remove the index of", &path))
@@ -499,10 +503,10 @@ impl PackWriter {
                     let open = OpenPack { number: next, path, file, end, blocks: 0, _lock: lock };
                     return Ok((open, end));
                 }
-                (_, Err(error)) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(JournalError::io("create", &path)(error));
                 }
-                _ => next += 1,
+                Err(_) => next += 1,
             }
         }
     }

@@ -64,6 +64,9 @@ pub enum EraseError {
     /// The payloads are gone and their objects are not.
     #[error("the payloads are erased from the journal, but their objects are still there")]
     Objects(#[source] CollectError),
+    /// What nothing names is still there, or a part of it.
+    #[error("not all objects that nothing names could be erased")]
+    Unnamed(#[source] CollectError),
     /// Nothing was done.
     #[error("nothing was erased")]
     NotBegun(#[source] CollectError),
@@ -148,9 +151,12 @@ impl LocalStore {
         let _cleanup = self.hold_cleanup()?;
         let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
         let mut done = Erased::default();
+        let live = self.live_objects(&Without::default(), &mut done.notes);
+        let live = live.map_err(EraseError::NotBegun)?;
         // The copies first: once the objects are gone, nothing tells that copies are left.
         self.clear_quarantine(&[], &mut done.notes)?;
-        done.objects = self.purge(&mut done.notes).map_err(EraseError::Objects)?;
+        let purged = self.purge_all_but(&live, &mut done.notes);
+        done.objects = purged.map_err(EraseError::Unnamed)?;
         Ok(done)
     }
 
@@ -288,8 +294,16 @@ impl LocalStore {
     /// whatever an event names stays. The caller holds the lock for collection. Says how many.
     fn purge(&self, notes: &mut Vec<String>) -> Result<u64, CollectError> {
         let live = self.live_objects(&Without::default(), notes)?;
+        self.purge_all_but(&live, notes)
+    }
+
+    fn purge_all_but(
+        &self,
+        live: &HashSet<ObjectHash>,
+        notes: &mut Vec<String>,
+    ) -> Result<u64, CollectError> {
         self.forget_workspaces()?;
-        let purged = self.packs().purge(&live).map_err(store_error)?;
+        let purged = self.packs().purge(live).map_err(store_error)?;
         if purged.objects_left > 0 {
             return Err(CollectError::DamagedPacks { objects: purged.objects_left });
         }

@@ -45,7 +45,7 @@ impl PostgresStore {
         let seqs: Arc<Vec<i64>> = Arc::new(seqs.iter().map(|seq| place(seq.0)).collect());
         self.server().block(async move {
             let mut held = Vec::new();
-            let until = Instant::now() + wait;
+            let until = Instant::now().checked_add(wait);
             let done = async {
                 let family = server
                     .ask("erase in", |client| {
@@ -53,7 +53,8 @@ impl PostgresStore {
                     })
                     .await?;
                 for one in family {
-                    let left = until.saturating_duration_since(Instant::now());
+                    let left = |until: Instant| until.saturating_duration_since(Instant::now());
+                    let left = until.map_or(wait, left);
                     held.push(lease::acquire(&server, &env, one, left, take_over).await?);
                 }
                 let epochs = held.iter().map(|held| (held.sid, lease::number(held.epoch)));

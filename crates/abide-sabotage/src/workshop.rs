@@ -65,6 +65,11 @@ impl Workshop {
 
     /// Writes the edits to each package of the workspace where they have changed.
     pub fn write_edits(&self, root: &Path, list: &List) -> Result<(), Failure> {
+        // Of compilers that were killed.
+        match fs::remove_dir_all(self.dir.join("scratch")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
         let mut edits = 0;
         for entry in fs::read_dir(root.join("crates"))? {
             let name = entry?.file_name();
@@ -79,13 +84,10 @@ impl Workshop {
         Ok(())
     }
 
-    /// Makes an empty directory for this process alone.
+    /// Makes a directory for this process alone.
     pub fn scratch(&self) -> io::Result<PathBuf> {
         let dir = self.dir.join("scratch").join(std::process::id().to_string());
-        match fs::remove_dir_all(&dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => fs::create_dir_all(&dir)?,
-        }
+        fs::create_dir_all(&dir)?;
         Ok(dir)
     }
 

@@ -188,4 +188,14 @@ fn what_is_compiled_is_linted_and_documented_without_its_breaks() {
         assert_eq!(lab.compiled(), [""; 0]);
     }
     assert_eq!(fs::read_dir(lab.0.join("workshop/scratch")).unwrap().count(), 0);
+
+    // What is compiled already is linted again by other rules.
+    let many = "pub fn more(a: u8, b: u8, c: u8) -> u8 { a + b + c }\n";
+    lab.write("crates/b/src/lib.rs", many);
+    lab.write("clippy.toml", "too-many-arguments-threshold = 3\n");
+    assert_eq!(lab.compiled().last().map(String::as_str), Some("b"));
+    lab.write("clippy.toml", "too-many-arguments-threshold = 2\n");
+    let arguments = ["test", "--workspace", "--offline", "--no-run"];
+    let said = text(&lab.run(env!("CARGO"), &arguments, None).stderr);
+    assert!(said.contains("clippy::too-many-arguments"), "{said}");
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use abide::{
-    DEFAULT_WAIT, EraseError, ErasePlan, Erased, EventPart, FileMatch, FileMatches, LocalStore,
-    Matches, Seq, SessionId, SessionRef,
+    CollectError, DEFAULT_WAIT, EraseError, ErasePlan, Erased, EventPart, FileMatch, FileMatches,
+    LocalStore, Matches, Seq, SessionId, SessionRef,
 };
 use abide_transcript::escape;
 use serde_json::json;
@@ -406,8 +406,14 @@ fn failed(error: EraseError) -> CommandError {
                 EraseError::NoEvent { .. } => "`abide show --all` tells the events",
                 EraseError::Structural { .. } => "nothing was erased",
                 EraseError::Damaged { .. } => "nothing was erased; `abide doctor` tells more",
-                EraseError::NotBegun(_) => {
+                EraseError::NotBegun(CollectError::Busy) => {
                     "let the agents that write come to their end, and run it again"
+                }
+                EraseError::NotBegun(_) => {
+                    "`abide doctor --repair` mends damage; then run it again"
+                }
+                EraseError::Unnamed(_) => {
+                    "`abide doctor --repair` mends damage that is in its way, and a full disk needs space; then run it again"
                 }
                 EraseError::Objects(_) => {
                     "`abide doctor --repair` mends damage that is in its way, and a full disk needs space; the next `abide erase` finishes it"

@@ -64,21 +64,18 @@ fn run() -> Result<ExitCode, Failure> {
         let mut dep_info = DepInfo::new(fs::read_to_string(&path)?);
         dep_info.replace(&mirror.root(), &unit.root);
         dep_info.add(&workshop.edits_file(&unit.package));
+        // What was compiled is checked again when the checks change.
+        dep_info.add(&workshop.wrapper());
+        let lints = unit.root.join("clippy.toml");
+        if lints.is_file() {
+            dep_info.add(&lints);
+        }
         fs::write(&path, dep_info.content())?;
     }
     let scratch = workshop.scratch()?;
-    let mut checks = vec![arguments.lint(&scratch)];
-    checks.extend(arguments.document(&scratch));
-    for mut check in checks {
-        let program = check.get_program().to_owned();
-        let status = check.status().map_err(|error| format!("{}: {error}", program.display()))?;
-        if !status.success() {
-            fs::remove_dir_all(&scratch)?;
-            return Ok(ExitCode::FAILURE);
-        }
-    }
+    let checked = arguments.check(&scratch);
     fs::remove_dir_all(&scratch)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if checked? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What is compiled.
@@ -124,6 +121,19 @@ impl Arguments {
         })
     }
 
+    /// Lints and documents the same crate. Says whether nothing was found.
+    fn check(&self, scratch: &Path) -> Result<bool, Failure> {
+        let checks = [Some(self.lint(scratch)), self.document(scratch)];
+        for mut check in checks.into_iter().flatten() {
+            let program = check.get_program().to_owned();
+            let failed = |error| format!("{}: {error}", program.display());
+            if !check.status().map_err(failed)?.success() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Lints the same crate. Warnings are errors.
     fn lint(&self, scratch: &Path) -> Command {
         let mut command = Command::new("clippy-driver");
@@ -142,6 +152,10 @@ impl Arguments {
         }
         let mut command = Command::new("rustdoc");
         command.args(self.without_output()).args(["-D", "warnings"]);
+        if self.value("--crate-type") == Some("bin") {
+            // As cargo does: all of a program is private.
+            command.args(["--document-private-items", "-Arustdoc::private-intra-doc-links"]);
+        }
         command.arg("--out-dir").arg(scratch);
         Some(command)
     }

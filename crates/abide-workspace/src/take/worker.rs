@@ -166,11 +166,30 @@ impl<'a> Worker<'a> {
             Err(errno) if is_failure(errno) => {
                 Err(WorkspaceError::io("open", self.place(&node.work), errno))
             }
-            Err(_) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 node.keep_readings(files.iter().map(|file| (file.at, Reading::Gone)).collect());
                 Ok(())
             }
+            Err(_) => {
+                self.omit_all(node, files);
+                Ok(())
+            }
         }
+    }
+
+    /// Leaves out files of a directory that cannot be opened any more, by name.
+    fn omit_all(&mut self, node: &Node, files: &[ToRead]) {
+        let Some(Made::New { body, .. }) = node.made.get() else { return };
+        let reason = OmissionReason::Unreadable;
+        let mut readings = Vec::with_capacity(files.len());
+        for file in files {
+            let rest = body.bytes.get(file.at..).unwrap_or_default();
+            let Some(row) = Rows::new(rest).next() else { continue };
+            let size = Facts::of(&file.stat).size;
+            self.omit(node, row.name, reason, size);
+            readings.push((file.at, Reading::Omitted(reason, size)));
+        }
+        node.keep_readings(readings);
     }
 
     /// Reads files of the directory.
