@@ -155,7 +155,11 @@ fn native_part(piece: &Piece<'_>) -> bool {
 fn as_it_is(said: &Recorded<'_>) -> bool {
     let speaker = said.speaker();
     let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
-    let whole = said.forms.has(FORM)
+    // By its type the API takes it for something else, whatever else it looks like.
+    let is_message = said.fields.any("type").is_none()
+        || said.fields.decoded("type").is_some_and(|sort| sort == "message");
+    let whole = is_message
+        && said.forms.has(FORM)
         && said.item.is_none()
         && !said.marks.partial
         && !said.pieces.is_empty()
