@@ -36,6 +36,15 @@ struct Event<'a> {
     data: &'a RawValue,
 }
 
+/// What an export shows of a session.
+#[derive(Debug, Clone, Copy)]
+struct Exported {
+    /// How many of the events that were sent.
+    events: usize,
+    /// A rewind stands behind the last of them.
+    rewound: bool,
+}
+
 /// Looks at the store after a cut at this moment.
 #[derive(Debug)]
 pub(crate) struct Oracle<'a> {
@@ -111,8 +120,8 @@ impl Oracle<'_> {
     }
 
     /// Reads a session. It must be a prefix of what was sent, byte for byte, with everything that
-    /// was acknowledged. Gives the number of its events.
-    fn exported(&self, session: &Recorded) -> Result<usize, Fault> {
+    /// was acknowledged.
+    fn exported(&self, session: &Recorded) -> Result<Exported, Fault> {
         let id = &session.id;
         let due = session.due(self.at);
         let done = self.run(None, &["export", id], b"")?;
@@ -124,7 +133,7 @@ impl Oracle<'_> {
         if done.errors.contains("damage") {
             return Err(Fault::Damaged(format!("abide export {id}: {}", done.errors)));
         }
-        let mut found = 0;
+        let (mut found, mut rewound) = (0, false);
         for line in done.out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let odd = || {
                 let shown = String::from_utf8_lossy(&line[..line.len().min(300)]);
@@ -132,8 +141,10 @@ impl Oracle<'_> {
             };
             let event: Event = serde_json::from_slice(line).map_err(|_| odd())?;
             if event.kind != "x.power" {
+                rewound |= event.kind == "session.rewound";
                 continue;
             }
+            rewound = false;
             if found >= session.sent.len().max(due + 1) || event.data.get() != session.data(found) {
                 return Err(odd());
             }
@@ -142,13 +153,16 @@ impl Oracle<'_> {
         if found < due {
             return Err(Fault::Lost(format!("{id}: {due} were acknowledged, {found} are there")));
         }
-        Ok(found)
+        Ok(Exported { events: found, rewound })
     }
 
     /// A session is recorded to again: what is there is known, what is new is added.
-    fn goes_on(&self, session: &Recorded, found: usize) -> Result<(), Fault> {
+    fn goes_on(&self, session: &Recorded, before: Exported) -> Result<(), Fault> {
+        let found = before.events;
         let mut lines = session.line(found);
-        if let Some(last) = found.checked_sub(1) {
+        // A key that a rewind has taken back is free again.
+        let last = found.checked_sub(1).filter(|_| !before.rewound);
+        if let Some(last) = last {
             lines.insert_str(0, &session.line(last));
         }
         let done = self.abide(Some(&session.id), &["record"], lines.as_bytes())?;
@@ -159,13 +173,13 @@ impl Oracle<'_> {
             .map(|line| serde_json::from_str(line).map_err(|_| odd()))
             .collect::<Result<_, _>>()?;
         let repeated: Vec<_> = answers.iter().map(|answer| answer["repeated"] == true).collect();
-        let expected: &[bool] = if found > 0 { &[true, false] } else { &[false] };
+        let expected: &[bool] = if last.is_some() { &[true, false] } else { &[false] };
         if repeated != expected {
             return Err(odd());
         }
         let mut longer = session.clone();
         longer.sent.resize(found + 1, self.at);
-        match self.exported(&longer)? {
+        match self.exported(&longer)?.events {
             now if now == found + 1 => Ok(()),
             now => Err(Fault::Lost(format!("{}: {now} after one more than {found}", session.id))),
         }
