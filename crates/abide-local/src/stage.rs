@@ -224,7 +224,7 @@ impl Drop for Stage {
     }
 }
 
-/// Removes the files of a directory that may not be there. A link to one is refused.
+/// Removes the files of a directory that may not be there, for good. A link to one is refused.
 pub(crate) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
     if dir.is_symlink() {
         return Err(refused_link(dir));
@@ -237,5 +237,6 @@ pub(crate) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError>
         let path = dir.join(name);
         storage.remove(&path).map_err(storage_error("remove", &path))?;
     }
-    Ok(())
+    // A power cut brings nothing back.
+    storage.sync_dir(dir).map_err(storage_error("sync", dir))
 }
