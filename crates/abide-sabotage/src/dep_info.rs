@@ -3,7 +3,7 @@
 //!
 //! The compiler names the files of the mirror. Cargo must look at the originals, and at the edits.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The content of a `.d` file.
 #[derive(Debug)]
@@ -22,6 +22,19 @@ impl DepInfo {
             if path.is_empty() || path.ends_with('/') { path } else { path + "/" }
         };
         self.0 = self.0.replace(&prefix(from), &prefix(to));
+    }
+
+    /// The files that were read.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let rules = self.0.lines().filter(|line| !line.starts_with('#'));
+        rules.filter_map(|line| Some(line.strip_suffix(':')?.replace("\\ ", " ").into()))
+    }
+
+    /// Leaves out the variables whose names begin so.
+    pub fn forget_variables(&mut self, beginning: &str) {
+        let comment = format!("# env-dep:{beginning}");
+        let kept = self.0.lines().filter(|line| !line.starts_with(&comment));
+        self.0 = kept.map(|line| format!("{line}\n")).collect();
     }
 
     /// Adds a file.
@@ -51,9 +64,15 @@ mod tests {
     fn the_originals_and_what_was_added_are_named() {
         let content = "/out/a.d: /mirror/my\\ tree/src/lib.rs /mirror/my\\ tree/src/b.rs\n\n\
                        /mirror/my\\ tree/src/lib.rs:\n/mirror/my\\ tree/src/b.rs:\n\n\
-                       # env-dep:A=x: y\n";
+                       # env-dep:A=x: y\n# env-dep:B_C=z\n# env-dep:B_D\n";
         let mut dep_info = DepInfo::new(content.to_owned());
+        let files: Vec<PathBuf> = dep_info.files().collect();
+        assert_eq!(
+            files,
+            [Path::new("/mirror/my tree/src/lib.rs"), Path::new("/mirror/my tree/src/b.rs")]
+        );
         dep_info.replace(Path::new("/mirror/my tree"), Path::new("/tree"));
+        dep_info.forget_variables("B_");
         dep_info.add(Path::new("/edits/a b.json"));
         assert_eq!(
             dep_info.content(),

@@ -199,3 +199,30 @@ fn what_is_compiled_is_linted_and_documented_without_its_breaks() {
     let said = text(&lab.run(env!("CARGO"), &arguments, None).stderr);
     assert!(said.contains("clippy::too-many-arguments"), "{said}");
 }
+
+#[test]
+fn tests_are_linted_and_one_that_includes_the_library_has_its_breaks() {
+    let lab = Lab::new();
+    lab.write(
+        "crates/a/tests/including.rs",
+        "#[path = \"../src/lib.rs\"]\nmod library;\n\
+         #[test]\nfn adds_here() {\n    assert_eq!(library::add(2, 3), 5);\n}\n",
+    );
+    let list = LIST.split("[[break]]").nth(1).unwrap();
+    let list = list.replace("\"--lib\", \"adds\"", "\"--test\", \"including\", \"adds_here\"");
+    lab.write("crates/abide-sabotage/sabotage.toml", &format!("[[break]]{list}"));
+    let said = lab.sabotage(&[]);
+    assert!(said.contains("1 caught, 0 skipped, 0 not"), "{said}");
+    assert_eq!(lab.compiled(), [""; 0], "nothing has changed");
+
+    lab.write(
+        "crates/a/tests/plain.rs",
+        "fn nothing_in(list: &[u8]) -> bool {\n    list.len() == 0\n}\n\
+         #[test]\nfn stays() {\n    assert!(nothing_in(&[]));\n}\n",
+    );
+    let arguments = ["test", "--workspace", "--offline", "--no-run"];
+    let done = lab.run(env!("CARGO"), &arguments, None);
+    let said = text(&done.stderr);
+    assert!(!done.status.success() && said.contains("clippy::len-zero"), "{said}");
+    assert!(said.contains("crates/a/tests/plain.rs:"), "{said}");
+}

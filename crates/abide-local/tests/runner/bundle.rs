@@ -543,7 +543,7 @@ fn every_operation_of_an_import_may_fail() {
         import(&store, &case.bundle).unwrap();
         let operations = disk.operations();
         println!("{}: {operations} operations", case.name);
-        for at in FaultRun::from_env().places(operations, 3, 1) {
+        for at in FaultRun::from_env().places(operations, 13, 1) {
             for kind in kinds {
                 for (lasting, power) in [
                     (Lasting::Once, false),

@@ -66,7 +66,7 @@ fn every_operation_may_fail_once_and_for_good() {
         }
         let operations = run.disk.operations();
         drop(run);
-        for at in FaultRun::from_env().places(operations, 5, 1) {
+        for at in FaultRun::from_env().places(operations, 11, 1) {
             for kind in kinds {
                 for lasting in [Lasting::Once, Lasting::ForGood] {
                     let fault = Fault { at, kind, lasting };

@@ -173,7 +173,7 @@ fn a_snapshot_vouches_only_for_what_is_durable() {
     let faults = FaultRun::from_env();
     // Most of so many cuts leave what another has left: that is checked once.
     let seen = Mutex::new(HashSet::new());
-    let cuts = cut_everywhere(&moments, faults.count(1_500, 3_000), &|disk, moment, seed| {
+    let cuts = cut_everywhere(&moments, faults.count(300, 3_000), &|disk, moment, seed| {
         if !seen.lock().unwrap().insert((moment.note.0, content(disk))) {
             return Ok(());
         }

@@ -181,7 +181,7 @@ fn every_operation_of_a_repair_may_fail() {
         repair(&store, &case).unwrap();
         drop(store);
         let operations = disk.operations();
-        for at in FaultRun::from_env().places(operations, 7, 1) {
+        for at in FaultRun::from_env().places(operations, 23, 1) {
             for kind in kinds {
                 for lasting in [Lasting::Once, Lasting::ForGood] {
                     let disk = copy_of(&case.disk);

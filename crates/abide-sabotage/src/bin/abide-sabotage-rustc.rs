@@ -6,7 +6,8 @@
 //!
 //! What was compiled is then linted by clippy and read by rustdoc as it stands, without the breaks,
 //! and a warning is an error. Both use what the build has made of the dependencies; `cargo clippy` and
-//! `cargo doc` would analyse all of them again.
+//! `cargo doc` would analyse all of them again. Tests without breaks are compiled by clippy itself,
+//! which is the compiler with more lints: they are analysed once.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +15,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use abide_sabotage::{DepInfo, List, Workshop};
+use abide_sabotage::{DepInfo, Edit, List, Mirror, Workshop};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -40,6 +41,17 @@ fn run() -> Result<ExitCode, Failure> {
     let workshop = Workshop::of_this_program()?;
     let edits = workshop.edits(&unit.package)?;
     let mirror = workshop.mirror(&unit.root, &unit.package);
+    let compiled_by_clippy = arguments.is_test() && (edits.is_empty() || !unit.is_of_library());
+    if compiled_by_clippy {
+        if !arguments.compile_and_lint().status()?.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+        if !arguments.reads_any(&unit, &edits)? {
+            arguments.add_dependencies(&workshop, &unit, &mirror)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        // A test that includes a file of the library.
+    }
     let mut command = Command::new(compiler);
     if edits.is_empty() {
         command.args(&arguments.0);
@@ -60,17 +72,9 @@ fn run() -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::FAILURE);
     }
-    if let Some(path) = arguments.dep_info() {
-        let mut dep_info = DepInfo::new(fs::read_to_string(&path)?);
-        dep_info.replace(&mirror.root(), &unit.root);
-        dep_info.add(&workshop.edits_file(&unit.package));
-        // What was compiled is checked again when the checks change.
-        dep_info.add(&workshop.wrapper());
-        let lints = unit.root.join("clippy.toml");
-        if lints.is_file() {
-            dep_info.add(&lints);
-        }
-        fs::write(&path, dep_info.content())?;
+    arguments.add_dependencies(&workshop, &unit, &mirror)?;
+    if compiled_by_clippy {
+        return Ok(ExitCode::SUCCESS);
     }
     let scratch = workshop.scratch()?;
     let checked = arguments.check(&scratch);
@@ -88,6 +92,13 @@ struct Unit {
     source: PathBuf,
     /// Which of the arguments it is.
     at: usize,
+}
+
+impl Unit {
+    /// Is it the library of its package, or a program?
+    fn is_of_library(&self) -> bool {
+        self.source.starts_with(self.root.join("crates").join(&self.package).join("src"))
+    }
 }
 
 struct Arguments(Vec<OsString>);
@@ -121,6 +132,57 @@ impl Arguments {
         })
     }
 
+    /// Is a test compiled?
+    fn is_test(&self) -> bool {
+        self.0.iter().any(|argument| argument == "--test")
+    }
+
+    /// Compiles and lints at once. Warnings are errors.
+    fn compile_and_lint(&self) -> Command {
+        let mut command = clippy();
+        command.args(&self.0);
+        command
+    }
+
+    /// Was one of the files read that have breaks?
+    fn reads_any(&self, unit: &Unit, edits: &[Edit]) -> Result<bool, Failure> {
+        let Some(path) = self.dep_info().filter(|_| !edits.is_empty()) else {
+            return Ok(false);
+        };
+        let dep_info = DepInfo::new(fs::read_to_string(path)?);
+        for file in dep_info.files() {
+            let real = unit.root.join(&file).canonicalize()?;
+            for edit in edits {
+                if unit.root.join(&edit.file).canonicalize()? == real {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells cargo what else was read.
+    fn add_dependencies(
+        &self,
+        workshop: &Workshop,
+        unit: &Unit,
+        mirror: &Mirror,
+    ) -> Result<(), Failure> {
+        let Some(path) = self.dep_info() else { return Ok(()) };
+        let mut dep_info = DepInfo::new(fs::read_to_string(&path)?);
+        dep_info.replace(&mirror.root(), &unit.root);
+        // Set here, and not where cargo looks.
+        dep_info.forget_variables("CLIPPY_");
+        dep_info.add(&workshop.edits_file(&unit.package));
+        // What was compiled is checked again when the checks change.
+        dep_info.add(&workshop.wrapper());
+        let lints = unit.root.join("clippy.toml");
+        if lints.is_file() {
+            dep_info.add(&lints);
+        }
+        Ok(fs::write(&path, dep_info.content())?)
+    }
+
     /// Lints and documents the same crate. Says whether nothing was found.
     fn check(&self, scratch: &Path) -> Result<bool, Failure> {
         let checks = [Some(self.lint(scratch)), self.document(scratch)];
@@ -136,18 +198,15 @@ impl Arguments {
 
     /// Lints the same crate. Warnings are errors.
     fn lint(&self, scratch: &Path) -> Command {
-        let mut command = Command::new("clippy-driver");
-        command.arg("rustc").args(self.without_output()).arg("--emit=metadata");
+        let mut command = clippy();
+        command.args(self.without_output()).arg("--emit=metadata");
         command.arg("--out-dir").arg(scratch);
-        // As `cargo clippy -- -D warnings` hands it on.
-        command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
         command
     }
 
     /// Documents the same crate, unless it is a test or a build script. Warnings are errors.
     fn document(&self, scratch: &Path) -> Option<Command> {
-        let of_test = self.0.iter().any(|argument| argument == "--test");
-        if of_test || self.value("--crate-name")? == "build_script_build" {
+        if self.is_test() || self.value("--crate-name")? == "build_script_build" {
             return None;
         }
         let mut command = Command::new("rustdoc");
@@ -187,4 +246,12 @@ impl Arguments {
         let name = format!("{}{extra}.d", self.value("--crate-name")?);
         Some(Path::new(self.value("--out-dir")?).join(name))
     }
+}
+
+/// Clippy in place of the compiler, with warnings as errors.
+fn clippy() -> Command {
+    let mut command = Command::new("clippy-driver");
+    // As `cargo clippy -- -D warnings` hands it on.
+    command.arg("rustc").env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    command
 }
