@@ -160,7 +160,7 @@ impl Index {
     pub fn dump(&self) -> Result<Vec<String>, IndexError> {
         let mut lines = Vec::new();
         let selects = [
-            "SELECT 'session', s.name, id, short, status, created, updated, files, overview, place FROM sessions s",
+            "SELECT 'session', s.name, id, short, project, workspace, empty, status, created, updated, files, overview, place FROM sessions s",
             "SELECT 'label', s.name, l.name, value FROM labels l JOIN sessions s ON s.row = l.session",
             "SELECT 'agent', s.name, agent FROM agents a JOIN sessions s ON s.row = a.session",
             "SELECT 'turn', s.name, turn, agent, role, t.status, started, ended, tool_calls, decision, reason FROM turns t JOIN sessions s ON s.row = t.session",

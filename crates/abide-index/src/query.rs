@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 
 use crate::index::overview_of;
-use crate::schema::text_place;
+use crate::schema::{project_word, text_place};
 use crate::{Index, IndexError};
 
 /// Where not all sessions are asked for, so many of the newest places where a search is fulfilled
@@ -72,19 +72,19 @@ struct Found {
 }
 
 impl Index {
-    /// The sessions that fit.
-    pub fn history(&self, query: &HistoryQuery) -> Result<Answer, IndexError> {
+    /// The sessions that fit, of these projects; of any, where none is named.
+    pub fn history(&self, query: &HistoryQuery, projects: &[String]) -> Result<Answer, IndexError> {
         let limit = query.limit.unwrap_or(usize::MAX);
         if let Some(wanted) = &query.file {
             self.want_paths(wanted)?;
         }
-        let (filter, values) = filter_of(query);
+        let (filter, values) = filter_of(query, projects);
         let mut answer = match &query.search {
             None => self.listed(&filter, &values, limit)?,
             Some(search) => {
                 let allowed =
                     if filter.is_empty() { None } else { Some(self.rows(&filter, &values)?) };
-                self.searched(search, allowed, limit)?
+                self.searched(search, projects, allowed, limit)?
             }
         };
         if query.file.is_some() {
@@ -93,6 +93,31 @@ impl Index {
             }
         }
         Ok(answer)
+    }
+
+    /// The newest session that is not empty, of these projects, with this workspace.
+    pub fn latest(
+        &self,
+        projects: &[String],
+        workspace: Option<&str>,
+    ) -> Result<Option<SessionId>, IndexError> {
+        let ask = |project: Option<&String>| -> Result<Option<String>, IndexError> {
+            let mut sql = "SELECT MAX(id) FROM sessions WHERE NOT empty".to_owned();
+            if project.is_some() {
+                sql.push_str(" AND project = ?");
+            }
+            if workspace.is_some() {
+                sql.push_str(" AND workspace = ?");
+            }
+            let values = project.map(String::as_str).into_iter().chain(workspace);
+            let mut find = self.connection.prepare_cached(&sql)?;
+            Ok(find.query_row(params_from_iter(values), |row| row.get(0))?)
+        };
+        let mut newest = if projects.is_empty() { ask(None)? } else { None };
+        for project in projects {
+            newest = newest.max(ask(Some(project))?);
+        }
+        Ok(newest.and_then(|id| id.parse().ok()))
     }
 
     fn listed(&self, filter: &str, values: &[Value], limit: usize) -> Result<Answer, IndexError> {
@@ -128,11 +153,12 @@ impl Index {
     fn searched(
         &self,
         search: &Search,
+        projects: &[String],
         allowed: Option<HashSet<i64>>,
         limit: usize,
     ) -> Result<Answer, IndexError> {
         let ranked = if limit == usize::MAX { usize::MAX - 1 } else { RANKED };
-        let (found, cut) = self.found(search, allowed, ranked)?;
+        let (found, cut) = self.found(search, projects, allowed, ranked)?;
         let mut ranked: Vec<(i64, Found)> = found.into_iter().collect();
         ranked.sort_by(|(a_row, a), (b_row, b)| {
             a.best.total_cmp(&b.best).then(b.count.cmp(&a.count)).then(b_row.cmp(a_row))
@@ -162,6 +188,7 @@ impl Index {
     fn found(
         &self,
         search: &Search,
+        projects: &[String],
         allowed: Option<HashSet<i64>>,
         most: usize,
     ) -> Result<(HashMap<i64, Found>, bool), IndexError> {
@@ -180,14 +207,16 @@ impl Index {
         // To weigh the beginning of a word, all that begin so would be gathered a second time. Such
         // a search is ranked by how often it is fulfilled.
         let begun = search.terms().iter().any(|term| term.prefix);
-        let rank = if begun { "0.0" } else { "bm25(texts)" };
+        let rank = if begun { "0.0" } else { "bm25(texts, 1.0, 0.0)" };
         let sql = format!(
             "SELECT rowid, {rank} FROM texts WHERE texts MATCH ?1 {filter}
              ORDER BY rowid DESC LIMIT ?2"
         );
         let mut find = self.connection.prepare(&sql)?;
-        let mut rows =
-            find.query(params![to_fts5(search), i64::try_from(most).map_or(-1, |most| most + 1)])?;
+        let mut rows = find.query(params![
+            to_fts5(search, projects),
+            i64::try_from(most).map_or(-1, |most| most + 1)
+        ])?;
         let mut found: HashMap<i64, Found> = HashMap::new();
         let mut count = 0;
         while let Some(row) = rows.next()? {
@@ -352,9 +381,14 @@ fn op_of(name: &str) -> FileOp {
 }
 
 /// The filters of a query as SQL, and what goes in.
-fn filter_of(query: &HistoryQuery) -> (String, Vec<Value>) {
+fn filter_of(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) {
     let mut parts: Vec<String> = Vec::new();
     let mut values = Vec::new();
+    if !projects.is_empty() {
+        let marks = vec!["?"; projects.len()].join(", ");
+        parts.push(format!("project IN ({marks})"));
+        values.extend(projects.iter().map(|project| Value::Text(project.clone())));
+    }
     if !query.status.is_empty() {
         let marks = vec!["?"; query.status.len()].join(", ");
         parts.push(format!("status IN ({marks})"));
@@ -397,10 +431,16 @@ fn filter_of(query: &HistoryQuery) -> (String, Vec<Value>) {
 }
 
 /// The search in FTS5's language: every word quoted, so that nothing in it is an operator.
-fn to_fts5(search: &Search) -> String {
+fn to_fts5(search: &Search, projects: &[String]) -> String {
     let term = |term: &abide_model::Term| {
         let star = if term.prefix { " *" } else { "" };
         format!("\"{}\"{star}", term.words.join(" "))
     };
-    search.terms().iter().map(term).collect::<Vec<_>>().join(" AND ")
+    let mut parts: Vec<String> = search.terms().iter().map(term).collect();
+    if !projects.is_empty() {
+        let words: Vec<String> =
+            projects.iter().map(|project| format!("\"{}\"", project_word(project))).collect();
+        parts.push(format!("({})", words.join(" OR ")));
+    }
+    parts.join(" AND ")
 }

@@ -7,7 +7,7 @@
 /// Tells our files from others': "abid".
 pub(crate) const APPLICATION: i32 = 0x6162_6964;
 /// The version of the tables and of what is in them.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE meta (
@@ -19,6 +19,9 @@ CREATE TABLE sessions (
     name TEXT NOT NULL UNIQUE,
     id TEXT NOT NULL,
     short TEXT NOT NULL,
+    project TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    empty INTEGER NOT NULL,
     status TEXT NOT NULL,
     created INTEGER NOT NULL,
     updated INTEGER NOT NULL,
@@ -29,6 +32,10 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_by_update ON sessions (updated, row);
 CREATE INDEX sessions_by_short ON sessions (short);
+CREATE INDEX sessions_by_project ON sessions (project, updated, row);
+CREATE INDEX sessions_begun ON sessions (id) WHERE NOT empty;
+CREATE INDEX sessions_begun_in_project ON sessions (project, id) WHERE NOT empty;
+CREATE INDEX sessions_begun_in_workspace ON sessions (workspace, project, id) WHERE NOT empty;
 CREATE INDEX sessions_watched ON sessions (row) WHERE watched;
 CREATE TABLE labels (
     session INTEGER NOT NULL,
@@ -77,8 +84,18 @@ CREATE TABLE files (
     PRIMARY KEY (session, path, op)
 ) WITHOUT ROWID;
 CREATE INDEX files_by_path ON files (path, session);
-CREATE VIRTUAL TABLE texts USING fts5 (text, content='', tokenize='ascii');
+CREATE VIRTUAL TABLE texts USING fts5 (text, project, content='', tokenize='ascii');
 ";
+
+/// A project's id as one word, as no text has it: what is no letter or digit is replaced by a
+/// character of no meaning. It narrows a search to the project's texts; two projects may share it.
+pub(crate) fn project_word(project: &str) -> String {
+    let stand_in = |c: char| match c {
+        c if c.is_ascii_alphanumeric() => c.to_ascii_lowercase(),
+        c => char::from_u32(0xE100 + (u32::from(c) & 0xFF)).unwrap_or('\u{E000}'),
+    };
+    std::iter::once('\u{E000}').chain(project.chars().map(stand_in)).collect()
+}
 
 /// How many bits of a text's number are its seq.
 const SEQ_BITS: u32 = 32;

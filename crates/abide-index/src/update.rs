@@ -4,7 +4,7 @@ use abide_model::{Delta, FileDelta, FileOp, TurnDelta, TurnRole};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::IndexError;
-use crate::schema::text_number;
+use crate::schema::{project_word, text_number};
 
 /// A change that is not there until it is committed.
 #[derive(Debug)]
@@ -115,11 +115,12 @@ impl<'a> Update<'a> {
         let short = overview.id.map(|id| id.short(12)).unwrap_or_default();
         let mut put = self.transaction.prepare_cached(
             "INSERT INTO sessions
-                 (name, id, short, status, created, updated, watched, files, overview, place)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)
+                 (name, id, short, status, created, updated, watched, files, overview, place,
+                  project, workspace, empty)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?10, ?11, ?12)
              ON CONFLICT (name) DO UPDATE SET
                  id = ?2, short = ?3, status = ?4, created = ?5, updated = ?6, watched = ?7,
-                 overview = ?8, place = ?9
+                 overview = ?8, place = ?9, project = ?10, workspace = ?11, empty = ?12
              RETURNING row",
         )?;
         let row = put.query_row(
@@ -132,7 +133,10 @@ impl<'a> Update<'a> {
                 overview.updated.as_millis(),
                 overview.writing,
                 json,
-                place
+                place,
+                overview.fields.project_id.as_deref().unwrap_or_default(),
+                overview.fields.workspace.as_deref().unwrap_or_default(),
+                overview.empty
             ],
             |row| row.get(0),
         )?;
@@ -140,11 +144,13 @@ impl<'a> Update<'a> {
     }
 
     fn texts(&self, row: i64, delta: &Delta) -> Result<(), IndexError> {
-        let mut put =
-            self.transaction.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?;
+        let mut put = self
+            .transaction
+            .prepare_cached("INSERT INTO texts (rowid, text, project) VALUES (?1, ?2, ?3)")?;
+        let project = delta.overview.fields.project_id.as_deref().map(project_word);
         for text in &delta.texts {
             if let Some(number) = text_number(row, text.seq.0) {
-                put.execute(params![number, text.words])?;
+                put.execute(params![number, text.words, project])?;
             }
         }
         Ok(())

@@ -16,13 +16,14 @@ use abide_journal::{
     SegmentForm, SegmentName, Start, Sum, Watermark,
 };
 use abide_model::{
-    Durability, Fact, Kind, ObjectHash, ReadNote, Seq, SessionId, SessionRef, StoreError,
+    Durability, Fact, Kind, ObjectHash, ReadNote, Seq, SessionFields, SessionId, StoreError,
 };
 
 use crate::changed::ChangedMark;
 use crate::collection::Without;
 use crate::error::{storage_error, store_error};
-use crate::keys::Keys;
+use crate::find::give_project;
+use crate::keys::{Keys, SessionKey};
 use crate::layout::{SessionLayout, shown};
 use crate::past::Gone;
 use crate::reader::note_of;
@@ -49,7 +50,7 @@ impl LocalStore {
                 self.durable_place(parent.session, Some(parent.seq))?;
             }
             self.check_room(bundle.left())?;
-            let stage = self.stage(id, beginning(bundle.header()), wait)?;
+            let stage = self.stage(id, before(bundle.header()), wait)?;
             // Another import may have been first.
             if !self.is_made(id)? {
                 return self.import_new(bundle, stage);
@@ -108,21 +109,21 @@ impl LocalStore {
         mut stage: Stage,
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
-        let mut key = None;
+        let mut beginning = Beginning::default();
         let before = bundle.header().before().0;
         while let Some(record) = bundle.next()? {
             match record {
                 BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => {
                     if line.seq == before.next() {
-                        key = self.check_key(&line, id)?;
+                        beginning = self.check_key(&line, id)?;
                     }
                     stage.line(&line)?;
                 }
             }
         }
         let end = stage.finish()?;
-        self.publish(id, key.as_deref(), &stage, end)?;
+        self.publish(id, &beginning, &stage, end)?;
         Ok(Imported::made(bundle.header().clone()))
     }
 
@@ -130,7 +131,7 @@ impl LocalStore {
     fn publish(
         &self,
         id: SessionId,
-        key: Option<&str>,
+        beginning: &Beginning,
         stage: &Stage,
         end: Position,
     ) -> Result<(), ImportError> {
@@ -149,10 +150,13 @@ impl LocalStore {
         }
         // What a crash left of a session that was begun and never made.
         clear(&**storage, &layout.journal())?;
+        give_project(&**storage, &layout, beginning.given.as_deref())?;
         for dir in [layout.dir.clone(), self.sessions_dir()] {
             storage.sync_dir(&dir).map_err(storage_error("sync", &dir))?;
         }
-        let keys = key.map(|key| self.take_key(key, id)).transpose()?;
+        let project = beginning.project.as_str();
+        let key = beginning.key.as_deref();
+        let keys = key.map(|key| self.take_key(project, key, id)).transpose()?;
         let mut changed = ChangedMark::new(storage, self.layout(), &layout.dir);
         changed.before();
         // From here on it is a session.
@@ -163,7 +167,7 @@ impl LocalStore {
         storage.sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))?;
         self.mark(&layout, end)?;
         if let (Some(keys), Some(key)) = (keys, key) {
-            keys.put(key, id)?;
+            keys.put(SessionKey { project, key }, id)?;
             keys.set_complete()?;
         }
         self.seal_beside(&layout);
@@ -454,25 +458,33 @@ impl LocalStore {
         Ok(())
     }
 
-    /// The key that the first line gives the session, if nobody else has it.
-    fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<Option<String>, ImportError> {
-        let key = match line.event().map(|event| event.fact()) {
-            Some(Ok(Fact::SessionCreated(created))) => created.fields.key,
-            _ => None,
+    /// What the first line says of the session: its project, else the one that the store was opened
+    /// for; and its key, if nobody else has it there.
+    fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<Beginning, ImportError> {
+        let fields = match line.event().map(|event| event.fact()) {
+            Some(Ok(Fact::SessionCreated(created))) => created.fields,
+            _ => SessionFields::default(),
         };
-        let Some(key) = key else { return Ok(None) };
-        match self.find_now(&SessionRef::Key(key.clone())) {
-            Ok(session) if session != id => Err(ImportError::KeyTaken { key, session }),
-            Ok(_) | Err(StoreError::NoSession { .. }) => Ok(Some(key)),
-            Err(error) => Err(error.into()),
+        let given = if fields.project_id.is_none() {
+            self.options().projects.first().cloned()
+        } else {
+            None
+        };
+        let project = fields.project_id.or_else(|| given.clone()).unwrap_or_default();
+        if let Some(key) = &fields.key
+            && let Some(session) = self.with_key(&project, key)?
+            && session != id
+        {
+            return Err(ImportError::KeyTaken { key: key.clone(), session });
         }
+        Ok(Beginning { given, project, key: fields.key })
     }
 
     /// Gets ready for a session that has this key: until it is put, the keys are not complete, so
     /// that after a crash the sessions are asked for theirs.
-    fn take_key(&self, key: &str, id: SessionId) -> Result<Keys, ImportError> {
+    fn take_key(&self, project: &str, key: &str, id: SessionId) -> Result<Keys, ImportError> {
         let keys = self.all_keys()?;
-        if let Some(session) = self.key_holder(&keys, key)?
+        if let Some(session) = self.key_holder(&keys, project, key)?
             && session != id
             && self.is_made(session)?
         {
@@ -481,6 +493,16 @@ impl LocalStore {
         keys.set_incomplete()?;
         Ok(keys)
     }
+}
+
+/// What a session that is taken in begins with.
+#[derive(Debug, Default)]
+struct Beginning {
+    /// The project that it is put into, where it names none.
+    given: Option<String>,
+    /// Its project; empty where it has none.
+    project: String,
+    key: Option<String>,
 }
 
 /// What a look at a bundle beside the session that is here found.
@@ -545,7 +567,7 @@ fn changed(layout: &SessionLayout) -> StoreError {
 }
 
 /// Before the first event of a session.
-fn beginning(bundle: &BundleHeader) -> Position {
+fn before(bundle: &BundleHeader) -> Position {
     let (seq, sum) = bundle.before();
     Position { segment: 0, offset: 0, seq, sum }
 }

@@ -2,6 +2,7 @@
 //!
 //! A key's file is written and durable before its session is made, and names the id that the
 //! session is going to have, so that a crash between the two is gone on with, not done twice.
+//! The same key may be given once in each project.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,14 @@ use crate::error::storage_error;
 
 /// Says that every session's key has its file.
 const COMPLETE: &str = "complete";
+
+/// A client's key, and the project in which it counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionKey<'a> {
+    /// The project's id; empty for sessions of no project.
+    pub(crate) project: &'a str,
+    pub(crate) key: &'a str,
+}
 
 /// The keys of a store, held by one process at a time.
 #[derive(Debug)]
@@ -46,7 +55,7 @@ impl Keys {
     }
 
     /// Takes a key's file away, durable.
-    pub(crate) fn remove(&self, key: &str) -> Result<(), StoreError> {
+    pub(crate) fn remove(&self, key: SessionKey<'_>) -> Result<(), StoreError> {
         let path = self.path(key);
         match self.storage.remove(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -55,7 +64,7 @@ impl Keys {
         self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
     }
 
-    fn path(&self, key: &str) -> PathBuf {
+    fn path(&self, key: SessionKey<'_>) -> PathBuf {
         path_of(&self.dir, key)
     }
 
@@ -81,7 +90,7 @@ impl Keys {
     }
 
     /// Has this key a file, whatever it says?
-    pub(crate) fn has_file(&self, key: &str) -> Result<bool, StoreError> {
+    pub(crate) fn has_file(&self, key: SessionKey<'_>) -> Result<bool, StoreError> {
         let path = self.path(key);
         match self.storage.open(&path, Access::Read) {
             Ok(_) => Ok(true),
@@ -90,12 +99,12 @@ impl Keys {
         }
     }
 
-    pub(crate) fn get(&self, key: &str) -> Result<Option<SessionId>, StoreError> {
+    pub(crate) fn get(&self, key: SessionKey<'_>) -> Result<Option<SessionId>, StoreError> {
         get(&*self.storage, &self.dir, key)
     }
 
     /// Gives a key to a session, durable.
-    pub(crate) fn put(&self, key: &str, session: SessionId) -> Result<(), StoreError> {
+    pub(crate) fn put(&self, key: SessionKey<'_>, session: SessionId) -> Result<(), StoreError> {
         let path = self.path(key);
         let temporary = path.with_extension("tmp");
         let file = self
@@ -116,7 +125,7 @@ impl Keys {
 pub(crate) fn get(
     storage: &dyn Storage,
     dir: &Path,
-    key: &str,
+    key: SessionKey<'_>,
 ) -> Result<Option<SessionId>, StoreError> {
     let path = path_of(dir, key);
     let file = match storage.open(&path, Access::Read) {
@@ -129,7 +138,11 @@ pub(crate) fn get(
     Ok(text.and_then(|text| text.trim_end().parse().ok()))
 }
 
-fn path_of(dir: &Path, key: &str) -> PathBuf {
-    let hash = blake3::hash(key.as_bytes());
+fn path_of(dir: &Path, key: SessionKey<'_>) -> PathBuf {
+    let mut hasher = blake3::Hasher::new();
+    if !key.project.is_empty() {
+        hasher.update(blake3::hash(key.project.as_bytes()).as_bytes());
+    }
+    let hash = hasher.update(key.key.as_bytes()).finalize();
     dir.join(hash.to_hex().chars().take(32).collect::<String>())
 }

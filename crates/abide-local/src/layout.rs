@@ -166,6 +166,11 @@ impl SessionLayout {
         self.dir.join("lock")
     }
 
+    /// The project that a session was put into which does not say itself.
+    pub(crate) fn project(&self) -> PathBuf {
+        self.dir.join("project")
+    }
+
     /// Where a holder writes for its children.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.join("socket")

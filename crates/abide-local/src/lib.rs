@@ -31,6 +31,7 @@ mod erasing;
 mod error;
 mod export;
 mod file_search;
+mod find;
 mod fork;
 mod heartbeat;
 mod history;

@@ -11,7 +11,7 @@ use abide_journal::Storage;
 use abide_model::{Seq, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
-use crate::keys::Keys;
+use crate::keys::{Keys, SessionKey};
 use crate::store::LocalStore;
 
 impl LocalStore {
@@ -33,9 +33,11 @@ impl LocalStore {
         let (root, aside) = (self.root(), self.layout().removed());
         storage.make_dir(&aside).map_err(storage_error("create", &aside))?;
         storage.sync_dir(root).map_err(storage_error("sync", root))?;
-        let key = self.key_of(session)?;
+        let (project, key) = self.project_and_key(session)?;
         // While the key has no file and the session is there, the sessions are asked.
-        let keys = key.map(|key| self.let_go_of_key(&key)).transpose()?;
+        let keys = key
+            .map(|key| self.let_go_of_key(SessionKey { project: &project, key: &key }))
+            .transpose()?;
         let to = aside.join(layout.name());
         storage.rename(&layout.dir, &to).map_err(storage_error("move", &layout.dir))?;
         self.forget(session);
@@ -56,7 +58,7 @@ impl LocalStore {
         Ok(())
     }
 
-    fn let_go_of_key(&self, key: &str) -> Result<Keys, StoreError> {
+    fn let_go_of_key(&self, key: SessionKey<'_>) -> Result<Keys, StoreError> {
         let keys = self.all_keys()?;
         keys.set_incomplete()?;
         keys.remove(key)?;

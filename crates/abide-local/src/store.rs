@@ -21,8 +21,8 @@ use crate::directory::Directory;
 use crate::error::{storage_error, store_error};
 use crate::heartbeat::{Heartbeat, holder_in, name_holder};
 use crate::history::Progress;
-use crate::keys::{self, Keys};
-use crate::layout::{SessionLayout, StoreLayout, may_start_with, session_name, short_of, shown};
+use crate::keys::{Keys, SessionKey};
+use crate::layout::{SessionLayout, StoreLayout, session_name, short_of, shown};
 use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::recovery;
@@ -59,6 +59,9 @@ pub struct Options {
     /// The session that was told to this process by the one that started it: where that one holds
     /// it, it is written through it.
     pub child_of: Option<SessionId>,
+    /// What the project is known by whose sessions are meant where none is named: new ones get the
+    /// first. With none, all are meant.
+    pub projects: Vec<String>,
 }
 
 impl Default for Options {
@@ -70,6 +73,7 @@ impl Default for Options {
             snapshot_every: 4096,
             progress: Progress::default(),
             child_of: None,
+            projects: Vec::new(),
         }
     }
 }
@@ -213,6 +217,12 @@ impl LocalStore {
         self
     }
 
+    /// What the project is known by that the store was opened for; none where all are meant.
+    #[must_use]
+    pub fn projects(&self) -> &[String] {
+        &self.options.projects
+    }
+
     pub(crate) const fn packs(&self) -> &Arc<Packs> {
         &self.packs
     }
@@ -278,7 +288,7 @@ impl LocalStore {
         Directory::new(self.storage().clone(), self.layout.clone())
     }
 
-    fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
+    pub(crate) fn id_of(&self, layout: &SessionLayout) -> Option<SessionId> {
         match self.identify(layout) {
             Ok(Identity::Known(id)) => Some(id),
             _ => None,
@@ -308,87 +318,6 @@ impl LocalStore {
         LocalReader::new(self.storage().clone(), id, layout, self.packs.clone(), self.directory())
     }
 
-    pub(crate) fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
-        let none = || StoreError::NoSession { reference: reference.to_string() };
-        match reference {
-            SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
-            SessionRef::Latest => self.latest()?.ok_or_else(none),
-            SessionRef::Key(key) => {
-                if let Some(id) = keys::get(&**self.storage(), &self.layout.keys(), key)?
-                    && self.is_made(id)?
-                {
-                    return Ok(id);
-                }
-                self.search_key(key)?.ok_or_else(none)
-            }
-            SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
-            SessionRef::Prefix(prefix) => {
-                let mut fits = Vec::new();
-                for name in self.names()?.iter().filter(|name| may_start_with(name, prefix)) {
-                    let id = self.id_of(&self.layout.session(name));
-                    fits.extend(id.filter(|id| {
-                        id.short(12).starts_with(prefix.as_str())
-                            || id.to_string().starts_with(prefix.as_str())
-                    }));
-                }
-                match fits.as_slice() {
-                    [] => Err(none()),
-                    [id] => Ok(*id),
-                    many => Err(StoreError::Ambiguous {
-                        reference: prefix.clone(),
-                        matches: many.iter().take(8).map(|id| id.short(8)).collect(),
-                    }),
-                }
-            }
-        }
-    }
-
-    /// The newest session. Names tell the second; of those made in the same one, the id decides.
-    fn latest(&self) -> Result<Option<SessionId>, StoreError> {
-        let mut newest: Option<(SessionId, String)> = None;
-        for name in self.names()? {
-            let second: String = name.chars().take(19).collect();
-            if newest.as_ref().is_some_and(|(_, newest)| *newest != second) {
-                break;
-            }
-            if let Some(id) = self.id_of(&self.layout.session(&name)) {
-                let newer = newest.as_ref().is_none_or(|(newest, _)| id > *newest);
-                if newer {
-                    newest = Some((id, second));
-                }
-            }
-        }
-        Ok(newest.map(|(id, _)| id))
-    }
-
-    /// Asks every session for its key.
-    fn search_key(&self, key: &str) -> Result<Option<SessionId>, StoreError> {
-        for name in self.names()? {
-            if let Some(id) = self.id_of(&self.layout.session(&name))
-                && self.key_of(id)?.as_deref() == Some(key)
-            {
-                return Ok(Some(id));
-            }
-        }
-        Ok(None)
-    }
-
-    pub(crate) fn key_of(&self, id: SessionId) -> Result<Option<String>, StoreError> {
-        let mut key = None;
-        let reader = self.reader(id)?;
-        let walked = reader.journal().walk(abide_journal::Start::beginning(), None, &mut |found| {
-            if let abide_journal::Found::Event { line, .. } = found
-                && let Some(Ok(abide_model::Fact::SessionCreated(created))) =
-                    line.event().map(|event| event.fact())
-            {
-                key = created.fields.key;
-            }
-            std::ops::ControlFlow::Break(())
-        });
-        walked.map_err(store_error)?;
-        Ok(key)
-    }
-
     /// As [`Store::create`], and tells whether the session is new: of those who ask for the same key
     /// at once, one is told so.
     pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
@@ -402,19 +331,21 @@ impl LocalStore {
         session: NewSession,
         begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, Beginning), StoreError>,
     ) -> Result<Made, StoreError> {
+        let session = session.in_project(&self.options.projects);
         let Some(key) = session.fields.key.clone() else {
             let id = self.new_id();
             let (session, beginning) = begin(id, session)?;
             return self.create_at(id, session, beginning).map(|()| Made::New(id));
         };
+        let project = session.fields.project_id.clone().unwrap_or_default();
         let keys = self.all_keys()?;
-        let id = match self.key_holder(&keys, &key)? {
+        let id = match self.key_holder(&keys, &project, &key)? {
             Some(id) if self.is_made(id)? => return Ok(Made::Known(id)),
             // The key was given and the session never made: a crash between the two.
             Some(id) => id,
             None => {
                 let id = self.new_id();
-                keys.put(&key, id)?;
+                keys.put(SessionKey { project: &project, key: &key }, id)?;
                 id
             }
         };
@@ -428,10 +359,11 @@ impl LocalStore {
         if !keys.complete() {
             for name in self.names()? {
                 let layout = self.layout.session(&name);
-                if let Identity::Known(id) = self.identify(&layout).map_err(store_error)?
-                    && let Some(key) = self.key_of(id)?
-                {
-                    keys.put(&key, id)?;
+                if let Identity::Known(id) = self.identify(&layout).map_err(store_error)? {
+                    let (project, key) = self.project_and_key(id)?;
+                    if let Some(key) = &key {
+                        keys.put(SessionKey { project: &project, key }, id)?;
+                    }
                 }
             }
             keys.set_complete()?;
@@ -439,17 +371,26 @@ impl LocalStore {
         Ok(keys)
     }
 
-    /// The session that a key was given to, made or not.
+    /// The session that a key was given to in a project, by whatever that is known; made or not.
     pub(crate) fn key_holder(
         &self,
         keys: &Keys,
+        project: &str,
         key: &str,
     ) -> Result<Option<SessionId>, StoreError> {
-        match keys.get(key)? {
-            // A file that does not say whose it is: the sessions are asked.
-            None if keys.has_file(key)? => self.search_key(key),
-            known => Ok(known),
+        let known_by = self.known_by(project);
+        for project in &known_by {
+            let of = SessionKey { project, key };
+            let holder = match keys.get(of)? {
+                // A file that does not say whose it is: the sessions are asked.
+                None if keys.has_file(of)? => self.search_key(&[project], key)?,
+                known => known,
+            };
+            if holder.is_some() {
+                return Ok(holder);
+            }
         }
+        Ok(None)
     }
 
     /// Was this session ever made? An error to find out is an error, never a "no".
@@ -722,6 +663,15 @@ impl LocalStore {
         let names = self.names()?;
         let found = names.iter().filter_map(|name| self.id_of(&self.layout.session(name)));
         let mut sessions: Vec<SessionId> = found.collect();
+        if !self.options.projects.is_empty() {
+            let mut ours = Vec::with_capacity(sessions.len());
+            for id in sessions {
+                if self.is_of_project(id)? {
+                    ours.push(id);
+                }
+            }
+            sessions = ours;
+        }
         sessions.sort_unstable_by(|a, b| b.cmp(a));
         Ok(SessionSummary::of(&sessions))
     }

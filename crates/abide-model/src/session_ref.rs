@@ -1,6 +1,7 @@
 //! How a caller names a session.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::SessionId;
 
@@ -13,8 +14,10 @@ pub enum SessionRef {
     Prefix(String),
     /// By the client's own key.
     Key(String),
-    /// The newest.
+    /// The newest that holds more than the store's own bookkeeping.
     Latest,
+    /// The newest of those whose workspace is this directory, empty ones passed over.
+    LatestIn(PathBuf),
 }
 
 impl SessionRef {
@@ -32,6 +35,7 @@ impl fmt::Display for SessionRef {
             Self::Prefix(prefix) => f.write_str(prefix),
             Self::Key(key) => write!(f, "key {key:?}"),
             Self::Latest => f.write_str("the latest session"),
+            Self::LatestIn(dir) => write!(f, "the latest session of {}", dir.display()),
         }
     }
 }

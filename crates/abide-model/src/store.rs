@@ -213,9 +213,19 @@ impl NewSession {
     #[must_use]
     pub fn forked(self, parent: Parent, like: &SessionFields) -> Self {
         let mut fields = SessionFields { parent: None, key: None, ..like.clone() };
+        // A key counts in the project of whoever gives it.
+        let inherited = fields.project_id.filter(|_| self.fields.key.is_none());
+        fields.project_id = self.fields.project_id.clone().or(inherited);
         fields.update(self.fields);
         fields.parent = Some(parent);
         Self { fields }
+    }
+
+    /// As a session of the first of these projects, unless it is told another one.
+    #[must_use]
+    pub fn in_project(mut self, projects: &[String]) -> Self {
+        self.fields.project_id = self.fields.project_id.or_else(|| projects.first().cloned());
+        self
     }
 
     /// With the client's own key.

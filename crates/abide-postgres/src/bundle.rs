@@ -12,9 +12,7 @@ use abide_journal::{
     Body, BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, BundleWriter,
     ExportError, ImportError, ImportOutcome, Imported, Line, Sum,
 };
-use abide_model::{
-    EventRange, Fact, ObjectBatch, ObjectHash, Seq, SessionId, SessionRef, Store, StoreError,
-};
+use abide_model::{EventRange, Fact, ObjectBatch, ObjectHash, Seq, SessionId, StoreError};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -22,7 +20,7 @@ use crate::error::Trouble;
 use crate::flush::place;
 use crate::lease;
 use crate::reader::PostgresReader;
-use crate::store::{PostgresStore, with_key};
+use crate::store::{PostgresStore, key_holder, with_key};
 
 /// So many lines are read at a time.
 const CHUNK: usize = 4096;
@@ -316,11 +314,29 @@ impl PostgresStore {
     }
 
     fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<(), ImportError> {
-        let Some(key) = key_of(line) else { return Ok(()) };
-        match pollster::block_on(self.find(&SessionRef::Key(key.clone()))) {
-            Ok(session) if session != id => Err(ImportError::KeyTaken { key, session }),
-            Ok(_) | Err(StoreError::NoSession { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+        let (project, Some(key)) = project_and_key(line) else { return Ok(()) };
+        let known_by = self.known_by(project.as_deref());
+        let (server, wanted) = (self.server().clone(), key.clone());
+        let holder = self.server().block(async move {
+            server
+                .ask("find a session in", |client| {
+                    let (known_by, wanted) = (known_by.clone(), wanted.clone());
+                    Box::pin(async move { key_holder(&client, &known_by, &wanted).await })
+                })
+                .await
+        })?;
+        match holder {
+            Some(session) if session != id => Err(ImportError::KeyTaken { key, session }),
+            _ => Ok(()),
+        }
+    }
+
+    /// By what the project of a session is known that names this one, or none.
+    fn known_by(&self, project: Option<&str>) -> Vec<String> {
+        let ours = &self.options().projects;
+        match project {
+            Some(project) if !ours.iter().any(|one| one == project) => vec![project.to_owned()],
+            _ => ours.clone(),
         }
     }
 
@@ -333,19 +349,19 @@ impl PostgresStore {
             reader.known.stretches.iter().find(|part| part.last >= before).map(|part| part.sid)
         });
         let first = rows.first().and_then(|row| Line::read(&row.line).ok());
-        let key = first.as_ref().and_then(key_of);
-        let projects = self.options().projects.clone();
+        let (project, key) = first.as_ref().map(project_and_key).unwrap_or_default();
+        let projects = self.known_by(project.as_deref());
+        let project = project.or_else(|| projects.first().cloned()).unwrap_or_default();
         let (server, rows, session) = (self.server().clone(), Arc::new(rows), id);
-        let made =
-            Arc::new((Uuid::from_bytes(*id.as_bytes()), projects, key, holder, place(before.0)));
+        let uuid = Uuid::from_bytes(*id.as_bytes());
+        let made = Arc::new((uuid, (projects, project), key, holder, place(before.0)));
         Ok(self.server().block(async move {
             server
                 .ask_much("put a session into", |mut client| {
                     let (rows, made) = (rows.clone(), made.clone());
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
-                        let (id, projects, key, parent, before) = &*made;
-                        let project = projects.first().map_or("", String::as_str);
+                        let (id, (projects, project), key, parent, before) = &*made;
                         if let Some(other) =
                             with_key(&transaction, projects, key.as_deref()).await?
                             && other != session
@@ -358,7 +374,7 @@ impl PostgresStore {
                         }
                         let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
                             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
-                        let given: [&(dyn ToSql + Sync); 5] = [id, &project, key, parent, before];
+                        let given: [&(dyn ToSql + Sync); 5] = [id, project, key, parent, before];
                         let Some(row) = transaction.query_opt(sql, &given).await? else {
                             // The answer was lost; or somebody else has put it meanwhile.
                             let sql = "SELECT sid FROM session WHERE id = $1";
@@ -442,11 +458,11 @@ async fn follows(
     Err(diverged().into())
 }
 
-/// The client's key, where this is the line that gives it.
-fn key_of(line: &Line<'_>) -> Option<String> {
-    match line.event()?.fact() {
-        Ok(Fact::SessionCreated(created)) => created.fields.key,
-        _ => None,
+/// The project and the client's key, where this is the line that gives them.
+fn project_and_key(line: &Line<'_>) -> (Option<String>, Option<String>) {
+    match line.event().map(|event| event.fact()) {
+        Some(Ok(Fact::SessionCreated(created))) => (created.fields.project_id, created.fields.key),
+        _ => (None, None),
     }
 }
 

@@ -7,7 +7,7 @@ use abide_journal::{Environment, Line, Salts, Sum};
 use abide_model::{
     Epoch, History, HistoryQuery, Kind, Made, NewSession, Objects, Parent, ParentReason, Pending,
     Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter,
-    Store, StoreError, Timestamp,
+    Store, StoreError, Timestamp, path_text,
 };
 use deadpool_postgres::Object;
 use uuid::Uuid;
@@ -191,6 +191,7 @@ impl PostgresStore {
     pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let projects = self.options.projects.clone();
+        let session = session.in_project(&projects);
         self.server.block(async move {
             let id = new_id(&env);
             let beginning = Beginning::of(id);
@@ -207,6 +208,7 @@ impl PostgresStore {
     ) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let projects = self.options.projects.clone();
+        let session = session.in_project(&projects);
         let reader = self.reader(parent)?;
         self.server.block(async move {
             let (last, sum) = reader.last().await?;
@@ -239,6 +241,34 @@ impl PostgresStore {
             known: Arc::new(known),
             listener: self.listener.clone(),
             look_every: self.options.look_every,
+        }
+    }
+
+    /// The id of the project that a session belongs to; none where none was told.
+    pub fn project_of(&self, session: SessionId) -> Result<Option<String>, StoreError> {
+        let server = self.server.clone();
+        let project = self.server.block(async move {
+            server
+                .ask("find a session in", |client| {
+                    Box::pin(async move {
+                        let uuid = Uuid::from_bytes(*session.as_bytes());
+                        let sql = "SELECT project FROM session WHERE id = $1";
+                        let row = client.query_opt(sql, &[&uuid]).await?;
+                        let project = row.map(|row| row.try_get::<_, String>(0)).transpose()?;
+                        let reference = session.to_string();
+                        project.ok_or(Trouble::Refused(StoreError::NoSession { reference }))
+                    })
+                })
+                .await
+        })?;
+        Ok(Some(project).filter(|project| !project.is_empty()))
+    }
+
+    fn asker(&self, projects: &[String]) -> Asker {
+        Asker {
+            server: self.server.clone(),
+            objects: self.objects.clone(),
+            projects: projects.to_vec(),
         }
     }
 
@@ -289,6 +319,7 @@ async fn make(
     (id, beginning): (SessionId, Beginning),
 ) -> Result<Made, StoreError> {
     let key = session.fields.key.clone();
+    let project = session.fields.project_id.clone().unwrap_or_default();
     let created = SessionCreated { session: id, fields: session.fields };
     let (mut event, body) = Salts::new(env).prepare_fact(Kind::SESSION_CREATED, &created)?;
     let seq = beginning.last.0.next();
@@ -296,14 +327,15 @@ async fn make(
     let mut line = Vec::new();
     let sum = Line::write_prepared(&mut line, &event, &body, 1, beginning.last.1.link());
     line.pop();
-    let row = Arc::new((projects, key, sum.as_ascii().to_vec(), line));
+    let row = Arc::new(((projects, project), key, sum.as_ascii().to_vec(), line));
     let (parent, before) = (beginning.parent, place(beginning.last.0.0));
     server
         .ask("make a session in", |client| {
             let row = row.clone();
             Box::pin(async move {
-                let (projects, key, sum, line) = &*row;
-                insert(client, id, (projects, key.as_deref()), (parent, before), (sum, line)).await
+                let ((projects, project), key, sum, line) = &*row;
+                let named = (projects.as_slice(), project.as_str(), key.as_deref());
+                insert(client, id, named, (parent, before), (sum, line)).await
             })
         })
         .await
@@ -312,12 +344,11 @@ async fn make(
 async fn insert(
     mut client: Object,
     id: SessionId,
-    (projects, key): (&[String], Option<&str>),
+    (projects, project, key): (&[String], &str, Option<&str>),
     (parent, before): (Option<i64>, i64),
     (sum, line): (&[u8], &[u8]),
 ) -> Result<Made, Trouble> {
     let uuid = Uuid::from_bytes(*id.as_bytes());
-    let project = projects.first().map_or("", String::as_str);
     let transaction = client.transaction().await?;
     if let Some(session) = with_key(&transaction, projects, key).await? {
         // Somebody has the key; or this very session was made, and the answer was lost.
@@ -346,6 +377,16 @@ pub(crate) async fn with_key(
     let Some(key) = key else { return Ok(None) };
     transaction.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&key]).await?;
     let row = transaction.query_opt(WITH_KEY, &[&projects, &key]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.map(session_id))
+}
+
+/// Who has a key in a project, by whatever that is known.
+pub(crate) async fn key_holder(
+    client: &Object,
+    projects: &[String],
+    key: &str,
+) -> Result<Option<SessionId>, Trouble> {
+    let row = client.query_opt(WITH_KEY, &[&projects, &key]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(session_id))
 }
 
@@ -410,16 +451,12 @@ async fn find(
     let none = || Trouble::Refused(StoreError::NoSession { reference: reference.to_string() });
     match reference {
         SessionRef::Id(id) => Known::find(client, *id).await.map(|_| *id),
-        SessionRef::Latest => {
-            let sql = "SELECT id FROM session
-                WHERE cardinality($1::text[]) = 0 OR project = ANY($1) ORDER BY id DESC LIMIT 1";
-            let row = client.query_opt(sql, &[&projects]).await?.ok_or_else(none)?;
-            Ok(session_id(row.try_get(0)?))
+        SessionRef::Latest => latest(client, projects, None).await?.ok_or_else(none),
+        SessionRef::LatestIn(dir) => {
+            let dir = path_text::text(dir);
+            latest(client, projects, Some(&dir)).await?.ok_or_else(none)
         }
-        SessionRef::Key(key) => {
-            let row = client.query_opt(WITH_KEY, &[&projects, &key]).await?.ok_or_else(none)?;
-            Ok(session_id(row.try_get(0)?))
-        }
+        SessionRef::Key(key) => key_holder(client, projects, key).await?.ok_or_else(none),
         SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
         SessionRef::Prefix(prefix) => {
             // Of this project first; another one's session is found by its id as well.
@@ -448,6 +485,24 @@ async fn find(
     }
 }
 
+/// The newest session that is not empty, of a project, with this workspace where one is given, as
+/// far as the history has taken events in.
+async fn latest(
+    client: &Object,
+    projects: &[String],
+    workspace: Option<&str>,
+) -> Result<Option<SessionId>, Trouble> {
+    let sql = "SELECT session.id FROM session JOIN overview USING (sid)
+        WHERE (cardinality($1::text[]) = 0 OR session.project = ANY($1))
+            AND (session.parent IS NOT NULL OR overview.indexed > 1)
+            AND coalesce(overview.overview::json ->> 'empty', 'false') = 'false'
+            AND ($2::text IS NULL OR overview.overview::json #>> '{fields,workspace}' = $2)
+        ORDER BY session.id DESC LIMIT 1";
+    let statement = client.prepare_cached(sql).await?;
+    let row = client.query_opt(&statement, &[&projects, &workspace]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.map(session_id))
+}
+
 impl Store for PostgresStore {
     fn create(&self, session: NewSession) -> Pending<'_, SessionId> {
         Box::pin(async move { self.create_new(session).map(Made::id) })
@@ -465,7 +520,12 @@ impl Store for PostgresStore {
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId> {
         let (server, projects) = (self.server.clone(), self.options.projects.clone());
         let reference = reference.clone();
+        let asker = matches!(reference, SessionRef::Latest | SessionRef::LatestIn(_))
+            .then(|| self.asker(&projects));
         self.server.run(async move {
+            if let Some(asker) = asker {
+                asker.bring_up(&mut Vec::new()).await?;
+            }
             server
                 .ask("find a session in", |client| {
                     let (reference, projects) = (reference.clone(), projects.clone());
@@ -489,11 +549,8 @@ impl Store for PostgresStore {
     }
 
     fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History> {
-        let asker = Asker {
-            server: self.server.clone(),
-            objects: self.objects.clone(),
-            projects: self.options.projects.clone(),
-        };
+        let projects = if query.all_projects { &[] } else { self.options.projects.as_slice() };
+        let asker = self.asker(projects);
         self.server.run(asker.history(query.clone()))
     }
 

@@ -1,5 +1,6 @@
 //! What every store must keep. One suite, run unchanged against each.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,11 @@ use pollster::block_on;
 /// A store under test.
 pub trait Subject {
     /// Opens the same store once more, as another process would.
-    fn open(&self) -> Arc<dyn Store>;
+    fn open(&self) -> Arc<dyn Store> {
+        self.open_for(&[])
+    }
+    /// The same for a project that is known by these ids; for all, where there are none.
+    fn open_for(&self, projects: &[&str]) -> Arc<dyn Store>;
 }
 
 /// A part of the contract: panics where it is not kept.
@@ -28,6 +33,10 @@ pub const PARTS: &[(&str, Part)] = &[
     ("a fork knows the keys of its past", a_fork_knows_the_keys_of_its_past),
     ("a client key names one session", a_client_key_names_one_session),
     ("sessions are found and listed", sessions_are_found_and_listed),
+    ("a session is of the project it is made in", a_session_is_of_the_project_it_is_made_in),
+    ("a client key counts in its project", a_client_key_counts_in_its_project),
+    ("the latest session is not empty", the_latest_session_is_not_empty),
+    ("the latest session of a directory", the_latest_session_of_a_directory),
     ("one writer at a time", one_writer_at_a_time),
     ("a batch is taken whole or not at all", a_batch_is_taken_whole_or_not_at_all),
     ("odd events are kept or refused", odd_events_are_kept_or_refused),
@@ -261,9 +270,169 @@ fn sessions_are_found_and_listed(subject: &dyn Subject) {
         assert_eq!(block_on(store.find(&SessionRef::parse(short))).unwrap(), *id);
     }
     assert!(listed.is_sorted_by(|a, b| a.id > b.id), "newest first");
-    assert_eq!(block_on(store.find(&SessionRef::Latest)).unwrap(), listed[0].id);
     let none = block_on(store.find(&SessionRef::parse("zzzzzzzzz")));
     assert!(matches!(none, Err(StoreError::NoSession { .. })));
+}
+
+fn found_by(store: &dyn Store, reference: &SessionRef) -> Option<SessionId> {
+    match block_on(store.find(reference)) {
+        Err(StoreError::NoSession { .. }) => None,
+        found => Some(found.unwrap()),
+    }
+}
+
+fn listed(store: &dyn Store) -> Vec<SessionId> {
+    block_on(store.list()).unwrap().iter().map(|session| session.id).collect()
+}
+
+fn a_session_is_of_the_project_it_is_made_in(subject: &dyn Subject) {
+    let [red, blue] = [["red"], ["blue"]].map(|project| subject.open_for(&project));
+    let said = [r#"{"kind":"message.added","data":{"role":"user","content":"zebra"}}"#];
+    let ours = told(&*red, SessionFields::default(), &said);
+    let theirs = told(&*blue, SessionFields::default(), &said);
+    let nobodys = told(&*subject.open(), SessionFields::default(), &said);
+    let fork = block_on(blue.fork(ours, None, NewSession::default())).unwrap();
+    let kept = block_on(subject.open().fork(ours, None, NewSession::default())).unwrap();
+    let all = HistoryQuery { all_projects: true, ..HistoryQuery::default() };
+    for (store, own) in [(&red, vec![kept, ours]), (&blue, vec![fork, theirs])] {
+        assert_eq!(listed(&**store), own, "newest first");
+        let mut history: Vec<SessionId> =
+            asked(&**store, &HistoryQuery::default()).entries.iter().map(|one| one.id).collect();
+        history.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(history, own);
+        assert_eq!(found(&**store, "zebra"), own[1..], "what a fork shares is its parent's");
+        assert_eq!(asked(&**store, &all).entries.len(), 5);
+        let everywhere =
+            HistoryQuery { search: Some(Search::parse("zebra").unwrap()), ..all.clone() };
+        assert_eq!(asked(&**store, &everywhere).entries.len(), 3);
+        // Another one's session is found by its id.
+        for id in [ours, theirs, nobodys, fork, kept] {
+            assert_eq!(found_by(&**store, &SessionRef::Id(id)), Some(id));
+            assert_eq!(found_by(&**store, &SessionRef::Prefix(id.short(12))), Some(id));
+        }
+    }
+    // What begins all of them: in the project there is one.
+    let lone = subject.open_for(&["lone"]);
+    let only = told(&*lone, SessionFields::default(), &said);
+    let begin: String = only.to_string().chars().take(3).collect();
+    assert_eq!(found_by(&*lone, &SessionRef::Prefix(begin.clone())), Some(only));
+    let many = block_on(red.find(&SessionRef::Prefix(begin)));
+    assert!(matches!(many, Err(StoreError::Ambiguous { .. })), "{many:?}");
+    // By each id that a project is known by, and as another process has it.
+    assert_eq!(listed(&*subject.open_for(&["lone", "red"])), [only, kept, ours]);
+    assert_eq!(listed(&*subject.open()), [only, kept, fork, nobodys, theirs, ours]);
+    let entries = asked(&*subject.open(), &HistoryQuery::default()).entries;
+    let project = |id| {
+        let entry = entries.iter().find(|entry| entry.id == id).unwrap();
+        entry.overview.fields.project_id.clone().unwrap_or_default()
+    };
+    assert_eq!(
+        [ours, theirs, nobodys, fork, kept].map(project),
+        ["red", "blue", "", "blue", "red"]
+    );
+    // What is said later changes nothing.
+    let elsewhere = event(r#"{"kind":"session.updated","data":{"project_id":"blue"}}"#);
+    append(&*block_on(red.write(ours, NOW)).unwrap(), vec![elsewhere]);
+    assert_eq!(listed(&*blue), [fork, theirs]);
+    assert_eq!(asked(&*blue, &HistoryQuery::default()).entries.len(), 2);
+}
+
+fn a_client_key_counts_in_its_project(subject: &dyn Subject) {
+    let create = |projects: &[&str]| {
+        let store = subject.open_for(projects);
+        block_on(store.create(NewSession::default().with_key("build"))).unwrap()
+    };
+    let find = |projects: &[&str]| {
+        found_by(&*subject.open_for(projects), &SessionRef::Key("build".to_owned()))
+    };
+    assert_eq!(find(&["red"]), None);
+    let red = create(&["red"]);
+    assert_eq!((find(&["blue"]), find(&[])), (None, None));
+    let [blue, nobodys] = [create(&["blue"]), create(&[])];
+    assert!(red != blue && red != nobodys && blue != nobodys);
+    assert_eq!([create(&["red"]), create(&["blue"]), create(&[])], [red, blue, nobodys]);
+    assert_eq!([find(&["red"]), find(&["blue"]), find(&[])], [red, blue, nobodys].map(Some));
+    // A project that got another id keeps its keys.
+    assert_eq!((create(&["new", "red"]), find(&["new", "red"])), (red, Some(red)));
+    // A fork that has a key has it where it is made.
+    let fork = |projects: &[&str]| {
+        let key = NewSession::default().with_key("fork");
+        block_on(subject.open_for(projects).fork(red, None, key)).unwrap()
+    };
+    let forks = [fork(&["red"]), fork(&["blue"]), fork(&[])];
+    assert_eq!([fork(&["red"]), fork(&["blue"]), fork(&[])], forks);
+    assert!(forks[0] != forks[1] && forks[1] != forks[2] && forks[0] != forks[2]);
+}
+
+fn the_latest_session_is_not_empty(subject: &dyn Subject) {
+    let red = subject.open_for(&["red"]);
+    let latest = |store: &dyn Store| found_by(store, &SessionRef::Latest);
+    assert_eq!(latest(&*red), None);
+    let said = [r#"{"kind":"note.added","data":{}}"#];
+    let first = told(&*red, SessionFields::default(), &said);
+    let empty = block_on(red.create(NewSession::titled("empty"))).unwrap();
+    // Opened and closed again, with nothing written.
+    block_on(block_on(red.write(empty, NOW)).unwrap().close()).unwrap();
+    let blue = told(&*subject.open_for(&["blue"]), SessionFields::default(), &said);
+    assert_eq!(latest(&*red), Some(first));
+    assert_eq!(latest(&*subject.open()), Some(blue));
+    assert_eq!(latest(&*subject.open_for(&["green"])), None);
+    assert_eq!(latest(&*subject.open_for(&["green", "red"])), Some(first));
+    // Once there is something in it, it is the latest, and stays so when that is taken back.
+    let writer = block_on(red.write(empty, NOW)).unwrap();
+    append(&*writer, vec![event(said[0])]);
+    assert_eq!(latest(&*subject.open_for(&["red"])), Some(empty));
+    append(&*writer, vec![rewind(1)]);
+    block_on(writer.close()).unwrap();
+    assert_eq!(latest(&*red), Some(empty));
+    // A fork has the past that it shares.
+    let fork = block_on(red.fork(first, None, NewSession::default())).unwrap();
+    assert_eq!(latest(&*red), Some(fork));
+    // Very many empty ones behind it.
+    let last = told(&*red, SessionFields::default(), &said);
+    for _ in 0..40 {
+        block_on(red.create(NewSession::default())).unwrap();
+    }
+    assert_eq!(latest(&*red), Some(last));
+    assert_eq!(latest(&*subject.open_for(&["green"])), None);
+}
+
+fn the_latest_session_of_a_directory(subject: &dyn Subject) {
+    let at = |workspace: &str| SessionFields {
+        workspace: Some(workspace.to_owned()),
+        ..SessionFields::default()
+    };
+    let latest = |projects: &[&str], dir: &str| {
+        found_by(&*subject.open_for(projects), &SessionRef::LatestIn(PathBuf::from(dir)))
+    };
+    let said = [r#"{"kind":"note.added","data":{}}"#];
+    let red = subject.open_for(&["red"]);
+    let one = told(&*red, at("/work/one"), &said);
+    let two = told(&*red, at("/work/two"), &said);
+    told(&*red, SessionFields::default(), &said);
+    block_on(red.create(NewSession { fields: at("/work/one") })).unwrap();
+    let other = told(&*subject.open_for(&["blue"]), at("/work/one"), &said);
+    assert_eq!(
+        latest(&["red"], "/work/one"),
+        Some(one),
+        "no empty one, and none of another project"
+    );
+    assert_eq!(latest(&["red"], "/work/two"), Some(two));
+    assert_eq!(latest(&[], "/work/one"), Some(other));
+    for dir in ["/work", "/work/one/below", "/", ""] {
+        assert_eq!(latest(&["red"], dir), None, "{dir}");
+    }
+    // A session that goes on elsewhere is there.
+    let moved = event(r#"{"kind":"session.updated","data":{"workspace":"/work/one"}}"#);
+    append(&*block_on(red.write(two, NOW)).unwrap(), vec![moved]);
+    assert_eq!(latest(&["red"], "/work/one"), Some(two));
+    assert_eq!(latest(&["red"], "/work/two"), None);
+    for _ in 0..40 {
+        told(&*red, at("/work/many"), &said);
+    }
+    assert_eq!(latest(&["red"], "/work/one"), Some(two), "however far back it is");
+    assert_eq!(latest(&["red"], "/work/two"), None);
+    assert_eq!(latest(&["blue"], "/work/one"), Some(other));
 }
 
 fn one_writer_at_a_time(subject: &dyn Subject) {

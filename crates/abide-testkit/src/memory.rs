@@ -12,7 +12,7 @@ use abide_model::{
     Lineage, MakeEvent, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload,
     Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
     SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
-    WriterOpened, made_behind,
+    WriterOpened, made_behind, path_text,
 };
 
 use abide_workspace::MemoryObjects;
@@ -39,13 +39,13 @@ struct Inner {
 
 /// A store that forgets everything when it is dropped. Clones are the same store.
 #[derive(Debug, Clone)]
-pub struct MemoryStore(Arc<Mutex<Inner>>, Arc<MemoryObjects>);
+pub struct MemoryStore(Arc<Mutex<Inner>>, Arc<MemoryObjects>, Vec<String>);
 
 impl Default for MemoryStore {
     fn default() -> Self {
         let inner =
             Inner { sessions: BTreeMap::new(), random: Random::new(7), clock: 1_763_169_600_000 };
-        Self(Arc::new(Mutex::new(inner)), Arc::default())
+        Self(Arc::new(Mutex::new(inner)), Arc::default(), Vec::new())
     }
 }
 
@@ -65,6 +65,12 @@ impl Future for Once {
 }
 
 impl MemoryStore {
+    /// The same store, for a project that is known by these ids.
+    #[must_use]
+    pub fn for_projects(&self, projects: Vec<String>) -> Self {
+        Self(self.0.clone(), self.1.clone(), projects)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,13 +124,31 @@ impl Inner {
         Ok(id)
     }
 
-    fn with_key(&self, key: Option<&String>) -> Option<SessionId> {
+    fn with_key(&self, projects: &[String], key: Option<&String>) -> Option<SessionId> {
         let key = Some(key?);
-        self.sessions.iter().find(|(_, kept)| kept.key.as_ref() == key).map(|(id, _)| *id)
+        let fits = |kept: &Kept| match kept.project() {
+            Some(project) => projects.contains(project),
+            None => projects.is_empty(),
+        };
+        let mut all = self.sessions.iter();
+        all.find(|(_, kept)| kept.key.as_ref() == key && fits(kept)).map(|(id, _)| *id)
     }
 }
 
 impl Kept {
+    fn project(&self) -> Option<&String> {
+        self.state.core.fields.project_id.as_ref()
+    }
+
+    /// Is it of one of these projects? Of none, all are.
+    fn is_of(&self, projects: &[String]) -> bool {
+        projects.is_empty() || self.project().is_some_and(|project| projects.contains(project))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.parent.is_none() && self.events.iter().all(|event| event.kind.is_reserved())
+    }
+
     fn last(&self) -> Seq {
         let shared = self.parent.map_or(Seq::ZERO, |(_, at)| at);
         Seq(shared.0 + self.events.len() as u64)
@@ -165,8 +189,9 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Once(false).await;
             let mut inner = self.lock();
+            let session = session.in_project(&self.2);
             let key = session.fields.key.clone();
-            match inner.with_key(key.as_ref()) {
+            match inner.with_key(&self.2, key.as_ref()) {
                 Some(id) => Ok(id),
                 None => inner.insert(session, Kept { key, ..Kept::default() }),
             }
@@ -183,8 +208,9 @@ impl Store for MemoryStore {
             Once(false).await;
             let mut inner = self.lock();
             let last = inner.kept(parent)?.last();
+            let session = session.in_project(&self.2);
             let key = session.fields.key.clone();
-            if let Some(id) = inner.with_key(key.as_ref()) {
+            if let Some(id) = inner.with_key(&self.2, key.as_ref()) {
                 return Ok(id);
             }
             let seq = at.unwrap_or(last);
@@ -203,30 +229,49 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Once(false).await;
             let inner = self.lock();
-            let fits: Vec<SessionId> = inner
-                .sessions
-                .iter()
-                .rev()
-                .filter(|(id, kept)| match reference {
-                    SessionRef::Id(wanted) => *id == wanted,
-                    SessionRef::Prefix(prefix) => {
-                        !prefix.is_empty()
-                            && (id.to_string().starts_with(prefix)
-                                || id.short(12).starts_with(prefix))
+            let none = || StoreError::NoSession { reference: reference.to_string() };
+            let newest = |workspace: Option<String>| {
+                let fits = |(_, kept): &(&SessionId, &Kept)| {
+                    let here = kept.state.core.fields.workspace.as_ref();
+                    !kept.is_empty()
+                        && kept.is_of(&self.2)
+                        && workspace.as_ref().is_none_or(|wanted| here == Some(wanted))
+                };
+                inner.sessions.iter().rev().find(fits).map(|(id, _)| *id).ok_or_else(none)
+            };
+            let prefix = match reference {
+                SessionRef::Id(id) => {
+                    return inner.sessions.contains_key(id).then_some(*id).ok_or_else(none);
+                }
+                SessionRef::Key(key) => {
+                    return inner.with_key(&self.2, Some(key)).ok_or_else(none);
+                }
+                SessionRef::Latest => return newest(None),
+                SessionRef::LatestIn(dir) => return newest(Some(path_text::text(dir))),
+                SessionRef::Prefix(prefix) if prefix.is_empty() => return Err(none()),
+                SessionRef::Prefix(prefix) => prefix,
+            };
+            // Of the project first; another one's is found by its id as well.
+            for projects in [self.2.as_slice(), &[]] {
+                let fits = |(id, kept): &(&SessionId, &Kept)| {
+                    let starts =
+                        id.to_string().starts_with(prefix) || id.short(12).starts_with(prefix);
+                    starts && kept.is_of(projects)
+                };
+                let fits: Vec<SessionId> =
+                    inner.sessions.iter().rev().filter(fits).map(|(id, _)| *id).collect();
+                match fits.as_slice() {
+                    [] => {}
+                    [id] => return Ok(*id),
+                    many => {
+                        return Err(StoreError::Ambiguous {
+                            reference: reference.to_string(),
+                            matches: many.iter().map(|id| id.short(8)).collect(),
+                        });
                     }
-                    SessionRef::Key(key) => kept.key.as_ref() == Some(key),
-                    SessionRef::Latest => true,
-                })
-                .map(|(id, _)| *id)
-                .collect();
-            match (fits.as_slice(), reference) {
-                ([], _) => Err(StoreError::NoSession { reference: reference.to_string() }),
-                ([id], _) | ([id, ..], SessionRef::Latest) => Ok(*id),
-                (many, _) => Err(StoreError::Ambiguous {
-                    reference: reference.to_string(),
-                    matches: many.iter().map(|id| id.short(8)).collect(),
-                }),
+                }
             }
+            Err(none())
         })
     }
 
@@ -234,8 +279,10 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Once(false).await;
             let inner = self.lock();
-            let summary = |id: &SessionId| SessionSummary { id: *id, short: id.short(6) };
-            Ok(inner.sessions.keys().rev().map(summary).collect())
+            let ours = inner.sessions.iter().rev().filter(|(_, kept)| kept.is_of(&self.2));
+            let summary =
+                |(id, _): (&SessionId, &Kept)| SessionSummary { id: *id, short: id.short(6) };
+            Ok(ours.map(summary).collect())
         })
     }
 
@@ -243,7 +290,9 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Once(false).await;
             let inner = self.lock();
-            let sessions = inner.sessions.iter().map(|(id, kept)| (*id, kept.events.as_slice()));
+            let projects = if query.all_projects { &[] } else { self.2.as_slice() };
+            let ours = inner.sessions.iter().filter(|(_, kept)| kept.is_of(projects));
+            let sessions = ours.map(|(id, kept)| (*id, kept.events.as_slice()));
             Ok(plain_history(query, sessions))
         })
     }

@@ -250,6 +250,17 @@ impl Store {
         Ok(SessionView::new(id, block_on(self.backend.read(id))?))
     }
 
+    /// What the project is known by that the store was opened for; none where all are meant.
+    #[must_use]
+    pub fn projects(&self) -> &[String] {
+        self.backend.projects()
+    }
+
+    /// The id of the project that a session was recorded in, where that is known.
+    pub fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
+        self.backend.project_of(session)
+    }
+
     /// The sessions that fit, with what was searched for and where it stands.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
         Ok(block_on(self.backend.history(query))?)

@@ -261,6 +261,7 @@ fn read(
 fn beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
     let mut overview = Overview::default();
     overview.open.last_turn = reader.turns_before()?;
+    overview.fields.project_id = reader.given_project()?;
     Ok(overview)
 }
 

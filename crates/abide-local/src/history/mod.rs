@@ -139,8 +139,9 @@ impl Sessions for LocalStore {
 impl LocalStore {
     /// The sessions that fit, and where what was searched for stands.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
+        let projects = if query.all_projects { &[] } else { self.options().projects.as_slice() };
         self.with_index(|index| {
-            let answer = index.history(query)?;
+            let answer = index.history(query, projects)?;
             let mut history = History { more: Some(answer.more), ..History::default() };
             if answer.cut {
                 history.notes.push(
@@ -155,6 +156,15 @@ impl LocalStore {
             history.notes.extend(notes);
             history
         })
+    }
+
+    /// The newest session that is not empty, of the project, with this workspace where one is given.
+    pub(crate) fn latest_indexed(
+        &self,
+        workspace: Option<&str>,
+    ) -> Result<Option<SessionId>, StoreError> {
+        let latest = self.with_index(|index| index.latest(&self.options().projects, workspace));
+        latest.map(|(latest, _)| latest)
     }
 
     /// The turns of a session, in order.

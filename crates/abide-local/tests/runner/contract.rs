@@ -11,17 +11,22 @@ use abide_testkit::contract::{PARTS, Subject};
 struct Files(tempfile::TempDir);
 
 impl Subject for Files {
-    fn open(&self) -> Arc<dyn Store> {
-        Arc::new(LocalStore::init(&self.0.path().join(".abide"), Options::default()).unwrap())
+    fn open_for(&self, projects: &[&str]) -> Arc<dyn Store> {
+        let options = Options { projects: owned(projects), ..Options::default() };
+        Arc::new(LocalStore::init(&self.0.path().join(".abide"), options).unwrap())
     }
+}
+
+fn owned(projects: &[&str]) -> Vec<String> {
+    projects.iter().map(ToString::to_string).collect()
 }
 
 struct Simulated(SimDisk);
 
 impl Subject for Simulated {
-    fn open(&self) -> Arc<dyn Store> {
-        let storage = Arc::new(self.0.clone());
-        let options = Options { storage, upkeep: Upkeep::ByHand, ..Options::default() };
+    fn open_for(&self, projects: &[&str]) -> Arc<dyn Store> {
+        let (storage, projects) = (Arc::new(self.0.clone()), owned(projects));
+        let options = Options { storage, upkeep: Upkeep::ByHand, projects, ..Options::default() };
         Arc::new(LocalStore::init(&PathBuf::from("/sim/.abide"), options).unwrap())
     }
 }

@@ -77,6 +77,7 @@ pub fn options(disk: &SimDisk, seed: u64) -> Options {
         snapshot_every: 5,
         progress: Progress::default(),
         child_of: None,
+        projects: Vec::new(),
     }
 }
 

@@ -79,6 +79,9 @@ pub struct SessionFields {
     /// What its workspace belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
+    /// The id of the project it was recorded in. Only what it was created with counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
     /// Where its files are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
@@ -115,7 +118,7 @@ impl SessionFields {
         self.parent.as_ref().filter(fork)
     }
 
-    /// Takes in what is now otherwise.
+    /// Takes in what is now otherwise. The project it was recorded in stays what it is.
     pub fn update(&mut self, new: Self) {
         let texts = [
             (&mut self.title, new.title),

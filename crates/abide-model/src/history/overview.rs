@@ -45,6 +45,9 @@ pub struct Overview {
     pub tool_calls: u64,
     /// What was used, rewound turns included.
     pub usage: Usage,
+    /// It has no event but the store's own bookkeeping, and is no fork.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub empty: bool,
     /// A writer has it open, or died with it.
     pub writing: bool,
     /// Which events are live.
@@ -107,6 +110,7 @@ impl Overview {
             updated: self.updated,
             open,
             usage: self.usage.clone(),
+            empty: self.empty,
             writing: self.writing,
             lineage,
             ..before.clone()
@@ -118,6 +122,7 @@ impl Overview {
         self.seq = event.seq;
         self.updated = self.updated.max(event.at);
         self.lineage.extend(event.seq);
+        self.empty &= event.kind.is_reserved();
         if event.kind == Kind::MESSAGE_ADDED {
             self.messages += 1;
             if self.request.is_none() {
@@ -134,6 +139,8 @@ impl Overview {
                 if self.id.is_none() {
                     self.id = Some(fact.session);
                     self.created = event.at;
+                    self.empty = event.seq == Seq::FIRST;
+                    self.recorded_in(&fact.fields);
                 }
                 self.fields.update(fact.fields);
             }
@@ -156,15 +163,24 @@ impl Overview {
         Applied::Done
     }
 
+    /// The project that a session is created in; what was known before stays where it does not say.
+    fn recorded_in(&mut self, fields: &SessionFields) {
+        if fields.project_id.is_some() {
+            self.fields.project_id.clone_from(&fields.project_id);
+        }
+    }
+
     /// Applies an event that a rewind took out: only what never reverts.
     fn apply_dead(&mut self, event: &Event) {
         self.seq = event.seq;
         self.updated = self.updated.max(event.at);
+        self.empty &= event.kind.is_reserved();
         match event.fact() {
             // What a fork is stays so, however far back it goes.
             Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
                 self.id = Some(fact.session);
                 self.created = event.at;
+                self.recorded_in(&fact.fields);
                 self.fields.update(fact.fields);
             }
             Ok(fact @ Fact::TurnStarted(_)) => self.open.apply_dead(&fact),

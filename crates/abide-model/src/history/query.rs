@@ -26,6 +26,8 @@ pub struct HistoryQuery {
     pub until: Option<Timestamp>,
     /// In which nothing happened after this time.
     pub unchanged_since: Option<Timestamp>,
+    /// Of any project; otherwise of the one that the store was opened for, if any.
+    pub all_projects: bool,
 }
 
 /// The answer.

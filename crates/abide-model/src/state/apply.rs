@@ -202,6 +202,7 @@ impl SessionState {
         if !again {
             self.core.id = Some(fact.session);
             self.core.created = event.at;
+            self.core.fields.project_id.clone_from(&fact.fields.project_id);
         }
         self.core.fields.update(fact.fields);
         again.then_some(Anomaly::SessionCreatedTwice)

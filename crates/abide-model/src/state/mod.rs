@@ -378,7 +378,7 @@ impl SessionState {
     #[must_use]
     pub fn forked(self) -> Self {
         let core = self.core;
-        let fields = SessionFields { parent: None, key: None, ..core.fields };
+        let fields = SessionFields { parent: None, key: None, project_id: None, ..core.fields };
         let core = Core {
             id: None,
             created: Timestamp::default(),

@@ -95,7 +95,7 @@ impl Asker {
     }
 
     /// Brings the index up to what was acknowledged before.
-    async fn bring_up(&self, notes: &mut Vec<String>) -> Result<(), StoreError> {
+    pub(crate) async fn bring_up(&self, notes: &mut Vec<String>) -> Result<(), StoreError> {
         let astir = self
             .server
             .ask("ask the history of", |client| {

@@ -141,8 +141,8 @@ fn listed(filter: &str, limit: Option<i64>, values: &mut Values) -> String {
     let limit = values.put(limit);
     format!(
         "WITH top AS MATERIALIZED (
-            SELECT overview.sid, session.id, overview.updated, count(*) OVER () AS total,
-                false AS cut, 0::bigint AS count, '{{}}'::bigint[] AS hits
+            SELECT overview.sid, session.id, session.project, overview.updated,
+                count(*) OVER () AS total, false AS cut, 0::bigint AS count, '{{}}'::bigint[] AS hits
             FROM overview JOIN session USING (sid) WHERE true {filter}
             ORDER BY overview.updated DESC, session.id DESC LIMIT {limit})
         {TOLD} ORDER BY top.updated DESC, top.id DESC"
@@ -177,7 +177,8 @@ fn searched(search: &Search, filter: &str, limit: Option<i64>, values: &mut Valu
             SELECT sid, count(*) AS count, (array_agg(seq ORDER BY seq DESC))[1:3] AS hits
             FROM hit GROUP BY sid),
         top AS MATERIALIZED (
-            SELECT best.sid, session.id, overview.updated, count(*) OVER () AS total,
+            SELECT best.sid, session.id, session.project, overview.updated,
+                count(*) OVER () AS total,
                 coalesce((SELECT count(*) FROM hit) >= {ranked}, false) AS cut,
                 best.count, best.hits
             FROM best JOIN overview USING (sid) JOIN session USING (sid)
@@ -196,11 +197,15 @@ fn session(row: &Row) -> Result<Indexed, Trouble> {
         other.bytes().zip(whole.bytes()).take_while(|(one, other)| one == other).count()
     };
     let shared = near.iter().flatten().map(shared).max().unwrap_or(0);
+    let mut overview = overview_of(row.try_get("overview")?)?;
+    // The first event of a session may not say it: the store does.
+    let project: String = row.try_get("project")?;
+    overview.fields.project_id = Some(project).filter(|project| !project.is_empty());
     Ok(Indexed {
         sid: row.try_get("sid")?,
         id,
         short: id.short((shared + 1).max(SessionId::SHORT)),
-        overview: overview_of(row.try_get("overview")?)?,
+        overview,
         files: files.unsigned_abs(),
         hits: row.try_get("hits")?,
         hit_count: count.unsigned_abs(),

@@ -11,8 +11,9 @@ use crate::support::{database, store};
 struct Database(ServerUrl);
 
 impl Subject for Database {
-    fn open(&self) -> Arc<dyn Store> {
-        store(&self.0, Options::default())
+    fn open_for(&self, projects: &[&str]) -> Arc<dyn Store> {
+        let projects = projects.iter().map(ToString::to_string).collect();
+        store(&self.0, Options { projects, ..Options::default() })
     }
 }
 

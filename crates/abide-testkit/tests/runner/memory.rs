@@ -9,8 +9,8 @@ use abide_testkit::contract::{PARTS, Subject};
 struct Memory(MemoryStore);
 
 impl Subject for Memory {
-    fn open(&self) -> Arc<dyn Store> {
-        Arc::new(self.0.clone())
+    fn open_for(&self, projects: &[&str]) -> Arc<dyn Store> {
+        Arc::new(self.0.for_projects(projects.iter().map(ToString::to_string).collect()))
     }
 }
 

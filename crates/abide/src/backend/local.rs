@@ -40,6 +40,14 @@ impl Backend for LocalStore {
         self.config().retention.clone()
     }
 
+    fn projects(&self) -> &[String] {
+        self.projects()
+    }
+
+    fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
+        Ok(self.project_of(session)?)
+    }
+
     fn store_id(&self) -> Result<Option<String>, Error> {
         Ok(self.store_id())
     }

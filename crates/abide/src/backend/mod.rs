@@ -48,6 +48,10 @@ pub trait Backend: abide_model::Store {
     fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error>;
     /// What is let go.
     fn retention(&self) -> Retention;
+    /// What the project is known by that the store was opened for; none where all are meant.
+    fn projects(&self) -> &[String];
+    /// The id of the project that a session was recorded in, where that is known.
+    fn project_of(&self, session: SessionId) -> Result<Option<String>, Error>;
 
     /// What tells this store from others that come to stand at the same place; none where it has
     /// nothing of the sort, or not yet.

@@ -11,6 +11,7 @@ use abide_model::{
     SessionRef, SessionSummary, SessionWriter, Store,
 };
 use abide_workspace::Policy;
+use pollster::block_on;
 
 use super::{Backend, Bundle, ChildSocket, SeenByHolder};
 use crate::Error;
@@ -52,6 +53,15 @@ impl Backend for PlainStore {
 
     fn retention(&self) -> Retention {
         Retention::default()
+    }
+
+    fn projects(&self) -> &[String] {
+        &[]
+    }
+
+    fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
+        let state = block_on(async { self.0.read(session).await?.state().await })?;
+        Ok(state.core.fields.project_id)
     }
 
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {

@@ -233,6 +233,14 @@ impl Backend for SharedStore {
         Ok(ours.iter().any(|ours| ours.id == session).then(|| here.clone()))
     }
 
+    fn projects(&self) -> &[String] {
+        &self.inner.options().projects
+    }
+
+    fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
+        Ok(self.inner.project_of(session)?)
+    }
+
     fn retention(&self) -> Retention {
         Retention::default()
     }

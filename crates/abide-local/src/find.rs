@@ -1,0 +1,286 @@
+//! Finding a session: by its id, by the start of it, by its client's key, or the latest.
+//!
+//! A session is of the project that its first event names; where that names none, of the one that
+//! a file beside its journal does. Where the store was opened for a project, that one is meant.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use abide_journal::{Access, JournalError};
+use abide_journal::{Found, Start, Storage, read_full, write_full};
+use abide_model::{Fact, Kind, Seq, SessionId, SessionRef, StoreError, path_text};
+
+use crate::error::{storage_error, store_error};
+use crate::keys::{self, SessionKey};
+use crate::layout::{SessionLayout, may_start_with};
+use crate::past::Gone;
+use crate::reader::LocalReader;
+use crate::store::LocalStore;
+
+/// So many of the newest sessions are looked at before the index is asked for the latest.
+const LOOKED_AT: usize = 32;
+/// The longest project id.
+const PROJECT_BYTES: usize = 4096;
+
+impl LocalStore {
+    pub(crate) fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
+        let none = || StoreError::NoSession { reference: reference.to_string() };
+        match reference {
+            SessionRef::Id(id) => self.layout_of(*id).map(|_| *id),
+            SessionRef::Latest => self.latest(None)?.ok_or_else(none),
+            SessionRef::LatestIn(dir) => self.latest(Some(dir))?.ok_or_else(none),
+            SessionRef::Key(key) => {
+                let first = self.options().projects.first().map_or("", String::as_str);
+                self.with_key(first, key)?.ok_or_else(none)
+            }
+            SessionRef::Prefix(prefix) if prefix.is_empty() => Err(none()),
+            SessionRef::Prefix(prefix) => {
+                let mut fits = Vec::new();
+                for name in self.names()?.iter().filter(|name| may_start_with(name, prefix)) {
+                    let id = self.id_of(&self.layout().session(name));
+                    fits.extend(id.filter(|id| {
+                        id.short(12).starts_with(prefix.as_str())
+                            || id.to_string().starts_with(prefix.as_str())
+                    }));
+                }
+                if fits.len() > 1 {
+                    fits = self.of_project_first(fits)?;
+                }
+                match fits.as_slice() {
+                    [] => Err(none()),
+                    [id] => Ok(*id),
+                    many => Err(StoreError::Ambiguous {
+                        reference: prefix.clone(),
+                        matches: many.iter().take(8).map(|id| id.short(8)).collect(),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Those of the project, where there are any; else all.
+    fn of_project_first(&self, sessions: Vec<SessionId>) -> Result<Vec<SessionId>, StoreError> {
+        let mut ours = Vec::new();
+        for id in &sessions {
+            if self.is_of_project(*id)? {
+                ours.push(*id);
+            }
+        }
+        Ok(if ours.is_empty() { sessions } else { ours })
+    }
+
+    /// The session that has this key in a project.
+    pub(crate) fn with_key(
+        &self,
+        project: &str,
+        key: &str,
+    ) -> Result<Option<SessionId>, StoreError> {
+        let known_by = self.known_by(project);
+        for project in &known_by {
+            let of = SessionKey { project, key };
+            if let Some(id) = keys::get(&**self.storage(), &self.layout().keys(), of)?
+                && self.is_made(id)?
+            {
+                return Ok(Some(id));
+            }
+        }
+        self.search_key(&known_by, key)
+    }
+
+    /// By what a project is known, this id among it.
+    pub(crate) fn known_by<'a>(&'a self, project: &'a str) -> Vec<&'a str> {
+        let ours = &self.options().projects;
+        if ours.iter().any(|one| one == project) {
+            ours.iter().map(String::as_str).collect()
+        } else {
+            vec![project]
+        }
+    }
+
+    /// Asks every session for its key.
+    pub(crate) fn search_key(
+        &self,
+        projects: &[&str],
+        key: &str,
+    ) -> Result<Option<SessionId>, StoreError> {
+        for name in self.names()? {
+            if let Some(id) = self.id_of(&self.layout().session(&name))
+                && let (project, Some(found)) = self.project_and_key(id)?
+                && found == key
+                && projects.contains(&project.as_str())
+            {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The project of a session, empty where it has none, and its client's key.
+    pub(crate) fn project_and_key(
+        &self,
+        id: SessionId,
+    ) -> Result<(String, Option<String>), StoreError> {
+        let layout = self.layout_of(id)?;
+        let reader = self.reader_at(id, &layout);
+        let beginning = Beginning::of(&reader, Until::FirstEvent).map_err(store_error)?;
+        let project = reader.project(beginning.project)?;
+        Ok((project.unwrap_or_default(), beginning.key))
+    }
+
+    /// The id of the project that a session was recorded in.
+    pub fn project_of(&self, session: SessionId) -> Result<Option<String>, StoreError> {
+        let (project, _) = self.project_and_key(session)?;
+        Ok(Some(project).filter(|project| !project.is_empty()))
+    }
+
+    /// Is it a session of the project that the store was opened for?
+    pub(crate) fn is_of_project(&self, session: SessionId) -> Result<bool, StoreError> {
+        let projects = &self.options().projects;
+        Ok(projects.is_empty() || projects.contains(&self.project_and_key(session)?.0))
+    }
+
+    /// The newest session that is not empty, of the project, with this workspace. Names tell the
+    /// second; of those made in the same one, the id decides.
+    fn latest(&self, workspace: Option<&Path>) -> Result<Option<SessionId>, StoreError> {
+        let workspace = workspace.map(path_text::text);
+        let workspace = workspace.as_deref();
+        let mut newest: Option<(SessionId, String)> = None;
+        for (at, name) in self.names()?.into_iter().enumerate() {
+            let second: String = name.chars().take(19).collect();
+            if newest.as_ref().is_some_and(|(_, newest)| *newest != second) {
+                break;
+            }
+            // What is far back is found by the index; without one, by looking on.
+            if at == LOOKED_AT
+                && newest.is_none()
+                && let Ok(found) = self.latest_indexed(workspace)
+            {
+                return Ok(found);
+            }
+            let layout = self.layout().session(&name);
+            if let Some(id) = self.id_of(&layout)
+                && newest.as_ref().is_none_or(|(newest, _)| id > *newest)
+                && self.is_meant(id, &layout, workspace)?
+            {
+                newest = Some((id, second));
+            }
+        }
+        Ok(newest.map(|(id, _)| id))
+    }
+
+    /// May this be the latest session, if no newer one is?
+    fn is_meant(
+        &self,
+        id: SessionId,
+        layout: &SessionLayout,
+        workspace: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let reader = self.reader_at(id, layout);
+        let beginning = Beginning::of(&reader, Until::Use).map_err(store_error)?;
+        if beginning.empty {
+            return Ok(false);
+        }
+        let projects = &self.options().projects;
+        if !projects.is_empty() {
+            let project = reader.project(beginning.project)?;
+            if project.is_none_or(|project| !projects.contains(&project)) {
+                return Ok(false);
+            }
+        }
+        let Some(workspace) = workspace else { return Ok(true) };
+        let core = reader.look(Gone::PassOver).map_err(store_error)?.state.core;
+        Ok(core.fields.workspace.as_deref() == Some(workspace))
+    }
+}
+
+/// How much of a session is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    FirstEvent,
+    /// To the first event that is more than bookkeeping.
+    Use,
+}
+
+/// What the beginning of a session's journal tells.
+#[derive(Debug, Default)]
+struct Beginning {
+    project: Option<String>,
+    key: Option<String>,
+    /// It has no event but the store's own bookkeeping, and is no fork.
+    empty: bool,
+}
+
+impl Beginning {
+    fn of(reader: &LocalReader, until: Until) -> Result<Self, JournalError> {
+        let mut beginning = Self { empty: true, ..Self::default() };
+        let mut first = true;
+        reader.journal().walk(Start::beginning(), None, &mut |found| {
+            let Found::Event { line, .. } = found else { return ControlFlow::Continue(()) };
+            let kind = line.head().map(|head| head.kind);
+            if std::mem::take(&mut first) {
+                beginning.empty = line.seq == Seq::FIRST;
+                if kind == Some(Kind::SESSION_CREATED)
+                    && let Some(Ok(Fact::SessionCreated(created))) =
+                        line.event().map(|event| event.fact())
+                {
+                    beginning.project = created.fields.project_id;
+                    beginning.key = created.fields.key;
+                }
+            }
+            beginning.empty &= kind.is_some_and(|kind| kind.is_reserved());
+            if beginning.empty && until == Until::Use {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(beginning)
+    }
+}
+
+impl LocalReader {
+    /// The project of the session, whose first event names this one.
+    fn project(&self, named: Option<String>) -> Result<Option<String>, StoreError> {
+        match named {
+            Some(project) => Ok(Some(project)),
+            None => self.given_project().map_err(store_error),
+        }
+    }
+
+    /// The project that the session was put into when it was imported.
+    pub(crate) fn given_project(&self) -> Result<Option<String>, JournalError> {
+        let Some(dir) = self.journal().dir().parent() else { return Ok(None) };
+        let path = SessionLayout { dir: dir.to_owned() }.project();
+        let file = match self.storage().open(&path, Access::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(JournalError::io("open", &path))?,
+        };
+        let mut bytes = [0; PROJECT_BYTES];
+        let read = read_full(&*file, &mut bytes, 0).map_err(JournalError::io("read", &path))?;
+        let text = bytes.get(..read).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        Ok(text.and_then(|text| text.strip_suffix('\n')).map(str::to_owned))
+    }
+}
+
+/// Puts a session into a project, or into none. The name is durable with the next sync of the
+/// session's directory.
+pub(crate) fn give_project(
+    storage: &dyn Storage,
+    layout: &SessionLayout,
+    project: Option<&str>,
+) -> Result<(), StoreError> {
+    let path = layout.project();
+    let Some(project) = project else {
+        return match storage.remove(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(storage_error("remove", &path)),
+        };
+    };
+    let file = storage.open(&path, Access::Create).map_err(storage_error("create", &path))?;
+    let text = format!("{project}\n");
+    let written = file
+        .truncate(0)
+        .and_then(|()| write_full(&*file, text.as_bytes(), 0))
+        .and_then(|()| file.sync());
+    written.map_err(storage_error("write", &path))
+}
