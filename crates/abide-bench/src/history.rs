@@ -256,7 +256,7 @@ fn timed(mut command: Command) -> Outcome<f64> {
 
 /// The disk, without waiting for it.
 #[derive(Debug)]
-struct Hasty;
+pub(crate) struct Hasty;
 
 #[derive(Debug)]
 struct HastyFile(Arc<dyn StorageFile>);

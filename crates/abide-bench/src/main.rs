@@ -20,6 +20,7 @@ mod history;
 mod million;
 mod open;
 mod peers;
+mod projects;
 mod record;
 mod run;
 mod shared;
@@ -110,7 +111,7 @@ enum Command {
 type Measure = fn(&Bench) -> Outcome;
 
 /// The groups of figures, in the order they are measured.
-const GROUPS: [(&str, Measure); 19] = [
+const GROUPS: [(&str, Measure); 20] = [
     ("append.one", append::one),
     ("append.sessions64", append::sessions),
     ("append.shared64", append::shared),
@@ -125,6 +126,7 @@ const GROUPS: [(&str, Measure); 19] = [
     ("context.compact", context::compact),
     ("history.search", history::search),
     ("history.start", history::start),
+    ("projects", projects::measure),
     ("tasks", tasks::measure),
     ("run.start", run::start),
     ("run.stream", run::stream),

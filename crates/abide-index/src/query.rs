@@ -120,9 +120,27 @@ impl Index {
         Ok(newest.and_then(|id| id.parse().ok()))
     }
 
+    /// The sessions of these projects, the newest first.
+    pub fn of_projects(&self, projects: &[String]) -> Result<Vec<SessionId>, IndexError> {
+        let (filter, values) = filter_of(&HistoryQuery::default(), projects);
+        let mut find =
+            self.connection.prepare_cached(&format!("SELECT id FROM sessions {filter}"))?;
+        let mut rows = find.query(params_from_iter(values.iter()))?;
+        let mut sessions: Vec<SessionId> = Vec::new();
+        while let Some(row) = rows.next()? {
+            sessions.extend(row.get::<_, String>(0)?.parse::<SessionId>());
+        }
+        sessions.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(sessions)
+    }
+
     fn listed(&self, filter: &str, values: &[Value], limit: usize) -> Result<Answer, IndexError> {
+        // By rows first: where what fits does not come in order, only its keys are sorted.
         let sql = format!(
-            "SELECT name, id, overview, files FROM sessions {filter} ORDER BY updated DESC, row DESC LIMIT ?"
+            "SELECT name, id, overview, files FROM
+                 (SELECT row AS top FROM sessions {filter} ORDER BY updated DESC, row DESC LIMIT ?)
+                 CROSS JOIN sessions ON row = top
+             ORDER BY updated DESC, row DESC"
         );
         let mut find = self.connection.prepare_cached(&sql)?;
         let limit_value = Value::Integer(i64::try_from(limit).unwrap_or(-1));

@@ -1,7 +1,8 @@
 //! Cleanup: retention's plan over the sessions that are here, shown first and then applied.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
@@ -9,11 +10,12 @@ use abide_journal::{
 };
 use abide_model::{
     CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, OddEvents, Payload,
-    RemovalReason, Retention, Seq, SessionFacts, SessionId, SessionStatus, SessionWriter,
-    StoreError, Thinning, Timestamp, plan_retention, plan_thinning,
+    RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionId, SessionStatus,
+    SessionWriter, StoreError, Thinning, Timestamp, path_text, plan_retention, plan_thinning,
 };
 
 use crate::collection::Without;
+use crate::config::named_for;
 use crate::disk_use::bytes_below;
 use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
@@ -50,6 +52,54 @@ pub struct Departing {
     pub bytes: u64,
     /// Why it goes.
     pub reason: RemovalReason,
+    /// The id of its project, where it has one.
+    pub project: Option<String>,
+}
+
+/// What a cleanup goes by. Sessions of a project with settings of its own are counted by
+/// themselves, all others together.
+#[derive(Debug, Clone, Default)]
+pub struct CleanupRules {
+    /// For all sessions but those of `projects`.
+    pub retention: Retention,
+    /// In the place of these settings, by a project's id or directory.
+    pub projects: BTreeMap<String, RetentionOverrides>,
+    /// Only sessions of these projects go, and only they are counted; of all, where none is named.
+    pub only: Vec<String>,
+}
+
+impl From<&Retention> for CleanupRules {
+    fn from(retention: &Retention) -> Self {
+        Self { retention: retention.clone(), ..Self::default() }
+    }
+}
+
+impl From<&Self> for CleanupRules {
+    fn from(rules: &Self) -> Self {
+        rules.clone()
+    }
+}
+
+impl CleanupRules {
+    /// The settings of each group of sessions: the store's, then the projects'.
+    fn groups(&self) -> Vec<Retention> {
+        let projects = self.projects.values().map(|it| it.over(&self.retention));
+        std::iter::once(self.retention.clone()).chain(projects).collect()
+    }
+
+    /// The group of a session; none where it stays in any case.
+    fn group_of(&self, project: Option<&str>, dir: Option<&Path>) -> Option<usize> {
+        if !self.only.is_empty() && project.is_none_or(|id| !self.only.iter().any(|it| it == id)) {
+            return None;
+        }
+        let ids: Vec<String> = project.map(str::to_owned).into_iter().collect();
+        let named = self.projects.keys().map(String::as_str).zip(1..);
+        Some(named_for(named, &ids, dir).map_or(0, |(_, place)| place))
+    }
+
+    fn any(&self, holds: impl Fn(&Retention) -> bool) -> bool {
+        self.groups().iter().any(holds)
+    }
 }
 
 /// The clock is far ahead of when the store was last seen.
@@ -135,6 +185,9 @@ struct Here {
     title: Option<String>,
     last: Seq,
     checkpoints: Vec<CheckpointFacts>,
+    project: Option<String>,
+    /// Where its files are.
+    workspace: Option<PathBuf>,
 }
 
 /// The sessions that are here.
@@ -146,10 +199,26 @@ struct Present {
 }
 
 impl LocalStore {
-    /// Plans a cleanup with these settings. Nothing is changed.
-    pub fn plan_cleanup(&self, settings: &Retention) -> Result<CleanupPlan, StoreError> {
+    /// What a cleanup goes by, by the store's settings.
+    #[must_use]
+    pub fn cleanup_rules(&self) -> CleanupRules {
+        let config = self.config();
+        CleanupRules {
+            retention: config.retention.clone(),
+            projects: config
+                .project
+                .iter()
+                .filter(|(_, it)| it.retention != RetentionOverrides::default())
+                .map(|(name, it)| (name.clone(), it.retention.clone()))
+                .collect(),
+            only: Vec::new(),
+        }
+    }
+
+    /// Plans a cleanup by these rules. Nothing is changed.
+    pub fn plan_cleanup(&self, rules: impl Into<CleanupRules>) -> Result<CleanupPlan, StoreError> {
         let now = (self.options().env.now)();
-        let mut plan = self.plan_sessions(settings, now, None)?;
+        let mut plan = self.plan_sessions(&rules.into(), now, None)?;
         plan.leftovers = self.leftovers()?.len() as u64;
         let without = Without {
             sessions: plan.sessions.iter().map(|session| session.id).collect(),
@@ -170,10 +239,10 @@ impl LocalStore {
     pub fn apply_cleanup(
         &self,
         plan: &CleanupPlan,
-        settings: &Retention,
+        rules: impl Into<CleanupRules>,
     ) -> Result<Cleaned, StoreError> {
         let _lock = self.hold_cleanup()?;
-        self.apply(plan, settings)
+        self.apply(plan, &rules.into())
     }
 
     /// The lock over cleanups and erasures; an error when somebody else has it, or a fork is being
@@ -193,8 +262,8 @@ impl LocalStore {
     /// The cleanup that commands which write begin with: at most once a day, and only when the
     /// settings let anything go. The session that the command is `about` stays.
     pub fn clean_up_daily(&self, about: SessionId) -> Result<Daily, StoreError> {
-        let settings = &self.config().retention;
-        if !settings.is_set() {
+        let rules = &self.cleanup_rules();
+        if !rules.any(Retention::is_set) {
             return Ok(Daily::NotDue);
         }
         let now = (self.options().env.now)();
@@ -210,12 +279,14 @@ impl LocalStore {
             self.write_cleaned(Note { at: Some(now), doubted: None })?;
             return Ok(Daily::NotDue);
         }
-        let jumped = |seen: Timestamp| settings.needs_clock() && settings.clock_jumped(seen, now);
+        let jumped = |seen: Timestamp| {
+            rules.any(|settings| settings.needs_clock() && settings.clock_jumped(seen, now))
+        };
         let plan = match note.at.filter(|at| jumped(*at)) {
             Some(seen) => {
                 CleanupPlan { jumped: Some(ClockJump { seen, now }), ..CleanupPlan::default() }
             }
-            None => self.plan_sessions(settings, now, Some(about))?,
+            None => self.plan_sessions(rules, now, Some(about))?,
         };
         if let Some(jump) = plan.jumped {
             note.doubted = Some(now);
@@ -229,10 +300,10 @@ impl LocalStore {
             }
             return Ok(Daily::NotDue);
         }
-        self.apply(&plan, settings).map(Daily::Cleaned)
+        self.apply(&plan, rules).map(Daily::Cleaned)
     }
 
-    fn apply(&self, plan: &CleanupPlan, settings: &Retention) -> Result<Cleaned, StoreError> {
+    fn apply(&self, plan: &CleanupPlan, rules: &CleanupRules) -> Result<Cleaned, StoreError> {
         let mut cleaned = Cleaned::default();
         if let Err(error) = self.delete_leftovers() {
             cleaned.notes.push(format!("what earlier cleanups left is still there: {error}"));
@@ -240,7 +311,7 @@ impl LocalStore {
         let now = (self.options().env.now)();
         let count = self.unsorted_names()?.len();
         // What changed since the plan was shown is not taken by surprise.
-        let fresh = self.plan_sessions(settings, now, None)?;
+        let fresh = self.plan_sessions(rules, now, None)?;
         let new = fresh.notes.iter().filter(|note| !plan.notes.contains(note));
         cleaned.notes.extend(new.cloned());
         self.remove_planned(plan, &fresh, &mut cleaned);
@@ -298,7 +369,7 @@ impl LocalStore {
     /// Which sessions and checkpoints go.
     fn plan_sessions(
         &self,
-        settings: &Retention,
+        rules: &CleanupRules,
         now: Timestamp,
         about: Option<SessionId>,
     ) -> Result<CleanupPlan, StoreError> {
@@ -306,7 +377,7 @@ impl LocalStore {
         let Present { sessions: mut here, unknown } = self.sessions_here()?;
         if !unknown.is_empty() {
             plan.notes = unknown;
-            if settings.is_set() {
+            if rules.any(Retention::is_set) {
                 let note = "no session and no checkpoint goes: what cannot be read may be a fork \
                             of any session; `abide doctor` tells more";
                 plan.notes.push(note.to_owned());
@@ -318,11 +389,17 @@ impl LocalStore {
         }
         let newest = here.iter().map(|here| here.facts.last_used).max();
         let seen = self.read_cleaned().at.or(newest);
-        plan.jumped = seen
-            .filter(|seen| settings.needs_clock() && settings.clock_jumped(*seen, now))
-            .map(|seen| ClockJump { seen, now });
+        let groups = rules.groups();
+        let jumped = |seen: &Timestamp| {
+            rules.any(|settings| settings.needs_clock() && settings.clock_jumped(*seen, now))
+        };
+        plan.jumped = seen.filter(jumped).map(|seen| ClockJump { seen, now });
+        for here in &mut here {
+            let group = rules.group_of(here.project.as_deref(), here.workspace.as_deref());
+            here.facts.group = group.unwrap_or(groups.len());
+        }
         let facts: Vec<SessionFacts> = here.iter().map(|here| here.facts.clone()).collect();
-        let planned = plan_retention(now, &facts, settings);
+        let planned = plan_retention(now, &facts, &groups);
         let by_id: HashMap<SessionId, &Here> =
             here.iter().map(|here| (here.facts.id, here)).collect();
         plan.kept = planned.keep;
@@ -337,6 +414,7 @@ impl LocalStore {
                     last: here.last,
                     bytes: here.facts.bytes,
                     reason: *reason,
+                    project: here.project.clone(),
                 });
             }
         }
@@ -345,7 +423,8 @@ impl LocalStore {
         // A fork can go back to the checkpoints of the sessions that it comes from.
         let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
         let alone = |here: &&Here| !here.facts.in_use && !parents.contains(&here.facts.id);
-        for here in staying().filter(|_| settings.thin).filter(alone) {
+        let thinned = |here: &&Here| groups.get(here.facts.group).is_some_and(|it| it.thin);
+        for here in staying().filter(thinned).filter(alone) {
             let numbers = plan_thinning(now, &here.checkpoints);
             if !numbers.is_empty() {
                 plan.checkpoints.push((here.facts.id, numbers));
@@ -444,8 +523,12 @@ impl LocalStore {
             bytes,
             parent: parent.map(|parent| parent.session),
             in_use: !at_rest || damaged,
+            group: 0,
         };
-        Ok(Here { facts, title: core.fields.title, last, checkpoints })
+        let fields = core.fields;
+        let project = reader.project(fields.project_id)?;
+        let workspace = fields.workspace.as_deref().map(path_text::path);
+        Ok(Here { facts, title: fields.title, last, checkpoints, project, workspace })
     }
 
     fn thin(&self, id: SessionId, numbers: &[u64]) -> Result<(), StoreError> {

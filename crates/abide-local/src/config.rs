@@ -1,10 +1,11 @@
 //! `config.toml`: the store's version and settings.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use abide_journal::{Access, Codec, Compression, Storage, read_full, write_full};
-use abide_model::{Retention, StoreError};
-use abide_workspace::Policy;
+use abide_model::{Retention, RetentionOverrides, StoreError};
+use abide_workspace::{Policy, PolicyOverrides};
 use serde::Deserialize;
 
 use crate::error::storage_error;
@@ -29,6 +30,18 @@ pub struct Config {
     pub workspace: Policy,
     /// What is let go.
     pub retention: Retention,
+    /// The settings of projects, by id or by directory.
+    pub project: BTreeMap<String, ProjectConfig>,
+}
+
+/// `[project."ID-OR-PATH"]`: settings in the place of the store's, for one project.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProjectConfig {
+    /// What is taken of its workspaces.
+    pub workspace: PolicyOverrides,
+    /// What of its sessions is let go.
+    pub retention: RetentionOverrides,
 }
 
 /// Its version alone.
@@ -81,6 +94,7 @@ impl Default for Config {
             objects: ObjectsConfig::default(),
             workspace: Policy::default(),
             retention: Retention::default(),
+            project: BTreeMap::new(),
         }
     }
 }
@@ -133,6 +147,17 @@ min_free_bytes = 1073741824
 ";
 
 impl Config {
+    /// What is taken of a workspace of a project that is known by these ids.
+    #[must_use]
+    pub fn workspace_of(&self, ids: &[String], root: &Path) -> Policy {
+        let told = self.project.iter().map(|(name, config)| (name.as_str(), &config.workspace));
+        let told = told.filter(|(_, overrides)| **overrides != PolicyOverrides::default());
+        match named_for(told, ids, Some(root)) {
+            Some((_, overrides)) => overrides.over(&self.workspace),
+            None => self.workspace.clone(),
+        }
+    }
+
     /// Reads the configuration of a store.
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
         let file = storage.open(path, Access::Read).map_err(storage_error("open", path))?;
@@ -190,6 +215,28 @@ impl Config {
     }
 }
 
+/// Of what is named by a project's id or directory, what is for a project: what stands under an id
+/// that it is known by, else under the nearest directory that this one is, or is in.
+pub(crate) fn named_for<'a, T>(
+    named: impl Iterator<Item = (&'a str, T)>,
+    ids: &[String],
+    dir: Option<&Path>,
+) -> Option<(&'a str, T)> {
+    // An id goes before every directory, and of two ids the one that is named first.
+    let rank = |name: &str| {
+        let path = Path::new(name);
+        match ids.iter().rev().position(|id| id == name) {
+            Some(place) => Some((1, place)),
+            None if path.is_absolute() && dir.is_some_and(|dir| dir.starts_with(path)) => {
+                Some((0, path.components().count()))
+            }
+            None => None,
+        }
+    };
+    let ranked = named.filter_map(|(name, it)| rank(name).map(|rank| (rank, (name, it))));
+    ranked.max_by_key(|(rank, _)| *rank).map(|(_, it)| it)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,6 +245,43 @@ mod tests {
     fn the_template_says_the_defaults() {
         assert_eq!(toml::from_str::<Config>(TEMPLATE).unwrap(), Config::default());
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn a_project_has_settings_in_the_place_of_the_stores() {
+        let config: Config = toml::from_str(
+            r#"
+            [workspace]
+            max_files = 7
+            exclude = ["*.iso"]
+            [retention]
+            max_age = "30d"
+            min_keep = 3
+            [project."/work"]
+            retention.max_age = "9d"
+            [project."/work/site"]
+            workspace.exclude = []
+            retention.thin = true
+            [project."git:abc"]
+            workspace.max_files = 1
+            "#,
+        )
+        .unwrap();
+        let policy = |ids: &[&str], dir: &str| {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let policy = config.workspace_of(&ids, Path::new(dir));
+            (policy.max_files, policy.exclude.len())
+        };
+        assert_eq!(policy(&["git:new", "git:abc"], "/work/site"), (1, 1), "an id goes first");
+        assert_eq!(policy(&[], "/work/site"), (7, 0));
+        assert_eq!(policy(&[], "/work/site/below"), (7, 0));
+        for elsewhere in ["/work", "/work/sites", "/", "/other"] {
+            assert_eq!(policy(&["git:new"], elsewhere), (7, 1), "{elsewhere}");
+        }
+        for wrong in ["retension.thin = true", "retention.max_ages = 1", "journal.x = 1"] {
+            let text = format!("[project.\"/work\"]\n{wrong}\n");
+            assert!(toml::from_str::<Config>(&text).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where the space of a store went. Reads only.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use abide_journal::{Access, Identity, Storage};
@@ -17,7 +18,21 @@ pub struct SessionUse {
     pub session: Option<SessionId>,
     /// Its directory.
     pub name: String,
+    /// The id of its project, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// Its bytes, without its objects.
+    pub bytes: u64,
+}
+
+/// What the sessions of a project take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProjectUse {
+    /// Its id; none for sessions of no project.
+    pub project: Option<String>,
+    /// How many sessions.
+    pub sessions: u64,
+    /// Their bytes, without objects: those are shared by all projects.
     pub bytes: u64,
 }
 
@@ -26,6 +41,9 @@ pub struct SessionUse {
 pub struct DiskUse {
     /// Every session, the largest first.
     pub sessions: Vec<SessionUse>,
+    /// Every project, the largest first; none where no session has one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub projects: Vec<ProjectUse>,
     /// The journals of all sessions.
     pub journals: u64,
     /// Their state snapshots.
@@ -78,6 +96,7 @@ impl LocalStore {
             }
         }
         used.sessions.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+        used.projects = by_project(&used.sessions);
         used.total = used.journals
             + used.state
             + used.transcripts
@@ -110,10 +129,33 @@ impl LocalStore {
                 Ok(Identity::Known(id)) => Some(id),
                 _ => None,
             };
-            used.sessions.push(SessionUse { session, name, bytes });
+            let project = session.and_then(|id| self.project_of(id).ok().flatten());
+            used.sessions.push(SessionUse { session, name, project, bytes });
         }
         Ok(())
     }
+}
+
+fn by_project(sessions: &[SessionUse]) -> Vec<ProjectUse> {
+    if sessions.iter().all(|session| session.project.is_none()) {
+        return Vec::new();
+    }
+    let mut sums: BTreeMap<Option<&str>, (u64, u64)> = BTreeMap::new();
+    for session in sessions {
+        let (count, bytes) = sums.entry(session.project.as_deref()).or_default();
+        *count += 1;
+        *bytes += session.bytes;
+    }
+    let mut projects: Vec<ProjectUse> = sums
+        .into_iter()
+        .map(|(project, (sessions, bytes))| ProjectUse {
+            project: project.map(str::to_owned),
+            sessions,
+            bytes,
+        })
+        .collect();
+    projects.sort_by_key(|project| std::cmp::Reverse(project.bytes));
+    projects
 }
 
 /// The bytes of a file, or of all files below a directory. Links are not followed; what goes away

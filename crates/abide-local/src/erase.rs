@@ -25,6 +25,7 @@ use crate::collection::{CollectError, Without, names_in};
 use crate::erase_plan::ErasePlan;
 use crate::erasing::Unfinished;
 use crate::error::{storage_error, store_error};
+use crate::find::give_project;
 use crate::layout::{SessionLayout, shown};
 use crate::stage::clear;
 use crate::store::LocalStore;
@@ -234,6 +235,9 @@ impl LocalStore {
         }
         let replacements = self.find_lines(plan, &layout)?;
         self.add_unfinished(unfinished)?;
+        if plan.lines.iter().any(|line| line.kind == Kind::SESSION_CREATED) {
+            self.keep_project(plan.session, &layout)?;
+        }
         let index = self.drop_index()?;
         let mut transcripts = Vec::new();
         for (_, layout) in &derived {
@@ -255,6 +259,13 @@ impl LocalStore {
         }
         let _ = self.seal(plan.session, Duration::ZERO);
         Ok(done)
+    }
+
+    /// Notes the project of a session whose first event is to be erased. The id tells nothing else.
+    fn keep_project(&self, session: SessionId, layout: &SessionLayout) -> Result<(), StoreError> {
+        let Some(project) = self.project_of(session)? else { return Ok(()) };
+        give_project(&**self.storage(), layout, Some(&project))?;
+        self.storage().sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))
     }
 
     pub(crate) fn wait_for_objects(&self, wait: Duration) -> Result<Box<dyn Lock>, CollectError> {

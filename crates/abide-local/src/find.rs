@@ -12,7 +12,7 @@ use abide_model::{Fact, Kind, Seq, SessionId, SessionRef, StoreError, path_text}
 
 use crate::error::{storage_error, store_error};
 use crate::keys::{self, SessionKey};
-use crate::layout::{SessionLayout, may_start_with};
+use crate::layout::{SessionLayout, may_start_with, short_of};
 use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::store::LocalStore;
@@ -23,6 +23,11 @@ const LOOKED_AT: usize = 32;
 const PROJECT_BYTES: usize = 4096;
 
 impl LocalStore {
+    /// As [`Store::find`](abide_model::Store::find), for who does not wait.
+    pub fn find_session(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
+        self.find_now(reference)
+    }
+
     pub(crate) fn find_now(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
         let none = || StoreError::NoSession { reference: reference.to_string() };
         match reference {
@@ -56,6 +61,43 @@ impl LocalStore {
                 }
             }
         }
+    }
+
+    /// Every session of the project, newest first.
+    pub(crate) fn sessions_now(&self) -> Result<Vec<SessionId>, StoreError> {
+        let names = self.names()?;
+        if names.len() > LOOKED_AT
+            && !self.options().projects.is_empty()
+            && let Ok(sessions) = self.sessions_indexed()
+        {
+            return Ok(sessions);
+        }
+        let mut sessions = Vec::new();
+        for name in &names {
+            if let Some(id) = self.id_of(&self.layout().session(name))
+                && self.is_of_project(id)?
+            {
+                sessions.push(id);
+            }
+        }
+        sessions.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(sessions)
+    }
+
+    /// As much of a session's short id as no other session of the store shares.
+    pub fn short_id(&self, session: SessionId) -> Result<String, StoreError> {
+        let start = session.short(SessionId::SHORT);
+        let names = self.unsorted_names()?;
+        let near = names
+            .iter()
+            .filter(|name| short_of(name).is_some_and(|short| short.starts_with(&start)));
+        let near: Vec<SessionId> =
+            near.filter_map(|name| self.id_of(&self.layout().session(name))).collect();
+        let shared = |length: usize| {
+            near.iter().any(|one| *one != session && one.short(length) == session.short(length))
+        };
+        let length = (SessionId::SHORT..12).find(|length| !shared(*length)).unwrap_or(12);
+        Ok(session.short(length))
     }
 
     /// Those of the project, where there are any; else all.
@@ -240,7 +282,7 @@ impl Beginning {
 
 impl LocalReader {
     /// The project of the session, whose first event names this one.
-    fn project(&self, named: Option<String>) -> Result<Option<String>, StoreError> {
+    pub(crate) fn project(&self, named: Option<String>) -> Result<Option<String>, StoreError> {
         match named {
             Some(project) => Ok(Some(project)),
             None => self.given_project().map_err(store_error),

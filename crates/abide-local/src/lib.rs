@@ -67,10 +67,10 @@ pub use abide_journal::{
 };
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, Orphan, SessionLiveness};
 pub use abide_model::{DeleteError, Made};
-pub use cleanup::{Cleaned, CleanupPlan, ClockJump, Daily, Departing};
+pub use cleanup::{Cleaned, CleanupPlan, CleanupRules, ClockJump, Daily, Departing};
 pub use collection::CollectError;
-pub use config::{Config, STORE_VERSION};
-pub use disk_use::{DiskUse, SessionUse};
+pub use config::{Config, ProjectConfig, STORE_VERSION};
+pub use disk_use::{DiskUse, ProjectUse, SessionUse};
 pub use doctor::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
     Strategy, UndoPlan,

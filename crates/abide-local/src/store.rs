@@ -660,20 +660,7 @@ impl LocalStore {
     }
 
     fn list_now(&self) -> Result<Vec<SessionSummary>, StoreError> {
-        let names = self.names()?;
-        let found = names.iter().filter_map(|name| self.id_of(&self.layout.session(name)));
-        let mut sessions: Vec<SessionId> = found.collect();
-        if !self.options.projects.is_empty() {
-            let mut ours = Vec::with_capacity(sessions.len());
-            for id in sessions {
-                if self.is_of_project(id)? {
-                    ours.push(id);
-                }
-            }
-            sessions = ours;
-        }
-        sessions.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(SessionSummary::of(&sessions))
+        Ok(SessionSummary::of(&self.sessions_now()?))
     }
 }
 

@@ -77,8 +77,8 @@ pub use liveness::{Liveness, LivenessEvidence, LivenessReason, LockSeen, Process
 pub use object::{EachObject, NewObject, ObjectBatch, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
 pub use retention::{
-    ByteSize, CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionPlan, SessionFacts,
-    Span, plan_retention, plan_thinning,
+    ByteSize, CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionOverrides,
+    RetentionPlan, SessionFacts, Span, plan_retention, plan_thinning,
 };
 pub use session_ref::SessionRef;
 pub use state::{

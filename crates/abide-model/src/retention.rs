@@ -2,7 +2,8 @@
 //!
 //! What stays is decided first, and nothing overrules it: a session in use, the newest
 //! `min_keep`, then those that failed or were interrupted, and the parents of what stays. Among the
-//! rest the limits take the oldest first: `max_size`, `max_count`, `max_age`.
+//! rest the limits take the oldest first: `max_size`, `max_count`, `max_age`. Sessions may be in
+//! groups that have settings of their own: each is counted by itself.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -195,6 +196,39 @@ impl Retention {
     }
 }
 
+/// Settings in the place of others; what is not given stays as those have it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionOverrides {
+    /// See [`Retention::max_age`].
+    pub max_age: Option<Span>,
+    /// See [`Retention::max_count`].
+    pub max_count: Option<u64>,
+    /// See [`Retention::max_size`].
+    pub max_size: Option<ByteSize>,
+    /// See [`Retention::keep_failed`].
+    pub keep_failed: Option<bool>,
+    /// See [`Retention::min_keep`].
+    pub min_keep: Option<u64>,
+    /// See [`Retention::thin`].
+    pub thin: Option<bool>,
+}
+
+impl RetentionOverrides {
+    /// Those settings with these in their place.
+    #[must_use]
+    pub fn over(&self, settings: &Retention) -> Retention {
+        Retention {
+            max_age: self.max_age.or(settings.max_age),
+            max_count: self.max_count.or(settings.max_count),
+            max_size: self.max_size.or(settings.max_size),
+            keep_failed: self.keep_failed.unwrap_or(settings.keep_failed),
+            min_keep: self.min_keep.unwrap_or(settings.min_keep),
+            thin: self.thin.unwrap_or(settings.thin),
+        }
+    }
+}
+
 /// What retention must know of a session.
 #[derive(Debug, Clone)]
 pub struct SessionFacts {
@@ -210,6 +244,8 @@ pub struct SessionFacts {
     pub parent: Option<SessionId>,
     /// A writer has it open, or it cannot be read.
     pub in_use: bool,
+    /// Which of the settings are for it.
+    pub group: usize,
 }
 
 /// Why a session goes.
@@ -257,34 +293,29 @@ pub struct RetentionPlan {
     pub keep: Vec<(SessionId, KeepReason)>,
 }
 
-/// Decides which sessions go.
+/// Decides which sessions go. `settings` are those of each group; a session whose group has none
+/// stays.
 #[must_use]
 pub fn plan_retention(
     now: Timestamp,
     sessions: &[SessionFacts],
-    settings: &Retention,
+    settings: &[Retention],
 ) -> RetentionPlan {
     let mut oldest: Vec<&SessionFacts> = sessions.iter().collect();
     oldest.sort_unstable_by_key(|session| (session.last_used, session.id));
-    let protected = protected(&oldest, settings);
+    let mut protected = HashMap::new();
+    let mut groups: Vec<Group<'_>> = settings.iter().map(Group::new).collect();
+    for (number, group) in groups.iter_mut().enumerate() {
+        let of: Vec<&SessionFacts> =
+            oldest.iter().filter(|session| session.group == number).copied().collect();
+        protected.extend(protected_of(&of, group.settings));
+        of.iter().for_each(|session| group.add(session));
+    }
     let known: HashSet<SessionId> = sessions.iter().map(|session| session.id).collect();
     let mut forks: HashMap<SessionId, u64> = HashMap::new();
     for parent in sessions.iter().filter_map(|session| session.parent) {
         *forks.entry(parent).or_default() += u64::from(known.contains(&parent));
     }
-    let mut count = sessions.len() as u64;
-    let mut bytes = sessions.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
-    let wanted = |session: &SessionFacts, count: u64, bytes: u64| {
-        let age = now.as_millis().saturating_sub(session.last_used.as_millis());
-        if settings.max_size.is_some_and(|max| bytes > max.0) {
-            Some(RemovalReason::Size)
-        } else if settings.max_count.is_some_and(|max| count > max) {
-            Some(RemovalReason::Count)
-        } else {
-            let old = settings.max_age.is_some_and(|max| age > max.as_millis());
-            old.then_some(RemovalReason::Age)
-        }
-    };
     let mut plan = RetentionPlan::default();
     let mut removed: HashSet<SessionId> = HashSet::new();
     // A parent may go once its last fork went: looked at again until nothing more goes.
@@ -297,11 +328,11 @@ pub fn plan_retention(
             if stays {
                 continue;
             }
-            if let Some(reason) = wanted(session, count, bytes) {
+            let Some(group) = groups.get_mut(session.group) else { continue };
+            if let Some(reason) = group.wants_gone(now, session) {
                 plan.remove.push((session.id, reason));
                 removed.insert(session.id);
-                count -= 1;
-                bytes = bytes.saturating_sub(session.bytes);
+                group.remove(session);
                 if let Some(forks) = session.parent.and_then(|parent| forks.get_mut(&parent)) {
                     *forks = forks.saturating_sub(1);
                 }
@@ -312,7 +343,8 @@ pub fn plan_retention(
         }
     }
     for session in oldest.iter().filter(|session| !removed.contains(&session.id)) {
-        if wanted(session, count, bytes).is_some() {
+        let wanted = groups.get(session.group).and_then(|group| group.wants_gone(now, session));
+        if wanted.is_some() {
             let reason = protected.get(&session.id).copied().unwrap_or(KeepReason::Parent);
             plan.keep.push((session.id, reason));
         }
@@ -320,8 +352,44 @@ pub fn plan_retention(
     plan
 }
 
-/// The sessions that no limit takes.
-fn protected(oldest: &[&SessionFacts], settings: &Retention) -> HashMap<SessionId, KeepReason> {
+/// The sessions that are counted together.
+struct Group<'a> {
+    settings: &'a Retention,
+    count: u64,
+    bytes: u64,
+}
+
+impl<'a> Group<'a> {
+    const fn new(settings: &'a Retention) -> Self {
+        Self { settings, count: 0, bytes: 0 }
+    }
+
+    const fn add(&mut self, session: &SessionFacts) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(session.bytes);
+    }
+
+    const fn remove(&mut self, session: &SessionFacts) {
+        self.count -= 1;
+        self.bytes = self.bytes.saturating_sub(session.bytes);
+    }
+
+    /// The limit that takes a session, as many as there are now.
+    fn wants_gone(&self, now: Timestamp, session: &SessionFacts) -> Option<RemovalReason> {
+        let age = now.as_millis().saturating_sub(session.last_used.as_millis());
+        if self.settings.max_size.is_some_and(|max| self.bytes > max.0) {
+            Some(RemovalReason::Size)
+        } else if self.settings.max_count.is_some_and(|max| self.count > max) {
+            Some(RemovalReason::Count)
+        } else {
+            let old = self.settings.max_age.is_some_and(|max| age > max.as_millis());
+            old.then_some(RemovalReason::Age)
+        }
+    }
+}
+
+/// The sessions of a group that no limit takes.
+fn protected_of(oldest: &[&SessionFacts], settings: &Retention) -> HashMap<SessionId, KeepReason> {
     let newest =
         oldest.len().saturating_sub(usize::try_from(settings.min_keep).unwrap_or(usize::MAX));
     let reason = |(place, session): (usize, &&SessionFacts)| {
@@ -397,11 +465,12 @@ mod tests {
             bytes: 100,
             parent: None,
             in_use: false,
+            group: 0,
         }
     }
 
     fn removed(sessions: &[SessionFacts], settings: &Retention) -> Vec<(SessionId, RemovalReason)> {
-        plan_retention(Timestamp::from_millis(NOW), sessions, settings).remove
+        plan_retention(Timestamp::from_millis(NOW), sessions, std::slice::from_ref(settings)).remove
     }
 
     fn only(max_age: &str) -> Retention {
@@ -465,7 +534,7 @@ mod tests {
         sessions[4].status = SessionStatus::Interrupted;
         sessions[5].in_use = true;
         let settings = Retention { min_keep: 2, ..only("30d") };
-        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &settings);
+        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &[settings]);
         assert_eq!(plan.remove, [(id(3), RemovalReason::Age)]);
         assert_eq!(
             plan.keep,
@@ -485,13 +554,31 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_counted_by_itself_and_a_fork_in_another_keeps_its_parent() {
+        let of = |n: u8, days: i64, group: usize| SessionFacts { group, ..session(n, days) };
+        let mut sessions =
+            vec![of(1, 50, 0), of(2, 40, 0), of(3, 90, 1), of(4, 80, 1), of(5, 99, 2)];
+        let two = Retention { max_count: Some(1), min_keep: 0, ..Retention::default() };
+        let old = Retention { min_keep: 0, ..only("85d") };
+        let plan = |sessions: &[SessionFacts]| {
+            let settings = [two.clone(), old.clone()];
+            plan_retention(Timestamp::from_millis(NOW), sessions, &settings)
+        };
+        let both = [(id(3), RemovalReason::Age), (id(1), RemovalReason::Count)];
+        assert_eq!(plan(&sessions).remove, both, "5 is in no group that has settings");
+        sessions[4].parent = Some(id(3));
+        assert_eq!(plan(&sessions).remove, both[1..]);
+        assert_eq!(plan(&sessions).keep, [(id(3), KeepReason::Parent)]);
+    }
+
+    #[test]
     fn the_parents_of_what_stays_stay_and_a_whole_family_goes() {
         let mut sessions: Vec<_> = (1..=3).map(|n| session(n, 100 - i64::from(n))).collect();
         sessions[1].parent = Some(id(1));
         sessions[2].parent = Some(id(2));
         assert_eq!(removed(&sessions, &only("30d")).len(), 3);
         sessions[2].last_used = Timestamp::from_millis(NOW);
-        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &only("30d"));
+        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &[only("30d")]);
         assert_eq!(plan.remove, []);
         assert_eq!(plan.keep, [(id(1), KeepReason::Parent), (id(2), KeepReason::Parent)]);
         // A parent that is not here keeps nobody from going.

@@ -48,7 +48,7 @@ pub use compare::unified::{DiffStat, FileDiff, stat, unified};
 pub use error::WorkspaceError;
 pub use losses::{Losses, ReadableObjects};
 pub use memory::MemoryObjects;
-pub use policy::Policy;
+pub use policy::{Policy, PolicyOverrides};
 pub use reach::{Reach, ReachError, ReadObject};
 pub use restore::durability::sync;
 pub use restore::plan::{Action, Kept, Plan, Step, plan};

@@ -25,6 +25,39 @@ pub struct Policy {
     pub min_free_bytes: u64,
 }
 
+/// Settings in the place of others; what is not given stays as those have it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyOverrides {
+    /// See [`Policy::include`].
+    pub include: Option<Vec<String>>,
+    /// See [`Policy::exclude`].
+    pub exclude: Option<Vec<String>>,
+    /// See [`Policy::max_file_bytes`].
+    pub max_file_bytes: Option<u64>,
+    /// See [`Policy::max_files`].
+    pub max_files: Option<u64>,
+    /// See [`Policy::max_bytes`].
+    pub max_bytes: Option<u64>,
+    /// See [`Policy::min_free_bytes`].
+    pub min_free_bytes: Option<u64>,
+}
+
+impl PolicyOverrides {
+    /// That policy with these settings in their place.
+    #[must_use]
+    pub fn over(&self, policy: &Policy) -> Policy {
+        Policy {
+            include: self.include.as_ref().unwrap_or(&policy.include).clone(),
+            exclude: self.exclude.as_ref().unwrap_or(&policy.exclude).clone(),
+            max_file_bytes: self.max_file_bytes.unwrap_or(policy.max_file_bytes),
+            max_files: self.max_files.unwrap_or(policy.max_files),
+            max_bytes: self.max_bytes.unwrap_or(policy.max_bytes),
+            min_free_bytes: self.min_free_bytes.unwrap_or(policy.min_free_bytes),
+        }
+    }
+}
+
 const GIB: u64 = 1 << 30;
 
 impl Default for Policy {

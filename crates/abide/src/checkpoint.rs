@@ -156,7 +156,7 @@ impl Store {
 
     /// The workspace in this directory, with the store's settings.
     pub fn workspace(&self, root: &Path) -> Result<Workspace, Error> {
-        Ok(Workspace::open(root, &self.stat_cache(root)?, self.backend().workspace_policy())?)
+        Ok(Workspace::open(root, &self.stat_cache(root)?, self.backend().workspace_policy(root))?)
     }
 
     /// Looks at everything around a session that a checkpoint holds. The session itself is not

@@ -107,11 +107,11 @@ pub use abide_local::{
 };
 pub use abide_local::{
     ActiveTask, BUNDLE_VERSION, BundleError, BundleFault, BundleHeader, BundleReader, Cleaned,
-    CleanupPlan, ClockJump, CollectError, Collected, Daily, DeleteError, Departing, DiskUse,
-    Environment, EraseError, EraseLine, ErasePlan, Erased, EventPart, ExportError, FileMatch,
-    FileMatches, ImportError, ImportOutcome, Imported, Leftovers, LocalStore, Made, Matches,
-    OpenCall, OpenTurn, Options, Orphan, Place, PlaceError, Progress, SessionLiveness, SessionUse,
-    Step, Trust, Upkeep, Where,
+    CleanupPlan, CleanupRules, ClockJump, CollectError, Collected, Daily, DeleteError, Departing,
+    DiskUse, Environment, EraseError, EraseLine, ErasePlan, Erased, EventPart, ExportError,
+    FileMatch, FileMatches, ImportError, ImportOutcome, Imported, Leftovers, LocalStore, Made,
+    Matches, OpenCall, OpenTurn, Options, Orphan, Place, PlaceError, Progress, ProjectConfig,
+    ProjectUse, SessionLiveness, SessionUse, Step, Trust, Upkeep, Where,
 };
 pub use abide_local::{
     check_not_root, find_project, find_store, read_small_file, store_for_recording, store_of_named,

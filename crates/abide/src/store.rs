@@ -188,6 +188,11 @@ impl Store {
         self
     }
 
+    /// As much of a session's short id as no other session shares.
+    pub fn short_id(&self, session: SessionId) -> Result<String, Error> {
+        self.backend.short_id(session)
+    }
+
     /// Makes a session without opening it; with a key that is known, gives the session that has it.
     pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
         Ok(block_on(self.backend.create(session))?)

@@ -1,8 +1,8 @@
 //! `abide cleanup`: lets old sessions and checkpoints go, and collects what nothing names.
 
 use abide::{
-    ByteSize, Cleaned, CleanupPlan, ClockJump, Daily, Departing, KeepReason, Retention, SessionId,
-    Span,
+    ByteSize, Cleaned, CleanupPlan, CleanupRules, ClockJump, Daily, Departing, KeepReason,
+    Retention, SessionId, Span,
 };
 use abide_transcript::escape;
 use serde_json::json;
@@ -57,8 +57,9 @@ impl Cleanup {
         }
         let opened = surroundings.open_files(WHAT)?;
         let files = opened.store.files(WHAT)?;
-        let settings = self.settings(&opened.store.retention());
-        let plan = files.plan_cleanup(&settings)?;
+        let rules = self.rules(files.cleanup_rules(), files.projects());
+        let settings = rules.retention.clone();
+        let plan = files.plan_cleanup(&rules)?;
         let mut out = Output::stdout();
         if self.json && self.dry_run {
             out.json(&plan_json(&plan))?;
@@ -84,7 +85,7 @@ impl Cleanup {
         if !plan.is_empty() || doubted.is_some() {
             confirm("Do this? What is removed cannot be brought back.", self.yes, None)?;
         }
-        let cleaned = files.apply_cleanup(&plan, &settings)?;
+        let cleaned = files.apply_cleanup(&plan, &rules)?;
         for note in &cleaned.notes {
             warning(note);
         }
@@ -96,17 +97,20 @@ impl Cleanup {
         out.flush()
     }
 
-    fn settings(&self, configured: &Retention) -> Retention {
+    /// The rules of the store, or what the options say, for the project that is meant.
+    fn rules(&self, configured: CleanupRules, projects: &[String]) -> CleanupRules {
+        let only = projects.to_vec();
         if self.older_than.is_none() && self.keep.is_none() {
-            return configured.clone();
+            return CleanupRules { only, ..configured };
         }
-        Retention {
+        let retention = Retention {
             max_age: self.older_than,
             max_count: self.keep.filter(|_| self.older_than.is_none()),
-            min_keep: self.keep.unwrap_or(configured.min_keep),
-            keep_failed: configured.keep_failed,
+            min_keep: self.keep.unwrap_or(configured.retention.min_keep),
+            keep_failed: configured.retention.keep_failed,
             ..Retention::default()
-        }
+        };
+        CleanupRules { retention, only, ..CleanupRules::default() }
     }
 }
 

@@ -85,6 +85,7 @@ impl History {
             since: self.since.map(|since| since.first(now)),
             until: self.until.map(|until| until.last(now)),
             unchanged_since: None,
+            all_projects: false,
         };
         let found = opened.store.history(&query)?;
         let mut out = Output::stdout();

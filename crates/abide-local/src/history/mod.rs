@@ -167,6 +167,12 @@ impl LocalStore {
         latest.map(|(latest, _)| latest)
     }
 
+    /// The sessions of the project, the newest first.
+    pub(crate) fn sessions_indexed(&self) -> Result<Vec<SessionId>, StoreError> {
+        let sessions = self.with_index(|index| index.of_projects(&self.options().projects));
+        sessions.map(|(sessions, _)| sessions)
+    }
+
     /// The turns of a session, in order.
     pub fn turns(&self, session: SessionId) -> Result<Vec<TurnEntry>, StoreError> {
         let layout = self.layout_of(session)?;

@@ -24,6 +24,7 @@ mod index;
 mod liveness;
 mod meanwhile;
 mod power;
+mod projects;
 mod relay;
 mod repair;
 mod retention;

@@ -26,7 +26,7 @@ fn event(json: &str) -> NewEvent {
     NewEvent::parse(json).unwrap()
 }
 
-fn append(store: &LocalStore, id: SessionId, events: &[&str]) {
+pub fn append(store: &LocalStore, id: SessionId, events: &[&str]) {
     let writer = store.writer(id, Duration::ZERO).unwrap();
     let events = events.iter().map(|json| event(json)).collect();
     writer.append(events, Durability::Synced, OddEvents::Keep).unwrap().wait().unwrap();
@@ -34,14 +34,14 @@ fn append(store: &LocalStore, id: SessionId, events: &[&str]) {
 }
 
 /// A store whose clock is set by hand.
-struct Clocked {
-    disk: SimDisk,
-    store: LocalStore,
+pub struct Clocked {
+    pub disk: SimDisk,
+    pub store: LocalStore,
     clock: Arc<AtomicI64>,
 }
 
 impl Clocked {
-    fn new(retention: Retention) -> Self {
+    pub fn new(retention: Retention) -> Self {
         let disk = SimDisk::new(Path::new("/sim"));
         let clock = Arc::new(AtomicI64::new(START));
         let mut options: Options = options(&disk, 7);
@@ -57,7 +57,7 @@ impl Clocked {
         Self { disk, store, clock }
     }
 
-    fn wait(&self, millis: i64) {
+    pub fn wait(&self, millis: i64) {
         self.clock.fetch_add(millis, Ordering::Relaxed);
     }
 
@@ -70,7 +70,7 @@ impl Clocked {
     }
 
     /// Puts a snapshot of one file, and gives the snapshot, its tree and the file.
-    fn snapshot(&self, text: &str) -> [ObjectHash; 3] {
+    pub fn snapshot(&self, text: &str) -> [ObjectHash; 3] {
         let writer = PackWriter::open(self.packs()).unwrap();
         let file = writer.put(text.as_bytes()).unwrap();
         let entry = Entry {
@@ -95,18 +95,18 @@ impl Clocked {
         [snapshot, tree, file]
     }
 
-    fn has(&self, objects: &[ObjectHash]) -> bool {
+    pub fn has(&self, objects: &[ObjectHash]) -> bool {
         let packs = self.packs();
         objects.iter().all(|object| packs.read(*object).unwrap().is_some())
     }
 
-    fn clean(&self, settings: &Retention) -> abide_local::Cleaned {
+    pub fn clean(&self, settings: &Retention) -> abide_local::Cleaned {
         let plan = self.store.plan_cleanup(settings).unwrap();
         self.store.apply_cleanup(&plan, settings).unwrap()
     }
 }
 
-fn checkpoint(number: u64, snapshot: ObjectHash) -> String {
+pub fn checkpoint(number: u64, snapshot: ObjectHash) -> String {
     format!(
         r#"{{"kind":"checkpoint.created","data":{{"number":{number},"trigger":"hand","snapshot":"{snapshot}"}}}}"#
     )

@@ -28,8 +28,8 @@ impl Backend for LocalStore {
         Some(self.make_cache_dir())
     }
 
-    fn workspace_policy(&self) -> Policy {
-        self.config().workspace.clone()
+    fn workspace_policy(&self, root: &Path) -> Policy {
+        self.config().workspace_of(self.projects(), root)
     }
 
     fn workspace_here(&self, _: SessionId) -> Result<Option<PathBuf>, Error> {
@@ -54,6 +54,10 @@ impl Backend for LocalStore {
 
     fn make_store_id(&self) -> Result<Option<String>, Error> {
         Ok(Some(self.make_store_id()?))
+    }
+
+    fn short_id(&self, session: SessionId) -> Result<String, Error> {
+        Ok(self.short_id(session)?)
     }
 
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {

@@ -41,8 +41,8 @@ pub trait Backend: abide_model::Store {
     fn as_files(&self) -> Option<&LocalStore>;
     /// Where what is derived and belongs to this machine is kept, if it has a place for it.
     fn cache_dir(&self) -> Option<PathBuf>;
-    /// What is taken of a workspace.
-    fn workspace_policy(&self) -> Policy;
+    /// What is taken of the workspace in this directory.
+    fn workspace_policy(&self, root: &Path) -> Policy;
     /// Where the files of a session are for whoever stands here, whatever machine it was begun on;
     /// none where that is as the session says.
     fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error>;
@@ -63,6 +63,12 @@ pub trait Backend: abide_model::Store {
         self.store_id()
     }
 
+    /// As much of a session's short id as no other session shares.
+    fn short_id(&self, session: SessionId) -> Result<String, Error> {
+        let all = pollster::block_on(self.list())?;
+        let known = all.into_iter().find(|one| one.id == session);
+        Ok(known.map_or_else(|| session.short(SessionId::SHORT), |one| one.short))
+    }
     /// What became of the writers of these sessions, each by itself.
     fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>>;
     /// Has somebody this session open for writing, as far as can be told cheaply?

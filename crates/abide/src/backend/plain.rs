@@ -43,7 +43,7 @@ impl Backend for PlainStore {
         None
     }
 
-    fn workspace_policy(&self) -> Policy {
+    fn workspace_policy(&self, _: &Path) -> Policy {
         Policy::default()
     }
 

@@ -222,7 +222,7 @@ impl Backend for SharedStore {
         self.cache.clone()
     }
 
-    fn workspace_policy(&self) -> Policy {
+    fn workspace_policy(&self, _: &Path) -> Policy {
         Policy::default()
     }
 

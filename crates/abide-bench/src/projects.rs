@@ -1,0 +1,183 @@
+//! One store of many projects: what is asked of one of them, and what recording costs there.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use abide::{
+    HistoryQuery, LocalStore, Message, NewSession, Options, Search, SessionFields, SessionRef,
+    Store, Upkeep,
+};
+
+use crate::Outcome;
+use crate::bench::Bench;
+use crate::calibration::millis;
+use crate::figure::{Better, Figure, Target, median, rounded};
+use crate::history::{Hasty, queries};
+
+/// How many sessions one project has.
+const EACH: usize = 200;
+/// The projects that are asked about.
+const ASKED: usize = 20;
+
+/// A hundred thousand sessions of five hundred projects, beside stores that hold one project each.
+pub(crate) fn measure(bench: &Bench) -> Outcome {
+    let projects = bench.scale.of(500).max(4);
+    let dir = bench.fresh()?;
+    let root = dir.path().join("many");
+    // In turns, as a person works: the newest sessions are of all projects.
+    fill(bench, &root, projects * EACH, projects)?;
+    let alone = dir.path().join("alone");
+    fill(bench, &alone, EACH, 1)?;
+    let empty = dir.path().join("empty");
+    LocalStore::init(&empty, Options::default())?;
+
+    let shown = HistoryQuery { limit: Some(20), ..HistoryQuery::default() };
+    let name = |what: &str| format!("projects.{}.{what}", projects * EACH);
+    let mut history = figure(name("history"), Target::AtMost(10.0));
+    let mut latest = figure(name("latest"), Target::None);
+    let mut latest_in = figure(name("latest_in"), Target::None);
+    for _ in 0..bench.rounds {
+        for (figure, ask) in [
+            (&mut history, &ask_history(&shown) as Ask<'_>),
+            (&mut latest, &ask_latest),
+            (&mut latest_in, &ask_latest_in),
+        ] {
+            figure.push_with_raw(ask_each(&root, projects, ask)?, ask_each(&alone, 1, ask)?);
+        }
+    }
+    let everything = HistoryQuery { all_projects: true, ..shown.clone() };
+    let all = ask_each(&root, projects, &ask_history(&everything))?;
+    history.note("of all projects", rounded(all));
+    for mut figure in [history, latest, latest_in] {
+        figure.note("raw", "the same of a store that holds the one project alone");
+        bench.report(&figure)?;
+    }
+
+    search(bench, &root, projects, &alone, &shown)?;
+    record(bench, &root, &empty, projects)
+}
+
+fn figure(name: String, target: Target) -> Figure {
+    Figure::new(name, "ms", Better::Lower, target)
+}
+
+type Ask<'a> = &'a dyn Fn(&LocalStore, usize) -> Outcome;
+
+fn ask_history(query: &HistoryQuery) -> impl Fn(&LocalStore, usize) -> Outcome {
+    let query = query.clone();
+    move |store, _| match store.history(&query)?.entries.len() {
+        20 => Ok(()),
+        other => Err(format!("{other} sessions instead of 20").into()),
+    }
+}
+
+fn ask_latest(store: &LocalStore, _: usize) -> Outcome {
+    store.find_session(&SessionRef::Latest)?;
+    Ok(())
+}
+
+fn ask_latest_in(store: &LocalStore, project: usize) -> Outcome {
+    let here = SessionRef::LatestIn(workspace(project).into());
+    store.find_session(&here)?;
+    Ok(())
+}
+
+/// How long a question about one project takes, its store opened first, as a command does.
+fn ask_each(root: &Path, projects: usize, ask: Ask<'_>) -> Outcome<f64> {
+    let mut times = Vec::new();
+    for number in 0..ASKED {
+        let project = number * projects / ASKED;
+        let start = Instant::now();
+        ask(&open(root, project)?, project)?;
+        times.push(millis(start.elapsed()));
+    }
+    Ok(median(&times))
+}
+
+/// Searches of all sorts, in one project each.
+fn search(
+    bench: &Bench,
+    root: &Path,
+    projects: usize,
+    alone: &Path,
+    shown: &HistoryQuery,
+) -> Outcome {
+    let (mut times, mut raws) = (Vec::new(), Vec::new());
+    for (number, (_, text)) in queries(bench).into_iter().enumerate() {
+        let Ok(search) = Search::parse(&text) else { continue };
+        let query = HistoryQuery { search: Some(search), ..shown.clone() };
+        let timed = |root: &Path, project| -> Outcome<f64> {
+            let start = Instant::now();
+            open(root, project)?.history(&query)?;
+            Ok(millis(start.elapsed()))
+        };
+        times.push(timed(root, number % projects)?);
+        raws.push(timed(alone, 0)?);
+    }
+    let mut sorted = times.clone();
+    sorted.sort_by(f64::total_cmp);
+    let mut figure =
+        figure(format!("projects.{}.search.p50", projects * EACH), Target::AtMost(20.0));
+    figure.push_with_raw(median(&times), median(&raws));
+    figure.note("p99", rounded(sorted[(sorted.len() - 1) * 99 / 100]));
+    figure.note("raw", "the same of a store that holds one project alone");
+    bench.report(&figure)
+}
+
+/// A store opened, a session made, a message acknowledged: in the large store and in an empty one.
+fn record(bench: &Bench, root: &Path, empty: &Path, projects: usize) -> Outcome {
+    let name = format!("projects.{}.record", projects * EACH);
+    let mut figure = figure(name, Target::RatioAtMost(1.25));
+    for _ in 0..bench.rounds {
+        let (mut ours, mut raws) = (Vec::new(), Vec::new());
+        for _ in 0..ASKED {
+            for (root, times) in [(root, &mut ours), (empty, &mut raws)] {
+                let start = Instant::now();
+                let store = Store::local(open(root, 0)?);
+                let session = store.create(NewSession::titled("recorded"))?;
+                session.append(Message::user("a message"))?.wait()?;
+                times.push(millis(start.elapsed()));
+                session.close()?;
+            }
+        }
+        figure.push_with_raw(median(&ours), median(&raws));
+    }
+    figure.note("raw", "the same in an empty store");
+    bench.report(&figure)
+}
+
+fn open(root: &Path, project: usize) -> Outcome<LocalStore> {
+    let options = Options { projects: vec![id(project)], ..Options::default() };
+    Ok(LocalStore::open(root, options)?)
+}
+
+/// An id as projects have it.
+fn id(project: usize) -> String {
+    format!("{project:064x}")
+}
+
+fn workspace(project: usize) -> String {
+    format!("/home/me/work/project-{project}")
+}
+
+fn fill(bench: &Bench, root: &Path, sessions: usize, projects: usize) -> Outcome {
+    // Only how the sessions came about is hurried; what is measured is not.
+    let options =
+        Options { storage: Arc::new(Hasty), upkeep: Upkeep::ByHand, ..Options::default() };
+    let store = Store::over(Arc::new(LocalStore::init(root, options)?));
+    for number in 0..sessions {
+        let project = number % projects;
+        let fields = SessionFields {
+            title: Some(format!("Session {number}")),
+            project_id: Some(id(project)),
+            workspace: Some(workspace(project)),
+            ..SessionFields::default()
+        };
+        let session = store.create(NewSession { fields })?;
+        let text: String = bench.text().piece(number).chars().take(200).collect();
+        session.append(Message::user(text))?.wait()?;
+        session.close()?;
+    }
+    Ok(LocalStore::open(root, Options::default())?.update_index()?)
+}

@@ -1,0 +1,363 @@
+//! Sessions of many projects in one store: whose they are, what is let go of whom, and what they
+//! share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use abide_journal::BundleReader;
+use abide_local::{CleanupRules, Config, ImportError, LocalStore, Options, ProjectUse};
+use abide_model::{
+    ByteSize, HistoryQuery, NewSession, Retention, RetentionOverrides, Search, SessionFields,
+    SessionId, SessionRef, Span, Store, StoreError,
+};
+use abide_testkit::{FaultRun, SimDisk};
+use pollster::block_on;
+
+use crate::power::cut_everywhere;
+use crate::retention::{Clocked, append, checkpoint};
+use crate::run::{exists, healthy, options, small, store_path};
+
+const DAY: i64 = 86_400_000;
+
+fn message(text: &str) -> String {
+    format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"}}}}"#)
+}
+
+/// A session of a project that says something, in a directory.
+fn told(store: &LocalStore, project: &str, workspace: &str) -> SessionId {
+    let fields = SessionFields {
+        project_id: Some(project.to_owned()).filter(|project| !project.is_empty()),
+        workspace: Some(workspace.to_owned()),
+        ..SessionFields::default()
+    };
+    let id = block_on(store.create(NewSession { fields })).unwrap();
+    append(store, id, &[&message("zebra")]);
+    id
+}
+
+fn listed(store: &LocalStore) -> Vec<SessionId> {
+    block_on(store.list()).unwrap().iter().map(|session| session.id).collect()
+}
+
+/// A store on files, for a project.
+fn on_files(root: &Path, projects: &[&str]) -> LocalStore {
+    let projects = projects.iter().map(ToString::to_string).collect();
+    LocalStore::init(root, Options { projects, ..Options::default() }).unwrap()
+}
+
+/// The store on a simulated disk, for a project.
+fn simulated(disk: &SimDisk, seed: u64, project: &str) -> LocalStore {
+    let options = Options { projects: vec![project.to_owned()], ..options(disk, seed) };
+    small(LocalStore::init(&store_path(), options).unwrap())
+}
+
+#[test]
+fn a_project_has_limits_of_its_own() {
+    let clocked = Clocked::new(Retention::default());
+    let mut sessions: BTreeMap<&str, Vec<SessionId>> = BTreeMap::new();
+    for _ in 0..4 {
+        for (project, workspace) in [("red", "/red"), ("blue", "/blue"), ("", "/work/site/part")] {
+            let id = told(&clocked.store, project, workspace);
+            sessions.entry(workspace).or_default().push(id);
+            clocked.wait(DAY);
+        }
+    }
+    let config = r#"
+        [retention]
+        max_count = 4
+        min_keep = 0
+        keep_failed = false
+        [project.red]
+        retention.max_count = 1
+        [project."/work/site"]
+        retention.max_age = "3d"
+        retention.min_keep = 1
+        [project."/work"]
+        retention.max_count = 0
+        workspace.max_files = 1
+    "#;
+    let config: Config = toml::from_str(config).unwrap();
+    let store = clocked.store.with_config(config);
+    let rules = store.cleanup_rules();
+    let going = |rules: &CleanupRules| {
+        let plan = store.plan_cleanup(rules).unwrap();
+        let mut going: Vec<SessionId> = plan.sessions.iter().map(|one| one.id).collect();
+        going.sort_unstable();
+        going
+    };
+    let (red, blue, site) = (&sessions["/red"], &sessions["/blue"], &sessions["/work/site/part"]);
+    // Of red all but the newest; of blue, which are four, none; of the site those that are old.
+    let mut expected: Vec<SessionId> = [&red[..3], &site[..3]].concat();
+    expected.sort_unstable();
+    assert_eq!(going(&rules), expected);
+    // For one project nobody else is looked at, and nobody else is counted.
+    let only = |project: &str| CleanupRules { only: vec![project.to_owned()], ..rules.clone() };
+    assert_eq!(going(&only("red")), red[..3]);
+    assert_eq!(going(&only("blue")), []);
+    let tight =
+        Retention { max_count: Some(2), min_keep: 0, keep_failed: false, ..Retention::default() };
+    let tight = CleanupRules { retention: tight, ..CleanupRules::default() };
+    assert_eq!(going(&CleanupRules { only: vec!["blue".to_owned()], ..tight.clone() }), blue[..2]);
+    assert_eq!(going(&tight).len(), 10);
+    // What a project's settings do not say is the store's.
+    let thrifty =
+        RetentionOverrides { max_size: Some(ByteSize(1)), ..RetentionOverrides::default() };
+    let by_size = CleanupRules { projects: [("blue".to_owned(), thrifty)].into(), ..tight };
+    let plan = store.plan_cleanup(&by_size).unwrap();
+    let of_blue = plan.sessions.iter().filter(|one| one.project.as_deref() == Some("blue"));
+    assert_eq!(of_blue.count(), 4);
+    // And it is done.
+    let cleaned = store.apply_cleanup(&store.plan_cleanup(&rules).unwrap(), &rules).unwrap();
+    assert_eq!((cleaned.sessions.len(), cleaned.notes), (6, Vec::<String>::new()));
+    let mut left = listed(&store);
+    left.sort_unstable();
+    let mut stay = [&red[3..], blue, &site[3..]].concat();
+    stay.sort_unstable();
+    assert_eq!(left, stay);
+}
+
+#[test]
+fn a_fork_in_another_project_keeps_its_parent() {
+    let clocked = Clocked::new(Retention::default());
+    let parent = told(&clocked.store, "red", "/red");
+    let fields = SessionFields { project_id: Some("blue".to_owned()), ..SessionFields::default() };
+    let fork = block_on(clocked.store.fork(parent, None, NewSession { fields })).unwrap();
+    clocked.wait(40 * DAY);
+    let old = Retention {
+        max_age: Some(Span::from_millis(DAY)),
+        min_keep: 0,
+        keep_failed: false,
+        ..Retention::default()
+    };
+    let rules = CleanupRules {
+        retention: old.clone(),
+        only: vec!["red".to_owned()],
+        ..CleanupRules::default()
+    };
+    assert_eq!(clocked.store.plan_cleanup(&rules).unwrap().sessions, []);
+    let all = clocked.store.plan_cleanup(&old).unwrap();
+    assert_eq!(all.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [fork, parent]);
+}
+
+#[test]
+fn an_object_of_two_projects_goes_with_the_last_that_names_it() {
+    let clocked = Clocked::new(Retention::default());
+    let (shared, own) = (clocked.snapshot("shared"), clocked.snapshot("red's own"));
+    let red = told(&clocked.store, "red", "/red");
+    let blue = told(&clocked.store, "blue", "/blue");
+    append(&clocked.store, red, &[&checkpoint(1, shared[0]), &checkpoint(2, own[0])]);
+    append(&clocked.store, blue, &[&checkpoint(1, shared[0])]);
+    clocked.wait(40 * DAY);
+    let all = |project: &str| CleanupRules {
+        retention: Retention {
+            max_count: Some(0),
+            min_keep: 0,
+            keep_failed: false,
+            ..Retention::default()
+        },
+        only: vec![project.to_owned()],
+        ..CleanupRules::default()
+    };
+    let clean = |rules: &CleanupRules| {
+        let plan = clocked.store.plan_cleanup(rules).unwrap();
+        clocked.store.apply_cleanup(&plan, rules).unwrap()
+    };
+    assert_eq!(clean(&all("red")).sessions.len(), 1);
+    assert!(clocked.has(&shared), "blue names it");
+    assert!(!clocked.has(&own[..1]));
+    clocked.wait(DAY);
+    assert_eq!(clean(&all("blue")).sessions.len(), 1);
+    assert!(!clocked.has(&shared[..1]));
+}
+
+#[test]
+fn what_is_erased_in_one_project_stays_where_another_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [red, blue] = ["red", "blue"].map(|project| {
+        let store = on_files(dir.path(), &[project]);
+        let mut config = store.config().clone();
+        config.journal.object_bytes = 1024;
+        store.with_config(config)
+    });
+    let secret = format!("hunter2 {}", "long ".repeat(1000));
+    let write = |store: &LocalStore| {
+        let id = block_on(store.create(NewSession::default())).unwrap();
+        append(store, id, &[&message(&secret)]);
+        id
+    };
+    let (ours, theirs) = (write(&red), write(&blue));
+    let found = |store: &LocalStore| {
+        let search = Some(Search::parse("hunter2").unwrap());
+        let query = HistoryQuery { search, all_projects: true, ..HistoryQuery::default() };
+        let entries = store.history(&query).unwrap().entries;
+        entries.iter().map(|entry| entry.id).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&red).len(), 2);
+    let plan = red.plan_erase(ours, &[abide_model::Seq(3)]).unwrap();
+    red.apply_erase(&plan, None, Duration::ZERO).unwrap();
+    assert_eq!(found(&red), [theirs], "what blue said is still there, and can be read");
+    let event = |store: &LocalStore, id| {
+        let reader = block_on(store.read(id)).unwrap();
+        let range = abide_model::EventRange::from(abide_model::Seq(3)).limit(1);
+        let page = block_on(reader.page(range)).unwrap();
+        page.events[0].to_json()
+    };
+    assert!(event(&blue, theirs).contains("hunter2"));
+    assert!(!event(&red, ours).contains("hunter2"));
+    let plan = blue.plan_erase(theirs, &[abide_model::Seq(3)]).unwrap();
+    blue.apply_erase(&plan, None, Duration::ZERO).unwrap();
+    assert_eq!(found(&red), []);
+    // A session whose first event is erased is of its project all the same.
+    let plan = red.plan_erase(ours, &[abide_model::Seq(1)]).unwrap();
+    red.apply_erase(&plan, None, Duration::ZERO).unwrap();
+    assert_eq!((listed(&red), listed(&blue)), (vec![ours], vec![theirs]));
+    let history = red.history(&HistoryQuery::default()).unwrap().entries;
+    assert_eq!(history.iter().map(|entry| entry.id).collect::<Vec<_>>(), [ours]);
+}
+
+#[test]
+fn the_space_is_told_by_project() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = on_files(dir.path(), &[]);
+    told(&store, "", "/plain");
+    assert_eq!(store.disk_use().unwrap().projects, []);
+    for project in ["red", "blue", "red"] {
+        told(&store, project, "/somewhere");
+    }
+    let used = store.disk_use().unwrap();
+    let mut counts: Vec<(Option<&str>, u64)> =
+        used.projects.iter().map(|it| (it.project.as_deref(), it.sessions)).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(None, 1), (Some("blue"), 1), (Some("red"), 2)]);
+    let bytes = |of: &dyn Fn(&ProjectUse) -> u64| used.projects.iter().map(of).sum::<u64>();
+    assert_eq!(bytes(&|it| it.bytes), used.sessions.iter().map(|it| it.bytes).sum::<u64>());
+    assert!(used.projects.is_sorted_by(|a, b| a.bytes >= b.bytes));
+}
+
+fn export(store: &LocalStore, id: SessionId) -> Vec<u8> {
+    let mut bundle = Vec::new();
+    store.export_bundle(id, &mut bundle).unwrap();
+    bundle
+}
+
+fn import(store: &LocalStore, bundle: &[u8]) -> Result<(), ImportError> {
+    store.import_bundle(BundleReader::open(bundle)?, Duration::ZERO).map(|_| ())
+}
+
+/// A session of no project, with a key, in a bundle.
+fn bundled(key: &str) -> (SessionId, Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = on_files(dir.path(), &[]);
+    let id = block_on(store.create(NewSession::default().with_key(key))).unwrap();
+    append(&store, id, &[&message("imported zebra")]);
+    (id, export(&store, id))
+}
+
+#[test]
+fn an_imported_session_is_put_into_the_project_it_is_imported_for() {
+    let (id, bundle) = bundled("build");
+    let dir = tempfile::tempdir().unwrap();
+    let [red, blue, all] =
+        [&["red"][..], &["blue"], &[]].map(|projects| on_files(dir.path(), projects));
+    let key = |store: &LocalStore| block_on(store.find(&SessionRef::Key("build".to_owned())));
+    let taken = block_on(blue.create(NewSession::default().with_key("build"))).unwrap();
+    import(&red, &bundle).unwrap();
+    assert_eq!((listed(&red), listed(&blue)), (vec![id], vec![taken]));
+    assert_eq!(red.project_of(id).unwrap().as_deref(), Some("red"));
+    assert_eq!((key(&red).unwrap(), key(&blue).unwrap()), (id, taken));
+    let found = |store: &LocalStore| {
+        let search = Some(Search::parse("zebra").unwrap());
+        let query = HistoryQuery { search, ..HistoryQuery::default() };
+        let entries = store.history(&query).unwrap().entries;
+        entries.iter().map(|it| it.overview.fields.project_id.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((found(&red), found(&blue)), (vec![Some("red".to_owned())], Vec::new()));
+    assert_eq!(block_on(red.find(&SessionRef::Latest)).unwrap(), id);
+    // Once more, from elsewhere: it is here already, and where it was.
+    import(&blue, &bundle).unwrap();
+    assert_eq!((listed(&red), listed(&blue)), (vec![id], vec![taken]));
+    // A session that names its project stays in it, whoever imports it, with its key.
+    let copy = tempfile::tempdir().unwrap();
+    let elsewhere = on_files(copy.path(), &["green"]);
+    let theirs = export(&blue, taken);
+    import(&elsewhere, &theirs).unwrap();
+    assert_eq!(elsewhere.project_of(taken).unwrap().as_deref(), Some("blue"));
+    assert_eq!(listed(&elsewhere), []);
+    assert!(matches!(key(&elsewhere), Err(StoreError::NoSession { .. })));
+    assert_eq!(key(&on_files(copy.path(), &["blue"])).unwrap(), taken);
+    // A key that somebody in the project has refuses the import; one in another project does not.
+    let (other, second) = bundled("build");
+    assert!(
+        matches!(import(&red, &second), Err(ImportError::KeyTaken { session, .. }) if session == id)
+    );
+    import(&all, &second).unwrap();
+    assert_eq!(key(&all).unwrap(), other);
+    // The keys' files are derived, whatever project they are of.
+    for _ in 0..2 {
+        for entry in std::fs::read_dir(dir.path().join("keys")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        assert_eq!([&red, &blue, &all].map(|store| key(store).unwrap()), [id, taken, other]);
+        let again = NewSession::default().with_key("build");
+        assert_eq!(block_on(blue.create(again)).unwrap(), taken);
+        assert_eq!([&red, &blue, &all].map(|store| key(store).unwrap()), [id, taken, other]);
+    }
+    // A key is free again in the project whose session went, and nowhere else.
+    red.delete_session(id).unwrap();
+    assert!(matches!(key(&red), Err(StoreError::NoSession { .. })));
+    assert_eq!((key(&blue).unwrap(), key(&all).unwrap()), (taken, other));
+    import(&red, &second).unwrap();
+}
+
+#[test]
+fn a_power_cut_leaves_an_imported_session_in_its_project() {
+    let (id, bundle) = bundled("build");
+    let disk = SimDisk::new(Path::new("/sim"));
+    let store = simulated(&disk, 3, "red");
+    block_on(store.create(NewSession::default())).unwrap();
+    disk.note(0, 0);
+    disk.keep_history();
+    import(&store, &bundle).unwrap();
+    disk.note(1, 0);
+    let moments = disk.take_history();
+    let cuts =
+        cut_everywhere(&moments, FaultRun::from_env().count(6, 60), &|disk, moment, seed| {
+            let store = simulated(disk, seed + 50, "red");
+            let here = exists(&store, id);
+            if moment.note.0 == 1 && !here {
+                return Err("an imported session is gone".to_owned());
+            }
+            if here {
+                let project = store.project_of(id).map_err(|error| error.to_string())?;
+                if project.as_deref() != Some("red") {
+                    return Err(format!("it is of project {project:?}"));
+                }
+            }
+            import(&store, &bundle).map_err(|error| format!("{error:?}"))?;
+            if store.project_of(id).unwrap().as_deref() != Some("red") {
+                return Err("tried again, it is of no project".to_owned());
+            }
+            let key = block_on(store.find(&SessionRef::Key("build".to_owned())));
+            if key.ok() != Some(id) {
+                return Err("its key does not lead to it".to_owned());
+            }
+            healthy(&store, id)
+        });
+    FaultRun::from_env().report("power cuts during an import for a project", cuts, 300);
+}
+
+#[test]
+fn a_short_id_is_as_long_as_it_must_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = on_files(dir.path(), &[]);
+    for _ in 0..40 {
+        block_on(store.create(NewSession::default())).unwrap();
+    }
+    for session in block_on(store.list()).unwrap() {
+        assert_eq!(store.short_id(session.id).unwrap(), session.short);
+    }
+}
