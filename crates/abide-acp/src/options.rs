@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Consent, Error, Store, StoreUrl, Trust, Where};
+use abide::{Consent, Error, Person, Store, StoreFinder, StoreUrl};
 
 /// When the files of the workspace are kept, so that one can go back to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,12 +19,10 @@ pub enum CheckpointWhen {
 /// Which stores sessions are in.
 #[derive(Debug, Clone, Default)]
 pub struct StoreOptions {
-    /// The store of all sessions; where none is named, each is in the store of its directory.
-    pub named: Option<Where>,
-    /// The user's usual store, for directories that point to no other.
-    pub usual: Option<StoreUrl>,
-    /// Whose stores are used where they are found.
-    pub trust: Trust,
+    /// Decides which store a directory's sessions are in.
+    pub finder: StoreFinder,
+    /// The user's directories.
+    pub person: Person,
     /// What the user has accepted; without it, nothing.
     pub consent: Option<Consent>,
     /// Opens shared stores.

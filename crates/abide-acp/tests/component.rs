@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use abide::{LocalStore, Options, SessionRef, Store, Where};
+use abide::{LocalStore, Options, SessionRef, Store, StoreFinder, Where};
 use abide_acp::{CheckpointWhen, Proxy, ProxyOptions, StoreOptions};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
@@ -32,7 +32,10 @@ use serde_json::{Value, json};
 fn proxy(store: &Path) -> Proxy {
     Proxy::new(ProxyOptions {
         stores: StoreOptions {
-            named: Some(Where::Files(store.to_owned())),
+            finder: StoreFinder {
+                named: Some(Where::Files(store.to_owned())),
+                ..StoreFinder::default()
+            },
             ..StoreOptions::default()
         },
         checkpoint: CheckpointWhen::Off,

@@ -189,7 +189,12 @@ struct OutputError(#[source] io::Error);
 fn hint(error: &abide::Error) -> Option<String> {
     match error {
         abide::Error::NoStore { .. } => Some(
-            "`abide init` makes a store here, and so does the first `abide record`; `--store DIR` names one elsewhere"
+            "`abide init` makes a store here; `--store DIR` names one elsewhere"
+                .to_owned(),
+        ),
+        abide::Error::NothingRecorded { .. } => Some(
+            "the first `abide record`, `abide run` or `abide acp` makes it; `abide init` makes one for this \
+             project alone, `--store DIR` names another"
                 .to_owned(),
         ),
         abide::Error::Place(error) => place_hint(error),
@@ -335,6 +340,18 @@ fn place_hint(error: &PlaceError) -> Option<String> {
             "go to the directory of a project, or name a place: `abide init --store DIR`"
                 .to_owned(),
         ),
+        PlaceError::NotThere { path } => Some(format!(
+            "`abide init --store {}` makes one; no other command does",
+            path.display()
+        )),
+        PlaceError::NoHome => Some(
+            "set HOME or XDG_DATA_HOME, or name a store: `--store DIR`, made by `abide init --store DIR`"
+                .to_owned(),
+        ),
+        PlaceError::Settings { .. } => Some(
+            "it may hold store = \"postgres://USER@HOST/DATABASE\" or store = \"/DIR\", and trusted = [\"/DIR\"]"
+                .to_owned(),
+        ),
         PlaceError::Unreadable { source, .. } => cause_hint(source),
     }
 }
@@ -429,7 +446,7 @@ fn storage_hint(error: &io::Error) -> Option<String> {
             "free some space and run the same command again; what was acknowledged is safe"
         }
         ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
-            "this place cannot be written; `abide init --user` puts the store under your home, `--store DIR` elsewhere"
+            "this place cannot be written; `--store DIR` names another, made by `abide init --store DIR`"
         }
         ErrorKind::NotADirectory => {
             "a file stands where a directory should be; `--store DIR` names another place"

@@ -8,8 +8,8 @@
 
 mod clock;
 mod commands;
-mod config;
 mod confirm;
+mod container;
 mod error;
 mod event_line;
 mod interrupt;
@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use abide::{Consent, Where};
+use abide::{Consent, Person, Where};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
@@ -37,15 +37,19 @@ use crate::store::Surroundings;
 /// Durable sessions for AI coding agents: every message, tool call, task and file change, safe
 /// before it is acknowledged.
 ///
-/// A session outlives the process that runs it. What is recorded goes to a store, `.abide/` at
-/// the root of the project, which is found upward from where you stand.
+/// A session outlives the process that runs it. What is recorded goes to your own store under your
+/// home, for all projects, unless a project has one of its own: `.abide/`, made by `abide init` and
+/// found upward from where you stand. Commands mean the sessions of this project.
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, after_help = EXAMPLES)]
 struct Arguments {
     /// The store, a project that has one, or the URL of a shared one: postgres://USER@HOST/DATABASE
-    /// [env: ABIDE_STORE] [default: `.abide` here or above]
+    /// [env: ABIDE_STORE] [default: `.abide` here or above, else your own store]
     #[arg(long, global = true, value_name = "DIR|URL")]
     store: Option<PathBuf>,
+    /// Read sessions of all projects in the store, not only of this one
+    #[arg(short = 'A', long, global = true)]
+    all_projects: bool,
     /// Take a session of a shared store even from a writer that lives elsewhere; its next write is
     /// refused
     #[arg(long, global = true)]
@@ -92,29 +96,21 @@ fn arguments() -> Arguments {
 }
 
 fn run(arguments: Arguments) -> Result<(), CommandError> {
+    let person = Person::of_process();
     let surroundings = Surroundings {
         current_dir: std::env::current_dir().map_err(abide::Error::CurrentDir)?,
         store: arguments.store.or_else(|| set("ABIDE_STORE").map(PathBuf::from)).map(Where::from),
         take_over: arguments.take_over,
-        cache: directory("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("abide")),
-        config: directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("abide/config.toml")),
-        consent: Consent::at(
-            directory("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("abide")),
-        ),
+        all_projects: arguments.all_projects,
+        consent: Consent::at(person.state.clone()),
+        person,
         session: text("ABIDE_SESSION"),
         task: text("ABIDE_TASK"),
         lane: text("ABIDE_LANE"),
-        user_stores: directory("XDG_DATA_HOME", ".local/share").map(|dir| dir.join("abide")),
         pager: text("PAGER"),
         colours: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
     };
     arguments.command.run(&surroundings)
-}
-
-/// A directory of the user's: what the variable says, else this one under their home.
-fn directory(variable: &str, usual: &str) -> Option<PathBuf> {
-    let absolute = |name| set(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(usual)))
 }
 
 /// A variable of the environment, as text.

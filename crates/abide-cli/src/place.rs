@@ -4,122 +4,96 @@
 use std::path::{Path, PathBuf};
 
 use abide::{
-    Place, ProjectIdentity, SharedOptions, Store, StoreUrl, Trust, Where, check_accepted,
-    find_project, find_store, store_for_recording, store_of_named,
+    Place, PlaceError, ProjectIdentity, Projects, Scope, SharedOptions, Store, StoreFinder,
+    StoreUrl, Trust, Where, check_accepted, find_project, store_of_named,
 };
 use abide_transcript::escape;
 
-use crate::config::UserConfig;
 use crate::confirm::{confirm, on_terminal};
 use crate::error::CommandError;
 use crate::output::warning;
-use crate::store::{NAME, Surroundings, is_store_name};
+use crate::store::{Surroundings, is_store_name};
 
 impl Surroundings {
     /// Opens a shared store; asks about a directory of this machine in which it keeps objects.
-    pub(crate) fn connected(&self, url: &StoreUrl) -> Result<Store, CommandError> {
-        let (place, directory) = match connect(url, self) {
+    pub(crate) fn connected(
+        &self,
+        url: &StoreUrl,
+        project: Option<&ProjectIdentity>,
+    ) -> Result<Store, CommandError> {
+        let (place, directory) = match connect(url, self, project) {
             Err(abide::Error::LocalObjects { place, directory }) => (place, directory),
             opened => return Ok(opened?),
         };
         let named = Where::Files(directory.clone());
         let refused = abide::Error::LocalObjects { place, directory: directory.clone() };
-        let project = find_project(&self.current_dir, &Trust::of_process());
-        self.ask(&project, &named, &format!("{refused}. Use it?"), refused)?;
-        Ok(connect_with(url, self, Some(directory))?)
+        let here = find_project(&self.current_dir, &Trust::of_process());
+        self.ask(&here, &named, &format!("{refused}. Use it?"), refused)?;
+        Ok(connect_with(url, self, project, Some(directory))?)
     }
 
-    /// Where the store is, or would be made for what is recorded in `dir`. One that was named must
-    /// be there: a name that was mistyped would hide all that was recorded before.
-    pub(crate) fn place_for_recording(&self, dir: &Path) -> Result<Place, CommandError> {
-        match &self.store {
-            Some(Where::Files(named)) => {
-                let store = self.named(named)?.ok_or_else(|| self.not_there(named))?;
-                Ok(Place { store, project: dir.to_owned(), elsewhere: None })
-            }
-            _ => self.place_to_make(dir),
-        }
+    /// What decides where a store is, by the command line, the environment and the user's settings.
+    pub(crate) fn finder(&self) -> Result<StoreFinder, CommandError> {
+        let named = self.store.as_ref().map(|named| match named {
+            Where::Files(path) => Where::Files(self.absolute(path)),
+            shared @ Where::Shared(_) => shared.clone(),
+        });
+        Ok(StoreFinder::new(&self.person, named).map_err(abide::Error::from)?)
+    }
+
+    /// The store of what is done in `dir`. One that was named must be there: a name that was mistyped
+    /// would hide all that was recorded before.
+    pub(crate) fn place_in(&self, dir: &Path) -> Result<Place, CommandError> {
+        let finder = self.finder()?;
+        let place = finder.find(dir).map_err(abide::Error::from)?;
+        self.accepted(&place, &finder.trust)?;
+        Ok(place)
     }
 
     /// The same for who makes a store: one that was named need not be there.
     pub(crate) fn place_to_make(&self, dir: &Path) -> Result<Place, CommandError> {
-        let store = match &self.store {
-            None => {
-                let (usual, trust) = self.settings()?;
-                let place = store_for_recording(dir, usual.as_ref(), &trust);
-                let place = place.map_err(abide::Error::from)?;
-                self.accepted(&place, &trust)?;
-                return Ok(place);
+        let finder = self.finder()?;
+        let place = finder.find_to_make(dir).map_err(abide::Error::from)?;
+        self.accepted(&place, &finder.trust)?;
+        Ok(place)
+    }
+
+    /// Where the store is that is there.
+    pub(crate) fn there(&self) -> Result<Place, CommandError> {
+        let place = self.place_in(&self.current_dir)?;
+        match &place.store {
+            Where::Files(root) if !is_there(root) => {
+                Err(abide::Error::NothingRecorded { root: root.clone() }.into())
             }
-            Some(Where::Shared(url)) => Where::Shared(url.clone()),
-            Some(Where::Files(named)) => self.named(named)?.unwrap_or_else(|| {
-                // A directory that is there is a project; a path that is free becomes the store.
-                let named = self.absolute(named);
-                let project = named.is_dir() && !is_store_name(&named);
-                Where::Files(if project { named.join(NAME) } else { named })
-            }),
-        };
-        Ok(Place { project: dir.to_owned(), store, elsewhere: None })
-    }
-
-    /// The user's usual store and whom they trust, by their configuration.
-    pub(crate) fn settings(&self) -> Result<(Option<StoreUrl>, Trust), CommandError> {
-        let config = self.config.as_deref().map(UserConfig::read).transpose()?.unwrap_or_default();
-        Ok((config.store, Trust::of_process().with_listed(config.trusted)))
-    }
-
-    /// Where the store is.
-    pub(crate) fn there(&self) -> Result<Where, CommandError> {
-        let found = self.located()?;
-        found.ok_or_else(|| match &self.store {
-            Some(Where::Files(named)) => self.not_there(named),
-            _ => abide::Error::NoStore { from: self.current_dir.clone() }.into(),
-        })
-    }
-
-    /// A store was named that is not there.
-    pub(crate) fn not_there(&self, named: &Path) -> CommandError {
-        let named = self.absolute(named).display().to_string();
-        CommandError::failed(format!("there is no store in {named}"))
-            .with_hint(format!("`abide init --store {named}` makes one; no other command does"))
-    }
-
-    /// Where the store is, if there is one: by the option or the variable, by what the project points
-    /// to, by the user's configuration, or in the project.
-    pub(crate) fn located(&self) -> Result<Option<Where>, CommandError> {
-        match &self.store {
-            Some(Where::Files(named)) => self.named(named),
-            Some(shared @ Where::Shared(_)) => Ok(Some(shared.clone())),
-            None => {
-                let (usual, trust) = self.settings()?;
-                let found = find_store(&self.current_dir, usual.as_ref(), &trust);
-                let Some(place) = found.map_err(abide::Error::from)? else { return Ok(None) };
-                self.accepted(&place, &trust)?;
-                Ok(Some(place.store))
-            }
+            _ => Ok(place),
         }
     }
 
-    /// The store that a path names: itself, or that of a project, whoever owns it.
-    fn named(&self, named: &Path) -> Result<Option<Where>, CommandError> {
-        let named = self.absolute(named);
-        if named.join("config.toml").is_file() && named.join("sessions").is_dir()
-            || is_store_name(&named) && named.is_dir()
-        {
-            return Ok(Some(Where::Files(named)));
+    /// The same, if there is one. One that was named must be.
+    pub(crate) fn located(&self) -> Result<Option<Place>, CommandError> {
+        let place = self.place_in(&self.current_dir)?;
+        let missing = matches!(&place.store, Where::Files(root) if !is_there(root));
+        Ok((!missing).then_some(place))
+    }
+
+    /// The same, for a store that may be made yet.
+    pub(crate) fn located_target(&self) -> Result<Option<Place>, CommandError> {
+        match self.finder()?.find(&self.current_dir) {
+            Err(PlaceError::NotThere { .. }) => Ok(None),
+            _ => self.located(),
         }
-        // A file `.abide` is named like a store, and is that of its project.
-        let project = named.parent().filter(|_| is_store_name(&named)).unwrap_or(&named);
-        let place = store_of_named(project).map_err(abide::Error::from)?;
-        // The user named the project, and not what a file of it leads to.
-        if let Some(place) = place.as_ref().filter(|place| place.elsewhere.is_some()) {
-            self.accepted(place, &self.settings()?.1)?;
+    }
+
+    /// Where the identities of projects are kept that have sessions in this store.
+    pub(crate) fn projects(&self, place: &Place) -> Projects {
+        match (&place.store, place.scope) {
+            (Where::Files(root), Scope::Project) => Projects::in_store(root, &self.person),
+            _ => Projects::in_state(&self.person),
         }
-        Ok(place.map(|place| place.store))
     }
 
     /// Goes on where what a project leads to is accepted; asks where it is not yet.
-    fn accepted(&self, place: &Place, trust: &Trust) -> Result<(), CommandError> {
+    pub(crate) fn accepted(&self, place: &Place, trust: &Trust) -> Result<(), CommandError> {
         let refused = match check_accepted(place, trust, Some(&self.consent)) {
             Err(refused @ abide::Error::NotAccepted { .. }) => refused,
             checked => return Ok(checked?),
@@ -173,16 +147,24 @@ impl Surroundings {
     }
 }
 
-/// Opens a shared store: that of the project of the current directory, where nothing else is named.
-/// Nobody is asked.
-pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, abide::Error> {
-    match connect_with(url, around, None) {
+/// Is a store in this directory? What is named like a project's own is one, whatever is left of it.
+fn is_there(root: &Path) -> bool {
+    root.join("sessions").is_dir() || is_store_name(root) && root.is_dir()
+}
+
+/// Opens a shared store, for a project where one is given. Nobody is asked.
+pub(crate) fn connect(
+    url: &StoreUrl,
+    around: &Surroundings,
+    project: Option<&ProjectIdentity>,
+) -> Result<Store, abide::Error> {
+    match connect_with(url, around, project, None) {
         Err(abide::Error::LocalObjects { place, directory }) => {
-            let trust = around.settings().map_or_else(|_| Trust::of_process(), |(_, trust)| trust);
-            let project = find_project(&around.current_dir, &Trust::of_process());
+            let trust = around.finder().map_or_else(|_| Trust::of_process(), |found| found.trust);
+            let here = find_project(&around.current_dir, &Trust::of_process());
             let named = Where::Files(directory.clone());
-            if trust.lists(&directory) || around.consent.is_accepted(&project, &named) {
-                return connect_with(url, around, Some(directory));
+            if trust.lists(&directory) || around.consent.is_accepted(&here, &named) {
+                return connect_with(url, around, project, Some(directory));
             }
             Err(abide::Error::LocalObjects { place, directory })
         }
@@ -194,15 +176,15 @@ pub(crate) fn connect(url: &StoreUrl, around: &Surroundings) -> Result<Store, ab
 fn connect_with(
     url: &StoreUrl,
     around: &Surroundings,
+    project: Option<&ProjectIdentity>,
     local_objects: Option<PathBuf>,
 ) -> Result<Store, abide::Error> {
-    let project = ProjectIdentity::of(&around.current_dir)?;
-    let here = project.as_ref().map(|_| find_project(&around.current_dir, &Trust::of_process()));
+    let here = project.map(|_| find_project(&around.current_dir, &Trust::of_process()));
     let options = SharedOptions {
-        project,
+        project: project.cloned(),
         here,
         take_over: around.take_over,
-        cache: around.cache.clone(),
+        cache: around.person.cache.clone(),
         child_of: around.child_of(),
         local_objects,
     };

@@ -3,12 +3,14 @@
 use std::path::{Component, Path, PathBuf};
 
 use abide::{
-    Consent, HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, ProjectIdentity, Session,
-    SessionId, SessionRef, Store, StoreError, TaskId, Where,
+    Consent, HalfWay, LaneId, LocalStore, NewEvent, NewSession, Options, Person, Place,
+    ProjectIdentity, Scope, Session, SessionFields, SessionId, SessionRef, Store, StoreError,
+    TaskId, Trust, Where, find_checkout, make_parents,
 };
 use abide_transcript::escape;
 
 use crate::commands::tell_left;
+use crate::container;
 use crate::error::CommandError;
 use crate::output::{status, warning};
 use crate::progress;
@@ -22,10 +24,10 @@ pub(crate) struct Surroundings {
     pub(crate) store: Option<Where>,
     /// `--take-over`.
     pub(crate) take_over: bool,
-    /// Where what is derived from shared stores is kept.
-    pub(crate) cache: Option<PathBuf>,
-    /// The file of the user's configuration.
-    pub(crate) config: Option<PathBuf>,
+    /// `--all-projects`.
+    pub(crate) all_projects: bool,
+    /// The user's directories.
+    pub(crate) person: Person,
     /// What this machine began and what its user accepted.
     pub(crate) consent: Consent,
     /// `ABIDE_SESSION`.
@@ -34,8 +36,6 @@ pub(crate) struct Surroundings {
     pub(crate) task: Option<String>,
     /// `ABIDE_LANE`.
     pub(crate) lane: Option<String>,
-    /// Where the user's own stores go.
-    pub(crate) user_stores: Option<PathBuf>,
     /// `PAGER`.
     pub(crate) pager: Option<String>,
     /// May a terminal be given colours?
@@ -70,8 +70,29 @@ impl SessionOption {
         opened: &Opened,
         surroundings: &Surroundings,
     ) -> Result<SessionId, CommandError> {
-        let session = SessionArg { positional: None, session: self.session.clone() };
-        session.find(opened, surroundings)
+        self.arg().find(opened, surroundings)
+    }
+
+    /// The same, for what is about the files of this directory.
+    pub(crate) fn find_here(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        self.arg().find_here(opened, surroundings)
+    }
+
+    /// The same, for what looks at the files of a session.
+    pub(crate) fn find_near(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        self.arg().find_near(opened, surroundings)
+    }
+
+    fn arg(&self) -> SessionArg {
+        SessionArg { positional: None, session: self.session.clone() }
     }
 }
 
@@ -137,6 +158,43 @@ impl SessionArg {
     }
 }
 
+impl SessionArg {
+    /// Finds the session, for what is about the files of this directory: where none is named, only one
+    /// is meant whose workspace is this directory, in this clone and this worktree.
+    pub(crate) fn find_here(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        if let Some(named) = self.named(opened, surroundings)? {
+            return Ok(named);
+        }
+        let latest = opened.latest_in(surroundings)?;
+        let latest = latest.ok_or_else(|| opened.none_here(surroundings))?;
+        tell_latest(latest);
+        Ok(latest)
+    }
+
+    /// Finds the session, for what looks at the files of a session: where none is named, the one whose
+    /// workspace is this directory, else the latest.
+    pub(crate) fn find_near(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        if let Some(named) = self.named(opened, surroundings)? {
+            return Ok(named);
+        }
+        match opened.latest_in(surroundings)? {
+            Some(latest) => {
+                tell_latest(latest);
+                Ok(latest)
+            }
+            None => self.find(opened, surroundings),
+        }
+    }
+}
+
 /// Names a session that was not named.
 pub(crate) fn tell_latest(latest: SessionId) {
     status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
@@ -149,6 +207,10 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     /// Where it is, as it is named to children.
     pub(crate) at: Where,
+    /// Which of its sessions are meant where none is named.
+    pub(crate) scope: Scope,
+    /// The project, where its sessions alone are meant.
+    pub(crate) project: Option<ProjectIdentity>,
 }
 
 impl Opened {
@@ -157,15 +219,63 @@ impl Opened {
         self.store.place()
     }
 
-    /// The newest session.
+    /// Are sessions of several projects meant?
+    pub(crate) const fn spans_projects(&self) -> bool {
+        matches!(self.scope, Scope::Project) && self.project.is_none()
+    }
+
+    /// The newest session in which something happened.
     pub(crate) fn latest(&self) -> Result<SessionId, CommandError> {
         self.store.find(&SessionRef::Latest).map_err(|error| match error {
-            abide::Error::Store(StoreError::NoSession { .. }) => {
-                CommandError::failed(format!("there is no session yet in {}", self.place()))
-                    .with_hint("`abide new` makes one, and so does `abide record`")
-            }
+            abide::Error::Store(StoreError::NoSession { .. }) => self.no_session(),
             error => error.into(),
         })
+    }
+
+    fn no_session(&self) -> CommandError {
+        let (of, more) = match &self.project {
+            Some(project) => (
+                format!(" of {}", escape::text(&project.name)),
+                "; `--all-projects` looks at those of other projects",
+            ),
+            _ => (String::new(), ""),
+        };
+        CommandError::failed(format!("there is no session{of} yet in {}", self.place()))
+            .with_hint(format!("`abide new` makes one, and so does `abide record`{more}"))
+    }
+
+    /// The newest session in which something happened and whose workspace is the current directory, or
+    /// one above it within the same checkout: the nearest that has one.
+    pub(crate) fn latest_in(
+        &self,
+        surroundings: &Surroundings,
+    ) -> Result<Option<SessionId>, CommandError> {
+        for dir in surroundings.workspaces() {
+            match self.store.find(&SessionRef::LatestIn(dir)) {
+                Err(abide::Error::Store(StoreError::NoSession { .. })) => {}
+                found => return Ok(Some(found?)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// No session has its workspace here.
+    pub(crate) fn none_here(&self, surroundings: &Surroundings) -> CommandError {
+        let latest = match self.latest() {
+            Ok(latest) => latest,
+            Err(none) => return none,
+        };
+        let dir = surroundings.current_dir.to_string_lossy();
+        let short = latest.short(SessionId::SHORT);
+        let view = self.store.view(&SessionRef::Id(latest));
+        let fields = view.and_then(|view| view.state()).map(|state| state.core.fields);
+        let its = fields.ok().and_then(|fields| fields.workspace);
+        let its = its.map(|its| format!(", which works in {}", escape::text(&its)));
+        CommandError::failed(format!("no session has its workspace in {}", escape::text(&dir)))
+            .with_hint(format!(
+                "name one: the latest is {short}{}; `abide history` shows the others",
+                its.unwrap_or_default()
+            ))
     }
 
     /// The session that goes by this id, short id or prefix.
@@ -225,72 +335,95 @@ impl Surroundings {
         }
     }
 
+    /// The directories that are this workspace: the current one, and those above it up to the root of
+    /// this clone or worktree.
+    pub(crate) fn workspaces(&self) -> Vec<PathBuf> {
+        let root = find_checkout(&self.current_dir, &Trust::of_process());
+        let inside = |dir: &&Path| dir.starts_with(&root);
+        let dirs = self.current_dir.ancestors().take_while(inside).map(Path::to_owned);
+        let dirs: Vec<PathBuf> = dirs.collect();
+        if dirs.is_empty() { vec![self.current_dir.clone()] } else { dirs }
+    }
+
     /// The store that is there.
     pub(crate) fn open(&self) -> Result<Opened, CommandError> {
-        let at = self.there()?;
-        self.opened(at, LocalStore::open)
+        self.opened(self.there()?)
+    }
+
+    /// The store that is there, for a session that is named by its full id: of whatever project.
+    pub(crate) fn open_any(&self) -> Result<Opened, CommandError> {
+        let place = self.there()?;
+        self.opened_for(place, None, LocalStore::open)
     }
 
     /// The store that is there, if one is. One that was named must be.
     pub(crate) fn find(&self) -> Result<Option<Opened>, CommandError> {
-        match (self.located()?, &self.store) {
-            (None, Some(Where::Files(named))) => Err(self.not_there(named)),
-            (at, _) => at.map(|at| self.opened(at, LocalStore::open)).transpose(),
-        }
+        self.located()?.map(|place| self.opened(place)).transpose()
     }
 
     /// The store that is there, if one is, named or not.
     pub(crate) fn find_target(&self) -> Result<Option<Opened>, CommandError> {
-        self.located()?.map(|at| self.opened(at, LocalStore::open)).transpose()
+        self.located_target()?.map(|place| self.opened(place)).transpose()
     }
 
-    /// The store that is there, or a new one in the project. One that was named must be there.
+    /// The store that is there, or the person's, made by this first recording. One that was named must
+    /// be there.
     pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
-        let at = self.place_for_recording(&self.current_dir)?.store;
-        let opened = self.opened(at.clone(), LocalStore::init)?;
-        let known = || ProjectIdentity::of(&self.current_dir);
-        if matches!(at, Where::Files(_)) || known()?.is_some() {
-            return Ok(opened);
-        }
-        // What is recorded in a shared store is found again by the project.
-        ProjectIdentity::for_recording(&self.current_dir)?;
-        self.opened(at, LocalStore::init)
+        self.open_for(self.place_in(&self.current_dir)?, &self.current_dir)
     }
 
     /// The store of files that is there, for `what`, which looks after no other.
     pub(crate) fn open_files(&self, what: &'static str) -> Result<Opened, CommandError> {
-        let at = self.files_there(what)?;
-        self.opened(at, LocalStore::open)
+        self.opened(self.files_there(what)?)
     }
 
     /// The same, to be examined and repaired: one with broken settings too.
     pub(crate) fn open_to_repair(&self, what: &'static str) -> Result<Opened, CommandError> {
-        let at = self.files_there(what)?;
-        self.opened(at, |root, _| LocalStore::open_to_repair(root, Options::default()))
+        let place = self.files_there(what)?;
+        self.opened_for(place, None, |root, _| LocalStore::open_to_repair(root, Options::default()))
     }
 
     /// Is it a shared store?
     pub(crate) fn is_shared(&self) -> Result<bool, CommandError> {
-        Ok(matches!(self.there()?, Where::Shared(_)))
+        Ok(matches!(self.there()?.store, Where::Shared(_)))
     }
 
-    fn files_there(&self, what: &'static str) -> Result<Where, CommandError> {
-        match self.there()? {
+    fn files_there(&self, what: &'static str) -> Result<Place, CommandError> {
+        let place = self.there()?;
+        match &place.store {
             Where::Shared(url) => {
                 Err(abide::Error::OnlyFiles { what, place: url.to_string() }.into())
             }
-            files @ Where::Files(_) => Ok(files),
+            Where::Files(_) => Ok(place),
         }
     }
 
-    /// The store at a place, made where there is none. In a shared one, sessions that come in are
-    /// of the project of `dir`.
-    pub(crate) fn open_for(&self, at: Where, dir: &Path) -> Result<Opened, CommandError> {
-        if let Where::Shared(_) = &at {
-            ProjectIdentity::for_recording(dir)?;
+    /// The store at a place, made where there is none, for what is recorded in `dir`: where it holds
+    /// sessions of many projects, those that come in are of the project of `dir`.
+    pub(crate) fn open_for(&self, place: Place, dir: &Path) -> Result<Opened, CommandError> {
+        let there = Self { current_dir: dir.to_owned(), ..self.clone() };
+        let Place { store: at, scope, .. } = &place;
+        match at {
+            Where::Shared(_) => {
+                // What is recorded in a shared store is found again by the project.
+                let project = there.projects(&place).for_recording(dir)?;
+                there.opened_for(place, Some(project), LocalStore::init)
+            }
+            Where::Files(root) => {
+                if !root.join("config.toml").is_file() {
+                    make_parents(root).map_err(abide::Error::from)?;
+                    LocalStore::init(root, Options::default())?;
+                    if *scope == Scope::Project {
+                        container::warn_where_it_goes(root);
+                    }
+                }
+                let project = match scope {
+                    Scope::Project => Some(there.projects(&place).for_recording(dir)?),
+                    Scope::Store => None,
+                };
+                there.opened_for(place, project, LocalStore::init)
+            }
         }
-        let there = Self { current_dir: dir.to_owned(), session: None, ..self.clone() };
-        there.opened(at, LocalStore::init)
     }
 
     /// The same surroundings with a store that an argument names, by a URL or a path.
@@ -302,16 +435,31 @@ impl Surroundings {
         Self { store: Some(store), session: None, ..self.clone() }
     }
 
-    fn opened(
+    /// The store at a place, to read: of one that holds sessions of many projects, those of this one are
+    /// meant, or all where this is none.
+    fn opened(&self, place: Place) -> Result<Opened, CommandError> {
+        let project = match place.scope {
+            Scope::Project if !self.all_projects => self.projects(&place).of(&self.current_dir)?,
+            _ => None,
+        };
+        self.opened_for(place, project, LocalStore::open)
+    }
+
+    fn opened_for(
         &self,
-        at: Where,
+        place: Place,
+        project: Option<ProjectIdentity>,
         open: impl FnOnce(&Path, Options) -> Result<LocalStore, StoreError>,
     ) -> Result<Opened, CommandError> {
-        let store = match &at {
-            Where::Files(root) => Store::local(open(root, self.options())?),
-            Where::Shared(url) => self.connected(url)?,
+        let store = match &place.store {
+            Where::Files(root) => {
+                let projects = project.as_ref().map(ProjectIdentity::ids).unwrap_or_default();
+                Store::local(open(root, Options { projects, ..self.options() })?)
+            }
+            Where::Shared(url) => self.connected(url, project.as_ref())?,
         };
-        Ok(Opened { store: store.with_consent(self.consent.clone()), at })
+        let store = store.in_project(&place).with_consent(self.consent.clone());
+        Ok(Opened { store, scope: place.scope, at: place.store, project })
     }
 
     /// A path of the user's, seen from the root of a workspace; empty for the root itself.
@@ -342,6 +490,12 @@ impl Surroundings {
         // Without the `.` and the doubled slashes that people type.
         joined.components().collect()
     }
+}
+
+/// What people call the project of a session: its directory's name, else that of the workspace.
+pub(crate) fn project_name(fields: &SessionFields) -> Option<String> {
+    let dir = fields.project.as_deref().or(fields.workspace.as_deref()).map(Path::new)?;
+    Some(dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned())
 }
 
 /// The name of a store in its project.

@@ -66,6 +66,7 @@ enum Line<const N: usize> {
 pub(crate) struct Table<const N: usize> {
     heading: [&'static str; N],
     right: Vec<usize>,
+    hidden: Vec<usize>,
     lines: Vec<Line<N>>,
     width: usize,
     coloured: bool,
@@ -86,12 +87,18 @@ impl<const N: usize> Table<N> {
     }
 
     fn of_width(heading: [&'static str; N], width: usize, coloured: bool) -> Self {
-        Self { heading, right: Vec::new(), lines: Vec::new(), width, coloured }
+        Self { heading, right: Vec::new(), hidden: Vec::new(), lines: Vec::new(), width, coloured }
     }
 
     /// These columns are numbers.
     pub(crate) fn right(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.right.extend(columns);
+        self
+    }
+
+    /// These columns are not shown.
+    pub(crate) fn without(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+        self.hidden.extend(columns);
         self
     }
 
@@ -130,6 +137,9 @@ impl<const N: usize> Table<N> {
     fn shown_row(&self, cells: &[Cell; N], widths: &[usize; N]) -> String {
         let mut parts = Vec::with_capacity(2 * N);
         for (column, (cell, wanted)) in cells.iter().zip(widths).enumerate() {
+            if self.hidden.contains(&column) {
+                continue;
+            }
             if column + 1 == N {
                 parts.push((cell.text.clone(), cell.colour));
                 break;

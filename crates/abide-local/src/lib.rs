@@ -41,21 +41,26 @@ mod layout;
 mod liveness;
 mod named_snapshots;
 mod objects;
+mod parents;
 mod past;
+mod person;
 mod place;
 mod reader;
 mod recovery;
 mod relay;
 mod removal;
 mod sealer;
+mod session_dir;
 mod shield;
 mod small_file;
 mod snapshot;
 mod stage;
 mod store;
+mod store_finder;
 mod store_id;
 mod transcript;
 mod trust;
+mod user_config;
 mod writer;
 
 pub use abide_journal::Collected;
@@ -79,13 +84,17 @@ pub use erase::{EraseError, Erased, Leftovers};
 pub use erase_plan::{EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, Matches};
 pub use history::{Progress, Step};
 pub use objects::LocalObjects;
+pub use parents::make_parents;
+pub use person::Person;
 pub use place::{
-    Place, PlaceError, Where, check_not_root, find_project, find_store, has_store,
-    store_for_recording, store_of_named,
+    Place, PlaceError, Scope, Where, check_not_root, find_checkout, find_project, find_store,
+    has_store, store_of_named, store_of_project,
 };
 pub use reader::LocalReader;
 pub use relay::{ChildSocket, HeldWriters, write_as_child};
 pub use small_file::read_small_file;
 pub use store::{LocalStore, Options, Upkeep};
+pub use store_finder::StoreFinder;
 pub use trust::Trust;
+pub use user_config::UserConfig;
 pub use writer::LocalWriter;

@@ -1,4 +1,4 @@
-//! Where the store is: found upward from where one stands, as git finds its own.
+//! Where a project's own store is: found upward from where one stands, as git finds its own.
 //!
 //! What is found is not what the user named: it must be the user's own ([`Trust`]), and where a file
 //! of the project leads out of the project, that is said ([`Place::elsewhere`]), so that the user
@@ -17,7 +17,7 @@ use crate::small_file::{open_regular, read_at_most, read_small_file};
 use crate::trust::Trust;
 
 /// The name of a store's directory, or of the file that points to one elsewhere.
-const NAME: &str = ".abide";
+pub(crate) const NAME: &str = ".abide";
 /// The most bytes of a file that points to a store, and of one in which git says where a worktree
 /// belongs.
 const POINTER_BYTES: u64 = 4096;
@@ -59,13 +59,24 @@ impl fmt::Display for Where {
     }
 }
 
+/// Which sessions of a store are meant where none is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All: the store is one project's own, or the user named it.
+    Store,
+    /// Those of the project: the store holds many, as the person's and a shared one do.
+    Project,
+}
+
 /// Where a store is, or would be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The store.
     pub store: Where,
-    /// The project that it belongs to.
+    /// The project that is asked from.
     pub project: PathBuf,
+    /// Which of its sessions are meant.
+    pub scope: Scope,
     /// Where a file or a link of the project leads that leads out of it: to a server, or to a
     /// directory outside. Whoever wrote it need not be the user, who is asked before it is used.
     pub elsewhere: Option<Where>,
@@ -101,6 +112,25 @@ pub enum PlaceError {
     /// One there would be that of every directory of the machine.
     #[error("no store is made at the root of the file system")]
     Root,
+    /// A store was named that is not there.
+    #[error("there is no store in {}", path.display())]
+    NotThere {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// Nothing says where the person's store is.
+    #[error(
+        "there is no home directory to keep your store in: HOME is not set, and this user has none"
+    )]
+    NoHome,
+    /// The user's configuration cannot be understood.
+    #[error("{} {what}", path.display())]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// It cannot be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
@@ -111,17 +141,13 @@ pub enum PlaceError {
     },
 }
 
-/// The store of a directory: `.abide` in it or above it, or that of the main checkout when the
-/// directory is in a linked git worktree. The user's usual store is for projects that have none.
+/// The store of a project's own: `.abide` in the directory or above it, or that of the main checkout
+/// when the directory is in a linked git worktree.
 ///
 /// # Errors
 ///
 /// What stands at the place of a store is none, or is not to be trusted.
-pub fn find_store(
-    from: &Path,
-    usual: Option<&StoreUrl>,
-    trust: &Trust,
-) -> Result<Option<Place>, PlaceError> {
+pub fn find_store(from: &Path, trust: &Trust) -> Result<Option<Place>, PlaceError> {
     let from = &resolved(from);
     for dir in from.ancestors() {
         if let Some(place) = store_in(dir, Some(trust))? {
@@ -129,33 +155,23 @@ pub fn find_store(
         }
     }
     let main = git_root(from, trust).and_then(|root| main_checkout(&root, trust));
-    if let Some(place) = main.map(|main| store_in(&main, Some(trust))).transpose()?.flatten() {
-        return Ok(Some(place));
-    }
-    Ok(usual.map(|usual| Place {
-        store: Where::Shared(usual.clone()),
-        project: checkout_of(from, trust),
-        elsewhere: None,
-    }))
+    Ok(main.map(|main| store_in(&main, Some(trust))).transpose()?.flatten())
 }
 
-/// Where the first recording makes a store, unless there is one: at the root of the git checkout
-/// (of the main one for a linked worktree), else right here.
+/// Where a project's own store is, or is made: at the root of the git checkout (of the main one for a
+/// linked worktree), else right here.
 ///
 /// # Errors
 ///
 /// As [`find_store`]; and none is made at the root of the file system.
-pub fn store_for_recording(
-    from: &Path,
-    usual: Option<&StoreUrl>,
-    trust: &Trust,
-) -> Result<Place, PlaceError> {
-    if let Some(place) = find_store(from, usual, trust)? {
+pub fn store_of_project(from: &Path, trust: &Trust) -> Result<Place, PlaceError> {
+    if let Some(place) = find_store(from, trust)? {
         return Ok(place);
     }
     let project = checkout_of(&resolved(from), trust);
     check_not_root(&project)?;
-    Ok(Place { store: Where::Files(project.join(NAME)), project, elsewhere: None })
+    let store = Where::Files(project.join(NAME));
+    Ok(Place { store, project, scope: Scope::Store, elsewhere: None })
 }
 
 /// Refuses the root of the file system as a project in which a store is made.
@@ -176,8 +192,8 @@ pub fn store_of_named(dir: &Path) -> Result<Option<Place>, PlaceError> {
     store_in(&resolved(dir), None)
 }
 
-/// The project of a directory: where its store is, else the root of the git checkout, else the
-/// directory itself. What stands at a store's place and is not to be trusted is passed over.
+/// The project of a directory: that of `.abide` in it or above it, else the root of the git checkout
+/// (of the main one for a linked worktree), else the directory itself. What stands at a store's place and is not to be trusted is passed over.
 #[must_use]
 pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
     let from = &resolved(from);
@@ -189,6 +205,17 @@ pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
 #[must_use]
 pub fn has_store(dir: &Path, trust: &Trust) -> bool {
     matches!(store_in(dir, Some(trust)), Ok(Some(_)))
+}
+
+/// The part of a project that a directory is in: this worktree, this clone. The directory itself where
+/// it is in none.
+#[must_use]
+pub fn find_checkout(from: &Path, trust: &Trust) -> PathBuf {
+    let from = &resolved(from);
+    let root = |dir: &&Path| {
+        has_store(dir, trust) || is_own(&dir.join(".git"), trust) || trusted_git(dir, trust)
+    };
+    from.ancestors().find(root).unwrap_or(from).to_owned()
 }
 
 /// The root of the git checkout (of the main one for a linked worktree), else the directory itself.
@@ -218,7 +245,11 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
         let within =
             matches!(&leads_to, Where::Files(root) if root.starts_with(dir) && !climbs(root));
         let elsewhere = (!within).then_some(leads_to);
-        Some(Place { store, project: dir.to_owned(), elsewhere })
+        let scope = match store {
+            Where::Files(_) => Scope::Store,
+            Where::Shared(_) => Scope::Project,
+        };
+        Some(Place { store, project: dir.to_owned(), scope, elsewhere })
     };
     if entry.is_symlink() {
         if let Some(trust) = trust {
@@ -261,7 +292,7 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
 }
 
 /// A path without links and `..`, as far as it is there.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let there = |known: &Path| {
         let rest = path.strip_prefix(known).ok().filter(|rest| !climbs(rest))?;
         let known = known.canonicalize().ok()?;
@@ -332,7 +363,7 @@ mod tests {
     }
 
     fn place(from: &Path) -> Option<Place> {
-        find_store(from, None, &Trust::default()).unwrap()
+        find_store(from, &Trust::default()).unwrap()
     }
 
     fn found(from: &Path) -> Option<Where> {
@@ -340,11 +371,11 @@ mod tests {
     }
 
     fn recorded(from: &Path) -> Where {
-        store_for_recording(from, None, &Trust::default()).unwrap().store
+        store_of_project(from, &Trust::default()).unwrap().store
     }
 
     fn why_not(from: &Path) -> String {
-        find_store(from, None, &Trust::default()).unwrap_err().to_string()
+        find_store(from, &Trust::default()).unwrap_err().to_string()
     }
 
     /// A directory without links in its path.
@@ -438,30 +469,6 @@ mod tests {
     }
 
     #[test]
-    fn a_project_s_own_store_comes_before_the_usual_one() {
-        let temporary = tempfile::tempdir().unwrap();
-        let dir = temporary.path().canonicalize().unwrap();
-        let shared = |text: &str| Where::Shared(StoreUrl::of(text).unwrap());
-        let usual = StoreUrl::of("postgres://u:secret@usual/db").unwrap();
-        let place = |usual| find_store(&dir, usual, &Trust::default()).unwrap();
-        assert_eq!(place(Some(&usual)).unwrap().store, Where::Shared(usual.clone()));
-        assert_eq!(place(Some(&usual)).unwrap().project, dir);
-        fs::create_dir(dir.join(NAME)).unwrap();
-        assert_eq!(place(Some(&usual)).unwrap().store, files(dir.join(NAME)));
-        assert_eq!(place(None).unwrap().store, files(dir.join(NAME)));
-        fs::remove_dir(dir.join(NAME)).unwrap();
-        for (line, store) in [
-            ("postgres://own/db\n", shared("postgres://own/db")),
-            ("../elsewhere\n", files(dir.join("../elsewhere"))),
-        ] {
-            fs::write(dir.join(NAME), line).unwrap();
-            assert_eq!(place(Some(&usual)).unwrap().store, store);
-            assert_eq!(place(None).unwrap().store, store);
-        }
-        assert!(!format!("{:?}", place(Some(&usual))).contains("secret"));
-    }
-
-    #[test]
     fn what_another_user_owns_is_refused_unless_it_is_listed_or_named() {
         if !may_give_away() {
             return;
@@ -478,12 +485,12 @@ mod tests {
             );
             for listed in [project.as_path(), owned] {
                 let trust = Trust::default().with_listed(vec![listed.to_owned()]);
-                assert!(find_store(&project, None, &trust).unwrap().is_some(), "{listed:?}");
+                assert!(find_store(&project, &trust).unwrap().is_some(), "{listed:?}");
             }
             assert!(store_of_named(&project).unwrap().is_some());
             let caller = |user| Trust::of_user(user, SOMEBODY);
-            assert!(find_store(&project, None, &caller(0)).is_ok(), "under sudo, the caller's");
-            assert!(find_store(&project, None, &caller(1)).is_err(), "no root, no sudo");
+            assert!(find_store(&project, &caller(0)).is_ok(), "under sudo, the caller's");
+            assert!(find_store(&project, &caller(1)).is_err(), "no root, no sudo");
             assert_eq!(
                 find_project(&project.join("below"), &Trust::default()),
                 resolved(&project.join("below"))
@@ -522,7 +529,7 @@ mod tests {
         let mut owner = rustix::process::geteuid().as_raw();
         if owner == 0 {
             // Everybody believes root.
-            assert!(find_store(&dir, None, &Trust::of_user(12_345, None)).is_ok());
+            assert!(find_store(&dir, &Trust::of_user(12_345, None)).is_ok());
             chown(&own, SOMEBODY, None).unwrap();
             owner = 54_321;
         }
@@ -534,7 +541,7 @@ mod tests {
             (0, Some(owner), true),
             (0, Some(owner + 1), false),
         ] {
-            let found = find_store(&dir, None, &Trust::of_user(user, caller));
+            let found = find_store(&dir, &Trust::of_user(user, caller));
             assert_eq!(found.is_ok(), believed, "{user} {caller:?}");
         }
     }
@@ -583,9 +590,9 @@ mod tests {
         if Path::new("/.abide").exists() || Path::new("/.git").exists() {
             return println!("skipped: the root of this machine is a project");
         }
-        let made = store_for_recording(Path::new("/"), None, &Trust::default());
+        let made = store_of_project(Path::new("/"), &Trust::default());
         assert!(matches!(made, Err(PlaceError::Root)), "{made:?}");
-        let made = store_for_recording(Path::new("/.."), None, &Trust::default());
+        let made = store_of_project(Path::new("/.."), &Trust::default());
         assert!(matches!(made, Err(PlaceError::Root)), "{made:?}");
     }
 

@@ -1,8 +1,6 @@
 //! Whether a place that a project's own file leads to may be used.
 
-use std::path::PathBuf;
-
-use abide_local::{Place, Trust, Where};
+use abide_local::{Person, Place, Trust, Where};
 
 use crate::{Consent, Error};
 
@@ -31,18 +29,15 @@ pub fn check_accepted(
     Err(Error::NotAccepted { project: place.project.clone(), place: elsewhere.clone() })
 }
 
-/// What the user of this process has accepted: in `$XDG_STATE_HOME/abide`, else in
-/// `$HOME/.local/state/abide`.
+/// What the user of this process has accepted: in their state directory.
 pub(crate) fn own_consent() -> Consent {
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let absolute = |name: &str| set(name).filter(|dir| dir.is_absolute());
-    let home = || absolute("HOME").map(|home| home.join(".local/state"));
-    Consent::at(absolute("XDG_STATE_HOME").or_else(home).map(|state| state.join("abide")))
+    Consent::at(Person::of_process().state)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abide_local::Scope;
     use abide_model::StoreUrl;
 
     #[test]
@@ -55,6 +50,7 @@ mod tests {
         let place = |to: Option<Where>| Place {
             store: shared("postgres://h/d"),
             project: project.clone(),
+            scope: Scope::Project,
             elsewhere: to,
         };
         let own = Trust::default();

@@ -47,6 +47,11 @@ impl Store {
         unblock(move || crate::Store::open_or_init(from)).await.map(Self)
     }
 
+    /// See [`crate::Store::open_default`].
+    pub async fn open_default() -> Result<Self, Error> {
+        unblock(crate::Store::open_default).await.map(Self)
+    }
+
     /// See [`crate::Store::create`].
     pub async fn create(&self, session: NewSession) -> Result<Session, Error> {
         let store = self.0.clone();

@@ -145,18 +145,21 @@ impl Store {
             }
             Some(root) => Err(Error::NoWorkspace { root: Some(root.into()) }),
             None => {
-                let root = self.root().ok_or(Error::NoWorkspace { root: None })?;
+                // What is around a store that is not a project's own is nobody's workspace.
+                let project = self.project().ok_or(Error::NoWorkspace { root: None })?;
                 // The store's path may be relative; that of a workspace is not.
-                let root = std::path::absolute(root).map_err(Error::file("find", root))?;
-                let project = root.parent().map(Path::to_owned);
-                project.ok_or(Error::NoWorkspace { root: None })
+                std::path::absolute(project).map_err(Error::file("find", project))
             }
         }
     }
 
     /// The workspace in this directory, with the store's settings.
     pub fn workspace(&self, root: &Path) -> Result<Workspace, Error> {
-        Ok(Workspace::open(root, &self.stat_cache(root)?, self.backend().workspace_policy(root))?)
+        let mut policy = self.backend().workspace_policy(root);
+        // A project's own is left out by its name.
+        let store = self.root().filter(|_| self.project().is_none());
+        policy.exclude.extend(store.and_then(|store| pattern_within(store, root)));
+        Ok(Workspace::open(root, &self.stat_cache(root)?, policy)?)
     }
 
     /// Looks at everything around a session that a checkpoint holds. The session itself is not
@@ -224,6 +227,27 @@ impl Store {
     ) -> Result<Taken, Error> {
         Ok(self.workspace(root)?.snapshot(objects, &request.watch)?)
     }
+}
+
+/// The pattern that keeps a store out of the snapshots of a workspace that it is in, as the person's is
+/// in their home: none of its files is taken, and none is put back.
+fn pattern_within(store: &Path, workspace: &Path) -> Option<String> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (store, workspace) = (real(store), real(workspace));
+    let within = store.strip_prefix(&workspace).ok()?;
+    let mut pattern = String::new();
+    for part in within {
+        pattern.push('/');
+        for c in part.to_string_lossy().chars() {
+            match c {
+                // What is no text fits anything: too much is left out rather than too little.
+                char::REPLACEMENT_CHARACTER => pattern.push('*'),
+                '*' | '?' | '[' | ']' | '\\' | ' ' => pattern.extend(['\\', c]),
+                _ => pattern.push(c),
+            }
+        }
+    }
+    Some(pattern).filter(|pattern| !pattern.is_empty())
 }
 
 fn is_within(dir: &Path, root: &Path) -> bool {

@@ -23,6 +23,12 @@ pub enum Error {
         /// Where the search began.
         from: std::path::PathBuf,
     },
+    /// The person's store is made by the first recording, and there was none.
+    #[error("nothing is recorded yet: there is no store in {}", root.display())]
+    NothingRecorded {
+        /// Where it will be.
+        root: std::path::PathBuf,
+    },
     /// What stands at the place of a store is not used.
     #[error(transparent)]
     Place(#[from] PlaceError),

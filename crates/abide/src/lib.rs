@@ -88,7 +88,7 @@ pub use position::{PositionError, Resolved};
 pub use processes::{
     RUN_VARIABLE, descendants, end_marked, end_processes, process_tree, processes_marked,
 };
-pub use project::ProjectIdentity;
+pub use project::{ProjectIdentity, Projects};
 pub use rewind::{FinishPlan, HalfWay, RewindPlan, RewindRequest, RewindWatch, Rewound};
 pub use session::{Session, SessionView};
 pub use store::{DEFAULT_WAIT, Store};
@@ -110,11 +110,13 @@ pub use abide_local::{
     CleanupPlan, CleanupRules, ClockJump, CollectError, Collected, Daily, DeleteError, Departing,
     DiskUse, Environment, EraseError, EraseLine, ErasePlan, Erased, EventPart, ExportError,
     FileMatch, FileMatches, ImportError, ImportOutcome, Imported, Leftovers, LocalStore, Made,
-    Matches, OpenCall, OpenTurn, Options, Orphan, Place, PlaceError, Progress, ProjectConfig,
-    ProjectUse, SessionLiveness, SessionUse, Step, Trust, Upkeep, Where,
+    Matches, OpenCall, OpenTurn, Options, Orphan, Person, Place, PlaceError, Progress,
+    ProjectConfig, ProjectUse, Scope, SessionLiveness, SessionUse, Step, StoreFinder, Trust, Upkeep,
+    Where,
 };
 pub use abide_local::{
-    check_not_root, find_project, find_store, read_small_file, store_for_recording, store_of_named,
+    check_not_root, find_checkout, find_project, find_store, make_parents, read_small_file,
+    store_of_named, store_of_project,
 };
 pub use abide_model::{
     Acknowledged, AgentObservation, Anomaly, ApiCall, ApiResult, AppendError, ArbiterDecision,

@@ -4,24 +4,25 @@
 //! machine is the same project, and a linked worktree too. Without a remote it is the first commit
 //! alone. A shallow clone does not have the first commit: there it is the remote alone, which a
 //! whole clone of the same remote has among [`ProjectIdentity::also`], but not the other way round.
-//! Without git, or before the first commit, it is a random id in a file, `project` in the store's
-//! directory or else `.abide-project`, which goes where the directory goes.
+//! Without git, or before the first commit, it is a random id that is kept by the path of the
+//! directory, outside of it ([`Projects`]). Nothing is written into a project.
 
+mod by_path;
+mod marks;
 mod remote;
 #[cfg(test)]
 mod tests;
 
 use std::fs;
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use abide_local::{Environment, Trust, find_project, has_store, read_small_file};
+use abide_local::{Person, Trust, find_project, has_store, read_small_file};
 use abide_model::ObjectHash;
 
-use self::remote::Remote;
+use self::by_path::ByPath;
+use self::marks::{GitMarks, MarksCache};
 use crate::Error;
-use crate::git::ask;
 
 /// The first line of what an id is the hash of. Another way to make ids gets another number.
 const VERSION: &str = "abide project 1";
@@ -29,6 +30,8 @@ const VERSION: &str = "abide project 1";
 const CHARACTERS: usize = 32;
 /// The most bytes of a file that holds an id.
 const FILE_BYTES: u64 = 256;
+/// The directory of what is kept of projects, in the person's store and elsewhere.
+const DIRECTORY: &str = "projects";
 
 /// Which project a directory is of. A session is of the project when it was recorded with `id`, or
 /// with one of `also`.
@@ -38,45 +41,205 @@ pub struct ProjectIdentity {
     pub id: String,
     /// For people: `owner/repository`, or the name of the directory.
     pub name: String,
-    /// What it was known by before it had a first commit or a remote, and in shallow clones.
+    /// What it was known by before it had a first commit or a remote, in shallow clones, and before it
+    /// was moved.
     pub also: Vec<String>,
 }
 
 impl ProjectIdentity {
-    /// The project of a directory; none where it has no identity yet. Nothing is written.
+    /// All that its sessions may have been recorded with, the newest first.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        std::iter::once(&self.id).chain(&self.also).cloned().collect()
+    }
+}
+
+/// What is done where git cannot be asked: it is not installed, does not trust the repository's owner,
+/// or finds the repository broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WithoutGit {
+    /// The project is known by its path. What was recorded so is found when git answers again.
+    #[default]
+    ByPath,
+    /// It is an error: on other machines a path says nothing.
+    Refuse,
+}
+
+/// Where it is kept which project a directory is of.
+#[derive(Debug, Clone, Default)]
+pub struct Projects {
+    /// Directories with ids by path. New ones go to the first.
+    kept: Vec<PathBuf>,
+    /// The directory of what git said.
+    cache: Option<PathBuf>,
+    /// Files outside of a repository that say what its remote is.
+    settings: Vec<PathBuf>,
+    without_git: WithoutGit,
+}
+
+impl Projects {
+    /// Ids are kept in the person's store, which is in this directory.
+    #[must_use]
+    pub fn in_store(store: &Path, person: &Person) -> Self {
+        let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
+        let kept = std::iter::once(store.join(DIRECTORY)).chain(state).collect();
+        Self { kept, ..Self::of_person(person) }
+    }
+
+    /// Ids are kept in the person's state directory: the store is shared. Where git cannot be asked,
+    /// nothing is guessed.
+    #[must_use]
+    pub fn in_state(person: &Person) -> Self {
+        let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
+        let store = person.store().map(|store| store.join(DIRECTORY));
+        let kept = state.into_iter().chain(store).collect();
+        Self { kept, without_git: WithoutGit::Refuse, ..Self::of_person(person) }
+    }
+
+    fn of_person(person: &Person) -> Self {
+        let home = person.home.as_ref().map(|home| home.join(".gitconfig"));
+        let config = person.config.as_ref().and_then(|config| config.parent()?.parent());
+        let config = config.map(|config| config.join("git/config"));
+        let settings = home.into_iter().chain(config).collect();
+        let cache = person.cache.as_ref().map(|cache| cache.join(DIRECTORY));
+        Self { cache, settings, ..Self::default() }
+    }
+
+    /// The project of a directory; none where it has no identity yet. Nothing but what git said is
+    /// written, and that into the person's cache.
     ///
     /// # Errors
     ///
-    /// Git cannot be asked, or the file with the id cannot be read.
-    pub fn of(dir: &Path) -> Result<Option<Self>, Error> {
+    /// Git cannot be asked, or an id cannot be read.
+    pub fn of(&self, dir: &Path) -> Result<Option<ProjectIdentity>, Error> {
         let project = find_project(dir, &Trust::of_process());
-        let stored = stored(&project)?.map(|stored| id_of(&[("stored", &stored)]));
-        let failed = |reason| Error::Project { dir: dir.to_owned(), reason };
-        let (remote, first) = git_marks(dir).map_err(failed)?;
-        let name = remote.as_ref().map_or_else(|| name_of(&project), Remote::name);
-        let remote = remote.map(|remote| remote.to_string());
-        let first = first.as_deref();
-        let by_remote = remote.as_deref().map(|remote| id_of(&[("remote", remote)]));
-        let by_first = first.map(|first| id_of(&[("first", first)]));
-        let by_both = remote.as_deref().zip(first);
-        let by_both = by_both.map(|(remote, first)| id_of(&[("remote", remote), ("first", first)]));
-        let mut ids = [by_both, by_first, by_remote, stored].into_iter().flatten();
-        Ok(ids.next().map(|id| Self { id, name, also: ids.collect() }))
+        self.identity(dir, &project, self.entry(&project)?)
     }
 
     /// The project of a directory in which something is recorded: one that has no identity gets one.
     ///
     /// # Errors
     ///
-    /// As [`ProjectIdentity::of`], or the file with the id cannot be written.
-    pub fn for_recording(dir: &Path) -> Result<Self, Error> {
-        if let Some(known) = Self::of(dir)? {
+    /// As [`Projects::of`], or the id cannot be written.
+    pub fn for_recording(&self, dir: &Path) -> Result<ProjectIdentity, Error> {
+        let project = find_project(dir, &Trust::of_process());
+        if let Some(known) = self.identity(dir, &project, self.entry(&project)?)? {
             return Ok(known);
         }
-        let project = find_project(dir, &Trust::of_process());
-        let stored = store(&project)?;
-        let id = id_of(&[("stored", &stored)]);
-        Ok(Self { id, name: name_of(&project), also: Vec::new() })
+        let failed = |reason| Error::Project { dir: project.clone(), reason };
+        let nowhere = || failed("there is no place to keep its id: set HOME".to_owned());
+        let entry = by_path::make(self.kept.first().ok_or_else(nowhere)?, &project);
+        let entry = entry
+            .map_err(|(path, error)| failed(format!("cannot write {}: {error}", path.display())))?;
+        let made = self.identity(dir, &project, Some(entry))?;
+        made.ok_or_else(|| failed("its id was removed".to_owned()))
+    }
+
+    /// Tells that what was the directory `old` is `new` now, whether it was moved or its remote was
+    /// changed: what was recorded there is of this project. Gives its identity.
+    ///
+    /// # Errors
+    ///
+    /// Neither has an identity, they are the same project already, or it cannot be written.
+    pub fn moved(&self, old: &Path, new: &Path) -> Result<ProjectIdentity, Error> {
+        let trust = Trust::of_process();
+        let failed =
+            |reason: &str| Error::Project { dir: old.to_owned(), reason: reason.to_owned() };
+        let project = find_project(new, &trust);
+        // One that is gone is looked for by its path as it was.
+        let there = old.is_dir();
+        let from = if there { find_project(old, &trust) } else { by_path::absolute(old) };
+        let mut before = self.entry(&from)?;
+        let mut ids = Vec::new();
+        if there {
+            ids.extend(self.identity(old, &from, before.clone())?.map(|known| known.ids()));
+        } else {
+            ids.extend(before.as_ref().map(ByPath::ids));
+            ids.extend(self.cached_ids(&from));
+        }
+        let mut ids: Vec<String> = ids.into_iter().flatten().collect();
+        if ids.is_empty() {
+            return Err(failed("nothing is known of it: no session was recorded there"));
+        }
+        let known = self.identity(new, &project, self.entry(&project)?)?;
+        let known = known.map(|known| known.ids()).unwrap_or_default();
+        ids.retain(|id| !known.contains(id));
+        if ids.is_empty() {
+            return Err(failed("it is the same project already"));
+        }
+        let mut entry = self.entry(&project)?.unwrap_or_else(|| ByPath::of(&project));
+        if entry.stored.is_none() {
+            // The id goes along, so that what is recorded from here on has the same.
+            entry.stored = before.as_mut().and_then(|before| before.stored.take());
+        }
+        let own = entry.stored.as_deref().map(stored_id);
+        entry.also.extend(ids.into_iter().filter(|id| Some(id) != own.as_ref()));
+        let write = |entry: &ByPath, at: &Path| {
+            let kept = self.kept.first().ok_or_else(|| failed("there is no place to keep that"))?;
+            by_path::write(kept, at, entry).map_err(|(path, error)| Error::Project {
+                dir: old.to_owned(),
+                reason: format!("cannot write {}: {error}", path.display()),
+            })
+        };
+        write(&entry, &project)?;
+        if !there {
+            // Whatever comes to stand there is another project.
+            self.kept.iter().for_each(|kept| by_path::remove(kept, &from));
+        }
+        let made = self.identity(new, &project, Some(entry))?;
+        made.ok_or_else(|| failed("it has no identity"))
+    }
+
+    fn identity(
+        &self,
+        dir: &Path,
+        project: &Path,
+        entry: Option<ByPath>,
+    ) -> Result<Option<ProjectIdentity>, Error> {
+        let failed = |reason| Error::Project { dir: dir.to_owned(), reason };
+        let stored = match stored(project)? {
+            None => entry.as_ref().and_then(|entry| entry.stored.clone()),
+            stored => stored,
+        };
+        let cache = self.marks();
+        let marks = match (marks::of(dir, &cache), self.without_git) {
+            (Err(_), WithoutGit::ByPath) => GitMarks::default(),
+            (marks, _) => marks.map_err(failed)?,
+        };
+        let name = marks.name.clone().unwrap_or_else(|| name_of(project));
+        let also = entry.map(|entry| entry.also).unwrap_or_default();
+        let mut ids = marks.ids().into_iter().chain(stored.map(|stored| stored_id(&stored)));
+        let first = ids.next();
+        let rest: Vec<String> = ids.collect();
+        Ok(first.map(|id| {
+            let mut known = ProjectIdentity { id, name, also: Vec::new() };
+            for id in rest.into_iter().chain(also) {
+                if id != known.id && !known.also.contains(&id) {
+                    known.also.push(id);
+                }
+            }
+            known
+        }))
+    }
+
+    /// What is kept of a project by its path.
+    fn entry(&self, project: &Path) -> Result<Option<ByPath>, Error> {
+        let mut found =
+            self.kept.iter().filter_map(|kept| by_path::read(kept, project).transpose());
+        found.next().transpose().map_err(|(path, reason)| Error::Project {
+            dir: project.to_owned(),
+            reason: format!("cannot read {}: {reason}", path.display()),
+        })
+    }
+
+    /// What git said of a repository that is not there any more.
+    fn cached_ids(&self, project: &Path) -> Option<Vec<String>> {
+        let known = self.marks().last_known(&project.join(".git"))?;
+        Some(known.ids()).filter(|ids| !ids.is_empty())
+    }
+
+    fn marks(&self) -> MarksCache<'_> {
+        MarksCache { dir: self.cache.as_deref(), settings: &self.settings }
     }
 }
 
@@ -88,45 +251,17 @@ fn id_of(marks: &[(&str, &str)]) -> String {
     ObjectHash::of(text.as_bytes()).to_string().chars().take(CHARACTERS).collect()
 }
 
+fn stored_id(stored: &str) -> String {
+    id_of(&[("stored", stored)])
+}
+
 fn name_of(project: &Path) -> String {
     let name = project.file_name().map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| project.display().to_string())
 }
 
-/// The remote and the first commit of the repository that a directory is in, as far as it has them.
-/// Before there is a commit nothing tells it from another one.
-fn git_marks(dir: &Path) -> Result<(Option<Remote>, Option<String>), String> {
-    if !dir.ancestors().any(|dir| dir.join(".git").exists()) {
-        return Ok((None, None));
-    }
-    // Fails where git cannot be asked at all; what follows may have nothing to say.
-    let shallow = ask(dir, &["rev-parse", "--is-shallow-repository"])? == "true";
-    if ask(dir, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_err() {
-        return Ok((None, None));
-    }
-    let first = if shallow {
-        None
-    } else {
-        let all = ask(dir, &["rev-list", "--max-parents=0", "HEAD"])?;
-        all.lines().min().map(str::to_owned)
-    };
-    Ok((remote(dir)?, first))
-}
-
-/// The remote `origin`, else the first by name; none where it is a directory.
-fn remote(dir: &Path) -> Result<Option<Remote>, String> {
-    let configured = ask(dir, &["config", "--null", "--name-only", "--list"])?;
-    let named = |key: &str| Some(key.strip_prefix("remote.")?.strip_suffix(".url")?.to_owned());
-    let mut names: Vec<String> = configured.split('\0').filter_map(named).collect();
-    names.sort_by_key(|name| (name != "origin", name.clone()));
-    let Some(name) = names.first() else { return Ok(None) };
-    // With the user's abbreviations written out.
-    let url = ask(dir, &["ls-remote", "--get-url", "--", name])?;
-    Ok(Remote::parse(&url))
-}
-
-/// Where an id may be stored: in the store's directory, where that is to be trusted, or beside it, or
-/// beside the file that points to a store.
+/// Where earlier versions stored an id: in the store's directory, where that is to be trusted, or beside
+/// it, or beside the file that points to a store.
 fn files_in(project: &Path) -> (Option<PathBuf>, PathBuf) {
     let store = project.join(".abide");
     // Not through a link: it may lead anywhere.
@@ -155,32 +290,4 @@ fn stored_at(project: &Path, path: PathBuf) -> Result<Option<String>, Error> {
         return Ok(Some(id.to_ascii_lowercase()));
     }
     Err(failed(format!("{} holds no id", path.display())))
-}
-
-/// Stores a new id; where another process was faster, that is the one.
-fn store(project: &Path) -> Result<String, Error> {
-    let (inside, beside) = files_in(project);
-    let path = inside.unwrap_or(beside);
-    let mut random = [0; CHARACTERS / 2];
-    (Environment::default().random)(&mut random);
-    let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let whole = path.with_file_name(format!(".abide-project-{id}"));
-    let written = write(&whole, &id).and_then(|()| match fs::hard_link(&whole, &path) {
-        // Not every file system has links. A new file too: what stands there is not written through.
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => match write(&path, &id) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
-        },
-        _ => Ok(()),
-    });
-    let _ = fs::remove_file(&whole);
-    let failed = |reason| Error::Project { dir: project.to_owned(), reason };
-    written.map_err(|error| failed(format!("cannot write {}: {error}", path.display())))?;
-    stored(project)?.ok_or_else(|| failed(format!("{} was removed", path.display())))
-}
-
-fn write(path: &Path, id: &str) -> std::io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{id}")?;
-    file.sync_all()
 }

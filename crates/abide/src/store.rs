@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use abide_local::{
     BundleHeader, DiskUse, Environment, Erased, ImportOutcome, Imported, LocalStore, Made, Options,
-    Place, SessionLiveness, Trust, Where, find_store, store_for_recording,
+    Person, Place, Scope, SessionLiveness, StoreFinder, Trust, Where, find_store, make_parents,
+    store_of_project,
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
@@ -22,7 +23,7 @@ use crate::accepted::{check_accepted, own_consent};
 use crate::backend::{Backend, Bundle, PlainStore};
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
-use crate::{Consent, Error, Session, SessionView};
+use crate::{Consent, Error, Projects, Session, SessionView};
 
 /// How long to wait for another writer to let a session go, unless said otherwise.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
@@ -33,17 +34,92 @@ pub struct Store {
     backend: Arc<dyn Backend>,
     wait: Duration,
     pub(crate) consent: Consent,
+    /// The directory of the project that new sessions are of, where the store holds those of many.
+    project_dir: Option<PathBuf>,
     /// What is derived, where the user has no place for it: for this process alone.
     scratch: Arc<OnceLock<TempDir>>,
 }
 
 impl Store {
+    /// The store for what is done in the current directory, as the commands find it: that of
+    /// `ABIDE_STORE`, else `.abide` here or above, else the one that the user's settings name, else the
+    /// person's own. The person's is made where it is not there yet. Of one that holds sessions of many
+    /// projects, those of this project are meant where none is named, and new ones are of this project.
+    pub fn open_default() -> Result<Self, Error> {
+        let from = std::env::current_dir().map_err(Error::CurrentDir)?;
+        let person = Person::of_process();
+        let finder = StoreFinder::of_process()?;
+        let place = finder.find(&from)?;
+        check_accepted(&place, &finder.trust, Some(&own_consent()))?;
+        match &place.store {
+            Where::Files(root) => {
+                make_parents(root)?;
+                LocalStore::init(root, Options::default())?;
+                Self::for_recording(&place, &from, &person, Options::default())
+            }
+            #[cfg(feature = "shared")]
+            Where::Shared(url) => {
+                let project = Some(Projects::in_state(&person).for_recording(&from)?);
+                let (here, cache) = (Some(place.project.clone()), person.cache);
+                let options = SharedOptions { project, here, cache, ..SharedOptions::default() };
+                Self::connect(url, options)
+            }
+            #[cfg(not(feature = "shared"))]
+            Where::Shared(url) => {
+                Err(Error::OnlyFiles { what: "this build", place: url.to_string() })
+            }
+        }
+    }
+
+    /// The store of files at this place, made where it is not there, for what is recorded in `dir`: where
+    /// it holds sessions of many projects, new ones are of that of `dir`.
+    pub fn for_recording(
+        place: &Place,
+        dir: &Path,
+        person: &Person,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let Where::Files(root) = &place.store else {
+            return Err(Error::OnlyFiles {
+                what: "opening by directory",
+                place: place.store.to_string(),
+            });
+        };
+        make_parents(root)?;
+        let projects = match place.scope {
+            Scope::Project => Projects::in_store(root, person).for_recording(dir)?.ids(),
+            Scope::Store => Vec::new(),
+        };
+        let store = Self::local(LocalStore::init(root, Options { projects, ..options })?);
+        Ok(store.in_project(place))
+    }
+
+    /// The same store, whose new sessions say which directory is all of their project, where it holds
+    /// sessions of many.
+    #[must_use]
+    pub fn in_project(mut self, place: &Place) -> Self {
+        self.project_dir = (place.scope == Scope::Project).then(|| place.project.clone());
+        self
+    }
+
+    /// A session that says which directory is all of its project.
+    fn placed(&self, mut session: NewSession) -> NewSession {
+        let fields = &mut session.fields;
+        if let (Some(dir), Some(workspace), None) =
+            (&self.project_dir, &fields.workspace, &fields.project)
+            && Path::new(workspace).starts_with(dir)
+        {
+            fields.project = Some(dir.to_string_lossy().into_owned());
+        }
+        session
+    }
+
     /// The store of a directory: `.abide` in it or above it. What another user owns or may write is
     /// refused, and so is what a file of the project leads to out of it, unless the user has accepted
     /// that ([`Consent`](crate::Consent)).
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
-        let place = find_store(&from, None, &Trust::of_process())?;
+        let place = find_store(&from, &Trust::of_process())?;
         let place = place.ok_or(Error::NoStore { from })?;
         Ok(Self::local(LocalStore::open(&files(place)?, Options::default())?))
     }
@@ -58,7 +134,7 @@ impl Store {
     /// else in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
-        let place = store_for_recording(&from, None, &Trust::of_process())?;
+        let place = store_of_project(&from, &Trust::of_process())?;
         Ok(Self::local(LocalStore::init(&files(place)?, Options::default())?))
     }
 
@@ -78,7 +154,8 @@ impl Store {
     /// A store that can do everything.
     #[must_use]
     pub fn backed(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, wait: DEFAULT_WAIT, consent: Consent::default(), scratch: Arc::default() }
+        let (consent, scratch) = (Consent::default(), Arc::default());
+        Self { backend, wait: DEFAULT_WAIT, consent, project_dir: None, scratch }
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -114,10 +191,11 @@ impl Store {
         self.as_files().ok_or_else(|| Error::OnlyFiles { what, place: self.place() })
     }
 
-    /// The directory that the store belongs to.
+    /// The directory that the store belongs to; none where it is not a project's own.
     #[must_use]
     pub fn project(&self) -> Option<&Path> {
-        self.root().and_then(Path::parent)
+        let own = |root: &&Path| root.file_name().is_some_and(|name| name == ".abide");
+        self.root().filter(own).and_then(Path::parent)
     }
 
     /// The time now, by this machine's clock.
@@ -195,7 +273,7 @@ impl Store {
 
     /// Makes a session without opening it; with a key that is known, gives the session that has it.
     pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
-        Ok(block_on(self.backend.create(session))?)
+        Ok(block_on(self.backend.create(self.placed(session)))?)
     }
 
     /// Makes a session that goes on from a place in another one's past, without opening it: right
@@ -234,7 +312,7 @@ impl Store {
 
     /// Makes a session and opens it for writing.
     pub fn create(&self, session: NewSession) -> Result<Session, Error> {
-        let id = block_on(self.backend.create(session))?;
+        let id = self.make(session)?;
         Session::open(self, id, self.wait)
     }
 
@@ -279,7 +357,7 @@ impl Store {
     /// Makes a session without opening it, and tells whether it is new: of those who ask for the
     /// same key at once, one is told so.
     pub fn make_new(&self, session: NewSession) -> Result<Made, Error> {
-        self.backend.create_new(session)
+        self.backend.create_new(self.placed(session))
     }
 
     /// As [`Store::fork`], of a session whose id is known, and tells whether the new one is new.

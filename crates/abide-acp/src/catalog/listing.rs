@@ -97,6 +97,16 @@ fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
     }
 }
 
+/// The session of a store that a client knows by this id, of whatever project.
+pub(super) fn with_client_id(
+    open: &OpenStore,
+    id: &str,
+) -> Result<Option<SessionId>, CatalogError> {
+    let history = open.store.history(&HistoryQuery::default())?;
+    let called = |entry: &&HistoryEntry| client_id(&entry.overview.fields, entry.id) == id;
+    Ok(history.entries.iter().find(called).map(|entry| entry.id))
+}
+
 /// The id that a client knows a session by.
 pub(super) fn client_id(fields: &SessionFields, id: SessionId) -> String {
     let own = fields.key.as_deref().and_then(|key| key.strip_prefix(KEY));

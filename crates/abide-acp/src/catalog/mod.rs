@@ -16,13 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abide::{
-    DeleteError, Made, NewSession, Session, SessionFields, SessionId, SessionRef, Store,
-    StoreError, Where,
+    DeleteError, Made, NewSession, Session, SessionFields, SessionId, SessionRef, Store, StoreError,
 };
 use serde::Serialize;
 
 pub use self::error::CatalogError;
-use self::stores::{OpenStore, Stores};
+use self::stores::{OpenStore, StoreKey, Stores};
 use crate::options::StoreOptions;
 use crate::protocol::SessionInfo;
 
@@ -48,7 +47,7 @@ pub struct SessionPage {
 pub struct Catalog {
     stores: Stores,
     /// The ids that were given out or asked for, and the stores that they are of.
-    known: Mutex<HashMap<String, Where>>,
+    known: Mutex<HashMap<String, StoreKey>>,
 }
 
 impl Catalog {
@@ -176,7 +175,7 @@ impl Catalog {
 
     /// Can a session of this store go by this id, as far as is known without its keys?
     fn may_be_key(&self, open: &OpenStore, id: &str) -> Result<bool, CatalogError> {
-        let elsewhere = self.known().get(id).is_some_and(|at| *at != open.at);
+        let elsewhere = self.known().get(id).is_some_and(|key| *key != open.key);
         if id.is_empty() || id.len() > ID_BYTES || elsewhere {
             return Ok(false);
         }
@@ -209,15 +208,20 @@ impl Catalog {
         };
         let mut matches = Vec::new();
         for open in &stores {
-            matches.extend(session_of(open, id)?.map(|session| (open, session)));
+            let found = match session_of(open, id)? {
+                // A key counts in its project, and this may be one of any.
+                None if directory.is_none() => listing::with_client_id(open, id)?,
+                found => found,
+            };
+            matches.extend(found.map(|session| (open, session)));
         }
         if matches.len() > 1 {
             // The one that this client has dealt with already.
             let known = self.known().get(id).cloned();
             if let Some(known) = known
-                && matches.iter().any(|(open, _)| open.at == known)
+                && matches.iter().any(|(open, _)| open.key.at == known.at)
             {
-                matches.retain(|(open, _)| open.at == known);
+                matches.retain(|(open, _)| open.key.at == known.at);
             }
         }
         match matches.as_slice() {
@@ -241,10 +245,10 @@ impl Catalog {
     }
 
     fn know(&self, open: &OpenStore, id: &str) {
-        self.known().insert(id.to_owned(), open.at.clone());
+        self.known().insert(id.to_owned(), open.key.clone());
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Where>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, StoreKey>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

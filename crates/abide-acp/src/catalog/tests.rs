@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use abide::{Environment, LocalStore, Message, Options, SessionRef};
+use abide::{Environment, LocalStore, Message, Options, Person, SessionRef, StoreFinder, Where};
 
 use super::*;
 
@@ -16,9 +16,31 @@ impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().canonicalize().unwrap().join("project");
-        // A repository, so that no store above is taken.
-        fs::create_dir_all(project.join(".git")).unwrap();
+        fs::create_dir_all(&project).unwrap();
+        LocalStore::init(&project.join(".abide"), Options::default()).unwrap();
         Self { _dir: dir, project }
+    }
+
+    /// Somebody whose home is beside the project.
+    fn person(&self) -> Person {
+        let home = self.project.with_file_name("home");
+        fs::create_dir_all(&home).unwrap();
+        let home = |name: &str| (name == "HOME").then(|| home.clone().into_os_string());
+        Person::by(home, || None)
+    }
+
+    /// Of a process that was started in no project, with that person's store.
+    fn catalog(&self) -> Catalog {
+        let person = self.person();
+        let finder = StoreFinder::new(&person, None).unwrap();
+        Catalog::started_in(StoreOptions { finder, person, ..StoreOptions::default() }, None)
+    }
+
+    /// A directory beside the project.
+    fn dir(&self, name: &str) -> PathBuf {
+        let dir = self.project.with_file_name(name);
+        fs::create_dir(&dir).unwrap();
+        dir
     }
 }
 
@@ -28,8 +50,8 @@ fn new() -> Catalog {
 }
 
 fn catalog_over(store: PathBuf) -> Catalog {
-    let named = Some(Where::Files(store));
-    Catalog::started_in(StoreOptions { named, ..StoreOptions::default() }, None)
+    let finder = StoreFinder { named: Some(Where::Files(store)), ..StoreFinder::default() };
+    Catalog::started_in(StoreOptions { finder, ..StoreOptions::default() }, None)
 }
 
 fn made(catalog: &Catalog, directory: &Path, id: &str) -> (String, SessionId) {
@@ -80,19 +102,46 @@ fn without_a_directory_the_store_of_where_it_was_started_is_looked_at() {
 #[test]
 fn looking_makes_no_store() {
     let fixture = Fixture::new();
-    let catalog = new();
-    assert_eq!(ids(&catalog.list(Some(&fixture.project), None).unwrap()), [""; 0]);
-    let error = catalog.find(Some(&fixture.project), "x").unwrap_err().message();
+    let (catalog, dir) = (fixture.catalog(), fixture.dir("plain"));
+    let store = fixture.person().store().unwrap();
+    assert_eq!(ids(&catalog.list(Some(&dir), None).unwrap()), [""; 0]);
+    let error = catalog.find(Some(&dir), "x").unwrap_err().message();
     assert!(error.contains("which has no store"), "{error}");
-    assert!(!fixture.project.join(".abide").exists());
-    catalog.store(&fixture.project).unwrap();
-    assert!(fixture.project.join(".abide/config.toml").exists());
+    assert!(!store.exists());
+    catalog.store(&dir).unwrap();
+    assert!(store.join("config.toml").exists());
     // Taken away and made anew, beneath a catalog that had it open.
-    made(&catalog, &fixture.project, "a");
-    fs::remove_dir_all(fixture.project.join(".abide")).unwrap();
-    assert_eq!(ids(&catalog.list(Some(&fixture.project), None).unwrap()), [""; 0]);
-    assert_eq!(made(&catalog, &fixture.project, "a").0, "a");
-    assert_eq!(ids(&catalog.list(Some(&fixture.project), None).unwrap()), ["a"]);
+    made(&catalog, &dir, "a");
+    fs::remove_dir_all(&store).unwrap();
+    assert_eq!(ids(&catalog.list(Some(&dir), None).unwrap()), [""; 0]);
+    assert_eq!(made(&catalog, &dir, "a").0, "a");
+    assert_eq!(ids(&catalog.list(Some(&dir), None).unwrap()), ["a"]);
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "nothing is put there");
+}
+
+#[test]
+fn in_the_persons_store_an_id_counts_in_its_project() {
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.dir("one"), fixture.dir("two"));
+    let (_, first) = made(&fixture.catalog(), &one, "1");
+    let (name, second) = made(&fixture.catalog(), &two, "1");
+    assert_eq!(name, "1");
+    let catalog = fixture.catalog();
+    assert_eq!(catalog.find(Some(&one), "1").unwrap().1, first);
+    assert_eq!(catalog.find(Some(&two), "1").unwrap().1, second);
+    assert_eq!(ids(&catalog.list(Some(&one), None).unwrap()), ["1"]);
+    assert_eq!(ids(&catalog.list(None, None).unwrap()), ["1", "1"], "of all projects");
+    // A session of a directory that this process has not heard of.
+    let (_, third) = made(&fixture.catalog(), &one, "3");
+    assert_eq!(catalog.find(None, "3").unwrap().1, third);
+    // This project has a store of its own.
+    made(&catalog, &fixture.project, "own");
+    assert_eq!(ids(&catalog.list(Some(&fixture.project), None).unwrap()), ["own"]);
+    let own = LocalStore::open(&fixture.project.join(".abide"), Options::default()).unwrap();
+    assert_eq!(
+        Store::local(own).history(&abide::HistoryQuery::default()).unwrap().entries.len(),
+        1
+    );
 }
 
 #[test]
@@ -161,11 +210,12 @@ fn one_store_can_have_the_sessions_of_all_directories() {
     fs::create_dir(&one).unwrap();
     fs::create_dir(&two).unwrap();
     let store = fixture.project.with_file_name("store");
+    LocalStore::init(&store, Options::default()).unwrap();
     let catalog = catalog_over(store.clone());
     assert_eq!(ids(&catalog.list(None, None).unwrap()), [""; 0]);
     let (_, id) = made(&catalog, &one, "a");
     made(&catalog, &two, "b");
-    assert!(store.join("config.toml").is_file() && !fixture.project.join(".abide").exists());
+    assert_eq!(ids(&new().list(Some(&fixture.project), None).unwrap()), [""; 0]);
     assert_eq!(ids(&catalog.list(Some(&one), None).unwrap()), ["a"]);
     assert_eq!(ids(&catalog.list(None, None).unwrap()), ["b", "a"]);
     assert_eq!(catalog_over(store).find(None, "a").unwrap().1, id);

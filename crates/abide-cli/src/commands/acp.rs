@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use abide::Where;
+use abide::{Projects, Where};
 use abide_acp::{CheckpointWhen, Connect, ProxyError, ProxyOptions, StoreOptions, run_stdio};
 
 use super::record::duration;
@@ -19,8 +19,8 @@ use crate::store::Surroundings;
 /// permissions and results are on stable storage before they are passed on; what the agent lacks
 /// (loading, listing, resuming, deleting and forking of sessions) is answered from the store.
 ///
-/// A session is in the store of its directory, `.abide/` at the root of the project, or in that of
-/// --store, which `abide init` makes; every other command of abide works on it.
+/// A session is in your own store, or in that of its directory's project where it has one (`.abide/`), or in
+/// that of --store, which `abide init` makes; every other command of abide works on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -97,17 +97,21 @@ impl Acp {
 /// Which stores the sessions are in.
 fn stores(surroundings: &Surroundings) -> Result<StoreOptions, CommandError> {
     let around = surroundings.clone();
-    let connect = Connect::new(move |url| connect(url, &around));
-    if surroundings.store.is_none() {
-        let (usual, trust) = surroundings.settings()?;
-        let consent = Some(surroundings.consent.clone());
-        return Ok(StoreOptions { named: None, usual, trust, consent, connect });
+    let connect = Connect::new(move |url| {
+        let projects = Projects::in_state(&around.person);
+        connect(url, &around, projects.of(&around.current_dir)?.as_ref())
+    });
+    let mut finder = surroundings.finder()?;
+    if let Some(named) = &finder.named {
+        if let Where::Shared(url) = named {
+            url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
+        }
+        // It is there, and what it leads to is accepted.
+        let place = surroundings.place_in(&surroundings.current_dir)?;
+        finder.named = Some(place.store);
     }
-    let named = surroundings.place_for_recording(&surroundings.current_dir)?.store;
-    if let Where::Shared(url) = &named {
-        url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
-    }
-    Ok(StoreOptions { named: Some(named), connect, ..StoreOptions::default() })
+    let (person, consent) = (surroundings.person.clone(), Some(surroundings.consent.clone()));
+    Ok(StoreOptions { finder, person, consent, connect })
 }
 
 fn no_command() -> CommandError {

@@ -22,9 +22,9 @@ use crate::store::{NAME, Opened, Surroundings};
 /// before it, named or not. Stopped anywhere and run again, it does what is left.
 /// Data that is erased here and still stands there is told of, and with --erase it is erased there too.
 ///
-/// With --all it copies every session of the store it copies from; of a shared one, those of the
-/// project of the current directory, or all where there is no project. What is copied into a shared
-/// store belongs to the project that it comes from.
+/// With --all it copies every session of the store it copies from; of a shared one and of your own, those
+/// of the project of the current directory, or all where there is no project (or with --all-projects).
+/// What is copied into such a store belongs to the project that it comes from.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -68,8 +68,8 @@ impl Copy {
         let from = source.open()?;
         // `--to` says that there is to be a store.
         let place = match &self.to {
-            Some(_) => target.place_to_make(&surroundings.current_dir)?.store,
-            None => target.place_for_recording(&surroundings.current_dir)?.store,
+            Some(_) => target.place_to_make(&surroundings.current_dir)?,
+            None => target.place_in(&surroundings.current_dir)?,
         };
         let to = if self.dry_run {
             target.find_target()?

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::output::{Output, status};
-use crate::store::Surroundings;
+use crate::store::{Opened, Surroundings, project_name};
 use crate::table::{Cell, Colour, Table};
 use crate::when::{When, ago};
 
@@ -21,17 +21,21 @@ use crate::when::{When, ago};
 /// that fit best, each with the text around what was found and the turn in which it stands.
 /// Filters combine: a session is listed when all of them fit.
 ///
+/// Listed are the sessions of this project. With --all-projects, and outside of a project, those of all
+/// projects in the store are, each with its project.
+///
 /// A search is made of words, beginnings of words (`pars*`) and phrases ("in quotes"); all of them
 /// must stand in one message, tool call, result or title. A word with punctuation in it, such as
 /// parse_line or src/main.rs, is a phrase of its parts. Case and accents do not matter.
 ///
 /// On a terminal this is a table. Elsewhere it is one line a session, with tabs between: short id,
-/// time of the last event, status, agent, turns, tokens, files changed, title. Places that were
-/// found follow on lines that begin with a tab.
+/// time of the last event, status, agent, turns, tokens, files changed, title, and the project where
+/// sessions of all projects are listed. Places that were found follow on lines that begin with a tab.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  abide history                                  the latest sessions
+  abide history                                  the latest sessions of this project
+  abide history -A --search 'connection reset'   where was that, in any project
   abide history --search 'parser \"last line\"'    who said that, and where
   abide history --file src/main.rs               who touched that file
   abide history --status failed --since 7d --json")]
@@ -88,20 +92,22 @@ impl History {
             all_projects: false,
         };
         let found = opened.store.history(&query)?;
+        let columns =
+            if opened.spans_projects() { Columns::WithProject } else { Columns::OfOneProject };
         let mut out = Output::stdout();
         if self.json {
             let rows: Vec<Row<'_>> = found.entries.iter().map(Row::of).collect();
             let json = serde_json::to_string_pretty(&rows).unwrap_or_default();
             json.lines().try_for_each(|line| out.json(line))?;
         } else if out.is_terminal() {
-            table(&found.entries, now, &mut out)?;
+            table(&found.entries, columns, now, &mut out)?;
         } else {
-            plain(&found.entries, &mut out)?;
+            plain(&found.entries, columns, &mut out)?;
         }
         out.flush()?;
         found.notes.iter().for_each(|note| status(format_args!("Note: {note}")));
         if found.entries.is_empty() {
-            status(nothing(&query, &opened.place()));
+            status(nothing(&query, &opened));
         } else if let Some(more @ 1..) = found.more {
             let plural = if more == 1 { "" } else { "s" };
             status(format_args!("{more} more session{plural}; `--limit 0` shows all"));
@@ -110,12 +116,25 @@ impl History {
     }
 }
 
-fn nothing(query: &HistoryQuery, place: &str) -> String {
+fn nothing(query: &HistoryQuery, opened: &Opened) -> String {
+    let place = opened.place();
+    let of = opened.project.as_ref().map(|project| escape::text(&project.name));
+    let (of, more) = match of {
+        Some(name) => (format!(" of {name}"), "; `--all-projects` lists those of other projects"),
+        None => (String::new(), ""),
+    };
     if *query == (HistoryQuery { limit: query.limit, ..HistoryQuery::default() }) {
-        format!("There is no session yet in {place}")
+        format!("There is no session{of} yet in {place}{more}")
     } else {
-        format!("No session in {place} fits")
+        format!("No session{of} in {place} fits{more}")
     }
+}
+
+/// Which columns there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Columns {
+    OfOneProject,
+    WithProject,
 }
 
 /// A session as JSON.
@@ -137,6 +156,7 @@ struct Row<'a> {
     usage: &'a Usage,
     labels: &'a BTreeMap<String, String>,
     workspace: Option<&'a str>,
+    project: Option<String>,
     request: Option<&'a str>,
     summary: Option<&'a str>,
     reason: Option<&'a str>,
@@ -170,6 +190,7 @@ impl<'a> Row<'a> {
             usage: &overview.usage,
             labels: &overview.fields.labels,
             workspace: overview.fields.workspace.as_deref(),
+            project: project(entry),
             request: overview.request.as_deref(),
             summary: overview.summary.as_deref(),
             reason: overview.reason.as_deref(),
@@ -187,6 +208,11 @@ fn title(entry: &HistoryEntry) -> String {
     let request = || overview.request.as_deref().and_then(|text| text.trim().lines().next());
     let title = overview.fields.title.as_deref().filter(|title| !title.trim().is_empty());
     escape::text(title.or_else(request).unwrap_or_default()).into_owned()
+}
+
+/// What people call the project of a session: its directory's name, else that of the workspace.
+fn project(entry: &HistoryEntry) -> Option<String> {
+    project_name(&entry.overview.fields)
 }
 
 fn agent(entry: &HistoryEntry) -> String {
@@ -222,11 +248,17 @@ fn touched(file: &Touched) -> String {
     )
 }
 
-fn plain(entries: &[HistoryEntry], out: &mut Output) -> Result<(), CommandError> {
+fn plain(entries: &[HistoryEntry], columns: Columns, out: &mut Output) -> Result<(), CommandError> {
     for entry in entries {
         let overview = &entry.overview;
+        let project = match columns {
+            Columns::OfOneProject => String::new(),
+            Columns::WithProject => {
+                format!("\t{}", escape::text(&project(entry).unwrap_or_default()))
+            }
+        };
         out.line(format_args!(
-            "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+            "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}{project}",
             entry.short,
             overview.updated,
             overview.status.as_str(),
@@ -259,18 +291,21 @@ const fn colour(status: SessionStatus) -> Colour {
 
 fn table(
     entries: &[HistoryEntry],
+    columns: Columns,
     now: jiff::Timestamp,
     out: &mut Output,
 ) -> Result<(), CommandError> {
     if entries.is_empty() {
         return Ok(());
     }
-    let mut table =
-        Table::new(["ID", "UPDATED", "STATUS", "AGENT", "TURNS", "TOKENS", "FILES", "TITLE"])
-            .right([4, 5, 6]);
+    let names =
+        ["ID", "UPDATED", "STATUS", "AGENT", "TURNS", "TOKENS", "FILES", "PROJECT", "TITLE"];
+    let hidden = (columns == Columns::OfOneProject).then_some(7);
+    let mut table = Table::new(names).right([4, 5, 6]).without(hidden);
     for entry in entries {
         let overview = &entry.overview;
         let count = |count: u64| if count == 0 { "-".to_owned() } else { short_number(count) };
+        let project = project(entry).unwrap_or_default();
         table.row([
             Cell::new(entry.short.clone(), Colour::Bold),
             Cell::plain(ago(overview.updated, now)),
@@ -279,6 +314,7 @@ fn table(
             Cell::plain(count(overview.turns)),
             Cell::plain(count(tokens(entry))),
             Cell::plain(count(entry.files)),
+            Cell::plain(escape::text(&project).into_owned()),
             Cell::plain(title(entry)),
         ]);
         if let Some(parent) = overview.fields.parent.as_ref().filter(|parent| is_fork(parent)) {

@@ -17,6 +17,7 @@ mod history;
 mod import;
 mod init;
 mod new;
+mod project;
 mod record;
 mod resume;
 mod rewind;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Status(status::Status),
     #[command(name = "store")]
     Store(store::StoreCommand),
+    Project(project::Project),
     Doctor(doctor::Doctor),
     Cleanup(cleanup::Cleanup),
     Erase(erase::Erase),
@@ -91,6 +93,7 @@ impl Command {
             Self::Fork(fork) => fork.run(surroundings),
             Self::Status(status) => status.run(surroundings),
             Self::Store(store) => store.run(surroundings),
+            Self::Project(project) => project.run(surroundings),
             Self::Doctor(doctor) => doctor.run(surroundings),
             Self::Cleanup(cleanup) => cleanup.run(surroundings),
             Self::Erase(erase) => erase.run(surroundings),

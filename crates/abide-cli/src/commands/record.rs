@@ -150,7 +150,9 @@ impl Open {
         wait: Duration,
         surroundings: &Surroundings,
     ) -> Result<Self, CommandError> {
-        let opened = surroundings.open()?;
+        // A full id is the same one in every project.
+        let whole = named.parse::<SessionId>().is_ok();
+        let opened = if whole { surroundings.open_any()? } else { surroundings.open()? };
         let id = opened.find(named)?;
         let store = opened.store.clone().waiting(wait);
         let session = store.open_session(&SessionRef::Id(id))?;

@@ -76,7 +76,7 @@ impl Resume {
         let opened = surroundings.open()?;
         let id = match self.session.named(&opened, surroundings)? {
             Some(named) => named,
-            None => latest(&opened)?,
+            None => latest(&opened, surroundings)?,
         };
         let view = opened.store.view(&SessionRef::Id(id))?;
         let place = self.at.as_deref().map(|at| view.resolve(at)).transpose()?;
@@ -264,21 +264,29 @@ fn directory(
     Ok(recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from))
 }
 
-/// The newest session whose last run was begun here, or that has had none. What others began is
-/// passed over, and said.
-fn latest(opened: &Opened) -> Result<SessionId, CommandError> {
-    let latest = opened.latest()?;
+/// The newest session of this workspace whose last run was begun here, or that has had none. What others
+/// began is passed over, and said.
+fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, CommandError> {
+    let latest = opened.latest_in(surroundings)?;
+    let latest = latest.ok_or_else(|| opened.none_here(surroundings))?;
     if is_eligible(opened, latest)? {
         tell_latest(latest);
         return Ok(latest);
     }
     let short = latest.short(SessionId::SHORT);
+    let here = surroundings.workspaces();
+    let is_here = |id: SessionId| {
+        let state = opened.store.view(&SessionRef::Id(id)).and_then(|view| view.state());
+        let workspace = state.ok().and_then(|state| state.core.fields.workspace);
+        workspace.is_some_and(|workspace| here.iter().any(|dir| *dir == *workspace))
+    };
     for session in opened.store.sessions()? {
         // One that cannot be read is not the one.
-        if session.id != latest && is_eligible(opened, session.id).unwrap_or(false) {
+        let id = session.id;
+        if id != latest && is_here(id) && is_eligible(opened, id).unwrap_or(false) {
             status(format_args!("Session {short} is passed over: its run was not begun here"));
-            tell_latest(session.id);
-            return Ok(session.id);
+            tell_latest(id);
+            return Ok(id);
         }
     }
     Err(CommandError::failed(format!(

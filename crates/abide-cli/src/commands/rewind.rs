@@ -99,7 +99,7 @@ struct Act {
 impl Rewind {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_here(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let Some(to) = self.to.clone() else {
             self.act.finish(&session)?;
@@ -140,7 +140,7 @@ impl Rewind {
 impl Undo {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_here(&opened, surroundings)?;
         let lane = self.lane.filter(|lane| !lane.is_empty()).map(LaneId);
         let compaction = self.compaction || lane.is_some();
         if !compaction

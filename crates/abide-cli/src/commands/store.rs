@@ -10,13 +10,15 @@ use crate::error::CommandError;
 use crate::output::{Output, warning};
 use crate::store::Surroundings;
 
-/// Make a shared store, see how it is, and bring it up to date
+/// Show where the store is and how it is; make a shared one, and bring it up to date
 ///
-/// The store is the one that `--store`, ABIDE_STORE, the project or your configuration names. A
-/// store of files needs none of this: `abide init` makes one, and `migrate` has nothing to do.
+/// The store is the one that `--store`, ABIDE_STORE, the project or your configuration names, else your
+/// own. A store of files is made by the first recording, and `migrate` has nothing to do there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  abide store path             where the store is
+  abide store path k3x9ab      where a session is in it
   abide --store postgres://me@db.example.org/team store init
   abide --store postgres://me@db.example.org/team store init --objects s3://bucket/prefix
   abide store status
@@ -28,9 +30,25 @@ pub(crate) struct StoreCommand {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Path(StorePath),
     Init(StoreInit),
     Status(StoreStatusCommand),
     Migrate(StoreMigrate),
+}
+
+/// Print the path or the URL of the store, or the directory of a session in it
+///
+/// The store need not be made yet. A URL is printed without its password.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide store path
+  du -sh \"$(abide store path)\"
+  ls \"$(abide store path k3x9ab)\"")]
+struct StorePath {
+    /// A session of a store of files: its id, its short id, or the start of either
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
 }
 
 /// Make the tables of a shared store, or bring those that are there up to date
@@ -73,6 +91,7 @@ struct StoreMigrate {}
 impl StoreCommand {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         match self.command {
+            Command::Path(path) => path.run(surroundings),
             Command::Init(init) => init.run(surroundings),
             Command::Status(status) => status.run(surroundings),
             Command::Migrate(migrate) => migrate.run(surroundings),
@@ -86,9 +105,27 @@ pub(super) fn checked(url: &StoreUrl) -> Result<&str, CommandError> {
     Ok(url.reveal())
 }
 
+impl StorePath {
+    fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let mut out = Output::stdout();
+        let Some(session) = &self.session else {
+            let place = surroundings.place_in(&surroundings.current_dir)?;
+            out.line(escaped(&place.store.to_string()))?;
+            return out.flush();
+        };
+        let opened = surroundings.open_files("`abide store path SESSION`")?;
+        let id = opened.find(session)?;
+        let files = opened.store.files("`abide store path SESSION`")?;
+        let dir = files.session_dir(id).map_err(abide::Error::from)?;
+        out.line(escaped(&dir.to_string_lossy()))?;
+        out.flush()
+    }
+}
+
 impl StoreInit {
     fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        let Some(Where::Shared(url)) = surroundings.located()? else {
+        let located = surroundings.located()?;
+        let Some(Where::Shared(url)) = located.map(|place| place.store) else {
             return Err(CommandError::failed("no URL says which shared store to make").with_hint(
                 "`abide --store postgres://USER@HOST/DATABASE store init` names one; `abide init` \
                  makes a store of files",
@@ -123,7 +160,7 @@ impl StoreInit {
 impl StoreMigrate {
     fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let mut out = Output::stdout();
-        match surroundings.there()? {
+        match surroundings.there()?.store {
             Where::Files(root) => {
                 let place = root.display().to_string();
                 let place = escape::text(&place);
@@ -164,7 +201,7 @@ fn fitness(version: Option<i32>) -> &'static str {
 
 impl StoreStatusCommand {
     fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
-        match surroundings.there()? {
+        match surroundings.there()?.store {
             Where::Shared(url) => self.shared(&url),
             Where::Files(_) => self.files(surroundings),
         }

@@ -45,8 +45,20 @@ impl Lab {
     }
 }
 
+/// Those of somebody whose home is in the lab, without a cache: git is asked each time.
+fn projects(lab: &Lab) -> Projects {
+    Projects { cache: None, ..cached(lab) }
+}
+
+/// With a cache.
+fn cached(lab: &Lab) -> Projects {
+    let home = lab.path("home");
+    let person = Person::by(|name| (name == "HOME").then(|| home.clone().into()), || None);
+    Projects::in_store(&person.store().unwrap(), &person)
+}
+
 fn of(dir: &Path) -> ProjectIdentity {
-    ProjectIdentity::of(dir).unwrap().unwrap()
+    Projects::default().of(dir).unwrap().unwrap()
 }
 
 #[test]
@@ -95,7 +107,7 @@ fn a_shallow_clone_is_known_by_its_remote_and_a_whole_one_knows_that() {
     git(lab.0.path(), &["clone", "-q", "--depth", "1", &source, "shallow"]);
     let shallow = lab.path("shallow");
     // Neither a remote nor a first commit: nothing tells it from another.
-    assert_eq!(ProjectIdentity::of(&shallow).unwrap(), None);
+    assert_eq!(Projects::default().of(&shallow).unwrap(), None);
     for dir in [&whole, &shallow] {
         let _ = Command::new("git").args(["remote", "remove", "origin"]).current_dir(dir).output();
         git(dir, &["remote", "add", "origin", "https://example.org/owner/repo"]);
@@ -107,73 +119,174 @@ fn a_shallow_clone_is_known_by_its_remote_and_a_whole_one_knows_that() {
 }
 
 #[test]
-fn without_a_commit_an_id_is_stored_by_the_first_recording_only() {
+fn without_a_commit_an_id_is_kept_by_the_first_recording_and_outside_of_the_directory() {
     let lab = Lab::new();
-    for (name, store, file) in
-        [("plain", false, ".abide-project"), ("with-store", true, ".abide/project")]
-    {
+    let projects = projects(&lab);
+    for (name, git_too) in [("plain", false), ("unborn", true)] {
         let dir = lab.dir(name);
-        git(&dir, &["init", "-q"]);
-        if store {
-            fs::create_dir(dir.join(".abide")).unwrap();
+        if git_too {
+            git(&dir, &["init", "-q"]);
         }
-        assert_eq!(ProjectIdentity::of(&dir).unwrap(), None);
-        assert!(!dir.join(file).exists());
-        let made = ProjectIdentity::for_recording(&dir).unwrap();
+        let before = fs::read_dir(&dir).unwrap().count();
+        assert_eq!(projects.of(&dir).unwrap(), None);
+        let made = projects.for_recording(&dir).unwrap();
         assert_eq!(made.name, name);
-        assert!(dir.join(file).is_file());
-        assert_eq!(ProjectIdentity::for_recording(&dir).unwrap(), made);
-        assert_eq!(of(&dir), made);
-        let moved = lab.path(&format!("{name}-moved"));
-        fs::rename(&dir, &moved).unwrap();
-        assert_eq!(of(&moved).id, made.id);
-        git(&moved, &["commit", "-q", "--allow-empty", "-m", "x"]);
-        let committed = of(&moved);
+        assert_eq!(projects.for_recording(&dir).unwrap(), made);
+        assert_eq!(projects.of(&dir).unwrap().unwrap(), made);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), before, "nothing is written there");
+        if !git_too {
+            git(&dir, &["init", "-q"]);
+        }
+        git(&dir, &["commit", "-q", "--allow-empty", "-m", name]);
+        let committed = projects.of(&dir).unwrap().unwrap();
         assert_ne!(committed.id, made.id);
         assert_eq!(committed.also, [made.id], "recorded before its first commit");
     }
 }
 
 #[test]
+fn a_moved_directory_keeps_its_history_when_that_is_told() {
+    let lab = Lab::new();
+    let projects = projects(&lab);
+    let old = lab.dir("old");
+    let made = projects.for_recording(&old).unwrap();
+    let new = lab.path("new");
+    fs::rename(&old, &new).unwrap();
+    assert_eq!(projects.of(&new).unwrap(), None);
+    assert_eq!(projects.moved(&old, &new).unwrap().id, made.id);
+    assert_eq!(projects.of(&new).unwrap().unwrap().id, made.id);
+    // Another directory at the old place is another project.
+    fs::create_dir(&old).unwrap();
+    assert_eq!(projects.of(&old).unwrap(), None);
+    let other = projects.for_recording(&old).unwrap();
+    assert_ne!(other.id, made.id);
+    // Into one in which something was recorded already: both are its own.
+    let both = projects.moved(&old, &new).unwrap();
+    assert_eq!((both.id, both.also), (made.id, vec![other.id]));
+    let nothing = projects.moved(&lab.path("never"), &new).unwrap_err();
+    assert!(nothing.to_string().contains("no session was recorded there"), "{nothing}");
+    let again = projects.moved(&old, &new).unwrap_err();
+    assert!(again.to_string().contains("the same project already"), "{again}");
+}
+
+#[test]
+fn a_repository_whose_remote_changed_knows_what_it_was_when_that_is_told() {
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let old = lab.repository("old");
+    git(&old, &["remote", "add", "origin", "https://example.org/a/a"]);
+    let before = projects.of(&old).unwrap().unwrap();
+    let new = lab.path("new");
+    fs::rename(&old, &new).unwrap();
+    git(&new, &["remote", "set-url", "origin", "https://example.org/b/b"]);
+    let after = projects.of(&new).unwrap().unwrap();
+    assert!(!after.ids().contains(&before.id));
+    let told = projects.moved(&old, &new).unwrap();
+    assert_eq!(told.id, after.id);
+    assert!(told.also.contains(&before.id), "{told:?}");
+    assert_eq!(projects.of(&new).unwrap().unwrap(), told);
+}
+
+#[test]
+fn what_git_said_holds_until_what_it_came_from_changes() {
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let dir = lab.dir("dir");
+    git(&dir, &["init", "-q"]);
+    let identity = || projects.of(&dir).unwrap();
+    assert_eq!(identity(), None);
+    assert_eq!(fs::read_dir(lab.path("home/.cache/abide/projects")).unwrap().count(), 1);
+    // The first commit, a remote, another one: each is seen, as without a cache.
+    let fresh = || self::projects(&lab).of(&dir).unwrap();
+    git(&dir, &["commit", "-q", "--allow-empty", "-m", "one"]);
+    assert!(identity().is_some());
+    assert_eq!(identity(), fresh());
+    for url in ["https://example.org/a/a", "https://example.org/b/b"] {
+        let _ = Command::new("git").args(["remote", "remove", "origin"]).current_dir(&dir).output();
+        git(&dir, &["remote", "add", "origin", url]);
+        assert_eq!(identity(), fresh(), "{url}");
+    }
+    // An abbreviation of the user's.
+    let known = identity();
+    fs::write(lab.path("home/.gitconfig"), "[user]\n").unwrap();
+    assert_eq!(identity(), known);
+    // A branch that has nothing in common with the others is of the same project.
+    git(&dir, &["checkout", "-q", "--orphan", "pages"]);
+    git(&dir, &["commit", "-q", "--allow-empty", "-m", "pages"]);
+    git(&dir, &["config", "x.y", "z"]);
+    assert_eq!(identity(), known);
+    // Another repository in the same place is another one.
+    fs::remove_dir_all(dir.join(".git")).unwrap();
+    git(&dir, &["init", "-q"]);
+    git(&dir, &["commit", "-q", "--allow-empty", "-m", "anew"]);
+    assert_ne!(identity(), known);
+    assert_eq!(identity(), fresh());
+}
+
+#[test]
+fn where_git_cannot_be_asked_the_path_tells_or_nothing_does() {
+    let lab = Lab::new();
+    let dir = lab.dir("dir");
+    fs::write(dir.join(".git"), "gitdir: nowhere\n").unwrap();
+    let by_path = projects(&lab);
+    assert_eq!(by_path.of(&dir).unwrap(), None);
+    let made = by_path.for_recording(&dir).unwrap();
+    assert_eq!(by_path.of(&dir).unwrap().unwrap(), made);
+    let strict = Projects { without_git: WithoutGit::Refuse, ..projects(&lab) };
+    assert!(strict.of(&dir).is_err() && strict.for_recording(&dir).is_err());
+    // When it answers again, what was recorded meanwhile is found.
+    fs::remove_file(dir.join(".git")).unwrap();
+    git(&dir, &["init", "-q"]);
+    git(&dir, &["commit", "-q", "--allow-empty", "-m", "one"]);
+    assert!(strict.of(&dir).unwrap().unwrap().also.contains(&made.id));
+}
+
+#[test]
 fn of_many_recordings_at_once_all_have_the_same_id() {
     let lab = Lab::new();
     let dir = lab.dir("dir");
+    let projects = projects(&lab);
     let made: Vec<_> = std::thread::scope(|scope| {
-        let record = || ProjectIdentity::for_recording(&dir).unwrap().id;
+        let record = || projects.for_recording(&dir).unwrap().id;
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(record)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(made.iter().all(|id| *id == of(&dir).id), "{made:?}");
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "nothing is left beside it");
+    let known = projects.of(&dir).unwrap().unwrap().id;
+    assert!(made.iter().all(|id| *id == known), "{made:?}");
+    let kept = lab.path("home/.local/share/abide/store/projects");
+    assert_eq!(fs::read_dir(kept).unwrap().count(), 1, "nothing is left beside it");
 }
 
 #[test]
 fn what_cannot_be_told_is_an_error_and_not_another_project() {
     let lab = Lab::new();
+    let projects = projects(&lab);
     let dir = lab.dir("dir");
     fs::write(dir.join(".abide-project"), "half").unwrap();
-    let error = ProjectIdentity::for_recording(&dir).unwrap_err();
+    let error = projects.for_recording(&dir).unwrap_err();
     assert!(error.to_string().contains("holds no id"), "{error}");
     let piped = lab.dir("piped");
     let made = Command::new("mkfifo").arg(piped.join(".abide-project")).status().unwrap();
     assert!(made.success());
-    assert!(ProjectIdentity::for_recording(&piped).is_err(), "and is not waited for");
-    let broken = lab.dir("broken");
-    fs::write(broken.join(".git"), "gitdir: nowhere\n").unwrap();
-    assert!(ProjectIdentity::for_recording(&broken).is_err());
-    assert!(!broken.join(".abide-project").exists());
+    assert!(projects.for_recording(&piped).is_err(), "and is not waited for");
+    let homeless = Projects::default().for_recording(&lab.dir("plain")).unwrap_err();
+    assert!(homeless.to_string().contains("no place to keep its id"), "{homeless}");
 }
 
 #[test]
-fn an_id_in_a_store_that_is_not_to_be_trusted_is_not_believed() {
+fn an_id_of_an_earlier_version_is_read_where_it_is_to_be_trusted() {
     use std::os::unix::fs::PermissionsExt;
     let lab = Lab::new();
+    let projects = projects(&lab);
     let dir = lab.dir("dir");
+    let id = "0123456789abcdef0123456789abcdef";
+    fs::write(dir.join(".abide-project"), format!("{id}\n")).unwrap();
+    let beside = projects.of(&dir).unwrap().unwrap().id;
+    fs::remove_file(dir.join(".abide-project")).unwrap();
     fs::create_dir(dir.join(".abide")).unwrap();
-    let believed = ProjectIdentity::for_recording(&dir).unwrap();
-    assert!(dir.join(".abide/project").is_file());
+    fs::write(dir.join(".abide/project"), format!("{id}\n")).unwrap();
+    assert_eq!(projects.of(&dir).unwrap().unwrap().id, beside);
     fs::set_permissions(dir.join(".abide"), fs::Permissions::from_mode(0o777)).unwrap();
-    assert_eq!(ProjectIdentity::of(&dir).unwrap(), None);
-    assert_ne!(ProjectIdentity::for_recording(&dir).unwrap().id, believed.id);
-    assert!(dir.join(".abide-project").is_file(), "nor is another one written there");
+    assert_eq!(projects.of(&dir).unwrap(), None);
+    assert_ne!(projects.for_recording(&dir).unwrap().id, beside);
 }

@@ -66,7 +66,7 @@ pub(super) fn parent() -> Option<u32> {
 impl Create {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_here(&opened, surroundings)?;
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         finish_rewind(&session)?;
         daily(&opened, id);

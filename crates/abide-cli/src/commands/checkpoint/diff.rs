@@ -46,7 +46,7 @@ pub(crate) struct Diff {
 impl Diff {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_here(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let objects = opened.store.objects()?;
         let from = tree_of(&view, &self.from, &objects)?;

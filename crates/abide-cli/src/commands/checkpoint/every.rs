@@ -69,7 +69,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 impl Every {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_here(&opened, surroundings)?;
         let asked = interruptible()?;
         let mut end = End::of(opened.store.view(&SessionRef::Id(id))?);
         let mut over = || -> Result<bool, CommandError> {

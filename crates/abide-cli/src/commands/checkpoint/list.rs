@@ -48,7 +48,7 @@ impl<'a> Listed<'a> {
 impl List {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_near(&opened, surroundings)?;
         let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(self.all)?;
         let mut out = Output::stdout();
         if self.json {

@@ -33,7 +33,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_near(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let all = view.checkpoints(true)?;
         let entry = match &self.checkpoint {

@@ -43,7 +43,7 @@ struct Brief<'a> {
 impl Summary {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_near(&opened, surroundings)?;
         let entries = opened.store.view(&SessionRef::Id(id))?.checkpoints(false)?;
         let summary = summarize(&entries);
         let mut out = Output::stdout();

@@ -54,7 +54,7 @@ impl Status {
             let id = opened.find(named)?;
             let short = opened.store.sessions()?.into_iter().find(|one| one.id == id);
             let short = short.map_or_else(|| id.short(abide::SessionId::SHORT), |one| one.short);
-            let row = Row::of(short, opened.store.liveness(id)?, surroundings);
+            let row = Row::of(short, opened.store.liveness(id)?, &opened, surroundings);
             if self.json {
                 out.json(&row.json().to_string())?;
             } else {

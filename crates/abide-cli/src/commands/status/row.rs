@@ -3,11 +3,13 @@
 use abide::{Liveness, LockSeen, SessionLiveness};
 use serde_json::{Value, json};
 
-use crate::store::Surroundings;
+use crate::store::{Opened, Surroundings, project_name};
 
 pub(super) struct Row {
     pub(super) short: String,
     pub(super) found: SessionLiveness,
+    /// Of what project it is, where those of several are listed.
+    pub(super) project: Option<String>,
     /// Goes on with it; none while somebody has it.
     pub(super) resume: Option<String>,
     /// Shows what happened in it.
@@ -17,7 +19,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn of(short: String, found: SessionLiveness, surroundings: &Surroundings) -> Self {
+    pub(super) fn of(
+        short: String,
+        found: SessionLiveness,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Self {
+        let project = project_name(&found.fields).filter(|_| opened.spans_projects());
         let abide = match &surroundings.store {
             Some(store) => format!("abide --store {}", quoted(&store.to_string())),
             None => "abide".to_owned(),
@@ -29,6 +37,7 @@ impl Row {
             follow: format!("{abide} tail -f {short}"),
             short,
             found,
+            project,
         }
     }
 
@@ -39,6 +48,7 @@ impl Row {
             "short": self.short,
             "title": found.fields.title,
             "agent": found.fields.agent,
+            "project": project_name(&found.fields),
             "status": found.evidence.status.as_str(),
             "liveness": found.liveness,
             "reason": found.reason,

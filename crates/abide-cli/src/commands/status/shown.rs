@@ -56,7 +56,7 @@ impl<'a> Page<'a> {
 
     fn row(&mut self, row: &Row, columns: &Columns) -> Result<(), CommandError> {
         let found = &row.found;
-        let title = cut(&title(found), columns.title);
+        let title = cut(&title(row), columns.title);
         let pad = |text: &str, wide: usize| " ".repeat(wide.saturating_sub(width(text)) + 2);
         let agent = agent(found);
         let colour = match found.liveness {
@@ -119,7 +119,7 @@ impl Columns {
         let widest = |text: &dyn Fn(&Row) -> usize| rows.iter().map(text).max().unwrap_or(0);
         Self {
             short: widest(&|row| width(&row.short)),
-            title: widest(&|row| width(&title(&row.found))).min(room),
+            title: widest(&|row| width(&title(row))).min(room),
             agent: widest(&|row| width(&agent(&row.found))),
         }
     }
@@ -188,9 +188,13 @@ pub(super) fn one(
     page.row(row, &columns)
 }
 
-fn title(found: &SessionLiveness) -> String {
-    let title = found.fields.title.as_deref().filter(|title| !title.trim().is_empty());
-    escape::text(title.unwrap_or("(no title)")).into_owned()
+fn title(row: &Row) -> String {
+    let title = row.found.fields.title.as_deref().filter(|title| !title.trim().is_empty());
+    let title = escape::text(title.unwrap_or("(no title)"));
+    match &row.project {
+        Some(project) => format!("{}: {title}", escape::text(project)),
+        None => title.into_owned(),
+    }
 }
 
 fn agent(found: &SessionLiveness) -> String {

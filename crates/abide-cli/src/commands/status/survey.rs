@@ -72,7 +72,7 @@ impl Survey {
                 Ok(found)
                     if found.liveness == Liveness::Idle
                         && survey.count_finished(found.evidence.status) => {}
-                Ok(found) => survey.rows.push(Row::of(entry.short, found, surroundings)),
+                Ok(found) => survey.rows.push(Row::of(entry.short, found, opened, surroundings)),
             }
         }
         Ok(survey)

@@ -1,0 +1,62 @@
+//! `abide project`: tells what abide cannot see of projects.
+
+use std::path::PathBuf;
+
+use abide_transcript::escape;
+
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::store::Surroundings;
+
+/// Tell that a project was moved
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  abide project move ~/notes ~/Documents/notes
+  abide project move ../old .")]
+pub(crate) struct Project {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Move(Move),
+}
+
+/// Tell that the sessions of one directory belong to the project of another
+///
+/// A git repository is known by its remote and its first commit, so that moving, renaming or cloning it
+/// needs nothing. A directory without git, and a repository without a commit, is known by its path: after
+/// moving it, this brings its history along. A repository whose remote was changed after it was moved is
+/// told the same way. The sessions themselves stay as they are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mv ~/notes ~/Documents/notes && abide project move ~/notes ~/Documents/notes")]
+struct Move {
+    /// Where it was; need not be there any more
+    old: PathBuf,
+    /// Where it is
+    new: PathBuf,
+}
+
+impl Project {
+    pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
+        let Command::Move(Move { old, new }) = self.command;
+        let (old, new) = (surroundings.absolute(&old), surroundings.absolute(&new));
+        if !new.is_dir() {
+            return Err(CommandError::failed(format!("{} is not a directory", new.display()))
+                .with_hint("give the place where it was first, then the one where it is"));
+        }
+        let place = surroundings.place_in(&new)?;
+        let project = surroundings.projects(&place).moved(&old, &new)?;
+        let mut out = Output::stdout();
+        out.line(format_args!(
+            "What was recorded in {} is of {} now",
+            escape::text(&old.to_string_lossy()),
+            escape::text(&project.name)
+        ))?;
+        out.flush()
+    }
+}

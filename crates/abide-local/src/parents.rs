@@ -1,0 +1,36 @@
+//! The directories above a store, made for the user alone and durable.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use abide_journal::{Disk, Storage};
+use abide_model::StoreError;
+
+use crate::error::storage_error;
+
+/// Makes the directories above a store that are missing, durable: a store whose directory a power cut
+/// takes away is gone with all that was acknowledged.
+///
+/// # Errors
+///
+/// One of them cannot be made.
+pub fn make_parents(root: &Path) -> Result<(), StoreError> {
+    match root.parent() {
+        Some(parent) if !parent.is_dir() => make(&Disk, parent),
+        _ => Ok(()),
+    }
+}
+
+fn make(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
+    let failed = |path: &Path| storage_error("create", path);
+    let above = dir.parent();
+    match (storage.make_dir(dir), above) {
+        (Err(error), Some(above)) if error.kind() == ErrorKind::NotFound => {
+            make(storage, above)?;
+            storage.make_dir(dir).map_err(failed(dir))?;
+        }
+        (made, _) => made.map_err(failed(dir))?,
+    }
+    let Some(above) = above else { return Ok(()) };
+    storage.sync_dir(above).map_err(storage_error("sync", above))
+}

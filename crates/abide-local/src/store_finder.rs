@@ -1,0 +1,301 @@
+//! Where the store is: the one that is named, the project's own, or the person's. One function decides for
+//! all who ask: [`StoreFinder::find`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::person::Person;
+use crate::place::{
+    NAME, Place, PlaceError, Scope, Where, find_project, find_store, real, store_of_named,
+};
+use crate::trust::Trust;
+use crate::user_config::UserConfig;
+
+/// Decides where the store of a directory is, for every command, proxy and library call alike:
+///
+/// 1. the one that is named (`--store`, else `ABIDE_STORE`);
+/// 2. `.abide` in the directory or above it, or in the main checkout of a linked git worktree;
+/// 3. the user's `store =`;
+/// 4. the person's store.
+#[derive(Debug, Clone, Default)]
+pub struct StoreFinder {
+    /// What the user names: a server, a store, or a project that has one.
+    pub named: Option<Where>,
+    /// The server or the directory that the user's settings name.
+    pub usual: Option<Where>,
+    /// The directory of the person's store, where their settings name no other.
+    pub person: Option<PathBuf>,
+    /// Whose stores are used where they are found.
+    pub trust: Trust,
+}
+
+impl StoreFinder {
+    /// By a person's directories and settings; `named` goes before all of them.
+    ///
+    /// # Errors
+    ///
+    /// The settings cannot be read or understood.
+    pub fn new(person: &Person, named: Option<Where>) -> Result<Self, PlaceError> {
+        let config = person.config.as_deref().map(UserConfig::read).transpose()?;
+        let UserConfig { store, trusted } = config.unwrap_or_default();
+        let trust = Trust::of_process().with_listed(trusted);
+        Ok(Self { named, usual: store, person: person.store(), trust })
+    }
+
+    /// By the environment of this process: `ABIDE_STORE`, and the person's directories and settings.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreFinder::new`].
+    pub fn of_process() -> Result<Self, PlaceError> {
+        let named = std::env::var_os("ABIDE_STORE").filter(|named| !named.is_empty());
+        Self::new(&Person::of_process(), named.map(|named| Where::from(PathBuf::from(named))))
+    }
+
+    /// The store of a directory. One that was named is there; the person's may have to be made.
+    ///
+    /// # Errors
+    ///
+    /// A store was named that is not there; what stands at the place of a store is none, or is not
+    /// to be trusted; nobody says where the person's store is.
+    pub fn find(&self, from: &Path) -> Result<Place, PlaceError> {
+        match &self.named {
+            Some(Where::Files(path)) => {
+                let found = self.named_store(path, from)?;
+                found.ok_or_else(|| PlaceError::NotThere { path: path.clone() })
+            }
+            Some(shared @ Where::Shared(_)) => Ok(self.place(shared.clone(), from)),
+            None => match find_store(from, &self.trust)? {
+                Some(place) => Ok(Place { scope: self.scope(&place.store), ..place }),
+                None => self.usual(from),
+            },
+        }
+    }
+
+    /// The same for who makes a store: one that was named need not be there. A directory that is there
+    /// is a project, which gets one; a path that is free becomes the store.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreFinder::find`].
+    pub fn find_to_make(&self, from: &Path) -> Result<Place, PlaceError> {
+        match (self.find(from), &self.named) {
+            (Err(PlaceError::NotThere { path }), Some(_)) => {
+                let project = path.is_dir() && !is_store_name(&path) && !self.is_persons(&path);
+                let root = if project { path.join(NAME) } else { path };
+                Ok(self.place(Where::Files(root), from))
+            }
+            (found, _) => found,
+        }
+    }
+
+    /// Is this the directory of the person's store, by whatever path?
+    #[must_use]
+    pub fn is_persons(&self, root: &Path) -> bool {
+        let own = match &self.usual {
+            Some(Where::Files(usual)) => Some(usual),
+            _ => self.person.as_ref(),
+        };
+        own.is_some_and(|own| real(own) == real(root))
+    }
+
+    /// What is used where no project has a store of its own.
+    fn usual(&self, from: &Path) -> Result<Place, PlaceError> {
+        if let Some(usual) = &self.usual {
+            return Ok(self.place(usual.clone(), from));
+        }
+        let person = self.person.as_ref().ok_or(PlaceError::NoHome)?;
+        // The home is the environment's word, not the user's choice of this very directory.
+        if let Ok(found) = fs::metadata(person)
+            && !self.trust.lists(person)
+        {
+            self.trust.check(person, &found)?;
+        }
+        Ok(self.place(Where::Files(person.clone()), from))
+    }
+
+    /// The store that a path names: itself, or that of a project, whoever owns it.
+    fn named_store(&self, named: &Path, from: &Path) -> Result<Option<Place>, PlaceError> {
+        let made = named.join("config.toml").is_file() && named.join("sessions").is_dir();
+        if made || is_store_name(named) && named.is_dir() {
+            return Ok(Some(self.place(Where::Files(named.to_owned()), from)));
+        }
+        // A file `.abide` is named like a store, and is that of its project.
+        let project = named.parent().filter(|_| is_store_name(named)).unwrap_or(named);
+        let place = store_of_named(project)?;
+        Ok(place.map(|place| Place { scope: self.scope(&place.store), ..place }))
+    }
+
+    fn place(&self, store: Where, from: &Path) -> Place {
+        let (project, scope) = (find_project(from, &self.trust), self.scope(&store));
+        Place { store, project, scope, elsewhere: None }
+    }
+
+    fn scope(&self, store: &Where) -> Scope {
+        match store {
+            Where::Files(root) if !self.is_persons(root) => Scope::Store,
+            _ => Scope::Project,
+        }
+    }
+}
+
+fn is_store_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+    use abide_model::StoreUrl;
+
+    fn files(path: impl Into<PathBuf>) -> Where {
+        Where::Files(path.into())
+    }
+
+    fn shared(text: &str) -> Where {
+        Where::Shared(StoreUrl::of(text).unwrap())
+    }
+
+    struct Lab {
+        _temporary: tempfile::TempDir,
+        dir: PathBuf,
+        project: PathBuf,
+        finder: StoreFinder,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let temporary = tempfile::tempdir().unwrap();
+            let dir = temporary.path().canonicalize().unwrap();
+            let project = dir.join("project");
+            fs::create_dir(&project).unwrap();
+            let person = Some(dir.join("home/.local/share/abide/store"));
+            let finder = StoreFinder { person, ..StoreFinder::default() };
+            Self { _temporary: temporary, dir, project, finder }
+        }
+
+        fn persons(&self) -> PathBuf {
+            self.finder.person.clone().unwrap()
+        }
+
+        fn found(&self) -> (Where, Scope) {
+            let place = self.finder.find(&self.project).unwrap();
+            (place.store, place.scope)
+        }
+    }
+
+    #[test]
+    fn the_first_that_says_where_the_store_is_decides() {
+        let mut lab = Lab::new();
+        assert_eq!(lab.found(), (files(lab.persons()), Scope::Project));
+        lab.finder.usual = Some(shared("postgres://u:secret@usual/db"));
+        assert_eq!(lab.found(), (shared("postgres://u:secret@usual/db"), Scope::Project));
+        assert!(!format!("{:?}", lab.finder).contains("secret"));
+        lab.finder.usual = Some(files(lab.dir.join("chosen")));
+        assert_eq!(lab.found(), (files(lab.dir.join("chosen")), Scope::Project));
+        let own = lab.project.join(NAME);
+        for (line, scope) in [("postgres://own/db\n", Scope::Project), ("../else\n", Scope::Store)]
+        {
+            fs::write(&own, line).unwrap();
+            assert_eq!(lab.found().1, scope, "{line}");
+        }
+        fs::remove_file(&own).unwrap();
+        fs::create_dir(&own).unwrap();
+        assert_eq!(lab.found(), (files(&own), Scope::Store));
+        lab.finder.named = Some(shared("postgres://named/db"));
+        assert_eq!(lab.found(), (shared("postgres://named/db"), Scope::Project));
+        let named = lab.dir.join("named");
+        fs::create_dir_all(named.join("sessions")).unwrap();
+        fs::write(named.join("config.toml"), "").unwrap();
+        lab.finder.named = Some(files(&named));
+        assert_eq!(lab.found(), (files(&named), Scope::Store));
+        lab.finder.named = Some(files(&lab.project));
+        assert_eq!(lab.found(), (files(&own), Scope::Store));
+    }
+
+    #[test]
+    fn the_persons_store_is_known_by_every_path_that_leads_to_it() {
+        let mut lab = Lab::new();
+        let persons = lab.persons();
+        fs::create_dir_all(persons.join("sessions")).unwrap();
+        fs::write(persons.join("config.toml"), "").unwrap();
+        symlink(lab.dir.join("home"), lab.dir.join("link")).unwrap();
+        let by_link = lab.dir.join("link/.local/share/abide/store");
+        for named in [&persons, &by_link] {
+            lab.finder.named = Some(files(named));
+            assert_eq!(lab.found(), (files(named), Scope::Project));
+        }
+        lab.finder.named = None;
+        fs::write(lab.project.join(NAME), format!("{}\n", by_link.display())).unwrap();
+        assert_eq!(lab.found(), (files(&by_link), Scope::Project), "a pointer");
+        fs::remove_file(lab.project.join(NAME)).unwrap();
+        // The home is a link itself.
+        lab.finder.person = Some(by_link.clone());
+        assert_eq!(lab.found(), (files(&by_link), Scope::Project));
+        assert!(lab.finder.is_persons(&persons));
+        // Another one is the person's when the settings say so.
+        lab.finder.usual = Some(files(lab.dir.join("chosen")));
+        assert!(!lab.finder.is_persons(&persons));
+    }
+
+    #[test]
+    fn what_is_named_is_there_and_only_who_makes_stores_goes_on_without() {
+        let mut lab = Lab::new();
+        let free = lab.dir.join("free");
+        lab.finder.named = Some(files(&free));
+        let said = lab.finder.find(&lab.project).unwrap_err().to_string();
+        assert_eq!(said, format!("there is no store in {}", free.display()));
+        let to_make = |lab: &Lab| lab.finder.find_to_make(&lab.project).unwrap().store;
+        assert_eq!(to_make(&lab), files(&free));
+        lab.finder.named = Some(files(&lab.project));
+        assert_eq!(to_make(&lab), files(lab.project.join(NAME)));
+    }
+
+    #[test]
+    fn without_a_home_and_without_a_name_there_is_no_store() {
+        let mut lab = Lab::new();
+        lab.finder.person = None;
+        let refused = lab.finder.find(&lab.project).unwrap_err();
+        assert!(matches!(refused, PlaceError::NoHome), "{refused}");
+        fs::create_dir(lab.project.join(NAME)).unwrap();
+        assert_eq!(lab.found().1, Scope::Store, "a project's own needs no home");
+    }
+
+    #[test]
+    fn a_persons_store_that_others_may_write_is_refused_unless_it_is_chosen() {
+        let mut lab = Lab::new();
+        let persons = lab.persons();
+        fs::create_dir_all(&persons).unwrap();
+        fs::set_permissions(&persons, fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = lab.finder.find(&lab.project).unwrap_err();
+        assert!(matches!(refused, PlaceError::Writable { .. }), "{refused}");
+        lab.finder.usual = Some(files(&persons));
+        assert_eq!(lab.found(), (files(&persons), Scope::Project));
+    }
+
+    #[test]
+    fn settings_name_a_server_or_a_directory() {
+        let lab = Lab::new();
+        let config = lab.dir.join("config.toml");
+        let read = |text: &str| {
+            fs::write(&config, text).unwrap();
+            UserConfig::read(&config)
+        };
+        assert_eq!(UserConfig::read(&lab.dir.join("none")).unwrap(), UserConfig::default());
+        assert_eq!(read("store = \"/s\"").unwrap().store, Some(files("/s")));
+        assert_eq!(
+            read("store = \"postgres://h/d\"").unwrap().store,
+            Some(shared("postgres://h/d"))
+        );
+        for (bad, why) in [
+            ("store = \"here\"", "neither a URL nor a path from /"),
+            ("trusted = [\"here\"]", "does not begin with /"),
+            ("\nstore = \"postgres://u:secret@h", "cannot be understood in line 2"),
+        ] {
+            let said = read(bad).unwrap_err().to_string();
+            assert!(said.ends_with(why) && !said.contains("secret"), "{said}");
+        }
+    }
+}
