@@ -22,14 +22,13 @@ pub fn make_parents(root: &Path) -> Result<(), StoreError> {
 }
 
 fn make(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
-    let failed = |path: &Path| storage_error("create", path);
     let above = dir.parent();
     match (storage.make_dir(dir), above) {
         (Err(error), Some(above)) if error.kind() == ErrorKind::NotFound => {
             make(storage, above)?;
-            storage.make_dir(dir).map_err(failed(dir))?;
+            storage.make_dir(dir).map_err(storage_error("create", dir))?;
         }
-        (made, _) => made.map_err(failed(dir))?,
+        (made, _) => made.map_err(storage_error("create", dir))?,
     }
     let Some(above) = above else { return Ok(()) };
     storage.sync_dir(above).map_err(storage_error("sync", above))
