@@ -12,3 +12,5 @@ mod sessions;
 mod store;
 mod story;
 mod wire;
+
+pub(crate) use lab::stub_agent;

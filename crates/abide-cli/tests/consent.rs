@@ -147,7 +147,7 @@ fn without_a_state_directory_a_run_works_and_its_resumption_asks() {
         let without = |args: &[&str]| {
             let mut command = env.command(args);
             if spoil.is_none() {
-                command.env_remove("HOME");
+                command.env("HOME", "/nonexistent");
             }
             run(command, b"")
         };

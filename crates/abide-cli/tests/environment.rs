@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use abide::{LocalStore, Options};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,8 +17,18 @@ pub(crate) const HELLO: &str =
 
 pub(crate) struct TestEnvironment {
     dir: TempDir,
+    layout: StoreLayout,
     /// How long a server is waited for that does not answer; as long as always where it is not said.
     connect_timeout: Option<&'static str>,
+}
+
+/// Which store the commands find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreLayout {
+    /// The project's own.
+    Project,
+    /// The person's: the project has none.
+    Person,
 }
 
 /// What a command left.
@@ -54,16 +65,64 @@ impl Done {
 }
 
 impl TestEnvironment {
+    /// The project has a store of its own.
     pub(crate) fn new() -> Self {
+        Self::with(StoreLayout::Project)
+    }
+
+    /// Nothing has a store yet: the first recording makes the person's.
+    pub(crate) fn bare() -> Self {
+        Self::with(StoreLayout::Person)
+    }
+
+    pub(crate) fn with(layout: StoreLayout) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("home")).unwrap();
         fs::create_dir(dir.path().join("project")).unwrap();
-        Self { dir, connect_timeout: None }
+        let env = Self { dir, layout, connect_timeout: None };
+        if layout == StoreLayout::Project {
+            LocalStore::init(&env.store(), Options::default()).unwrap();
+        }
+        env
     }
 
     /// One whose servers do not answer: they are not waited for.
     pub(crate) fn without_servers() -> Self {
-        Self { connect_timeout: Some("0.05"), ..Self::new() }
+        Self { connect_timeout: Some("0.05"), ..Self::bare() }
+    }
+
+    /// The store that the commands find in the project.
+    pub(crate) fn store(&self) -> PathBuf {
+        match self.layout {
+            StoreLayout::Project => self.project().join(".abide"),
+            StoreLayout::Person => self.path("home/.local/share/abide/store"),
+        }
+    }
+
+    /// A command in another directory.
+    pub(crate) fn command_in(&self, dir: &Path, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        command.current_dir(dir);
+        command
+    }
+
+    pub(crate) fn run_in(&self, dir: &Path, args: &[&str]) -> Done {
+        run(self.command_in(dir, args), b"")
+    }
+
+    pub(crate) fn record_in(&self, dir: &Path, args: &[&str], line: &str) -> Done {
+        run(self.command_in(dir, &[&["record"], args].concat()), format!("{line}\n").as_bytes())
+    }
+
+    /// Git, with nothing of this machine's settings.
+    pub(crate) fn git(&self, dir: &Path, args: &[&str]) -> Done {
+        let mut command = self.isolate(Command::new("git"));
+        command
+            .args(["-c", "user.name=x", "-c", "user.email=x@example.org"])
+            .args(["-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always"])
+            .args(args)
+            .current_dir(dir);
+        run(command, b"").success()
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -76,7 +135,7 @@ impl TestEnvironment {
 
     /// The directory of the only session.
     pub(crate) fn session_dir(&self) -> PathBuf {
-        let sessions = self.project().join(".abide/sessions");
+        let sessions = self.store().join("sessions");
         let entries = fs::read_dir(sessions).unwrap().map(|entry| entry.unwrap().path());
         let mut dirs = entries.filter(|path| !path.ends_with(".git"));
         let dir = dirs.next().unwrap();

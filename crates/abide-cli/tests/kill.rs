@@ -7,7 +7,7 @@ use std::time::Duration;
 use abide_testkit::FaultRun;
 use serde_json::Value;
 
-use crate::environment::TestEnvironment;
+use crate::environment::{StoreLayout, TestEnvironment};
 
 const WRITERS: usize = 8;
 
@@ -60,12 +60,21 @@ fn one_life(environment: &TestEnvironment, session: &str, next: usize, life: Dur
 
 #[test]
 fn writers_that_are_killed_lose_nothing_that_was_acknowledged() {
-    let environment = TestEnvironment::new();
-    environment.run(&["init"]).success();
-    let config = environment.project().join(".abide/config.toml");
+    writers_are_killed(StoreLayout::Project, cycles());
+}
+
+#[test]
+fn in_the_persons_store_they_lose_nothing_either() {
+    writers_are_killed(StoreLayout::Person, cycles() / 4);
+}
+
+fn writers_are_killed(layout: StoreLayout, cycles: usize) {
+    let environment = TestEnvironment::with(layout);
+    environment.run(&["new"]).success();
+    let config = environment.store().join("config.toml");
     // Small segments: rotation and sealing happen all the time.
     std::fs::write(&config, "version = 1\n[journal]\nsegment_bytes = 20000\n").unwrap();
-    let lives = cycles() / WRITERS;
+    let lives = cycles / WRITERS;
     let acknowledged: usize = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {

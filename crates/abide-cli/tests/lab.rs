@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::environment::{ABIDE, Done, TestEnvironment, files, run};
+use crate::environment::{ABIDE, Done, StoreLayout, TestEnvironment, files, run};
 use crate::fault::{self, Call, Fault};
 
 /// Nothing takes as long as this; what does hangs.
@@ -32,7 +32,11 @@ pub(crate) struct Struck {
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        let env = TestEnvironment::new();
+        Self::with(StoreLayout::Project)
+    }
+
+    pub(crate) fn with(layout: StoreLayout) -> Self {
+        let env = TestEnvironment::with(layout);
         let session = env.run(&["new", "--title", "kill"]).success().stdout().trim().to_owned();
         Self { env, session }
     }
@@ -79,31 +83,25 @@ impl Lab {
         Struck { struck: fault.struck(&done, &log), done }
     }
 
-    /// The user's state directory: what was begun is noted there.
-    fn state(&self) -> PathBuf {
-        self.env.path("home/.local/state")
+    /// The user's home: what was begun is noted there, and their own store is there.
+    fn home(&self) -> PathBuf {
+        self.env.path("home")
     }
 
     /// Puts project, store and notes back as they were.
     pub(crate) fn reset(&self, from: &Path) {
-        let project = self.env.project();
-        fs::remove_dir_all(&project).unwrap();
-        copy(from, &project);
-        let (state, kept) = (self.state(), from.with_extension("state"));
-        if state.exists() {
-            fs::remove_dir_all(&state).unwrap();
-        }
-        if kept.exists() {
-            copy(&kept, &state);
+        for (there, kept) in
+            [(self.env.project(), from.to_owned()), (self.home(), from.with_extension("home"))]
+        {
+            fs::remove_dir_all(&there).unwrap();
+            copy(&kept, &there);
         }
     }
 
     pub(crate) fn keep(&self, name: &str) -> PathBuf {
         let to = self.env.path(name);
         copy(&self.env.project(), &to);
-        if self.state().exists() {
-            copy(&self.state(), &to.with_extension("state"));
-        }
+        copy(&self.home(), &to.with_extension("home"));
         to
     }
 }

@@ -9,7 +9,7 @@ use crate::environment::{ABIDE, Done, HELLO, TestEnvironment, files, run};
 
 #[test]
 fn init_makes_a_store_once() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let _filters = env.filters();
     insta::assert_snapshot!(env.run(&["init"]).success().stdout(), @"Made a store in [TEMP]/project/.abide");
     let before = files(&env.project());
@@ -23,7 +23,7 @@ fn init_makes_a_store_once() {
 
 #[test]
 fn init_goes_to_the_root_of_a_git_checkout() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     fs::create_dir_all(env.project().join(".git")).unwrap();
     fs::create_dir_all(env.project().join("a/b")).unwrap();
     env.run(&["init", "a/b"]).success();
@@ -31,38 +31,27 @@ fn init_goes_to_the_root_of_a_git_checkout() {
 }
 
 #[test]
-fn a_users_store_is_pointed_to() {
-    let env = TestEnvironment::new();
-    let made = env.run(&["init", "--user"]).success();
-    let stores = env.path("home/.local/share/abide");
-    let store = fs::read_dir(&stores).unwrap().next().unwrap().unwrap().path();
-    assert!(made.stdout().contains(store.to_str().unwrap()), "{made:?}");
-    assert!(store.file_name().unwrap().to_str().unwrap().starts_with("project-"));
-    let pointer = fs::read_to_string(env.project().join(".abide")).unwrap();
-    assert_eq!(pointer, format!("{}\n", store.display()));
-    env.run(&["init", "--user"]).success();
+fn a_store_under_the_home_that_a_project_points_to_is_used() {
+    // As `abide init --user` of earlier versions made it.
+    let env = TestEnvironment::bare();
+    let store = env.path("home/.local/share/abide/project-01234567");
+    fs::create_dir_all(store.parent().unwrap()).unwrap();
+    fs::write(env.project().join(".abide"), format!("{}\n", store.display())).unwrap();
+    let asked = env.record(&[], &[HELLO]).failure(1);
+    assert!(asked.stderr.contains("which you have not accepted"), "{asked:?}");
+    env.run(&["init", "--store", store.to_str().unwrap()]).success();
     env.record(&[], &[HELLO]).success();
     assert_eq!(fs::read_dir(store.join("sessions")).unwrap().count(), 2, "it and the shield");
-    // A clone of the project elsewhere has one of its own; XDG_DATA_HOME is kept to.
-    let mut command = env.command(&["init", "--user", "../home"]);
-    command.env("XDG_DATA_HOME", env.path("data"));
-    assert_eq!(run(command, b"").success().code, 0);
-    assert_eq!(fs::read_dir(env.path("data/abide")).unwrap().count(), 1);
-    let both = env.run(&["init", "--user", "--store", "x"]).failure(2);
-    assert!(both.stderr.starts_with("Error: --user"), "{both:?}");
-}
-
-#[test]
-fn init_user_does_not_hide_a_store_of_the_project() {
-    let env = TestEnvironment::new();
-    env.run(&["init"]).success();
-    let refused = env.run(&["init", "--user"]).failure(1);
-    assert!(refused.stderr.contains("already\nHint: "), "{refused:?}");
+    let said = env.run(&["store", "path"]).success();
+    assert_eq!(said.stdout().trim_end(), store.to_str().unwrap());
+    assert!(!env.store().exists());
+    let gone = env.run(&["init", "--user"]).failure(2);
+    assert!(gone.stderr.contains("--user"), "{gone:?}");
 }
 
 #[test]
 fn a_store_is_named_by_option_or_variable() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let store = env.path("elsewhere");
     let store = store.to_str().unwrap();
     env.run(&["init", "--store", store]).success();
@@ -80,22 +69,6 @@ fn a_store_is_named_by_option_or_variable() {
     command.current_dir(home);
     run(command, b"").success();
     env.run(&["tail", "--store", "../home"]).failure(1);
-}
-
-#[test]
-fn no_store_says_what_to_do() {
-    let env = TestEnvironment::new();
-    let _filters = env.filters();
-    for command in ["tail", "export", "doctor"] {
-        let done = env.run(&[command]).failure(1);
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(done.stderr, @r"
-            Error: there is no abide store in [TEMP]/project or above it
-            Hint: `abide init` makes a store here, and so does the first `abide record`; `--store DIR` names one elsewhere
-            ");
-        }
-    }
-    assert!(!env.project().join(".abide").exists());
 }
 
 #[test]
@@ -224,7 +197,7 @@ fn at_once(env: &TestEnvironment, args: &[&str]) -> Done {
 
 #[test]
 fn a_pipe_in_the_place_of_a_store_is_an_error_and_not_waited_for() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let pipe = |path: &str| {
         let made = Command::new("mkfifo").arg(env.project().join(path)).status().unwrap();
         assert!(made.success());
@@ -240,13 +213,13 @@ fn a_pipe_in_the_place_of_a_store_is_an_error_and_not_waited_for() {
             ");
         }
     }
-    at_once(&env, &["init", "--user"]).failure(1);
     at_once(&env, &["init", "--store", "postgres://me@127.0.0.1:1/db"]).failure(1);
     fs::remove_file(env.project().join(".abide")).unwrap();
     // Nor what git says where a worktree belongs, nor what is in a store.
     pipe(".git");
     at_once(&env, &["record"]).success();
     fs::remove_file(env.project().join(".git")).unwrap();
+    env.run(&["init"]).success();
     let config = env.project().join(".abide/config.toml");
     fs::remove_file(config).unwrap();
     pipe(".abide/config.toml");
@@ -329,17 +302,14 @@ fn no_store_is_made_at_the_root_of_the_file_system() {
     if ["/.abide", "/.git"].iter().any(|path| fs::symlink_metadata(path).is_ok()) {
         return println!("skipped: the root of this machine is a project");
     }
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let _clean = NotAtTheRoot;
     let url = "postgres://me@127.0.0.1:1/db";
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 4] = [
         &["init", "/"],
         &["init", "--store", "/"],
         &["init", "--store", "/.abide"],
-        &["init", "--user", "/"],
         &["init", "--store", url, "/"],
-        &["record"],
-        &["new"],
     ];
     for args in commands {
         let mut command = env.command(args);
@@ -353,4 +323,7 @@ fn no_store_is_made_at_the_root_of_the_file_system() {
         );
         assert!(!Path::new("/.abide").exists(), "{args:?}");
     }
+    // What is recorded there goes to the person's store.
+    env.record_in(Path::new("/"), &[], HELLO).success();
+    assert!(env.store().is_dir() && !Path::new("/.abide").exists());
 }

@@ -29,6 +29,7 @@ mod kill_files;
 mod kill_run;
 mod lab;
 mod liveness;
+mod persons_store;
 mod places;
 mod plans;
 mod reading;

@@ -25,7 +25,7 @@ fn store(env: &TestEnvironment, url: &str, args: &[&str]) -> Done {
 #[test]
 fn a_shared_store_is_made_once_and_says_how_it_is() {
     let Some((server, url)) = database() else { return };
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let none = store(&env, &url, &["status"]).success();
     assert!(none.stdout().contains("version   no store yet: `abide store init` makes one"));
     let missing = store(&env, &url, &["migrate"]).failure(1);
@@ -87,7 +87,7 @@ Hint: build abide with it: `cargo install --path crates/abide-cli --features s3`
 #[cfg(not(feature = "s3"))]
 #[test]
 fn a_build_without_s3_says_so_before_it_makes_anything() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     // Nobody listens there: no server was asked.
     let nowhere = "postgres://me@127.0.0.1:1/team";
     let refused = store(&env, nowhere, &["init", "--objects", "s3://bucket/prefix"]).failure(1);
@@ -102,7 +102,7 @@ fn abide_version(done: &Done) -> u64 {
 fn tables_of_another_version_are_told_apart_and_not_touched() {
     let Some((server, url)) = database() else { return };
     let database = name(&url);
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     store(&env, &url, &["init"]).success();
     let known = abide_version(&store(&env, &url, &["status", "--json"]).success());
     let history = || {
@@ -140,7 +140,7 @@ fn tables_of_another_version_are_told_apart_and_not_touched() {
 fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
     let Some((server, url)) = database() else { return };
     let database = name(&url);
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let told = |url: &str, cause: &str, hint: &str| {
         let done = store(&env, url, &["status"]).failure(1);
         let lines: Vec<_> = done.stderr.lines().collect();
@@ -168,7 +168,7 @@ fn a_server_that_cannot_be_used_is_named_with_the_cause_and_what_to_do() {
 
 #[test]
 fn a_store_of_files_is_looked_at_the_same_way() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let _filters = env.filters();
     for args in [&["store", "init"][..], &["store", "init", "--objects", "s3://bucket"]] {
         insta::allow_duplicates! {
@@ -186,14 +186,14 @@ fn a_store_of_files_is_looked_at_the_same_way() {
     assert_eq!((found["kind"].as_str(), found["sessions"].as_u64()), (Some("files"), Some(1)));
     let shown = env.run(&["store", "status"]).success();
     assert!(shown.stdout().contains("\nversion   1\nsessions  1\nspace     "), "{shown:?}");
-    insta::assert_snapshot!(env.run(&["store", "migrate"]).success().stdout(), @"Nothing to do: [TEMP]/project/.abide is a store of files");
+    insta::assert_snapshot!(env.run(&["store", "migrate"]).success().stdout(), @"Nothing to do: [TEMP]/home/.local/share/abide/store is a store of files");
     env.run(&["--store", "nowhere", "store", "status"]).failure(1);
 }
 
 #[test]
 fn objects_are_where_the_store_says() {
     let Some((server, url)) = database() else { return };
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let place = env.path("objects");
     std::fs::create_dir(&place).unwrap();
     let place = format!("file://{}", place.display());
@@ -226,7 +226,7 @@ fn objects_are_where_the_store_says() {
 #[test]
 fn a_directory_of_this_machine_that_a_store_names_for_its_objects_must_be_accepted() {
     let Some((_, url)) = database() else { return };
-    let [setting_up, env] = [TestEnvironment::new(), TestEnvironment::new()];
+    let [setting_up, env] = [TestEnvironment::bare(), TestEnvironment::new()];
     let dir = env.path("objects");
     let place = format!("file://{}", dir.display());
     store(&setting_up, &url, &["init", "--objects", &place]).success();

@@ -20,7 +20,7 @@ struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     fn new(url: &'a str, remote: &str) -> Self {
-        let machine = Self { env: TestEnvironment::new(), url };
+        let machine = Self { env: TestEnvironment::bare(), url };
         machine.git(&["clone", "--quiet", remote, "."]);
         machine
     }
@@ -60,7 +60,7 @@ fn git(env: &TestEnvironment, args: &[&str]) -> String {
 
 /// A repository that both clone.
 fn remote() -> (TestEnvironment, String) {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     git(&env, &["init", "--quiet"]);
     fs::write(env.project().join("README"), "A parser.\n").unwrap();
     fs::write(env.project().join("old.txt"), "to be removed\n").unwrap();

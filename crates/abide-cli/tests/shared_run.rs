@@ -20,7 +20,7 @@ impl Shared {
     /// `None` where there is no server, which is said.
     fn new(agent: &str) -> Option<Self> {
         let url = PrivatePostgres::shared()?.create_database();
-        let environment = TestEnvironment::new();
+        let environment = TestEnvironment::bare();
         let project = environment.project();
         fs::write(project.join("PLAN.md"), "- [ ] One\n- [ ] Two\n").unwrap();
         let agent = format!("#!/bin/sh\ncat > /dev/null\nabide='{ABIDE}'\n{agent}\n");

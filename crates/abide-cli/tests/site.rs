@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use abide_testkit::Random;
 use serde_json::Value;
 
-use crate::environment::{Done, HELLO, files, run};
+use crate::environment::{Done, HELLO, StoreLayout, files, run};
 use crate::erase::{SECRET, holding};
 use crate::fault::Fault;
 use crate::lab::{Lab, Struck};
@@ -73,13 +73,17 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new() -> Self {
-        let lab = Lab::new();
+        Self::with(StoreLayout::Project)
+    }
+
+    pub(crate) fn with(layout: StoreLayout) -> Self {
+        let lab = Lab::with(layout);
         let record = |args: &[&str], lines: &[String]| {
             let input = format!("{}\n", lines.join("\n"));
             run(lab.env.command(&[&["record"], args].concat()), input.as_bytes()).success();
         };
         // Small segments: rotation and sealing happen all the time.
-        let config = lab.env.project().join(".abide/config.toml");
+        let config = lab.env.store().join("config.toml");
         fs::write(config, "version = 1\n[journal]\nsegment_bytes = 6000\n").unwrap();
         let large = |text: &str| message(&format!("{text} ").repeat(25_000));
         // Another store, and a session of it in a bundle.
@@ -112,7 +116,7 @@ impl Site {
         fs::remove_file(lab.env.project().join("gone.txt")).unwrap();
         record(&["-s", &lab.session], &[message("needle"), large("own")]);
         // Old enough to be collected.
-        for (path, _) in files(&lab.env.project().join(".abide/objects")) {
+        for (path, _) in files(&lab.env.store().join("objects")) {
             let file = fs::File::options().write(true).open(path).unwrap();
             file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         }

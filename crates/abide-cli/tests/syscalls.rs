@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use abide_testkit::{FaultRun, Random};
 
+use crate::environment::StoreLayout;
 use crate::fault::{Call, Fault, skipped};
 use crate::site::{ACTIONS, Action, Site};
 
@@ -69,7 +70,7 @@ fn work(site: &Site, faults: &[(Action, Fault)], next: &AtomicUsize) -> Tally {
 }
 
 /// The faults that the seed chooses, of all that there are.
-fn chosen(site: &Site) -> (Vec<(Action, Fault)>, usize) {
+fn chosen(site: &Site, count: usize) -> (Vec<(Action, Fault)>, usize) {
     let mut random = Random::new(FaultRun::from_env().seed());
     let mut faults = Vec::new();
     for action in ACTIONS {
@@ -85,21 +86,30 @@ fn chosen(site: &Site) -> (Vec<(Action, Fault)>, usize) {
         assert!(!faults.is_empty(), "there is no fault {only}");
     } else {
         // Some more than must be: a call of a thread may not come in another run.
-        faults.truncate(FaultRun::from_env().len(40, MUST + MUST / 10));
+        faults.truncate(count + count / 10);
     }
     (faults, all)
 }
 
 #[test]
 fn what_was_acknowledged_stays_whatever_call_fails() {
+    calls_fail(StoreLayout::Project, FaultRun::from_env().len(36, MUST), "what_was");
+}
+
+#[test]
+fn in_the_persons_store_it_stays_too() {
+    calls_fail(StoreLayout::Person, FaultRun::from_env().len(18, MUST / 4), "in_the_persons");
+}
+
+fn calls_fail(layout: StoreLayout, count: usize, test: &str) {
     if skipped() {
         return;
     }
     let sites: Vec<Site> = std::thread::scope(|scope| {
-        let making: Vec<_> = (0..WORKERS).map(|_| scope.spawn(Site::new)).collect();
+        let making: Vec<_> = (0..WORKERS).map(|_| scope.spawn(|| Site::with(layout))).collect();
         making.into_iter().map(|site| site.join().unwrap()).collect()
     });
-    let (faults, all) = chosen(&sites[0]);
+    let (faults, all) = chosen(&sites[0], count);
     println!("system calls that may fail, and ways: {all}");
     let next = AtomicUsize::new(0);
     let tally = std::thread::scope(|scope| {
@@ -112,12 +122,12 @@ fn what_was_acknowledged_stays_whatever_call_fails() {
     for failure in &tally.failures {
         println!(
             "failed: {failure}\nagain: ABIDE_SEED={seed} ABIDE_FAULT='{failure}' \
-             cargo test -p abide-cli --test runner syscalls::what_was -- --nocapture"
+             cargo test -p abide-cli --test runner syscalls::{test} -- --nocapture"
         );
     }
     assert!(tally.failures.is_empty(), "{:?} with seed {seed}", tally.failures);
     let must =
-        if std::env::var("ABIDE_FAULT").is_ok() { 1 } else { FaultRun::from_env().len(1, MUST) };
+        if std::env::var("ABIDE_FAULT").is_ok() { 1 } else { FaultRun::from_env().len(1, count) };
     assert!(tally.done >= must, "{} faults of {must}", tally.done);
 }
 

@@ -85,7 +85,9 @@ fn fits(pattern: &[String], lines: &[&str]) -> bool {
 #[test]
 fn the_tour_of_the_readme_is_what_happens() {
     const MARK: char = '\u{1e}';
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
+    // Made here, since in a container its first recording would warn.
+    env.run(&["init", "--store", env.store().to_str().unwrap()]).success();
     let tour = tour();
     assert!(tour.len() > 10, "the tour is gone");
     // One shell for all of it; behind each command a mark and its exit code.

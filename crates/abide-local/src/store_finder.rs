@@ -34,9 +34,13 @@ impl StoreFinder {
     ///
     /// # Errors
     ///
-    /// The settings cannot be read or understood.
+    /// The settings cannot be read or understood, and no store is named.
     pub fn new(person: &Person, named: Option<Where>) -> Result<Self, PlaceError> {
-        let config = person.config.as_deref().map(UserConfig::read).transpose()?;
+        let config = match person.config.as_deref().map(UserConfig::read).transpose() {
+            // Whoever names a store is not kept from it by settings that say nothing about it.
+            Err(_) if named.is_some() => None,
+            read => read?,
+        };
         let UserConfig { store, trusted } = config.unwrap_or_default();
         let trust = Trust::of_process().with_listed(trusted);
         Ok(Self { named, usual: store, person: person.store(), trust })

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use abide_testkit::Random;
 
@@ -49,8 +49,7 @@ impl Work<'_> {
             let directory = self.agent.mounted.join(directory);
             fs::create_dir(&directory).map_err(told(&directory))?;
         }
-        self.agent.must(None, &["init"], b"")?;
-        let path = self.agent.project().join(".abide/config.toml");
+        let path = self.make_store()?.join("config.toml");
         let written = fs::File::create(&path).and_then(|mut config| {
             config.write_all(CONFIG.as_bytes())?;
             config.sync_all()
@@ -95,6 +94,17 @@ impl Work<'_> {
         sessions.push(files.keeper);
         let (checkpoints, settled) = (files.checkpoints, files.settled);
         Ok(Story { begun, sessions, keeper, checkpoints, settled })
+    }
+
+    /// Makes the store, and gives its directory: every other run works in the person's, which the first
+    /// recording makes.
+    fn make_store(&self) -> Result<PathBuf, String> {
+        if self.seed.is_multiple_of(2) {
+            self.agent.must(None, &["init"], b"")?;
+            return Ok(self.agent.project().join(".abide"));
+        }
+        self.agent.must(None, &["new", "--key", "writer-100"], b"")?;
+        Ok(self.agent.mounted.join("home/.local/share/abide/store"))
     }
 
     fn random(&self, part: u64) -> Random {

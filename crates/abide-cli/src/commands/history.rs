@@ -89,7 +89,7 @@ impl History {
             since: self.since.map(|since| since.first(now)),
             until: self.until.map(|until| until.last(now)),
             unchanged_since: None,
-            all_projects: false,
+            all_projects: surroundings.all_projects,
         };
         let found = opened.store.history(&query)?;
         let columns =
@@ -123,7 +123,8 @@ fn nothing(query: &HistoryQuery, opened: &Opened) -> String {
         Some(name) => (format!(" of {name}"), "; `--all-projects` lists those of other projects"),
         None => (String::new(), ""),
     };
-    if *query == (HistoryQuery { limit: query.limit, ..HistoryQuery::default() }) {
+    let all = HistoryQuery { limit: query.limit, ..HistoryQuery::default() };
+    if *query == (HistoryQuery { all_projects: query.all_projects, ..all }) {
         format!("There is no session{of} yet in {place}{more}")
     } else {
         format!("No session{of} in {place} fits{more}")

@@ -15,12 +15,12 @@ fn without_an_agent_it_says_how_to_name_one() {
 
 #[test]
 fn an_agent_that_is_not_there_is_named_and_stdout_stays_empty() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let done = env.run(&["acp", "--", "no-such-agent", "--acp"]).failure(1);
     assert_eq!(done.stdout(), "", "stdout is the protocol's");
     assert!(done.stderr.contains("cannot start the agent \"no-such-agent\""), "{}", done.stderr);
     assert!(done.stderr.contains("\nHint: "), "{}", done.stderr);
-    assert!(!env.project().join(".abide").exists(), "nothing was recorded, and nothing is there");
+    assert!(!env.store().exists(), "nothing was recorded, and nothing is there");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::environment::{ABIDE, TestEnvironment};
 /// The stubbed agent as a program. It belongs to another package, whose programs cargo builds only
 /// with the whole workspace: where it is missing or old it is built, beside the binary under test.
 /// `STUB_AGENT` names another one.
-pub(super) fn stub_agent() -> &'static Path {
+pub(crate) fn stub_agent() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         if let Some(named) = std::env::var_os("STUB_AGENT") {
@@ -60,6 +60,11 @@ pub(super) struct AcpLab {
 impl AcpLab {
     pub(super) fn new() -> Self {
         Self { env: TestEnvironment::new() }
+    }
+
+    /// In a project that has no store of its own.
+    pub(super) fn bare() -> Self {
+        Self { env: TestEnvironment::bare() }
     }
 
     pub(super) fn cwd(&self) -> String {

@@ -20,7 +20,7 @@ fn told(client: &AcpClient, sent: usize) -> (usize, usize) {
 
 #[test]
 fn a_store_that_cannot_be_made_stops_nobody() {
-    let lab = AcpLab::new();
+    let lab = AcpLab::bare();
     fs::write(lab.env.project().join(".abide"), "").unwrap();
     let mut direct = lab.direct(&["--count-ids"]);
     let mut client = lab.proxy(&["--count-ids"]);
@@ -42,7 +42,7 @@ fn a_store_that_cannot_be_made_stops_nobody() {
 
 #[test]
 fn a_store_that_only_the_project_names_is_not_used_and_stops_nobody() {
-    let lab = AcpLab::new();
+    let lab = AcpLab::bare();
     let thief = PasswordThief::start();
     let url = format!("postgres://me@127.0.0.1:{}/db?sslmode=disable", thief.port());
     fs::write(lab.env.project().join(".abide"), format!("{url}\n")).unwrap();

@@ -5,6 +5,7 @@
 mod agent;
 mod answer;
 mod copy;
+mod default_store;
 mod model;
 mod plan;
 mod rewind;
