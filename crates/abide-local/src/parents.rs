@@ -15,13 +15,13 @@ use crate::error::storage_error;
 ///
 /// One of them cannot be made.
 pub fn make_parents(root: &Path) -> Result<(), StoreError> {
-    match root.parent() {
-        Some(parent) if !parent.is_dir() => make(&Disk, parent),
-        _ => Ok(()),
-    }
+    root.parent().map_or(Ok(()), |parent| make(&Disk, parent))
 }
 
 fn make(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
+    if dir.is_dir() {
+        return Ok(());
+    }
     let above = dir.parent();
     match (storage.make_dir(dir), above) {
         (Err(error), Some(above)) if error.kind() == ErrorKind::NotFound => {

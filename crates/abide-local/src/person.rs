@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_home_of_a_user_is_found_in_the_passwd_file() {
-        let text = b"root:x:0:0:root:/root:/bin/sh\n# 7\nodd:x:y\nme:x:1000:100:Me,,:/home/me:/bin/sh\nx:x:5::/x";
+        let text = b"root:x:0:0:root:/root:/bin/sh\n# 7\nodd:x:y\nme:x:1000:100:Me,,:/home/me:/bin/sh\nx:x:5:::/x";
         let home = |user| home_in(text, user);
         assert_eq!(home(0), Some("/root".into()));
         assert_eq!(home(1000), Some("/home/me".into()));

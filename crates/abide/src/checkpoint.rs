@@ -229,8 +229,8 @@ impl Store {
     }
 }
 
-/// The pattern that keeps a store out of the snapshots of a workspace that it is in, as the person's is
-/// in their home: none of its files is taken, and none is put back.
+/// The pattern that keeps a store out of the snapshots of a workspace that it is in, as the person's may
+/// be: none of its files is taken, and none is put back.
 fn pattern_within(store: &Path, workspace: &Path) -> Option<String> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (store, workspace) = (real(store), real(workspace));
