@@ -200,6 +200,9 @@ pub(crate) fn tell_latest(latest: SessionId) {
     status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
 }
 
+/// So many of the newest sessions are looked at for one that was made just now.
+const NEW: usize = 16;
+
 /// An open store.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -226,10 +229,14 @@ impl Opened {
 
     /// The newest session in which something happened.
     pub(crate) fn latest(&self) -> Result<SessionId, CommandError> {
-        self.store.find(&SessionRef::Latest).map_err(|error| match error {
-            abide::Error::Store(StoreError::NoSession { .. }) => self.no_session(),
-            error => error.into(),
-        })
+        match self.store.find(&SessionRef::Latest) {
+            // Where nothing happened in any of them, it is the one that was made last.
+            Err(abide::Error::Store(StoreError::NoSession { .. })) => {
+                let sessions = self.store.sessions()?;
+                sessions.first().map(|newest| newest.id).ok_or_else(|| self.no_session())
+            }
+            found => Ok(found?),
+        }
     }
 
     fn no_session(&self) -> CommandError {
@@ -256,7 +263,17 @@ impl Opened {
                 found => return Ok(Some(found?)),
             }
         }
-        Ok(None)
+        // One that was made here just now, and in which nothing happened yet.
+        let here = surroundings.workspaces();
+        let mut newest = self.store.sessions()?.into_iter().take(NEW).map(|session| session.id);
+        Ok(newest.find(|id| self.is_in(*id, &here)))
+    }
+
+    /// Is the workspace of a session one of these directories?
+    pub(crate) fn is_in(&self, session: SessionId, dirs: &[PathBuf]) -> bool {
+        let state = self.store.view(&SessionRef::Id(session)).and_then(|view| view.state());
+        let workspace = state.ok().and_then(|state| state.core.fields.workspace);
+        workspace.is_some_and(|workspace| dirs.iter().any(|dir| *dir == *workspace))
     }
 
     /// No session has its workspace here.

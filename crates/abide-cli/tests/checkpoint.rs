@@ -368,7 +368,7 @@ fn what_root_leaves_in_the_project_of_another_is_theirs() {
     if fs::metadata("/proc/self").map_or(1, |process| process.uid()) != 0 {
         return println!("skipped: only root gives files away");
     }
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let project = env.project();
     let user = 1234;
     fs::create_dir(project.join("src")).unwrap();

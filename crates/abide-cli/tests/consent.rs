@@ -73,8 +73,12 @@ fn the_command_of_a_cloned_store_is_shown_and_not_run() {
     let env = TestEnvironment::new();
     let id = begin(&env);
     let clone = clone_of(&env);
-    // It is never the latest.
+    // It is never the latest: not in another directory, and not in its own for somebody else.
     let done = clone.run(&AGAIN).failure(1);
+    assert!(done.stderr.contains("no session has its workspace in"), "{done:?}");
+    let mut somebody = env.command(&AGAIN);
+    somebody.env("HOME", clone.path("home"));
+    let done = run(somebody, b"").failure(1);
     assert!(done.stderr.contains("has a run that was begun by you on this machine"), "{done:?}");
     assert!(done.stderr.contains("shows the command of the newest one and asks"), "{done:?}");
     // Named, it is shown.
@@ -96,7 +100,7 @@ fn the_command_of_a_cloned_store_is_shown_and_not_run() {
     // A yes is noted: from there on the run is the user's own.
     clone.run(&["resume", &id, "--retry-failed", "--yes"]).failure(1);
     assert_eq!(runs(&env.project()), 2);
-    clone.run(&AGAIN).failure(1);
+    clone.run(&["resume", &id, "--retry-failed"]).failure(1);
     assert_eq!(runs(&env.project()), 3);
 }
 
@@ -116,14 +120,19 @@ fn a_command_that_is_given_is_an_answer_and_its_directory_is_said() {
 fn an_imported_session_is_passed_over_and_its_command_not_run() {
     let (theirs, mine) = (TestEnvironment::new(), TestEnvironment::new());
     let own = begin(&mine);
-    let id = begin(&theirs);
+    // Somebody else's, who says that it works in this very directory.
+    let mut begun = theirs.command(&[&["run", "--"], &AGENT[..]].concat());
+    begun.current_dir(mine.project()).env("ABIDE_STORE", theirs.project());
+    run(begun, b"").failure(1);
+    let id = session(&theirs);
     theirs.run(&["export", "--format", "bundle", "-o", "../bundle"]).success();
     mine.run(&["import", theirs.path("bundle").to_str().unwrap()]).success();
     assert_eq!(session(&mine), id, "it is the newest");
     let done = mine.run(&AGAIN).failure(1);
     assert!(done.stderr.contains("is passed over: its run was not begun here"), "{done:?}");
-    assert_eq!((runs(&mine.project()), runs(&theirs.project())), (2, 1), "{own}: {done:?}");
+    assert_eq!(runs(&mine.project()), 3, "both begun, and {own} again: {done:?}");
     refused(mine.run(&["resume", &id, "--retry-failed"]));
+    assert_eq!(runs(&mine.project()), 3);
     // Nor that of a session that was copied from another store.
     let other = theirs.path("copied");
     fs::create_dir(&other).unwrap();
@@ -132,7 +141,7 @@ fn an_imported_session_is_passed_over_and_its_command_not_run() {
     run(init, b"").success();
     let copied = theirs.run(&["copy", &id, "--to", "../copied"]).success();
     refused(theirs.run(&["resume", &id, "--retry-failed", "--store", "../copied"]));
-    assert_eq!(runs(&theirs.project()), 1, "{copied:?}");
+    assert_eq!(runs(&mine.project()), 3, "{copied:?}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn assert_restores(far: &TestEnvironment, session: &str, from: &TestEnvironment)
 #[test]
 fn a_copy_is_the_same_goes_forward_and_never_back() {
     let (near, session) = recorded();
-    let far = TestEnvironment::new();
+    let far = TestEnvironment::bare();
     let to = place(&far);
     let dry = near.run(&["copy", "--to", &to, "--all", "--dry-run", "--json"]).success();
     assert_eq!(copied(&dry), [(session.clone(), "copied".to_owned())]);

@@ -121,9 +121,9 @@ fn what_is_typed_wrong_is_told() {
         let done = env.run(&[&["history"], &args[..]].concat()).failure(2);
         assert!(done.stderr.contains(told), "{done:?}");
     }
-    let elsewhere = TestEnvironment::new();
+    let elsewhere = TestEnvironment::bare();
     let none = elsewhere.run(&["history"]).failure(1);
-    assert!(none.stderr.contains("there is no abide store"), "{none:?}");
+    assert!(none.stderr.contains("nothing is recorded yet"), "{none:?}");
     elsewhere.run(&["init"]).success();
     let empty = elsewhere.run(&["history"]).success();
     assert!(empty.stderr.contains("There is no session yet"), "{empty:?}");

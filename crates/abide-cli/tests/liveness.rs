@@ -351,7 +351,7 @@ if touch "$1/x" 2>/dev/null; then exit 77; fi
 
 #[test]
 fn nonsense_is_refused_and_what_was_recorded_drives_no_terminal() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     env.run(&["status"]).failure(1);
     let hostile = r#"{"kind":"tool.called","data":{"call":"c","name":"\u001b[2Jbash"}}"#;
     let turn = r#"{"kind":"turn.started","data":{"agent":"\u001b]0;x\u0007"},"lane":"b"}"#;

@@ -40,7 +40,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        Self { env: TestEnvironment::new() }
+        Self { env: TestEnvironment::bare() }
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -81,7 +81,7 @@ fn a_plan_is_imported_once() {
     new      planned     P2.M1 Out
     Would begin a session: 5 new, 0 changed, 0 obsolete, 0 kept
     ");
-    assert!(!lab.env.project().join(".abide").exists());
+    assert!(!lab.env.store().exists());
     let first = lab.import(&["plan.md"]);
     assert_eq!(first["outcome"], "new");
     assert_eq!(first["added"].as_array().unwrap().len(), 5);
@@ -267,7 +267,7 @@ fn what_is_wrong_is_said() {
     Error: cannot import plan.json
     Caused by: $.backlog[0].milestones[0].title: it is missing
     ");
-    assert!(!lab.env.project().join(".abide").exists());
+    assert!(!lab.env.store().exists());
     lab.write("plan.txt", PLAN);
     insta::assert_snapshot!(lab.tasks(&["import", "plan.txt"]).failure(1).stderr, @r#"
     Error: cannot import plan.txt

@@ -24,9 +24,9 @@ fn the_smallest_recording_makes_store_and_session() {
 
 #[test]
 fn no_input_leaves_nothing() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     env.record_bytes(&[], b"\n \r\n\n").success();
-    assert!(!env.project().join(".abide").exists());
+    assert!(!env.store().exists());
 }
 
 #[test]

@@ -893,7 +893,7 @@ fn what_makes_no_sense_is_refused() {
 
 #[test]
 fn a_store_under_a_path_that_is_not_utf_8_is_repaired_and_the_repair_undone() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::bare();
     let project = env.project().join(std::ffi::OsStr::from_bytes(b"n\xff\\x41"));
     fs::create_dir(&project).unwrap();
     let abide = |args: &[&str], input: &str| {

@@ -275,15 +275,10 @@ fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, Com
     }
     let short = latest.short(SessionId::SHORT);
     let here = surroundings.workspaces();
-    let is_here = |id: SessionId| {
-        let state = opened.store.view(&SessionRef::Id(id)).and_then(|view| view.state());
-        let workspace = state.ok().and_then(|state| state.core.fields.workspace);
-        workspace.is_some_and(|workspace| here.iter().any(|dir| *dir == *workspace))
-    };
     for session in opened.store.sessions()? {
         // One that cannot be read is not the one.
         let id = session.id;
-        if id != latest && is_here(id) && is_eligible(opened, id).unwrap_or(false) {
+        if id != latest && opened.is_in(id, &here) && is_eligible(opened, id).unwrap_or(false) {
             status(format_args!("Session {short} is passed over: its run was not begun here"));
             tell_latest(id);
             return Ok(id);
