@@ -149,6 +149,26 @@ fn a_project_sees_its_own_sessions_and_all_of_them_when_asked() {
 }
 
 #[test]
+fn disk_use_and_cleanup_are_told_by_project() {
+    let env = TestEnvironment::bare();
+    let (one, two) = (repository(&env, "one"), repository(&env, "two"));
+    let kept = recorded(&env, &two, "hello");
+    for text in ["a", "b", "c"] {
+        recorded(&env, &one, text);
+    }
+    let disk = env.run_in(&one, &["status", "--disk"]).success();
+    assert!(disk.stdout().contains("  one  3 sessions\n"), "{}", disk.stdout());
+    assert!(disk.stdout().contains("  two  1 session\n"), "{}", disk.stdout());
+    // A cleanup is about this project.
+    env.run_in(&one, &["cleanup", "--keep", "1", "--yes"]).success();
+    assert_eq!(listed(&env, &one, &[]).len(), 1);
+    assert_eq!(listed(&env, &two, &[]), [kept.clone()]);
+    recorded(&env, &two, "more");
+    env.run_in(&one, &["cleanup", "--keep", "1", "--yes"]).success();
+    assert_eq!(listed(&env, &two, &[]).len(), 2);
+}
+
+#[test]
 fn clones_and_worktrees_share_their_history_and_not_their_files() {
     let env = TestEnvironment::bare();
     let main = repository(&env, "main");

@@ -111,8 +111,8 @@ pub use abide_local::{
     DiskUse, Environment, EraseError, EraseLine, ErasePlan, Erased, EventPart, ExportError,
     FileMatch, FileMatches, ImportError, ImportOutcome, Imported, Leftovers, LocalStore, Made,
     Matches, OpenCall, OpenTurn, Options, Orphan, Person, Place, PlaceError, Progress,
-    ProjectConfig, ProjectUse, Scope, SessionLiveness, SessionUse, Step, StoreFinder, Trust, Upkeep,
-    Where,
+    ProjectConfig, ProjectUse, Scope, SessionLiveness, SessionUse, Step, StoreFinder, Trust,
+    Upkeep, Where,
 };
 pub use abide_local::{
     check_not_root, find_checkout, find_project, find_store, make_parents, read_small_file,

@@ -1,11 +1,11 @@
 //! Where the space went.
 
-use abide::{ByteSize, DiskUse, SessionId, SessionRef};
+use abide::{ByteSize, DiskUse, ProjectUse, Scope, SessionFields, SessionId, SessionRef};
 use abide_transcript::escape;
 
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::store::Opened;
+use crate::store::{Opened, project_name};
 
 /// So many sessions are named; the others are counted together.
 const NAMED: usize = 10;
@@ -31,6 +31,18 @@ pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<
     if used.sessions.is_empty() {
         return Ok(());
     }
+    if opened.scope == Scope::Project {
+        out.line("")?;
+        out.line("by project, without the objects, which all share")?;
+        for project in used.projects.iter().take(NAMED) {
+            row(out, project.bytes, &escape::text(&project_line(opened, used, project)))?;
+        }
+        let rest = used.projects.get(NAMED..).unwrap_or_default();
+        if !rest.is_empty() {
+            let bytes = rest.iter().map(|project| project.bytes).sum();
+            row(out, bytes, &format!("{} more", rest.len()))?;
+        }
+    }
     out.line("")?;
     out.line("the largest sessions, without their objects")?;
     for session in used.sessions.iter().take(NAMED) {
@@ -47,11 +59,25 @@ pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<
     Ok(())
 }
 
+/// What people call a project, by one of its sessions, and how many it has.
+fn project_line(opened: &Opened, used: &DiskUse, project: &ProjectUse) -> String {
+    let mut of_it = used.sessions.iter().filter(|session| session.project == project.project);
+    let name = of_it.find_map(|session| project_name(&fields(opened, session.session?)?));
+    let name = name.filter(|_| project.project.is_some());
+    let plural = if project.sessions == 1 { "" } else { "s" };
+    let name = name.unwrap_or_else(|| "no project".to_owned());
+    format!("{name}  {} session{plural}", project.sessions)
+}
+
 fn row(out: &mut Output, bytes: u64, what: &str) -> Result<(), CommandError> {
     out.line(format_args!("{:>10}  {what}", ByteSize(bytes).to_string()))
 }
 
 fn title(opened: &Opened, session: SessionId) -> Option<String> {
+    fields(opened, session)?.title
+}
+
+fn fields(opened: &Opened, session: SessionId) -> Option<SessionFields> {
     let view = opened.store.view(&SessionRef::Id(session)).ok()?;
-    view.state().ok()?.core.fields.title
+    Some(view.state().ok()?.core.fields)
 }
