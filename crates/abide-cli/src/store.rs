@@ -73,6 +73,15 @@ impl SessionOption {
         self.arg().find(opened, surroundings)
     }
 
+    /// The same, for what writes to the session.
+    pub(crate) fn find_to_write(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        self.arg().find_to_write(opened, surroundings)
+    }
+
     /// The same, for what is about the files of this directory.
     pub(crate) fn find_here(
         &self,
@@ -159,6 +168,19 @@ impl SessionArg {
 }
 
 impl SessionArg {
+    /// Finds the session, for what writes to it: where none is named, only one of this project is meant.
+    pub(crate) fn find_to_write(
+        &self,
+        opened: &Opened,
+        surroundings: &Surroundings,
+    ) -> Result<SessionId, CommandError> {
+        if let Some(named) = self.named(opened, surroundings)? {
+            return Ok(named);
+        }
+        opened.check_one_project(surroundings)?;
+        self.find(opened, surroundings)
+    }
+
     /// Finds the session, for what is about the files of this directory: where none is named, only one
     /// is meant whose workspace is this directory, in this clone and this worktree.
     pub(crate) fn find_here(
@@ -225,6 +247,20 @@ impl Opened {
     /// Are sessions of several projects meant?
     pub(crate) const fn spans_projects(&self) -> bool {
         matches!(self.scope, Scope::Project) && self.project.is_none()
+    }
+
+    /// Refuses to write to sessions of other projects unless that was asked for: in a directory in which
+    /// nothing was recorded, all would be meant.
+    pub(crate) fn check_one_project(
+        &self,
+        surroundings: &Surroundings,
+    ) -> Result<(), CommandError> {
+        if !self.spans_projects() || surroundings.all_projects {
+            return Ok(());
+        }
+        let dir = surroundings.current_dir.to_string_lossy();
+        Err(CommandError::failed(format!("nothing was recorded in {}", escape::text(&dir)))
+            .with_hint("name a session, or mean all projects with `--all-projects`"))
     }
 
     /// The newest session in which something happened.

@@ -120,8 +120,8 @@ fn a_project_sees_its_own_sessions_and_all_of_them_when_asked() {
     let (one, two) = (repository(&env, "one"), repository(&env, "two"));
     let first = recorded(&env, &one, "hello");
     let second = recorded(&env, &two, "hello");
-    assert_eq!(listed(&env, &one, &[]), [first.clone()]);
-    assert_eq!(listed(&env, &two, &["--search", "hello"]), [second.clone()]);
+    assert_eq!(listed(&env, &one, &[]), std::slice::from_ref(&first));
+    assert_eq!(listed(&env, &two, &["--search", "hello"]), std::slice::from_ref(&second));
     assert_eq!(listed(&env, &one, &["-A"]), [second.clone(), first.clone()]);
     assert_eq!(meant(&env, &one), first);
     assert_eq!(meant(&env, &two), second);
@@ -162,7 +162,7 @@ fn disk_use_and_cleanup_are_told_by_project() {
     // A cleanup is about this project.
     env.run_in(&one, &["cleanup", "--keep", "1", "--yes"]).success();
     assert_eq!(listed(&env, &one, &[]).len(), 1);
-    assert_eq!(listed(&env, &two, &[]), [kept.clone()]);
+    assert_eq!(listed(&env, &two, &[]), std::slice::from_ref(&kept));
     recorded(&env, &two, "more");
     env.run_in(&one, &["cleanup", "--keep", "1", "--yes"]).success();
     assert_eq!(listed(&env, &two, &[]).len(), 2);
@@ -231,7 +231,11 @@ fn a_renamed_repository_keeps_its_history_and_a_plain_directory_when_that_is_tol
     fs::rename(&plain, &moved).unwrap();
     fs::create_dir(&plain).unwrap();
     let other = recorded(&env, &plain, "another");
-    assert_ne!(listed(&env, &plain, &[]), [session.clone()], "by its path it is the same");
+    assert_ne!(
+        listed(&env, &plain, &[]),
+        std::slice::from_ref(&session),
+        "by its path it is the same"
+    );
     fs::remove_dir(&plain).unwrap();
     let told = env.run_in(&moved, &["project", "move", "../plain", "."]).success();
     assert!(told.stdout().contains("is of moved now"), "{told:?}");
@@ -247,13 +251,13 @@ fn a_nested_project_is_one_of_its_own() {
     let outer = repository(&env, "outer");
     let inner = repository(&env, "outer/inner");
     let (first, second) = (recorded(&env, &outer, "hello"), recorded(&env, &inner, "hello"));
-    assert_eq!(listed(&env, &outer, &[]), [first.clone()]);
+    assert_eq!(listed(&env, &outer, &[]), std::slice::from_ref(&first));
     assert_eq!(listed(&env, &inner, &[]), [second]);
     // A store in the outer one is that of both from then on; what was recorded before can be brought.
     env.run_in(&outer, &["init"]).success();
     let third = recorded(&env, &inner, "hello");
     assert!(outer.join(".abide").is_dir());
-    assert_eq!(listed(&env, &outer, &[]), [third.clone()]);
+    assert_eq!(listed(&env, &outer, &[]), std::slice::from_ref(&third));
     let persons = env.store();
     env.run_in(&outer, &["copy", "--from", persons.to_str().unwrap(), "--all"]).success();
     assert_eq!(listed(&env, &outer, &[]), [third, first]);
@@ -509,4 +513,40 @@ fn a_first_recording_that_a_fault_comes_upon_is_made_good_by_the_next() {
             env.run(&["doctor", "--all"]).success();
         }
     }
+}
+
+/// What reads means all sessions in a directory in which nothing was recorded; what writes means none.
+#[test]
+fn no_command_writes_to_other_projects_unless_it_is_told_to() {
+    let env = TestEnvironment::bare();
+    let project = env.path("one");
+    fs::create_dir(&project).unwrap();
+    let session = recorded(&env, &project, "a secret word");
+    let outside = env.path("outside");
+    fs::create_dir(&outside).unwrap();
+    let shown = |what: &str| {
+        let said = env.run_in(&project, &["export", &session]).success().stdout().to_owned();
+        assert!(said.contains("a secret word"), "{what}: {said}");
+        said
+    };
+    let before = shown("before");
+    assert!(env.run_in(&outside, &["history"]).success().stdout().contains("one"));
+    for args in [
+        &["erase", "@2", "--yes"][..],
+        &["erase", "--match", "secret", "--all", "--yes"],
+        &["cleanup", "--keep", "0", "--yes"],
+        &["compact"],
+        &["tasks", "add", "more"],
+        &["fork"],
+    ] {
+        let done = env.run_in(&outside, args);
+        assert!(done.code != 0, "{args:?}: {done:?}");
+        assert!(done.stderr.contains("nothing was recorded in"), "{args:?}: {done:?}");
+        assert!(done.stderr.contains("--all-projects"), "{args:?}: {done:?}");
+        assert_eq!(shown(&args.join(" ")), before, "{args:?}");
+    }
+    let all = ["erase", "--match", "secret", "--all", "--yes", "--all-projects"];
+    env.run_in(&outside, &all).success();
+    let said = env.run_in(&project, &["export", &session]).success().stdout().to_owned();
+    assert!(!said.contains("a secret word"), "{said}");
 }

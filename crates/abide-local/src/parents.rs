@@ -15,7 +15,14 @@ use crate::error::storage_error;
 ///
 /// One of them cannot be made.
 pub fn make_parents(root: &Path) -> Result<(), StoreError> {
-    root.parent().map_or(Ok(()), |parent| make(&Disk, parent))
+    let Some(parent) = root.parent() else { return Ok(()) };
+    make(&Disk, parent)?;
+    if !root.join("config.toml").is_file() {
+        // What is there may have been made a moment ago by somebody who is not done. Not every
+        // directory above can be opened, and one that was there for long need not be.
+        parent.ancestors().for_each(|dir| drop(Disk.sync_dir(dir)));
+    }
+    Ok(())
 }
 
 fn make(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {

@@ -62,6 +62,14 @@ impl Person {
     pub fn store(&self) -> Option<PathBuf> {
         self.data.as_ref().map(|data| data.join(STORE))
     }
+
+    /// The same; none where it would be below a home that is not there: a name that was mistyped, or that
+    /// of a user who is to have no files.
+    #[must_use]
+    pub(crate) fn store_of_home(&self) -> Option<PathBuf> {
+        let gone = self.home.as_ref().filter(|home| !home.is_dir());
+        self.store().filter(|store| gone.is_none_or(|gone| !store.starts_with(gone)))
+    }
 }
 
 /// The home in the user's passwd entry.

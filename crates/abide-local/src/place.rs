@@ -120,7 +120,7 @@ pub enum PlaceError {
     },
     /// Nothing says where the person's store is.
     #[error(
-        "there is no home directory to keep your store in: HOME is not set, and this user has none"
+        "there is no home directory to keep your store in: HOME names none, and this user has none"
     )]
     NoHome,
     /// The user's configuration cannot be understood.

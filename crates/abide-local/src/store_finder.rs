@@ -43,7 +43,7 @@ impl StoreFinder {
         };
         let UserConfig { store, trusted } = config.unwrap_or_default();
         let trust = Trust::of_process().with_listed(trusted);
-        Ok(Self { named, usual: store, person: person.store(), trust })
+        Ok(Self { named, usual: store, person: person.store_of_home(), trust })
     }
 
     /// By the environment of this process: `ABIDE_STORE`, and the person's directories and settings.
@@ -110,10 +110,13 @@ impl StoreFinder {
         }
         let person = self.person.as_ref().ok_or(PlaceError::NoHome)?;
         // The home is the environment's word, not the user's choice of this very directory.
-        if let Ok(found) = fs::metadata(person)
-            && !self.trust.lists(person)
-        {
-            self.trust.check(person, &found)?;
+        if !self.trust.lists(person) {
+            if let Ok(link) = fs::symlink_metadata(person) {
+                self.trust.check_owner(person, &link)?;
+            }
+            if let Ok(found) = fs::metadata(person) {
+                self.trust.check(person, &found)?;
+            }
         }
         Ok(self.place(Where::Files(person.clone()), from))
     }
@@ -280,6 +283,30 @@ mod tests {
     }
 
     #[test]
+    fn a_home_that_is_not_there_is_none() {
+        let lab = Lab::new();
+        let person =
+            |home: &Path| Person::by(|name| (name == "HOME").then(|| home.into()), || None);
+        let finder = StoreFinder::new(&person(&lab.dir), None).unwrap();
+        assert_eq!(finder.person, Some(lab.dir.join(".local/share/abide/store")));
+        let finder = StoreFinder::new(&person(&lab.dir.join("none")), None).unwrap();
+        assert_eq!(finder.person, None);
+        // Data elsewhere need no home.
+        let data = lab.dir.join("data");
+        let home = lab.dir.join("none");
+        let person = Person::by(
+            |name| match name {
+                "HOME" => Some(home.clone().into()),
+                "XDG_DATA_HOME" => Some(data.clone().into()),
+                _ => None,
+            },
+            || None,
+        );
+        let finder = StoreFinder::new(&person, None).unwrap();
+        assert_eq!(finder.person, Some(data.join("abide/store")));
+    }
+
+    #[test]
     fn settings_name_a_server_or_a_directory() {
         let lab = Lab::new();
         let config = lab.dir.join("config.toml");
@@ -295,6 +322,7 @@ mod tests {
         );
         for (bad, why) in [
             ("store = \"here\"", "neither a URL nor a path from /"),
+            ("store = \"/home/me/.abide\"", "the name of a project's own"),
             ("trusted = [\"here\"]", "does not begin with /"),
             ("\nstore = \"postgres://u:secret@h", "cannot be understood in line 2"),
         ] {

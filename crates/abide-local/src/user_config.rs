@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::place::{PlaceError, Where};
+use crate::place::{NAME, PlaceError, Where};
 
 /// The user's configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +53,10 @@ impl UserConfig {
         let store = written.store.map(|store| match Where::from(PathBuf::from(store)) {
             Where::Files(path) if !path.is_absolute() => {
                 Err(bad("names a store that is neither a URL nor a path from /".to_owned()))
+            }
+            // Found above every directory below it, it would be the store of one project.
+            Where::Files(path) if path.file_name().is_some_and(|name| name == NAME) => {
+                Err(bad(format!("names a store {NAME}, which is the name of a project's own")))
             }
             named => Ok(named),
         });

@@ -56,6 +56,7 @@ impl Cleanup {
             return Err(CommandError::Usage(unseen()));
         }
         let opened = surroundings.open_files(WHAT)?;
+        opened.check_one_project(surroundings)?;
         let files = opened.store.files(WHAT)?;
         let rules = self.rules(files.cleanup_rules(), files.projects());
         let settings = rules.retention.clone();

@@ -86,7 +86,7 @@ enum By {
 impl Compact {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let id = self.session.find(&opened, surroundings)?;
+        let id = self.session.find_to_write(&opened, surroundings)?;
         if self.list {
             let view = opened.store.view(&SessionRef::Id(id))?;
             return self.list(&view.compactions()?);

@@ -184,6 +184,9 @@ impl Erase {
             }
             _ => {}
         }
+        if named.or(self.session.as_deref()).or(surroundings.session.as_deref()).is_none() {
+            opened.check_one_project(surroundings)?;
+        }
         let sessions = match (named.or(self.session.as_deref()), self.all) {
             (Some(_), true) => {
                 return Err(CommandError::Usage("`--all` and a session exclude each other".into()));

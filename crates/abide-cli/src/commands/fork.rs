@@ -51,7 +51,7 @@ struct Forked<'a> {
 impl Fork {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let opened = surroundings.open()?;
-        let parent = self.session.find(&opened, surroundings)?;
+        let parent = self.session.find_to_write(&opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(parent))?;
         let at = self.at.as_deref().map(|place| view.resolve(place)).transpose()?;
         let fields = SessionFields { title: self.title, key: self.key, ..SessionFields::default() };

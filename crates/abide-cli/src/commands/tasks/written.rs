@@ -16,7 +16,7 @@ pub(super) fn open(
     surroundings: &Surroundings,
 ) -> Result<Tasks, CommandError> {
     let opened = surroundings.open()?;
-    let id = session.find(&opened, surroundings)?;
+    let id = session.find_to_write(&opened, surroundings)?;
     let session = opened.store.open_session(&SessionRef::Id(id))?;
     Ok(Tasks::open(Arc::new(session))?)
 }
