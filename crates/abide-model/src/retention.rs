@@ -534,7 +534,7 @@ mod tests {
         sessions[4].status = SessionStatus::Interrupted;
         sessions[5].in_use = true;
         let settings = Retention { min_keep: 2, ..only("30d") };
-        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &[settings]);
+        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &[settings.clone()]);
         assert_eq!(plan.remove, [(id(3), RemovalReason::Age)]);
         assert_eq!(
             plan.keep,
