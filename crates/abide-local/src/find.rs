@@ -11,6 +11,7 @@ use abide_journal::{Found, Start, Storage, read_full, write_full};
 use abide_model::{Fact, Kind, Seq, SessionId, SessionRef, StoreError, path_text};
 
 use crate::error::{storage_error, store_error};
+use crate::history::Wanted;
 use crate::keys::{self, SessionKey};
 use crate::layout::{SessionLayout, may_start_with, short_of};
 use crate::past::Gone;
@@ -65,10 +66,17 @@ impl LocalStore {
 
     /// Every session of the project, newest first.
     pub(crate) fn sessions_now(&self) -> Result<Vec<SessionId>, StoreError> {
+        let projects = &self.options().projects;
+        let ask = |wanted| self.indexed(wanted, |index| index.of_projects(projects));
+        if !projects.is_empty()
+            && let Some(sessions) = ask(Wanted::AtHand)
+        {
+            return Ok(sessions);
+        }
         let names = self.names()?;
-        if names.len() > LOOKED_AT
-            && !self.options().projects.is_empty()
-            && let Ok(sessions) = self.sessions_indexed()
+        if !projects.is_empty()
+            && names.len() > LOOKED_AT
+            && let Some(sessions) = ask(Wanted::Anyway)
         {
             return Ok(sessions);
         }
@@ -186,6 +194,11 @@ impl LocalStore {
     fn latest(&self, workspace: Option<&Path>) -> Result<Option<SessionId>, StoreError> {
         let workspace = workspace.map(path_text::text);
         let workspace = workspace.as_deref();
+        let projects = &self.options().projects;
+        let ask = |wanted| self.indexed(wanted, |index| index.latest(projects, workspace));
+        if let Some(found) = ask(Wanted::AtHand) {
+            return Ok(found);
+        }
         let mut newest: Option<(SessionId, String)> = None;
         for (at, name) in self.names()?.into_iter().enumerate() {
             let second: String = name.chars().take(19).collect();
@@ -195,7 +208,7 @@ impl LocalStore {
             // What is far back is found by the index; without one, by looking on.
             if at == LOOKED_AT
                 && newest.is_none()
-                && let Ok(found) = self.latest_indexed(workspace)
+                && let Some(found) = ask(Wanted::Anyway)
             {
                 return Ok(found);
             }

@@ -85,6 +85,15 @@ mod note {
     pub(super) const LISTED: &str = "listed";
 }
 
+/// How much an index is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Asking it is cheaper than looking at sessions; making it is not.
+    AtHand,
+    /// Worth making it.
+    Anyway,
+}
+
 /// Why the store's own index cannot be used.
 enum Trouble {
     /// It must be made anew.
@@ -158,19 +167,16 @@ impl LocalStore {
         })
     }
 
-    /// The newest session that is not empty, of the project, with this workspace where one is given.
-    pub(crate) fn latest_indexed(
+    /// Asks the index where it is at hand, or is [`Wanted::Anyway`].
+    pub(crate) fn indexed<T>(
         &self,
-        workspace: Option<&str>,
-    ) -> Result<Option<SessionId>, StoreError> {
-        let latest = self.with_index(|index| index.latest(&self.options().projects, workspace));
-        latest.map(|(latest, _)| latest)
-    }
-
-    /// The sessions of the project, the newest first.
-    pub(crate) fn sessions_indexed(&self) -> Result<Vec<SessionId>, StoreError> {
-        let sessions = self.with_index(|index| index.of_projects(&self.options().projects));
-        sessions.map(|(sessions, _)| sessions)
+        wanted: Wanted,
+        ask: impl Fn(&Index) -> Result<T, IndexError>,
+    ) -> Option<T> {
+        match wanted {
+            Wanted::AtHand => ask(&self.index_at_hand()?).ok(),
+            Wanted::Anyway => self.with_index(ask).ok().map(|(answer, _)| answer),
+        }
     }
 
     /// The turns of a session, in order.
@@ -246,8 +252,41 @@ impl LocalStore {
             None | Some(Err(IndexError::Unusable { .. })) => self.make_index(&path, notes)?,
             Some(Err(error)) => return Err(error.into()),
         };
+        self.bring_up(&mut index, trust, notes)?;
+        Ok(index)
+    }
+
+    /// The store's own index, current, where that is to be had at once: nobody else is at it, it is
+    /// as we left it, every session could be read, and it was followed since the machine started.
+    fn index_at_hand(&self) -> Option<Index> {
+        let layout = self.layout();
+        let (path, stamp) = (layout.index(), layout.index_stamp());
+        if !path.exists() {
+            return None;
+        }
+        let _lock = self.storage().lock(&layout.index_lock(), LockMode::Exclusive).ok()??;
+        if Stamp::trust(&stamp, &path) != Trust::Same {
+            return None;
+        }
+        let mut index = Index::open(&path).ok()?;
+        if !self.is_followed(&index, Stamp::changes(&stamp)).ok()? {
+            return None;
+        }
+        let mut notes = Vec::new();
+        self.bring_up(&mut index, Trust::Same, &mut notes).ok()?;
+        notes.is_empty().then_some(index)
+    }
+
+    /// Brings an index up to what the journals have, and notes what its file looks like.
+    fn bring_up(
+        &self,
+        index: &mut Index,
+        trust: Trust,
+        notes: &mut Vec<String>,
+    ) -> Result<(), Trouble> {
+        let (path, stamp) = (self.layout().index(), self.layout().index_stamp());
         let noted = Stamp::changes(&stamp);
-        let changes = self.catch_up(&mut index, noted, notes)?;
+        let changes = self.catch_up(index, noted, notes)?;
         let log = path.with_extension("db-wal");
         if std::fs::metadata(&log).is_ok_and(|log| log.size() > LOG_BYTES) {
             Stamp::settling(&stamp, &path, changes).map_err(unwritable(&stamp))?;
@@ -256,7 +295,14 @@ impl LocalStore {
         } else if changes != noted || trust == Trust::Doubtful {
             Stamp::changed(&stamp, &path, changes).map_err(unwritable(&stamp))?;
         }
-        Ok(index)
+        Ok(())
+    }
+
+    /// Can the marks of changes be trusted? So it is where the index was followed since the machine
+    /// started, and has all the changes that were noted.
+    fn is_followed(&self, index: &Index, noted: u64) -> Result<bool, IndexError> {
+        let boot = &self.options().env.boot;
+        Ok(boot.is_some() && index.note(note::BOOT)? == *boot && changes_of(index)? >= noted)
     }
 
     /// What is wrong with the index as it stands, where something is. Nothing is changed.
@@ -390,11 +436,8 @@ impl LocalStore {
         noted: u64,
         notes: &mut Vec<String>,
     ) -> Result<u64, Trouble> {
-        let changes = index.note(note::CHANGES)?.and_then(|text| text.parse().ok()).unwrap_or(0);
-        let boot = index.note(note::BOOT)?;
-        let trusted = self.options().env.boot.is_some()
-            && boot == self.options().env.boot
-            && changes >= noted;
+        let changes = changes_of(index)?;
+        let trusted = self.is_followed(index, noted)?;
         let listed = self.listed();
         let mut names: Vec<String> = index.watched()?;
         if !trusted {
@@ -564,6 +607,11 @@ impl LocalStore {
             kind: event.kind,
         }))
     }
+}
+
+/// How often an index was changed.
+fn changes_of(index: &Index) -> Result<u64, IndexError> {
+    Ok(index.note(note::CHANGES)?.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// The same for the same names, in whatever order.
