@@ -534,7 +534,8 @@ mod tests {
         sessions[4].status = SessionStatus::Interrupted;
         sessions[5].in_use = true;
         let settings = Retention { min_keep: 2, ..only("30d") };
-        let plan = plan_retention(Timestamp::from_millis(NOW), &sessions, &[settings.clone()]);
+        let plan =
+            plan_retention(Timestamp::from_millis(NOW), &sessions, std::slice::from_ref(&settings));
         assert_eq!(plan.remove, [(id(3), RemovalReason::Age)]);
         assert_eq!(
             plan.keep,
