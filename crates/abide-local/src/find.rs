@@ -8,7 +8,7 @@ use std::path::Path;
 
 use abide_journal::{Access, JournalError};
 use abide_journal::{Found, Start, Storage, read_full, write_full};
-use abide_model::{Fact, Kind, Seq, SessionId, SessionRef, StoreError, path_text};
+use abide_model::{Fact, Kind, Seq, SessionId, SessionRef, StoreError};
 
 use crate::error::{storage_error, store_error};
 use crate::history::Wanted;
@@ -192,7 +192,7 @@ impl LocalStore {
     /// The newest session that is not empty, of the project, with this workspace. Names tell the
     /// second; of those made in the same one, the id decides.
     fn latest(&self, workspace: Option<&Path>) -> Result<Option<SessionId>, StoreError> {
-        let workspace = workspace.map(path_text::text);
+        let workspace = workspace.map(|dir| dir.to_string_lossy().into_owned());
         let workspace = workspace.as_deref();
         let projects = &self.options().projects;
         let ask = |wanted| self.indexed(wanted, |index| index.latest(projects, workspace));

@@ -7,7 +7,7 @@ use abide_journal::{Environment, Line, Salts, Sum};
 use abide_model::{
     Epoch, History, HistoryQuery, Kind, Made, NewSession, Objects, Parent, ParentReason, Pending,
     Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter,
-    Store, StoreError, Timestamp, path_text,
+    Store, StoreError, Timestamp,
 };
 use deadpool_postgres::Object;
 use uuid::Uuid;
@@ -453,7 +453,7 @@ async fn find(
         SessionRef::Id(id) => Known::find(client, *id).await.map(|_| *id),
         SessionRef::Latest => latest(client, projects, None).await?.ok_or_else(none),
         SessionRef::LatestIn(dir) => {
-            let dir = path_text::text(dir);
+            let dir = dir.to_string_lossy().into_owned();
             latest(client, projects, Some(&dir)).await?.ok_or_else(none)
         }
         SessionRef::Key(key) => key_holder(client, projects, key).await?.ok_or_else(none),

@@ -12,7 +12,7 @@ use abide_model::{
     Lineage, MakeEvent, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload,
     Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
     SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
-    WriterOpened, made_behind, path_text,
+    WriterOpened, made_behind,
 };
 
 use abide_workspace::MemoryObjects;
@@ -247,7 +247,9 @@ impl Store for MemoryStore {
                     return inner.with_key(&self.2, Some(key)).ok_or_else(none);
                 }
                 SessionRef::Latest => return newest(None),
-                SessionRef::LatestIn(dir) => return newest(Some(path_text::text(dir))),
+                SessionRef::LatestIn(dir) => {
+                    return newest(Some(dir.to_string_lossy().into_owned()));
+                }
                 SessionRef::Prefix(prefix) if prefix.is_empty() => return Err(none()),
                 SessionRef::Prefix(prefix) => prefix,
             };
