@@ -29,7 +29,9 @@ use conductor::{End, conduct};
 use pollster::block_on;
 use serde_json::{Value, json};
 
+/// A proxy with this store: one that is named must be there.
 fn proxy(store: &Path) -> Proxy {
+    LocalStore::init(store, Options::default()).unwrap();
     Proxy::new(ProxyOptions {
         stores: StoreOptions {
             finder: StoreFinder {

@@ -245,7 +245,7 @@ fn bytes_of(path: &Path) -> Outcome<u64> {
     Ok(std::fs::metadata(path)?.len())
 }
 
-fn timed(mut command: Command) -> Outcome<f64> {
+pub(crate) fn timed(mut command: Command) -> Outcome<f64> {
     let start = Instant::now();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if !status.success() {

@@ -1,6 +1,7 @@
 //! One store of many projects: what is asked of one of them, and what recording costs there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +14,8 @@ use crate::Outcome;
 use crate::bench::Bench;
 use crate::calibration::millis;
 use crate::figure::{Better, Figure, Target, median, rounded};
-use crate::history::{Hasty, queries};
+use crate::history::{Hasty, queries, timed};
+use crate::record::acknowledged;
 
 /// How many sessions one project has.
 const EACH: usize = 200;
@@ -24,7 +26,9 @@ const ASKED: usize = 20;
 pub(crate) fn measure(bench: &Bench) -> Outcome {
     let projects = bench.scale.of(500).max(4);
     let dir = bench.fresh()?;
-    let root = dir.path().join("many");
+    let many = Home { dir: dir.path().join("many") };
+    let root = many.store();
+    std::fs::create_dir_all(root.parent().ok_or("a store is below a home")?)?;
     // In turns, as a person works: the newest sessions are of all projects.
     fill(bench, &root, projects * EACH, projects)?;
     let alone = dir.path().join("alone");
@@ -55,7 +59,117 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
     }
 
     search(bench, &root, projects, &alone, &shown)?;
-    record(bench, &root, &empty, projects)
+    record(bench, &root, &empty, projects)?;
+    commands(bench, dir.path(), &many, projects * EACH)
+}
+
+/// A person's home directory.
+struct Home {
+    dir: PathBuf,
+}
+
+impl Home {
+    /// Where the person's store is.
+    fn store(&self) -> PathBuf {
+        self.dir.join(".local/share/abide/store")
+    }
+
+    /// A command of this person's, in a project.
+    fn command(&self, program: &Path, project: &Path) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("XDG_") || name.starts_with("ABIDE_") || name.starts_with("GIT_") {
+                command.env_remove(&*name);
+            }
+        }
+        command.env("HOME", &self.dir).current_dir(project).stderr(Stdio::null());
+        command
+    }
+}
+
+/// `abide record` and `abide history` in a git project that has no store of its own, from the start
+/// of the process: with the large store as the person's, and with one that holds this project alone.
+fn commands(bench: &Bench, dir: &Path, many: &Home, sessions: usize) -> Outcome {
+    let names = ["record", "history"].map(|what| format!("projects.{sessions}.{what}.start"));
+    let [record_name, history_name] = &names;
+    let project = dir.join("site");
+    let empty = Home { dir: dir.join("nobody") };
+    let lacking = if !bench.abide.is_file() {
+        Some("no abide binary beside this program")
+    } else if make_checkout(&empty, &project).is_err() {
+        Some("no git")
+    } else {
+        None
+    };
+    if let Some(reason) = lacking {
+        names.iter().for_each(|name| bench.skip(name, reason));
+        return Ok(());
+    }
+    let record = |home: &Home| -> Outcome<f64> {
+        let mut command = home.command(&bench.abide, &project);
+        command.arg("record");
+        Ok(millis(acknowledged(command)?))
+    };
+    let history = |home: &Home| -> Outcome<f64> {
+        let mut command = home.command(&bench.abide, &project);
+        command.arg("history");
+        timed(command)
+    };
+    // The first one makes the person's store, and finds out what the project is.
+    let first = record(&empty)?;
+    let first_of_many = record(many)?;
+    if !empty.store().join("sessions").is_dir() {
+        return Err("what was recorded went to another store: is there one above --dir?".into());
+    }
+    let mut recorded = figure(record_name.clone(), Target::RatioAtMost(1.25));
+    let mut shown = figure(history_name.clone(), Target::RatioAtMost(1.5));
+    let (mut fresh, mut fresh_raw) = (Vec::new(), Vec::new());
+    for _ in 0..bench.rounds {
+        let (mut ours, mut raws) = (Vec::new(), Vec::new());
+        for _ in 0..ASKED {
+            raws.push(record(&empty)?);
+            ours.push(record(many)?);
+        }
+        recorded.push_with_raw(median(&ours), median(&raws));
+        // The first has the new sessions to read.
+        fresh.push(history(many)?);
+        fresh_raw.push(history(&empty)?);
+        let (mut ours, mut raws) = (Vec::new(), Vec::new());
+        for _ in 0..ASKED {
+            raws.push(history(&empty)?);
+            ours.push(history(many)?);
+        }
+        shown.push_with_raw(median(&ours), median(&raws));
+    }
+    recorded.note("raw", "the same with a person's store that holds this project alone");
+    recorded.note("the first in the project", rounded(first_of_many));
+    recorded.note("the first of all, which makes the store", rounded(first));
+    shown.note("raw", "the same with a person's store that holds this project alone");
+    shown.note("after sessions were made", rounded(median(&fresh)));
+    shown.note("the same, raw", rounded(median(&fresh_raw)));
+    bench.report(&recorded)?;
+    bench.report(&shown)
+}
+
+/// Makes a git project with a commit and a remote.
+fn make_checkout(home: &Home, project: &Path) -> Outcome {
+    std::fs::create_dir_all(&home.dir)?;
+    std::fs::create_dir_all(project)?;
+    std::fs::write(project.join("file"), "what is in it\n")?;
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["remote", "add", "origin", "https://example.org/me/site.git"],
+        &["add", "file"],
+        &["-c", "user.name=me", "-c", "user.email=me@example.org", "commit", "--quiet", "-m", "a"],
+    ] {
+        let mut git = home.command(Path::new("git"), project);
+        let status = git.args(arguments).stdout(Stdio::null()).status()?;
+        if !status.success() {
+            return Err(format!("git {arguments:?} ended with {status}").into());
+        }
+    }
+    Ok(())
 }
 
 fn figure(name: String, target: Target) -> Figure {

@@ -63,13 +63,15 @@ pub(crate) fn measure(bench: &Bench) -> Outcome {
 
 /// From before the process is there until its one line of output is read.
 fn record(program: &Path, dir: &Path, id: SessionId) -> Outcome<Duration> {
+    let mut command = Command::new(program);
+    command.args(["record", "-s", &id.to_string()]).current_dir(dir);
+    acknowledged(command)
+}
+
+/// The same of a command that records a message.
+pub(crate) fn acknowledged(mut command: Command) -> Outcome<Duration> {
     let start = Instant::now();
-    let mut child = Command::new(program)
-        .args(["record", "-s", &id.to_string()])
-        .current_dir(dir)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().ok_or("the child has no input")?;
     input.write_all(b"{\"kind\":\"message.added\",\"data\":{\"role\":\"user\",\"content\":\"Does it still build?\"}}\n")?;
     drop(input);

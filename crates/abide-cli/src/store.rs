@@ -64,16 +64,7 @@ pub(crate) struct SessionOption {
 }
 
 impl SessionOption {
-    /// Finds the session; one that was not named is named on stderr.
-    pub(crate) fn find(
-        &self,
-        opened: &Opened,
-        surroundings: &Surroundings,
-    ) -> Result<SessionId, CommandError> {
-        self.arg().find(opened, surroundings)
-    }
-
-    /// The same, for what writes to the session.
+    /// Finds the session, for what writes to it; one that was not named is named on stderr.
     pub(crate) fn find_to_write(
         &self,
         opened: &Opened,

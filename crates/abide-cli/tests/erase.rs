@@ -13,7 +13,7 @@ fn message(text: &str) -> String {
 
 /// Every file of the store in which the text stands; packed bytes are unpacked first.
 pub(crate) fn holding(env: &TestEnvironment, text: &str) -> Vec<String> {
-    let store = env.project().join(".abide");
+    let store = env.store();
     files(&store)
         .into_iter()
         .filter(|(path, bytes)| {

@@ -102,7 +102,7 @@ impl Index {
         workspace: Option<&str>,
     ) -> Result<Option<SessionId>, IndexError> {
         let ask = |project: Option<&String>| -> Result<Option<String>, IndexError> {
-            let mut sql = "SELECT MAX(id) FROM sessions WHERE NOT empty".to_owned();
+            let mut sql = "SELECT MAX(id) FROM sessions WHERE empty = 0".to_owned();
             if project.is_some() {
                 sql.push_str(" AND project = ?");
             }

@@ -33,9 +33,9 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_update ON sessions (updated, row);
 CREATE INDEX sessions_by_short ON sessions (short);
 CREATE INDEX sessions_by_project ON sessions (project, updated, row);
-CREATE INDEX sessions_begun ON sessions (id) WHERE NOT empty;
-CREATE INDEX sessions_begun_in_project ON sessions (project, id) WHERE NOT empty;
-CREATE INDEX sessions_begun_in_workspace ON sessions (workspace, project, id) WHERE NOT empty;
+CREATE INDEX sessions_of_project ON sessions (project, empty, id);
+CREATE INDEX sessions_begun ON sessions (id) WHERE empty = 0;
+CREATE INDEX sessions_begun_in_workspace ON sessions (workspace, project, id) WHERE empty = 0;
 CREATE INDEX sessions_watched ON sessions (row) WHERE watched;
 CREATE TABLE labels (
     session INTEGER NOT NULL,

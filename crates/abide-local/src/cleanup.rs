@@ -11,7 +11,7 @@ use abide_journal::{
 use abide_model::{
     CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, OddEvents, Payload,
     RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionId, SessionStatus,
-    SessionWriter, StoreError, Thinning, Timestamp, path_text, plan_retention, plan_thinning,
+    SessionWriter, StoreError, Thinning, Timestamp, plan_retention, plan_thinning,
 };
 
 use crate::collection::Without;
@@ -66,6 +66,9 @@ pub struct CleanupRules {
     pub projects: BTreeMap<String, RetentionOverrides>,
     /// Only sessions of these projects go, and only they are counted; of all, where none is named.
     pub only: Vec<String>,
+    /// What one project is known by: what is set under one of these ids is for its sessions under all
+    /// of them.
+    pub known_by: Vec<String>,
 }
 
 impl From<&Retention> for CleanupRules {
@@ -92,7 +95,10 @@ impl CleanupRules {
         if !self.only.is_empty() && project.is_none_or(|id| !self.only.iter().any(|it| it == id)) {
             return None;
         }
-        let ids: Vec<String> = project.map(str::to_owned).into_iter().collect();
+        let ids = match project {
+            Some(id) if self.known_by.iter().any(|it| it == id) => self.known_by.clone(),
+            project => project.map(str::to_owned).into_iter().collect(),
+        };
         let named = self.projects.keys().map(String::as_str).zip(1..);
         Some(named_for(named, &ids, dir).map_or(0, |(_, place)| place))
     }
@@ -212,6 +218,7 @@ impl LocalStore {
                 .map(|(name, it)| (name.clone(), it.retention.clone()))
                 .collect(),
             only: Vec::new(),
+            known_by: self.options().projects.clone(),
         }
     }
 
@@ -276,13 +283,13 @@ impl LocalStore {
         let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)? else { return Ok(Daily::NotDue) };
         if note.at.is_some_and(|at| since(at) < 0) {
             // The clock went back; from here on it is measured anew.
-            self.write_cleaned(Note { at: Some(now), doubted: None })?;
+            self.write_cleaned(Note::done(now))?;
             return Ok(Daily::NotDue);
         }
         let jumped = |seen: Timestamp| {
             rules.any(|settings| settings.needs_clock() && settings.clock_jumped(seen, now))
         };
-        let plan = match note.at.filter(|at| jumped(*at)) {
+        let plan = match note.clock().filter(|at| jumped(*at)) {
             Some(seen) => {
                 CleanupPlan { jumped: Some(ClockJump { seen, now }), ..CleanupPlan::default() }
             }
@@ -294,7 +301,7 @@ impl LocalStore {
             return Ok(Daily::Doubted(jump));
         }
         if plan.sessions.is_empty() && plan.checkpoints.is_empty() {
-            self.write_cleaned(Note { at: Some(now), doubted: None })?;
+            self.write_cleaned(Note::done(now))?;
             if !plan.notes.is_empty() {
                 return Ok(Daily::Cleaned(Cleaned { notes: plan.notes, ..Cleaned::default() }));
             }
@@ -323,7 +330,12 @@ impl LocalStore {
             Ok(objects) => cleaned.objects = objects,
             Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
         }
-        self.write_cleaned(Note { at: Some(now), doubted: None })?;
+        // What a project's own cleanup did not look at is still to be looked at today.
+        let note = match rules.only.is_empty() {
+            true => Note::done(now),
+            false => Note { at: self.read_cleaned().at, doubted: None, seen: Some(now) },
+        };
+        self.write_cleaned(note)?;
         Ok(cleaned)
     }
 
@@ -388,7 +400,7 @@ impl LocalStore {
             here.facts.in_use = true;
         }
         let newest = here.iter().map(|here| here.facts.last_used).max();
-        let seen = self.read_cleaned().at.or(newest);
+        let seen = self.read_cleaned().clock().or(newest);
         let groups = rules.groups();
         let jumped = |seen: &Timestamp| {
             rules.any(|settings| settings.needs_clock() && settings.clock_jumped(*seen, now))
@@ -527,7 +539,7 @@ impl LocalStore {
         };
         let fields = core.fields;
         let project = reader.project(fields.project_id)?;
-        let workspace = fields.workspace.as_deref().map(path_text::path);
+        let workspace = fields.workspace.map(PathBuf::from);
         Ok(Here { facts, title: fields.title, last, checkpoints, project, workspace })
     }
 
@@ -546,7 +558,7 @@ impl LocalStore {
         Ok(())
     }
 
-    fn lock_cleanup(&self, mode: LockMode) -> Result<Option<Box<dyn Lock>>, StoreError> {
+    pub(crate) fn lock_cleanup(&self, mode: LockMode) -> Result<Option<Box<dyn Lock>>, StoreError> {
         let path = self.layout().cleanup_lock();
         self.storage().lock(&path, mode).map_err(storage_error("lock", &path))
     }
@@ -582,12 +594,12 @@ impl LocalStore {
             let line = text.lines().find_map(|line| line.strip_prefix(label))?;
             Timestamp::from_ascii(line.trim().as_bytes())
         };
-        Note { at: time("cleaned "), doubted: time("doubted ") }
+        Note { at: time("cleaned "), doubted: time("doubted "), seen: time("seen ") }
     }
 
     fn write_cleaned(&self, note: Note) -> Result<(), StoreError> {
         let mut text = String::new();
-        for (label, at) in [("cleaned", note.at), ("doubted", note.doubted)] {
+        for (label, at) in [("cleaned", note.at), ("doubted", note.doubted), ("seen", note.seen)] {
             if let Some(at) = at {
                 text.push_str(&format!("{label} {at}\n"));
             }
@@ -607,8 +619,22 @@ impl LocalStore {
 /// What `cleaned` says.
 #[derive(Debug, Clone, Copy)]
 struct Note {
-    /// When a cleanup was last done, or found to have nothing to do.
+    /// When a cleanup of the store was last done, or found to have nothing to do.
     at: Option<Timestamp>,
     /// When it was last said that the clock seems to have jumped.
     doubted: Option<Timestamp>,
+    /// When a project alone was cleaned up since: whoever did it saw the clock.
+    seen: Option<Timestamp>,
+}
+
+impl Note {
+    /// All is cleaned up.
+    const fn done(now: Timestamp) -> Self {
+        Self { at: Some(now), doubted: None, seen: None }
+    }
+
+    /// When the clock was last taken to be right.
+    fn clock(self) -> Option<Timestamp> {
+        self.at.max(self.seen)
+    }
 }

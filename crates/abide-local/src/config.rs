@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use abide_journal::{Access, Codec, Compression, Storage, read_full, write_full};
+use abide_journal::{Access, Codec, Compression, Disk, Storage, read_full, write_full};
 use abide_model::{Retention, RetentionOverrides, StoreError};
 use abide_workspace::{Policy, PolicyOverrides};
 use serde::Deserialize;
 
 use crate::error::storage_error;
+use crate::layout::StoreLayout;
 
 /// The version of the store's layout that this program makes, and the newest it opens.
 pub const STORE_VERSION: u64 = 1;
@@ -22,6 +23,8 @@ const MAX: usize = 1 << 20;
 pub struct Config {
     /// The version of the layout.
     pub version: u64,
+    /// Whose sessions it holds, where that was told.
+    pub projects: Option<HeldProjects>,
     /// The journal's settings.
     pub journal: JournalConfig,
     /// The objects' settings.
@@ -34,6 +37,16 @@ pub struct Config {
     pub project: BTreeMap<String, ProjectConfig>,
 }
 
+/// `projects`: whose sessions a store holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldProjects {
+    /// Those of one project, or of none: all are meant where none is named.
+    One,
+    /// Those of many: where none is named, those of the project at hand are meant.
+    Many,
+}
+
 /// `[project."ID-OR-PATH"]`: settings in the place of the store's, for one project.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -42,6 +55,31 @@ pub struct ProjectConfig {
     pub workspace: PolicyOverrides,
     /// What of its sessions is let go.
     pub retention: RetentionOverrides,
+}
+
+/// What marks a store as one of many projects. It goes before all else: behind a table it would be
+/// part of that.
+const MARK: &str = "\
+# Sessions of many projects are kept here: a command means those of the project it runs in.
+projects = \"many\"
+
+";
+
+/// Its mark alone.
+#[derive(Deserialize)]
+struct Marked {
+    projects: Option<HeldProjects>,
+}
+
+/// Is the store in this directory marked as one that holds sessions of many projects, as the
+/// person's is? Where no store can be read, no. Looks at one small file.
+#[must_use]
+pub fn holds_many_projects(root: &Path) -> bool {
+    let path = StoreLayout { root: root.to_owned() }.config();
+    let Ok(text) = read_text(&Disk, &path) else { return false };
+    text.starts_with(MARK)
+        || toml::from_str(&text)
+            .is_ok_and(|Marked { projects }| projects == Some(HeldProjects::Many))
 }
 
 /// Its version alone.
@@ -90,6 +128,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             version: STORE_VERSION,
+            projects: None,
             journal: JournalConfig::default(),
             objects: ObjectsConfig::default(),
             workspace: Policy::default(),
@@ -160,17 +199,15 @@ impl Config {
 
     /// Reads the configuration of a store.
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
-        let file = storage.open(path, Access::Read).map_err(storage_error("open", path))?;
-        let len = file.len().map_err(storage_error("read", path))?;
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or(MAX).min(MAX)];
-        let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", path))?;
-        bytes.truncate(read);
-        let damaged =
-            |reason: String| StoreError::Damaged { place: path.display().to_string(), reason };
-        let text = String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8".to_owned()))?;
+        let text = read_text(storage, path)?;
+        let damaged = |reason: String| damaged(path, reason);
         // As it was made: there is nothing to find out.
-        if text == TEMPLATE {
-            return Ok(Self::default());
+        let (marked, rest) = match text.strip_prefix(MARK) {
+            Some(rest) => (Some(HeldProjects::Many), rest),
+            None => (None, text.as_str()),
+        };
+        if rest == TEMPLATE {
+            return Ok(Self { projects: marked, ..Self::default() });
         }
         let config = match toml::from_str::<Self>(&text) {
             Ok(config) => Ok(config),
@@ -203,16 +240,53 @@ impl Config {
 
     /// Writes the configuration of a new store: whole, or not at all.
     pub(crate) fn write_default(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
-        let temporary = path.with_extension("tmp");
-        let file = storage
-            .open(&temporary, Access::Create)
-            .map_err(storage_error("create", &temporary))?;
-        let written = write_full(&*file, TEMPLATE.as_bytes(), 0)
-            .and_then(|()| file.truncate(TEMPLATE.len() as u64))
-            .and_then(|()| file.sync());
-        written.map_err(storage_error("write", &temporary))?;
-        storage.rename(&temporary, path).map_err(storage_error("create", path))
+        write(storage, path, &path.with_extension("tmp"), TEMPLATE)
     }
+
+    /// Marks a store as one that holds sessions of many projects, unless its settings tell already
+    /// whose it holds. Whole, or not at all; the rest of them stays as it is. Who calls it holds a
+    /// lock over it.
+    pub(crate) fn mark(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
+        let config = Self::read(storage, path)?;
+        // A link leads to a file that others may read as well.
+        if config.projects.is_some() || path.is_symlink() {
+            return Ok(config);
+        }
+        let marked = format!("{MARK}{}", read_text(storage, path)?);
+        write(storage, path, &path.with_extension("marked"), &marked)?;
+        if let Some(root) = path.parent() {
+            storage.sync_dir(root).map_err(storage_error("sync", root))?;
+        }
+        Self::read(storage, path)
+    }
+}
+
+fn read_text(storage: &dyn Storage, path: &Path) -> Result<String, StoreError> {
+    let file = storage.open(path, Access::Read).map_err(storage_error("open", path))?;
+    let len = file.len().map_err(storage_error("read", path))?;
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(MAX).min(MAX)];
+    let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", path))?;
+    bytes.truncate(read);
+    String::from_utf8(bytes).map_err(|_| damaged(path, "it is not UTF-8".to_owned()))
+}
+
+fn damaged(path: &Path, reason: String) -> StoreError {
+    StoreError::Damaged { place: path.display().to_string(), reason }
+}
+
+fn write(
+    storage: &dyn Storage,
+    path: &Path,
+    temporary: &Path,
+    text: &str,
+) -> Result<(), StoreError> {
+    let file =
+        storage.open(temporary, Access::Create).map_err(storage_error("create", temporary))?;
+    let written = write_full(&*file, text.as_bytes(), 0)
+        .and_then(|()| file.truncate(text.len() as u64))
+        .and_then(|()| file.sync());
+    written.map_err(storage_error("write", temporary))?;
+    storage.rename(temporary, path).map_err(storage_error("create", path))
 }
 
 /// Of what is named by a project's id or directory, what is for a project: what stands under an id
@@ -282,6 +356,34 @@ mod tests {
             let text = format!("[project.\"/work\"]\n{wrong}\n");
             assert!(toml::from_str::<Config>(&text).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_store_is_marked_once_and_its_settings_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        assert!(!holds_many_projects(dir.path()), "there is none");
+        for text in [TEMPLATE, "", "version = 1\n[retention]\nmax_age = \"3d\"\n"] {
+            std::fs::write(&path, text).unwrap();
+            let before = Config::read(&Disk, &path).unwrap();
+            assert!(!holds_many_projects(dir.path()), "{text}");
+            let many = Some(HeldProjects::Many);
+            let marked = Config { projects: many, ..before };
+            for _ in 0..2 {
+                assert_eq!(Config::mark(&Disk, &path).unwrap(), marked);
+                assert_eq!(Config::read(&Disk, &path).unwrap(), marked);
+                let written = std::fs::read_to_string(&path).unwrap();
+                assert_eq!(written.strip_prefix(MARK), Some(text));
+                assert!(holds_many_projects(dir.path()));
+            }
+        }
+        std::fs::write(&path, "projects = 'many'\nversion = 1\n").unwrap();
+        assert!(holds_many_projects(dir.path()), "as somebody may write it");
+        let one = "projects = \"one\"\n";
+        std::fs::write(&path, one).unwrap();
+        assert_eq!(Config::mark(&Disk, &path).unwrap().projects, Some(HeldProjects::One));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), one, "its owner has said so");
+        assert!(!holds_many_projects(dir.path()));
     }
 
     #[test]

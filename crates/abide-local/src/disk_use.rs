@@ -18,7 +18,8 @@ pub struct SessionUse {
     pub session: Option<SessionId>,
     /// Its directory.
     pub name: String,
-    /// The id of its project, where it has one.
+    /// The id of its project, where it has one; of the project that the store was opened for, the
+    /// first that it is known by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Its bytes, without its objects.
@@ -130,6 +131,11 @@ impl LocalStore {
                 _ => None,
             };
             let project = session.and_then(|id| self.project_of(id).ok().flatten());
+            let ours = &self.options().projects;
+            let project = match project {
+                Some(id) if ours.contains(&id) => ours.first().cloned(),
+                project => project,
+            };
             used.sessions.push(SessionUse { session, name, project, bytes });
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use abide_journal::{Access, JournalError};
 use abide_journal::{Found, Start, Storage, read_full, write_full};
-use abide_model::{Fact, Kind, Seq, SessionId, SessionRef, StoreError};
+use abide_model::{Fact, Kind, Seq, SessionFields, SessionId, SessionRef, StoreError};
 
 use crate::error::{storage_error, store_error};
 use crate::history::Wanted;
@@ -126,15 +126,19 @@ impl LocalStore {
         key: &str,
     ) -> Result<Option<SessionId>, StoreError> {
         let known_by = self.known_by(project);
+        let (storage, dir) = (&**self.storage(), self.layout().keys());
+        // Asked before the files are: what comes meanwhile was not there when it was asked for.
+        let mut told = keys::is_complete(storage, &dir);
         for project in &known_by {
             let of = SessionKey { project, key };
-            if let Some(id) = keys::get(&**self.storage(), &self.layout().keys(), of)?
-                && self.is_made(id)?
-            {
-                return Ok(Some(id));
+            match keys::get(storage, &dir, of)? {
+                Some(id) if self.is_made(id)? => return Ok(Some(id)),
+                // It names a session that is not there, or none at all: the sessions are asked.
+                Some(_) => told = false,
+                None => told &= !keys::has_file(storage, &dir, of)?,
             }
         }
-        self.search_key(&known_by, key)
+        if told { Ok(None) } else { self.search_key(&known_by, key) }
     }
 
     /// By what a project is known, this id among it.
@@ -192,7 +196,7 @@ impl LocalStore {
     /// The newest session that is not empty, of the project, with this workspace. Names tell the
     /// second; of those made in the same one, the id decides.
     fn latest(&self, workspace: Option<&Path>) -> Result<Option<SessionId>, StoreError> {
-        let workspace = workspace.map(|dir| dir.to_string_lossy().into_owned());
+        let workspace = workspace.map(SessionFields::workspace_text);
         let workspace = workspace.as_deref();
         let projects = &self.options().projects;
         let ask = |wanted| self.indexed(wanted, |index| index.latest(projects, workspace));

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use abide_model::{Made, NewSession, Parent, ParentReason, Seq, SessionId, StoreError};
+use abide_model::{
+    Made, NewSession, Parent, ParentReason, Seq, SessionFields, SessionId, StoreError,
+};
 
 use crate::error::store_error;
 use crate::layout::shown;
@@ -47,7 +49,9 @@ impl LocalStore {
         })?;
         let state = state_to_fork(&reader, at).map_err(store_error)?;
         let link = Parent { session: parent, seq: at, reason: ParentReason::Fork };
-        let session = session.forked(link, &state.core.fields);
+        let like =
+            SessionFields { project_id: self.project_of(parent)?, ..state.core.fields.clone() };
+        let session = session.forked(link, &like);
         Ok((session, Beginning { last: (at, sum), state }))
     }
 

@@ -38,7 +38,18 @@ impl LocalStore {
     /// session is here and grows, another writer is waited for so long.
     pub fn import_bundle<R: Read>(
         &self,
+        bundle: BundleReader<R>,
+        wait: Duration,
+    ) -> Result<Imported, ImportError> {
+        self.import_bundle_of(bundle, None, wait)
+    }
+
+    /// As [`LocalStore::import_bundle`]: a session that is new here and names no project is put into
+    /// this one, else into the one that the store was opened for.
+    pub fn import_bundle_of<R: Read>(
+        &self,
         mut bundle: BundleReader<R>,
+        project: Option<&str>,
         wait: Duration,
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
@@ -53,7 +64,7 @@ impl LocalStore {
             let stage = self.stage(id, before(bundle.header()), wait)?;
             // Another import may have been first.
             if !self.is_made(id)? {
-                return self.import_new(bundle, stage);
+                return self.import_new(bundle, project, stage);
             }
         }
         let layout = self.layout_of(id)?;
@@ -80,9 +91,15 @@ impl LocalStore {
     }
 
     /// Reads a bundle to its end and says what an import would do. Writes nothing.
-    pub fn check_bundle<R: Read>(
+    pub fn check_bundle<R: Read>(&self, bundle: BundleReader<R>) -> Result<Imported, ImportError> {
+        self.check_bundle_of(bundle, None)
+    }
+
+    /// The same of [`LocalStore::import_bundle_of`].
+    pub fn check_bundle_of<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
+        project: Option<&str>,
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
         if self.is_made(id)? {
@@ -97,7 +114,7 @@ impl LocalStore {
             if let BundleRecord::Line(line) = record
                 && line.seq == before.next()
             {
-                self.check_key(&line, id)?;
+                self.check_key(&line, id, project)?;
             }
         }
         Ok(Imported::made(bundle.header().clone()))
@@ -106,6 +123,7 @@ impl LocalStore {
     fn import_new<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
+        project: Option<&str>,
         mut stage: Stage,
     ) -> Result<Imported, ImportError> {
         let id = bundle.header().session;
@@ -116,7 +134,7 @@ impl LocalStore {
                 BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => {
                     if line.seq == before.next() {
-                        beginning = self.check_key(&line, id)?;
+                        beginning = self.check_key(&line, id, project)?;
                     }
                     stage.line(&line)?;
                 }
@@ -458,15 +476,20 @@ impl LocalStore {
         Ok(())
     }
 
-    /// What the first line says of the session: its project, else the one that the store was opened
-    /// for; and its key, if nobody else has it there.
-    fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<Beginning, ImportError> {
+    /// What the first line says of the session: its project, else the one that was told, else the
+    /// one that the store was opened for; and its key, if nobody else has it there.
+    fn check_key(
+        &self,
+        line: &Line<'_>,
+        id: SessionId,
+        told: Option<&str>,
+    ) -> Result<Beginning, ImportError> {
         let fields = match line.event().map(|event| event.fact()) {
             Some(Ok(Fact::SessionCreated(created))) => created.fields,
             _ => SessionFields::default(),
         };
         let given = if fields.project_id.is_none() {
-            self.options().projects.first().cloned()
+            told.map(str::to_owned).or_else(|| self.options().projects.first().cloned())
         } else {
             None
         };

@@ -70,7 +70,7 @@ impl Keys {
 
     /// Has every session's key its file?
     pub(crate) fn complete(&self) -> bool {
-        self.storage.open(&self.dir.join(COMPLETE), Access::Read).is_ok()
+        is_complete(&*self.storage, &self.dir)
     }
 
     pub(crate) fn set_complete(&self) -> Result<(), StoreError> {
@@ -91,12 +91,7 @@ impl Keys {
 
     /// Has this key a file, whatever it says?
     pub(crate) fn has_file(&self, key: SessionKey<'_>) -> Result<bool, StoreError> {
-        let path = self.path(key);
-        match self.storage.open(&path, Access::Read) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(storage_error("open", &path)(error)),
-        }
+        has_file(&*self.storage, &self.dir, key)
     }
 
     pub(crate) fn get(&self, key: SessionKey<'_>) -> Result<Option<SessionId>, StoreError> {
@@ -117,6 +112,25 @@ impl Keys {
         file.sync().map_err(storage_error("sync", &temporary))?;
         self.storage.rename(&temporary, &path).map_err(storage_error("rename", &temporary))?;
         self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
+    }
+}
+
+/// Has every session's key its file? Without holding the keys.
+pub(crate) fn is_complete(storage: &dyn Storage, dir: &Path) -> bool {
+    storage.open(&dir.join(COMPLETE), Access::Read).is_ok()
+}
+
+/// Has this key a file, whatever it says? Without holding the keys.
+pub(crate) fn has_file(
+    storage: &dyn Storage,
+    dir: &Path,
+    key: SessionKey<'_>,
+) -> Result<bool, StoreError> {
+    let path = path_of(dir, key);
+    match storage.open(&path, Access::Read) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(storage_error("open", &path)(error)),
     }
 }
 

@@ -74,7 +74,7 @@ pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, Orphan, SessionLive
 pub use abide_model::{DeleteError, Made};
 pub use cleanup::{Cleaned, CleanupPlan, CleanupRules, ClockJump, Daily, Departing};
 pub use collection::CollectError;
-pub use config::{Config, ProjectConfig, STORE_VERSION};
+pub use config::{Config, HeldProjects, ProjectConfig, STORE_VERSION, holds_many_projects};
 pub use disk_use::{DiskUse, ProjectUse, SessionUse};
 pub use doctor::{
     Action, After, Considered, Doctor, Examination, Missing, RepairPlan, RepairRequest, Repaired,
@@ -87,8 +87,8 @@ pub use objects::LocalObjects;
 pub use parents::make_parents;
 pub use person::Person;
 pub use place::{
-    Place, PlaceError, Scope, Where, check_not_root, find_checkout, find_project, find_store,
-    has_store, store_of_named, store_of_project,
+    Place, PlaceError, Scope, Where, check_directory, check_not_root, find_checkout, find_git_root,
+    find_project, find_store, has_store, linked_worktree, store_of_named, store_of_project,
 };
 pub use reader::LocalReader;
 pub use relay::{ChildSocket, HeldWriters, write_as_child};

@@ -306,11 +306,30 @@ fn climbs(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }
 
-/// The root of the checkout that a directory is in. Somebody else's `.git` makes none: it could be
+/// The root of the git checkout that a directory is in. Somebody else's `.git` makes none: it could be
 /// put above any directory that all may write to.
+#[must_use]
+pub fn find_git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
+    git_root(&resolved(from), trust)
+}
+
 fn git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
     let is_root = |dir: &&Path| is_own(&dir.join(".git"), trust) || trusted_git(dir, trust);
     from.ancestors().find(is_root).map(Path::to_owned)
+}
+
+/// Refuses what is no directory, a link to one, and one that another user owns or may write.
+///
+/// # Errors
+///
+/// It is not to be trusted, or nobody may look.
+pub fn check_directory(dir: &Path, trust: &Trust) -> Result<(), PlaceError> {
+    let unreadable = |source| PlaceError::Unreadable { path: dir.to_owned(), source };
+    let found = fs::symlink_metadata(dir).map_err(unreadable)?;
+    if !found.is_dir() {
+        return Err(unreadable(io::ErrorKind::NotADirectory.into()));
+    }
+    trust.check(dir, &found)
 }
 
 fn trusted_git(dir: &Path, trust: &Trust) -> bool {
@@ -325,6 +344,15 @@ fn is_own(path: &Path, trust: &Trust) -> bool {
 /// `.git/worktrees`: that main checkout. The two must name each other, or any `.git` could lead to
 /// any checkout.
 fn main_checkout(root: &Path, trust: &Trust) -> Option<PathBuf> {
+    let (_, common) = linked_worktree(root)?;
+    let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"))?;
+    (is_own(main, trust) || trust.lists(main)).then(|| main.to_owned())
+}
+
+/// For a linked worktree: its directory in the repository, and that of the repository. None where the
+/// two do not name each other.
+#[must_use]
+pub fn linked_worktree(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let read = |path: &Path| read_small_file(path, POINTER_BYTES).ok();
     let git = root.join(".git");
     let text = read(&git)?;
@@ -333,9 +361,8 @@ fn main_checkout(root: &Path, trust: &Trust) -> Option<PathBuf> {
     let back = git_dir.join(OsStr::from_bytes(back.trim_ascii())).canonicalize().ok()?;
     let common = read(&git_dir.join("commondir"))?;
     let common = git_dir.join(OsStr::from_bytes(common.trim_ascii())).canonicalize().ok()?;
-    let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"))?;
     let named = back == git.canonicalize().ok()?;
-    (named && (is_own(main, trust) || trust.lists(main))).then(|| main.to_owned())
+    named.then_some((git_dir, common))
 }
 
 #[cfg(test)]

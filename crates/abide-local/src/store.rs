@@ -153,8 +153,27 @@ impl LocalStore {
         self.settings_trouble.as_ref()
     }
 
-    /// Makes a store in this directory; one that is there is opened.
+    /// Makes a store in this directory; one that is there is opened. One that is opened for a project
+    /// is marked as holding sessions of many ([`holds_many_projects`](crate::holds_many_projects)), so
+    /// that whoever is told its place alone knows it.
     pub fn init(root: &Path, options: Options) -> Result<Self, StoreError> {
+        let mut store = Self::make_or_open(root, options)?;
+        if !store.options.projects.is_empty() && store.config.projects.is_none() {
+            store.mark_as_of_many();
+        }
+        Ok(store)
+    }
+
+    /// Where it cannot be done now, who records next does it.
+    fn mark_as_of_many(&mut self) {
+        if let Ok(Some(_lock)) = self.lock_cleanup(LockMode::Exclusive)
+            && let Ok(config) = Config::mark(&**self.storage(), &self.layout.config())
+        {
+            self.config.projects = config.projects;
+        }
+    }
+
+    fn make_or_open(root: &Path, options: Options) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
         let storage = &*options.storage;
@@ -331,12 +350,15 @@ impl LocalStore {
         session: NewSession,
         begin: impl FnOnce(SessionId, NewSession) -> Result<(NewSession, Beginning), StoreError>,
     ) -> Result<Made, StoreError> {
-        let session = session.in_project(&self.options.projects);
+        let projects = &self.options.projects;
         let Some(key) = session.fields.key.clone() else {
             let id = self.new_id();
             let (session, beginning) = begin(id, session)?;
+            let session = session.in_project(projects);
             return self.create_at(id, session, beginning).map(|()| Made::New(id));
         };
+        // A key counts in the project of whoever gives it.
+        let session = session.in_project(projects);
         let project = session.fields.project_id.clone().unwrap_or_default();
         let keys = self.all_keys()?;
         let id = match self.key_holder(&keys, &project, &key)? {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::config::holds_many_projects;
 use crate::person::Person;
 use crate::place::{
     NAME, Place, PlaceError, Scope, Where, find_project, find_store, real, store_of_named,
@@ -140,7 +141,9 @@ impl StoreFinder {
 
     fn scope(&self, store: &Where) -> Scope {
         match store {
-            Where::Files(root) if !self.is_persons(root) => Scope::Store,
+            Where::Files(root) if !self.is_persons(root) && !holds_many_projects(root) => {
+                Scope::Store
+            }
             _ => Scope::Project,
         }
     }
@@ -218,6 +221,9 @@ mod tests {
         fs::write(named.join("config.toml"), "").unwrap();
         lab.finder.named = Some(files(&named));
         assert_eq!(lab.found(), (files(&named), Scope::Store));
+        // The person's store, for a process that has another home.
+        fs::write(named.join("config.toml"), "projects = \"many\"\n").unwrap();
+        assert_eq!(lab.found(), (files(&named), Scope::Project));
         lab.finder.named = Some(files(&lab.project));
         assert_eq!(lab.found(), (files(&own), Scope::Store));
     }

@@ -77,7 +77,7 @@ pub use liveness::{Liveness, LivenessEvidence, LivenessReason, LockSeen, Process
 pub use object::{EachObject, NewObject, ObjectBatch, Objects};
 pub use payload::{Leaf, LeafEncoding, Leaves, Payload, string_end};
 pub use retention::{
-    ByteSize, CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionOverrides,
+    ByteSize, CheckpointFacts, KeepReason, Limit, RemovalReason, Retention, RetentionOverrides,
     RetentionPlan, SessionFacts, Span, plan_retention, plan_thinning,
 };
 pub use session_ref::SessionRef;

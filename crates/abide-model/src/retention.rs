@@ -7,9 +7,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{SessionId, SessionStatus, Timestamp};
 
@@ -196,16 +198,113 @@ impl Retention {
     }
 }
 
+/// A limit in the place of another, which it may switch off: `off`, or as the limit itself is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit<T> {
+    /// There is none.
+    Off,
+    /// This one.
+    At(T),
+}
+
+impl<T> Limit<T> {
+    fn over(this: Option<Self>, other: Option<T>) -> Option<T> {
+        match this {
+            None => other,
+            Some(Self::Off) => None,
+            Some(Self::At(limit)) => Some(limit),
+        }
+    }
+}
+
+/// The word for [`Limit::Off`].
+const OFF: &str = "off";
+
+impl<'de, T: Limited> Deserialize<'de> for Limit<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written<T>(PhantomData<T>);
+        impl<T: Limited> Visitor<'_> for Written<T> {
+            type Value = Limit<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{} or \"{OFF}\"", T::EXPECTED)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Limit<T>, E> {
+                match text {
+                    OFF => Ok(Limit::Off),
+                    text => T::of_text(text).map(Limit::At).map_err(E::custom),
+                }
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Limit<T>, E> {
+                let wrong = || E::invalid_type(Unexpected::Unsigned(number), &self);
+                T::of_number(number).map(Limit::At).ok_or_else(wrong)
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Limit<T>, E> {
+                let wrong = || E::invalid_type(Unexpected::Signed(number), &self);
+                let limit = u64::try_from(number).ok().and_then(T::of_number);
+                limit.map(Limit::At).ok_or_else(wrong)
+            }
+        }
+        from.deserialize_any(Written(PhantomData))
+    }
+}
+
+/// What a limit can be.
+trait Limited: Sized {
+    const EXPECTED: &str;
+    fn of_text(text: &str) -> Result<Self, String>;
+    fn of_number(number: u64) -> Option<Self>;
+}
+
+impl Limited for Span {
+    const EXPECTED: &str = "a length of time";
+
+    fn of_text(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+
+    fn of_number(_: u64) -> Option<Self> {
+        None
+    }
+}
+
+impl Limited for ByteSize {
+    const EXPECTED: &str = "a size";
+
+    fn of_text(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+
+    fn of_number(_: u64) -> Option<Self> {
+        None
+    }
+}
+
+impl Limited for u64 {
+    const EXPECTED: &str = "a number";
+
+    fn of_text(text: &str) -> Result<Self, String> {
+        Err(format!("`{text}` is no number"))
+    }
+
+    fn of_number(number: u64) -> Option<Self> {
+        Some(number)
+    }
+}
+
 /// Settings in the place of others; what is not given stays as those have it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionOverrides {
     /// See [`Retention::max_age`].
-    pub max_age: Option<Span>,
+    pub max_age: Option<Limit<Span>>,
     /// See [`Retention::max_count`].
-    pub max_count: Option<u64>,
+    pub max_count: Option<Limit<u64>>,
     /// See [`Retention::max_size`].
-    pub max_size: Option<ByteSize>,
+    pub max_size: Option<Limit<ByteSize>>,
     /// See [`Retention::keep_failed`].
     pub keep_failed: Option<bool>,
     /// See [`Retention::min_keep`].
@@ -219,9 +318,9 @@ impl RetentionOverrides {
     #[must_use]
     pub fn over(&self, settings: &Retention) -> Retention {
         Retention {
-            max_age: self.max_age.or(settings.max_age),
-            max_count: self.max_count.or(settings.max_count),
-            max_size: self.max_size.or(settings.max_size),
+            max_age: Limit::over(self.max_age, settings.max_age),
+            max_count: Limit::over(self.max_count, settings.max_count),
+            max_size: Limit::over(self.max_size, settings.max_size),
             keep_failed: self.keep_failed.unwrap_or(settings.keep_failed),
             min_keep: self.min_keep.unwrap_or(settings.min_keep),
             thin: self.thin.unwrap_or(settings.thin),

@@ -209,11 +209,11 @@ impl NewSession {
         Self { fields: SessionFields { title: Some(title.into()), ..SessionFields::default() } }
     }
 
-    /// As a fork of a session that is like this: what this one is not told it has from that one.
+    /// As a fork of a session that is like this: what this one is not told it has from that one. The
+    /// project too, unless it has a key: that counts in the project of whoever gives it.
     #[must_use]
     pub fn forked(self, parent: Parent, like: &SessionFields) -> Self {
         let mut fields = SessionFields { parent: None, key: None, ..like.clone() };
-        // A key counts in the project of whoever gives it.
         let inherited = fields.project_id.filter(|_| self.fields.key.is_none());
         fields.project_id = self.fields.project_id.clone().or(inherited);
         fields.update(self.fields);

@@ -166,7 +166,16 @@ impl PostgresStore {
 
     /// Reads a bundle to its end and says what an import would do. Writes nothing.
     pub fn check_bundle<R: Read>(&self, bundle: BundleReader<R>) -> Result<Imported, ImportError> {
-        self.compare(bundle, &mut |_, _| Ok(())).map(Compared::imported)
+        self.check_bundle_of(bundle, None)
+    }
+
+    /// The same of [`PostgresStore::import_bundle_of`].
+    pub fn check_bundle_of<R: Read>(
+        &self,
+        bundle: BundleReader<R>,
+        project: Option<&str>,
+    ) -> Result<Imported, ImportError> {
+        self.compare(bundle, project, &mut |_, _| Ok(())).map(Compared::imported)
     }
 
     /// Takes the session of a bundle in. When it returns `Ok`, what it says is durable. Where the
@@ -174,6 +183,17 @@ impl PostgresStore {
     pub fn import_bundle<R: Read>(
         &self,
         bundle: BundleReader<R>,
+        wait: Duration,
+    ) -> Result<Imported, ImportError> {
+        self.import_bundle_of(bundle, None, wait)
+    }
+
+    /// As [`PostgresStore::import_bundle`]: a session that is new here and names no project is put
+    /// into this one, else into the one that the store was opened for.
+    pub fn import_bundle_of<R: Read>(
+        &self,
+        bundle: BundleReader<R>,
+        project: Option<&str>,
         wait: Duration,
     ) -> Result<Imported, ImportError> {
         let objects = self.objects_of_store();
@@ -186,7 +206,7 @@ impl PostgresStore {
             }
             Ok(())
         };
-        let mut compared = self.compare(bundle, &mut put)?;
+        let mut compared = self.compare(bundle, project, &mut put)?;
         if !batch.is_empty() {
             objects.put_batch(&batch)?;
         }
@@ -194,7 +214,7 @@ impl PostgresStore {
         objects.sync()?;
         let rows = std::mem::take(&mut compared.rows);
         match compared.outcome {
-            ImportOutcome::Made => self.import_new(&compared.header, rows)?,
+            ImportOutcome::Made => self.import_new(&compared.header, project, rows)?,
             ImportOutcome::Forwarded { .. } => self.forward(&compared.header, rows, wait)?,
             ImportOutcome::Same | ImportOutcome::Behind { .. } => {}
         }
@@ -206,6 +226,7 @@ impl PostgresStore {
     fn compare<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
+        project: Option<&str>,
         object: &mut PutObject<'_>,
     ) -> Result<Compared, ImportError> {
         let header = bundle.header().clone();
@@ -249,7 +270,7 @@ impl PostgresStore {
                 }
                 None => {
                     if here.is_none() && rows.is_empty() {
-                        self.check_key(&line, id)?;
+                        self.check_key(&line, id, project)?;
                     }
                     let line_bytes = line.bytes().to_vec();
                     rows.push(Row { seq: line.seq, sum: line.sum, line: line_bytes });
@@ -313,8 +334,14 @@ impl PostgresStore {
         if here.is_ok_and(|here| here == sum) { Ok(()) } else { Err(missing()) }
     }
 
-    fn check_key(&self, line: &Line<'_>, id: SessionId) -> Result<(), ImportError> {
+    fn check_key(
+        &self,
+        line: &Line<'_>,
+        id: SessionId,
+        told: Option<&str>,
+    ) -> Result<(), ImportError> {
         let (project, Some(key)) = project_and_key(line) else { return Ok(()) };
+        let project = project.or_else(|| told.map(str::to_owned));
         let known_by = self.known_by(project.as_deref());
         let (server, wanted) = (self.server().clone(), key.clone());
         let holder = self.server().block(async move {
@@ -340,7 +367,12 @@ impl PostgresStore {
         }
     }
 
-    fn import_new(&self, header: &BundleHeader, rows: Vec<Row>) -> Result<(), ImportError> {
+    fn import_new(
+        &self,
+        header: &BundleHeader,
+        told: Option<&str>,
+        rows: Vec<Row>,
+    ) -> Result<(), ImportError> {
         let id = header.session;
         let parent = header.parent.map(|parent| parent.session);
         let reader = parent.map(|parent| self.reader(parent)).transpose()?;
@@ -350,6 +382,7 @@ impl PostgresStore {
         });
         let first = rows.first().and_then(|row| Line::read(&row.line).ok());
         let (project, key) = first.as_ref().map(project_and_key).unwrap_or_default();
+        let project = project.or_else(|| told.map(str::to_owned));
         let projects = self.known_by(project.as_deref());
         let project = project.or_else(|| projects.first().cloned()).unwrap_or_default();
         let (server, rows, session) = (self.server().clone(), Arc::new(rows), id);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use abide_journal::{Environment, Line, Salts, Sum};
 use abide_model::{
     Epoch, History, HistoryQuery, Kind, Made, NewSession, Objects, Parent, ParentReason, Pending,
-    Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter,
-    Store, StoreError, Timestamp,
+    Seq, SessionCreated, SessionFields, SessionId, SessionReader, SessionRef, SessionSummary,
+    SessionWriter, Store, StoreError, Timestamp,
 };
 use deadpool_postgres::Object;
 use uuid::Uuid;
@@ -208,8 +208,8 @@ impl PostgresStore {
     ) -> Result<Made, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let projects = self.options.projects.clone();
-        let session = session.in_project(&projects);
         let reader = self.reader(parent)?;
+        let project_id = self.project_of(parent)?;
         self.server.block(async move {
             let (last, sum) = reader.last().await?;
             let seq = at.unwrap_or(last);
@@ -219,7 +219,8 @@ impl PostgresStore {
             let sum = if seq == last { sum } else { reader.sum_of(seq).await? };
             let state = reader.state_at(seq).await?;
             let link = Parent { session: parent, seq, reason: ParentReason::Fork };
-            let session = session.forked(link, &state.core.fields);
+            let like = SessionFields { project_id, ..state.core.fields };
+            let session = session.forked(link, &like).in_project(&projects);
             let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
             let parent = holder.map(|part| part.sid);
             let beginning = Beginning { last: (seq, sum), at: state.core.at, parent };
@@ -453,7 +454,7 @@ async fn find(
         SessionRef::Id(id) => Known::find(client, *id).await.map(|_| *id),
         SessionRef::Latest => latest(client, projects, None).await?.ok_or_else(none),
         SessionRef::LatestIn(dir) => {
-            let dir = dir.to_string_lossy().into_owned();
+            let dir = SessionFields::workspace_text(dir);
             latest(client, projects, Some(&dir)).await?.ok_or_else(none)
         }
         SessionRef::Key(key) => key_holder(client, projects, key).await?.ok_or_else(none),
@@ -492,14 +493,19 @@ async fn latest(
     projects: &[String],
     workspace: Option<&str>,
 ) -> Result<Option<SessionId>, Trouble> {
+    // Only what has the directory's name in it is parsed: of most sessions nothing is.
     let sql = "SELECT session.id FROM session JOIN overview USING (sid)
         WHERE (cardinality($1::text[]) = 0 OR session.project = ANY($1))
             AND (session.parent IS NOT NULL OR overview.indexed > 1)
-            AND coalesce(overview.overview::json ->> 'empty', 'false') = 'false'
-            AND ($2::text IS NULL OR overview.overview::json #>> '{fields,workspace}' = $2)
+            AND CASE WHEN $3::text IS NOT NULL AND strpos(overview.overview, $3) = 0 THEN false
+                ELSE coalesce(overview.overview::json ->> 'empty', 'false') = 'false'
+                    AND ($2::text IS NULL OR overview.overview::json #>> '{fields,workspace}' = $2)
+                END
         ORDER BY session.id DESC LIMIT 1";
+    // As it stands in the overview, which is JSON.
+    let written = workspace.map(|workspace| serde_json::Value::from(workspace).to_string());
     let statement = client.prepare_cached(sql).await?;
-    let row = client.query_opt(&statement, &[&projects, &workspace]).await?;
+    let row = client.query_opt(&statement, &[&projects, &workspace, &written]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(session_id))
 }
 

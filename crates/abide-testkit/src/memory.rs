@@ -10,9 +10,9 @@ use abide_model::{
     Acknowledged, Acknowledger, AppendError, Core, Digest, Direction, Durability, Epoch, Event,
     EventPage, EventRange, History, HistoryQuery, InputError, Kind, LaneId, LaneState, Limits,
     Lineage, MakeEvent, NewEvent, NewSession, Objects, OddEvents, Parent, ParentReason, Payload,
-    Pending, ReadNote, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
-    SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp, WriterHolder,
-    WriterOpened, made_behind,
+    Pending, ReadNote, Seq, SessionCreated, SessionFields, SessionId, SessionReader, SessionRef,
+    SessionState, SessionSummary, SessionWriter, Store, StoreError, Ticket, Timestamp,
+    WriterHolder, WriterOpened, made_behind,
 };
 
 use abide_workspace::MemoryObjects;
@@ -207,8 +207,8 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Once(false).await;
             let mut inner = self.lock();
-            let last = inner.kept(parent)?.last();
-            let session = session.in_project(&self.2);
+            let kept = inner.kept(parent)?;
+            let (last, project_id) = (kept.last(), kept.project().cloned());
             let key = session.fields.key.clone();
             if let Some(id) = inner.with_key(&self.2, key.as_ref()) {
                 return Ok(id);
@@ -219,7 +219,8 @@ impl Store for MemoryStore {
             }
             let state = fold(&inner.events(parent, seq));
             let link = Parent { session: parent, seq, reason: ParentReason::Fork };
-            let session = session.forked(link, &state.core.fields);
+            let like = SessionFields { project_id, ..state.core.fields.clone() };
+            let session = session.forked(link, &like).in_project(&self.2);
             let parent = Some((parent, seq));
             inner.insert(session, Kept { key, parent, state, ..Kept::default() })
         })
@@ -248,7 +249,7 @@ impl Store for MemoryStore {
                 }
                 SessionRef::Latest => return newest(None),
                 SessionRef::LatestIn(dir) => {
-                    return newest(Some(dir.to_string_lossy().into_owned()));
+                    return newest(Some(SessionFields::workspace_text(dir)));
                 }
                 SessionRef::Prefix(prefix) if prefix.is_empty() => return Err(none()),
                 SessionRef::Prefix(prefix) => prefix,

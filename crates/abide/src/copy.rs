@@ -250,6 +250,7 @@ impl Copier {
     /// Passes the events on: one thread writes the bundle that this one reads.
     fn pass(&self, session: SessionId) -> Result<Imported, Error> {
         let Some(to) = &self.to else { return self.would_make(session) };
+        let project = self.project_there(to, session)?;
         let (reader, mut writer): (PipeReader, PipeWriter) =
             io::pipe().map_err(Error::file("make", Path::new("a pipe")))?;
         std::thread::scope(|scope| {
@@ -260,8 +261,8 @@ impl Copier {
                 .map(BundleReader::of_any_ratio)
                 .map_err(Error::from)
                 .and_then(|bundle| match self.dry {
-                    true => to.check_bundle(bundle),
-                    false => to.import_bundle(bundle, self.wait),
+                    true => to.check_bundle_of(bundle, project.as_deref()),
+                    false => to.import_bundle_of(bundle, project.as_deref(), self.wait),
                 });
             let written = writing.join();
             match (taken, written) {
@@ -271,6 +272,15 @@ impl Copier {
                 (Err(error), _) => Err(error),
             }
         })
+    }
+
+    /// The project that a session which names none goes to: its own, where the other side tells
+    /// projects apart.
+    fn project_there(&self, to: &Store, session: SessionId) -> Result<Option<String>, Error> {
+        if to.projects().is_empty() {
+            return Ok(None);
+        }
+        self.from.project_of(session)
     }
 
     /// What would be made where nothing is.

@@ -23,6 +23,17 @@ const MOST_BYTES: u64 = 64 << 20;
 /// How long git may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Variables that speak of one call of git, which started this process: they would lead to another
+/// repository, or change what its settings say.
+const ELSEWHERE: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+];
+
 /// The state of the repository that `dir` is in. `None` where there is none; what goes wrong
 /// stands inside.
 #[must_use]
@@ -71,12 +82,12 @@ fn status(dir: &Path) -> Result<Vec<u8>, String> {
 /// A git that runs no hook and no monitor.
 fn git(dir: &Path) -> Command {
     let mut command = Command::new("git");
+    for variable in ELSEWHERE {
+        command.env_remove(variable);
+    }
     command
         .args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath="])
         .current_dir(dir)
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1");
     command
@@ -248,6 +259,15 @@ mod tests {
         assert_eq!(state.renamed, [("old name.txt".to_owned(), "new\nname.txt".to_owned())]);
         assert_eq!(state.error, None);
         assert_eq!(fs::read(dir.join(".git/index")).unwrap(), index);
+    }
+
+    #[test]
+    fn what_another_git_was_told_is_not_passed_on() {
+        let command = super::git(Path::new("."));
+        let removed = |name: &str| command.get_envs().any(|(set, to)| set == name && to.is_none());
+        for name in ["GIT_DIR", "GIT_COMMON_DIR", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
+            assert!(removed(name), "{name}");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! alone. A shallow clone does not have the first commit: there it is the remote alone, which a
 //! whole clone of the same remote has among [`ProjectIdentity::also`], but not the other way round.
 //! Without git, or before the first commit, it is a random id that is kept by the path of the
-//! directory, outside of it ([`Projects`]). Nothing is written into a project.
+//! directory, outside of it ([`Projects`]). There it is also kept what a repository was known by, for
+//! when its remote or its history changes. Nothing is written into a project.
 
 mod by_path;
 mod marks;
@@ -20,8 +21,8 @@ use std::path::{Path, PathBuf};
 use abide_local::{Person, Trust, find_project, has_store, read_small_file};
 use abide_model::ObjectHash;
 
-use self::by_path::ByPath;
-use self::marks::{GitMarks, MarksCache};
+use self::by_path::{ByPath, Failure, Shelf};
+use self::marks::{MarksCache, Said};
 use crate::Error;
 
 /// The first line of what an id is the hash of. Another way to make ids gets another number.
@@ -69,7 +70,7 @@ pub enum WithoutGit {
 #[derive(Debug, Clone, Default)]
 pub struct Projects {
     /// Directories with ids by path. New ones go to the first.
-    kept: Vec<PathBuf>,
+    kept: Vec<Shelf>,
     /// The directory of what git said.
     cache: Option<PathBuf>,
     /// Files outside of a repository that say what its remote is.
@@ -82,7 +83,9 @@ impl Projects {
     #[must_use]
     pub fn in_store(store: &Path, person: &Person) -> Self {
         let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
-        let kept = std::iter::once(store.join(DIRECTORY)).chain(state).collect();
+        let store = Shelf { dir: store.join(DIRECTORY), of_store: true };
+        let state = state.map(|dir| Shelf { dir, of_store: false });
+        let kept = std::iter::once(store).chain(state).collect();
         Self { kept, ..Self::of_person(person) }
     }
 
@@ -92,7 +95,8 @@ impl Projects {
     pub fn in_state(person: &Person) -> Self {
         let state = person.state.as_ref().map(|state| state.join(DIRECTORY));
         let store = person.store().map(|store| store.join(DIRECTORY));
-        let kept = state.into_iter().chain(store).collect();
+        let kept = state.into_iter().chain(store);
+        let kept = kept.map(|dir| Shelf { dir, of_store: false }).collect();
         Self { kept, without_git: WithoutGit::Refuse, ..Self::of_person(person) }
     }
 
@@ -100,20 +104,28 @@ impl Projects {
         let home = person.home.as_ref().map(|home| home.join(".gitconfig"));
         let config = person.config.as_ref().and_then(|config| config.parent()?.parent());
         let config = config.map(|config| config.join("git/config"));
-        let settings = home.into_iter().chain(config).collect();
+        let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter();
+        let named = named.filter_map(std::env::var_os).map(PathBuf::from);
+        let settings = home.into_iter().chain(config).chain(named).collect();
         let cache = person.cache.as_ref().map(|cache| cache.join(DIRECTORY));
         Self { cache, settings, ..Self::default() }
     }
 
-    /// The project of a directory; none where it has no identity yet. Nothing but what git said is
-    /// written, and that into the person's cache.
+    /// The project of a directory; none where it has no identity yet. Where git cannot be asked and
+    /// nothing was recorded, it is one that nothing was recorded with. Written are only what git said, into
+    /// the person's cache, and ids that a repository has lost, beside the others.
     ///
     /// # Errors
     ///
     /// Git cannot be asked, or an id cannot be read.
     pub fn of(&self, dir: &Path) -> Result<Option<ProjectIdentity>, Error> {
         let project = find_project(dir, &Trust::of_process());
-        self.identity(dir, &project, self.entry(&project)?)
+        let entry = self.entry(&project)?;
+        let Known { identity, said } = self.known(dir, &project, entry.as_ref())?;
+        if !said.before.is_empty() && self.kept.first().is_some_and(Shelf::has_place) {
+            self.keep_used(&project, entry.as_ref(), &said);
+        }
+        Ok(identity.or_else(|| said.failed.is_some().then(|| by_place(&project))))
     }
 
     /// The project of a directory in which something is recorded: one that has no identity gets one.
@@ -123,16 +135,35 @@ impl Projects {
     /// As [`Projects::of`], or the id cannot be written.
     pub fn for_recording(&self, dir: &Path) -> Result<ProjectIdentity, Error> {
         let project = find_project(dir, &Trust::of_process());
-        if let Some(known) = self.identity(dir, &project, self.entry(&project)?)? {
+        let entry = self.entry(&project)?;
+        let Known { identity, said } = self.known(dir, &project, entry.as_ref())?;
+        if let Some(known) = identity {
+            self.keep_used(&project, entry.as_ref(), &said);
             return Ok(known);
         }
         let failed = |reason| Error::Project { dir: project.clone(), reason };
         let nowhere = || failed("there is no place to keep its id: set HOME".to_owned());
-        let entry = by_path::make(self.kept.first().ok_or_else(nowhere)?, &project);
+        let kept = self.kept.first().ok_or_else(nowhere)?;
+        let entry = by_path::make(kept, &project, entry.as_ref());
         let entry = entry
             .map_err(|(path, error)| failed(format!("cannot write {}: {error}", path.display())))?;
-        let made = self.identity(dir, &project, Some(entry))?;
+        let made = self.known(dir, &project, Some(&entry))?.identity;
         made.ok_or_else(|| failed("its id was removed".to_owned()))
+    }
+
+    /// Keeps what a repository is known by, so that it is found when its remote or its history has changed
+    /// and nothing else remembers. Where that cannot be written, the next one tries again.
+    fn keep_used(&self, project: &Path, entry: Option<&ByPath>, said: &Said) {
+        let ids: Vec<String> = said.marks.ids().into_iter().chain(said.before.clone()).collect();
+        let Some(repository) = said.repository.as_deref() else { return };
+        let used = entry.map_or(&[][..], |entry| entry.used(Some(repository)));
+        if ids.iter().all(|id| used.contains(id)) && used.first() == ids.first() {
+            return;
+        }
+        if let Some(kept) = self.kept.first().filter(|_| !ids.is_empty()) {
+            let _ =
+                by_path::update(kept, project, entry, |entry| entry.mark_used(repository, &ids));
+        }
     }
 
     /// Tells that what was the directory `old` is `new` now, whether it was moved or its remote was
@@ -149,77 +180,84 @@ impl Projects {
         // One that is gone is looked for by its path as it was.
         let there = old.is_dir();
         let from = if there { find_project(old, &trust) } else { by_path::absolute(old) };
-        let mut before = self.entry(&from)?;
+        let before = self.entry(&from)?;
         let mut ids = Vec::new();
         if there {
-            ids.extend(self.identity(old, &from, before.clone())?.map(|known| known.ids()));
+            let known = self.known(old, &from, before.as_ref())?.identity;
+            ids.extend(known.map(|known| known.ids()));
         } else {
             ids.extend(before.as_ref().map(ByPath::ids));
-            ids.extend(self.cached_ids(&from));
+            ids.extend(self.marks().last_known(&from.join(".git")));
         }
         let mut ids: Vec<String> = ids.into_iter().flatten().collect();
         if ids.is_empty() {
             return Err(failed("nothing is known of it: no session was recorded there"));
         }
-        let known = self.identity(new, &project, self.entry(&project)?)?;
+        let entry = self.entry(&project)?;
+        let known = self.known(new, &project, entry.as_ref())?.identity;
         let known = known.map(|known| known.ids()).unwrap_or_default();
         ids.retain(|id| !known.contains(id));
         if ids.is_empty() {
             return Err(failed("it is the same project already"));
         }
-        let mut entry = self.entry(&project)?.unwrap_or_else(|| ByPath::of(&project));
-        if entry.stored.is_none() {
-            // The id goes along, so that what is recorded from here on has the same.
-            entry.stored = before.as_mut().and_then(|before| before.stored.take());
-        }
-        let own = entry.stored.as_deref().map(stored_id);
-        entry.also.extend(ids.into_iter().filter(|id| Some(id) != own.as_ref()));
-        let write = |entry: &ByPath, at: &Path| {
-            let kept = self.kept.first().ok_or_else(|| failed("there is no place to keep that"))?;
-            by_path::write(kept, at, entry).map_err(|(path, error)| Error::Project {
-                dir: old.to_owned(),
-                reason: format!("cannot write {}: {error}", path.display()),
-            })
+        let unwritten = |(path, error): Failure| Error::Project {
+            dir: old.to_owned(),
+            reason: format!("cannot write {}: {error}", path.display()),
         };
-        write(&entry, &project)?;
+        let kept = self.kept.first().ok_or_else(|| failed("there is no place to keep that"))?;
+        let told = by_path::update(kept, &project, entry.as_ref(), |entry| {
+            if entry.stored.is_none() {
+                // The id goes along, so that what is recorded from here on has the same.
+                entry.stored = before.as_ref().and_then(|before| before.stored.clone());
+            }
+            let own = entry.stored.as_deref().map(stored_id);
+            let others = ids.iter().filter(|id| Some(*id) != own.as_ref());
+            let new: Vec<_> = others.filter(|id| !entry.also.contains(id)).cloned().collect();
+            entry.also.extend(new);
+        });
+        let entry = told.map_err(unwritten)?;
         if !there {
             // Whatever comes to stand there is another project.
-            self.kept.iter().for_each(|kept| by_path::remove(kept, &from));
+            let forgotten = self.kept.iter().try_for_each(|kept| by_path::remove(kept, &from));
+            forgotten.map_err(unwritten)?;
         }
-        let made = self.identity(new, &project, Some(entry))?;
+        let made = self.known(new, &project, Some(&entry))?.identity;
         made.ok_or_else(|| failed("it has no identity"))
     }
 
-    fn identity(
-        &self,
-        dir: &Path,
-        project: &Path,
-        entry: Option<ByPath>,
-    ) -> Result<Option<ProjectIdentity>, Error> {
-        let failed = |reason| Error::Project { dir: dir.to_owned(), reason };
-        let stored = match stored(project)? {
-            None => entry.as_ref().and_then(|entry| entry.stored.clone()),
-            stored => stored,
+    fn known(&self, dir: &Path, project: &Path, entry: Option<&ByPath>) -> Result<Known, Error> {
+        let said = marks::of(dir, &Trust::of_process(), &self.marks());
+        let used = entry.map_or(&[][..], |entry| entry.used(said.repository.as_deref()));
+        let mut ids = said.marks.ids();
+        if said.failed.is_some() {
+            // What git said when it was asked last.
+            ids.extend(used.iter().cloned());
+        }
+        if let (Some(reason), true, WithoutGit::Refuse) =
+            (&said.failed, ids.is_empty(), self.without_git)
+        {
+            return Err(Error::Project { dir: dir.to_owned(), reason: reason.clone() });
+        }
+        // Whoever wrote the project wrote that, too: it cannot stop what is known without it.
+        let stored = match stored(project) {
+            Err(_) if !ids.is_empty() => None,
+            stored => stored?,
         };
-        let cache = self.marks();
-        let marks = match (marks::of(dir, &cache), self.without_git) {
-            (Err(_), WithoutGit::ByPath) => GitMarks::default(),
-            (marks, _) => marks.map_err(failed)?,
-        };
-        let name = marks.name.clone().unwrap_or_else(|| name_of(project));
-        let also = entry.map(|entry| entry.also).unwrap_or_default();
-        let mut ids = marks.ids().into_iter().chain(stored.map(|stored| stored_id(&stored)));
-        let first = ids.next();
-        let rest: Vec<String> = ids.collect();
-        Ok(first.map(|id| {
+        let stored = stored.or_else(|| entry.and_then(|entry| entry.stored.clone()));
+        ids.extend(stored.map(|stored| stored_id(&stored)));
+        let mut ids = ids.into_iter();
+        let identity = ids.next().map(|id| {
+            let name = said.marks.name.clone().unwrap_or_else(|| name_of(project));
             let mut known = ProjectIdentity { id, name, also: Vec::new() };
-            for id in rest.into_iter().chain(also) {
+            let told = entry.map_or(&[][..], |entry| &entry.also);
+            for id in ids.chain([&said.before[..], used, told].concat()) {
                 if id != known.id && !known.also.contains(&id) {
                     known.also.push(id);
                 }
             }
             known
-        }))
+        });
+        Ok(Known { identity, said })
     }
 
     /// What is kept of a project by its path.
@@ -232,15 +270,21 @@ impl Projects {
         })
     }
 
-    /// What git said of a repository that is not there any more.
-    fn cached_ids(&self, project: &Path) -> Option<Vec<String>> {
-        let known = self.marks().last_known(&project.join(".git"))?;
-        Some(known.ids()).filter(|ids| !ids.is_empty())
-    }
-
     fn marks(&self) -> MarksCache<'_> {
         MarksCache { dir: self.cache.as_deref(), settings: &self.settings }
     }
+}
+
+/// What is known of a directory.
+struct Known {
+    identity: Option<ProjectIdentity>,
+    said: Said,
+}
+
+/// A project that nothing was recorded with: where it is is all that is known of it.
+fn by_place(project: &Path) -> ProjectIdentity {
+    let id = id_of(&[("place", &project.to_string_lossy())]);
+    ProjectIdentity { id, name: name_of(project), also: Vec::new() }
 }
 
 fn id_of(marks: &[(&str, &str)]) -> String {

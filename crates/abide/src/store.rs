@@ -13,8 +13,8 @@ use abide_local::{
     store_of_project,
 };
 use abide_model::{
-    History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionId, SessionRef,
-    SessionSummary, StoreError, Timestamp,
+    History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
+    SessionId, SessionRef, SessionSummary, StoreError, Timestamp,
 };
 use pollster::block_on;
 use tempfile::TempDir;
@@ -48,15 +48,15 @@ impl Store {
     pub fn open_default() -> Result<Self, Error> {
         let from = std::env::current_dir().map_err(Error::CurrentDir)?;
         let person = Person::of_process();
-        let finder = StoreFinder::of_process()?;
+        let mut finder = StoreFinder::of_process()?;
+        if let Some(Where::Files(named)) = &mut finder.named {
+            // It stays the same one where the process goes elsewhere.
+            *named = from.join(&*named);
+        }
         let place = finder.find(&from)?;
         check_accepted(&place, &finder.trust, Some(&own_consent()))?;
         match &place.store {
-            Where::Files(root) => {
-                make_parents(root)?;
-                LocalStore::init(root, Options::default())?;
-                Self::for_recording(&place, &from, &person, Options::default())
-            }
+            Where::Files(_) => Self::for_recording(&place, &from, &person, Options::default()),
             #[cfg(feature = "shared")]
             Where::Shared(url) => {
                 let project = Some(Projects::in_state(&person).for_recording(&from)?);
@@ -86,12 +86,16 @@ impl Store {
             });
         };
         make_parents(root)?;
-        let projects = match place.scope {
-            Scope::Project => Projects::in_store(root, person).for_recording(dir)?.ids(),
-            Scope::Store => Vec::new(),
+        let store = LocalStore::init(root, options.clone())?;
+        let store = match place.scope {
+            Scope::Project => {
+                // The id is kept in the store: that is whole before anything is put there.
+                let projects = Projects::in_store(root, person).for_recording(dir)?.ids();
+                LocalStore::open(root, Options { projects, ..options })?
+            }
+            Scope::Store => store,
         };
-        let store = Self::local(LocalStore::init(root, Options { projects, ..options })?);
-        Ok(store.in_project(place))
+        Ok(Self::local(store).in_project(place))
     }
 
     /// The same store, whose new sessions say which directory is all of their project, where it holds
@@ -109,7 +113,7 @@ impl Store {
             (&self.project_dir, &fields.workspace, &fields.project)
             && Path::new(workspace).starts_with(dir)
         {
-            fields.project = Some(dir.to_string_lossy().into_owned());
+            fields.project = Some(SessionFields::workspace_text(dir));
         }
         session
     }
@@ -302,7 +306,7 @@ impl Store {
         new: NewSession,
     ) -> Result<SessionId, Error> {
         let parent = block_on(self.backend.find(session))?;
-        Ok(block_on(self.backend.fork(parent, at, new))?)
+        Ok(block_on(self.backend.fork(parent, at, self.placed(new)))?)
     }
 
     /// Which session is meant?
@@ -367,7 +371,7 @@ impl Store {
         at: Option<Seq>,
         session: NewSession,
     ) -> Result<Made, Error> {
-        self.backend.fork_new(parent, at, session)
+        self.backend.fork_new(parent, at, self.placed(session))
     }
 
     /// Deletes a session for good: one that nobody holds and that no other is a fork of. What could
@@ -421,7 +425,27 @@ impl Store {
 
     /// Takes a session in, whole and checked, or not at all.
     pub fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
-        let imported = self.backend.import_bundle(bundle, wait)?;
+        self.import_bundle_of(bundle, None, wait)
+    }
+
+    /// Says what [`Store::import_bundle_of`] would do.
+    pub(crate) fn check_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+    ) -> Result<Imported, Error> {
+        self.backend.check_bundle_of(bundle, project)
+    }
+
+    /// As [`Store::import_bundle`]: a session that is new here and names no project is put into this
+    /// one, else into the one that the store was opened for.
+    pub(crate) fn import_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+        wait: Duration,
+    ) -> Result<Imported, Error> {
+        let imported = self.backend.import_bundle_of(bundle, project, wait)?;
         if matches!(imported.outcome, ImportOutcome::Forwarded { .. }) {
             self.forget_runs(imported.bundle.session);
         }
@@ -465,6 +489,30 @@ mod tests {
     use abide_testkit::MemoryStore;
 
     use super::*;
+
+    #[test]
+    fn no_id_is_put_where_no_store_can_be_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        let (root, project) = (home.join("store"), home.join("project"));
+        for dir in [&root, &project] {
+            fs::create_dir(dir).unwrap();
+        }
+        fs::write(root.join("config.toml"), "version = 99\n").unwrap();
+        let person = Person::by(|_| None, || Some(home));
+        let place = Place {
+            store: Where::Files(root.clone()),
+            project: project.clone(),
+            scope: Scope::Project,
+            elsewhere: None,
+        };
+        let open = || Store::for_recording(&place, &project, &person, Options::default());
+        open().unwrap_err();
+        assert!(!root.join("projects").exists());
+        fs::remove_file(root.join("config.toml")).unwrap();
+        assert_eq!(open().unwrap().projects(), open().unwrap().projects());
+        assert_eq!(open().unwrap().projects().len(), 1);
+    }
 
     #[test]
     fn what_is_derived_is_kept_where_nobody_else_can_write() {

@@ -25,7 +25,7 @@ pub enum CatalogError {
     Ambiguous {
         /// As the client calls it.
         id: String,
-        /// The stores that have one.
+        /// The directories of those sessions, or the stores that have one.
         places: Vec<String>,
     },
     /// Somebody writes to it.

@@ -97,14 +97,26 @@ fn info(entry: &HistoryEntry, cwd: PathBuf) -> SessionInfo {
     }
 }
 
-/// The session of a store that a client knows by this id, of whatever project.
-pub(super) fn with_client_id(
-    open: &OpenStore,
-    id: &str,
-) -> Result<Option<SessionId>, CatalogError> {
+/// The sessions of a store that clients know by this id, of whatever project: the directory of each and
+/// the id of its project.
+pub(super) fn with_client_id(open: &OpenStore, id: &str) -> Result<Vec<Named>, CatalogError> {
     let history = open.store.history(&HistoryQuery::default())?;
     let called = |entry: &&HistoryEntry| client_id(&entry.overview.fields, entry.id) == id;
-    Ok(history.entries.iter().find(called).map(|entry| entry.id))
+    let named = |entry: &HistoryEntry| Named {
+        session: entry.id,
+        directory: Some(directory_of(&entry.overview, open)),
+        project: entry.overview.fields.project_id.clone(),
+    };
+    Ok(history.entries.iter().filter(called).map(named).collect())
+}
+
+/// A session that a client's id may mean.
+#[derive(Debug, Clone)]
+pub(super) struct Named {
+    pub(super) session: SessionId,
+    /// Where its files are, for people.
+    pub(super) directory: Option<PathBuf>,
+    pub(super) project: Option<String>,
 }
 
 /// The id that a client knows a session by.

@@ -21,7 +21,8 @@ use abide::{
 use serde::Serialize;
 
 pub use self::error::CatalogError;
-use self::stores::{OpenStore, StoreKey, Stores};
+use self::listing::Named;
+use self::stores::{OpenStore, StoreKey, Stores, real_dir};
 use crate::options::StoreOptions;
 use crate::protocol::SessionInfo;
 
@@ -46,8 +47,26 @@ pub struct SessionPage {
 #[derive(Debug)]
 pub struct Catalog {
     stores: Stores,
-    /// The ids that were given out or asked for, and the stores that they are of.
-    known: Mutex<HashMap<String, StoreKey>>,
+    /// The ids that were given out or asked for, and what they mean to this client.
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// The session that an id means to a client.
+#[derive(Debug, Clone)]
+struct Known {
+    store: StoreKey,
+    session: SessionId,
+    project: Option<String>,
+}
+
+impl Known {
+    /// The store that has it, of these; none where it is gone.
+    fn still_in<'a>(&self, stores: &'a [OpenStore]) -> Result<Option<&'a OpenStore>, CatalogError> {
+        let Some(open) = stores.iter().find(|open| open.key.at == self.store.at) else {
+            return Ok(None);
+        };
+        Ok(found(open, &SessionRef::Id(self.session))?.map(|_| open))
+    }
 }
 
 impl Catalog {
@@ -128,29 +147,49 @@ impl Catalog {
         of: &str,
         id: &str,
     ) -> Result<(String, Session), CatalogError> {
-        let (open, parent) = match self.look(Some(directory), of) {
-            Err(CatalogError::NoSession { .. }) => self.look(None, of)?,
-            found => found?,
+        let (found, parent) = self.parent(directory, of)?;
+        // Its files are in that directory: it is of the project that is recorded there. Where that has
+        // another store, it is of its parent's project.
+        let here = self.stores.is_of(&found, directory)?;
+        let open = if here { self.stores.for_recording(directory)? } else { found };
+        let own = open.store.projects().first().cloned();
+        let project_id = match own.filter(|_| here) {
+            None => open.store.project_of(parent)?,
+            own => own,
         };
-        let fields =
-            SessionFields { workspace: Some(text_of(directory)), ..SessionFields::default() };
+        let workspace = Some(text_of(directory));
+        let fields = SessionFields { workspace, project_id, ..SessionFields::default() };
         let made = self.named(&open, id, NewSession { fields }, |session| {
             open.store.fork_new(parent, None, session)
         })?;
         self.begin(&open, made)
     }
 
+    /// The session that a fork in this directory is to come from: the one that the client calls so in
+    /// this directory, else in any.
+    pub fn find_parent(&self, directory: &Path, id: &str) -> Result<SessionId, CatalogError> {
+        self.parent(directory, id).map(|(_, session)| session)
+    }
+
+    fn parent(&self, directory: &Path, id: &str) -> Result<(OpenStore, SessionId), CatalogError> {
+        match self.look(Some(directory), id) {
+            Err(CatalogError::NoSession { .. }) => self.look(None, id),
+            found => found,
+        }
+    }
+
     /// Deletes a session for good. One that somebody holds stays, this process included, and so does
     /// one that another session is a fork of.
     pub fn delete(&self, directory: Option<&Path>, id: &str) -> Result<(), CatalogError> {
         let (open, session) = self.look(directory, id)?;
+        // The id means this one, and no other one's when this is gone.
+        self.know(&open, id, session);
         open.store.delete_session(session).map_err(|error| match error {
             abide::Error::Delete(DeleteError::Forked { fork, .. }) => {
                 CatalogError::Forked { id: id.to_owned(), fork }
             }
             error => CatalogError::about(id, error),
         })?;
-        self.known().remove(id);
         Ok(())
     }
 
@@ -175,7 +214,11 @@ impl Catalog {
 
     /// Can a session of this store go by this id, as far as is known without its keys?
     fn may_be_key(&self, open: &OpenStore, id: &str) -> Result<bool, CatalogError> {
-        let elsewhere = self.known().get(id).is_some_and(|key| *key != open.key);
+        let known = self.known().get(id).cloned();
+        let elsewhere = match known.filter(|known| known.store != open.key) {
+            Some(known) => known.still_in(&self.stores.all()?)?.is_some(),
+            None => false,
+        };
         if id.is_empty() || id.len() > ID_BYTES || elsewhere {
             return Ok(false);
         }
@@ -193,11 +236,34 @@ impl Catalog {
     ) -> Result<(String, Session), CatalogError> {
         let session = open.store.open_session(&SessionRef::Id(session));
         let session = session.map_err(|error| CatalogError::about(&id, error))?;
-        self.know(open, &id);
+        self.know(open, &id, session.id());
         Ok((id, session))
     }
 
+    /// Does this id mean another session than this one to who stands in that directory?
+    pub(crate) fn is_another(&self, directory: &Path, id: &str, session: SessionId) -> bool {
+        self.looked(Some(directory), id).is_ok_and(|(_, found)| found != session)
+    }
+
+    /// Does this client know a session by this id that is or was recorded?
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.known().contains_key(id)
+    }
+
+    /// Looks for a session. What the client names with its directory it means from here on.
     fn look(
+        &self,
+        directory: Option<&Path>,
+        id: &str,
+    ) -> Result<(OpenStore, SessionId), CatalogError> {
+        let (open, session) = self.looked(directory, id)?;
+        if directory.is_some() {
+            self.know(&open, id, session);
+        }
+        Ok((open, session))
+    }
+
+    fn looked(
         &self,
         directory: Option<&Path>,
         id: &str,
@@ -206,30 +272,29 @@ impl Catalog {
             Some(directory) => self.stores.of(directory)?.into_iter().collect(),
             None => self.stores.all()?,
         };
+        let known = self.known().get(id).cloned().filter(|_| directory.is_none());
+        // What it means to this client is what is meant.
+        if let Some(known) = &known
+            && let Some(open) = known.still_in(&stores)?
+        {
+            return Ok((open.clone(), known.session));
+        }
         let mut matches = Vec::new();
         for open in &stores {
-            let found = match session_of(open, id)? {
-                // A key counts in its project, and this may be one of any.
-                None if directory.is_none() => listing::with_client_id(open, id)?,
-                found => found,
+            let named = match directory {
+                Some(_) => session_of(open, id)?.map(alone).into_iter().collect(),
+                None => sessions_of(open, id)?,
             };
-            matches.extend(found.map(|session| (open, session)));
+            matches.extend(named.into_iter().map(|named| (open, named)));
         }
-        if matches.len() > 1 {
-            // The one that this client has dealt with already.
-            let known = self.known().get(id).cloned();
-            if let Some(known) = known
-                && matches.iter().any(|(open, _)| open.key.at == known.at)
-            {
-                matches.retain(|(open, _)| open.key.at == known.at);
-            }
+        let mut meant: Vec<_> = matches.iter().collect();
+        if let Some(known) = &known {
+            // It is gone. One of that project that got its id since may be meant, and nobody else's.
+            meant.retain(|(open, it)| open.key.at == known.store.at && it.project == known.project);
         }
-        match matches.as_slice() {
-            [(open, session)] => {
-                self.know(open, id);
-                Ok(((*open).clone(), *session))
-            }
-            [] => {
+        match (meant.as_slice(), matches.as_slice()) {
+            ([(open, named)], _) => Ok(((*open).clone(), named.session)),
+            (_, []) => {
                 let mut places: Vec<String> = stores.iter().map(OpenStore::place).collect();
                 if places.is_empty() {
                     let none = |dir: &Path| format!("{}, which has no store", dir.display());
@@ -237,20 +302,41 @@ impl Catalog {
                 }
                 Err(CatalogError::NoSession { id: id.to_owned(), place: places.join(" or ") })
             }
-            many => Err(CatalogError::Ambiguous {
-                id: id.to_owned(),
-                places: many.iter().map(|(open, _)| open.place()).collect(),
-            }),
+            (_, many) => {
+                let place = |(open, it): &(&OpenStore, Named)| {
+                    let directory = it.directory.as_ref().map(|dir| dir.display().to_string());
+                    directory.unwrap_or_else(|| open.place())
+                };
+                let places = many.iter().map(place).collect();
+                Err(CatalogError::Ambiguous { id: id.to_owned(), places })
+            }
         }
     }
 
-    fn know(&self, open: &OpenStore, id: &str) {
-        self.known().insert(id.to_owned(), open.key.clone());
+    fn know(&self, open: &OpenStore, id: &str, session: SessionId) {
+        let project = open.store.project_of(session).ok().flatten();
+        let known = Known { store: open.key.clone(), session, project };
+        self.known().insert(id.to_owned(), known);
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, StoreKey>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Nothing else is known of it.
+const fn alone(session: SessionId) -> Named {
+    Named { session, directory: None, project: None }
+}
+
+/// The sessions of a store that a client calls so. A key counts in its project, and these may be of any.
+fn sessions_of(open: &OpenStore, id: &str) -> Result<Vec<Named>, CatalogError> {
+    if let Ok(own) = id.parse()
+        && let Some(session) = found(open, &SessionRef::Id(own))?
+    {
+        return Ok(vec![alone(session)]);
+    }
+    listing::with_client_id(open, id)
 }
 
 /// The session of a store that a client calls so: by its own full id, or by its key. A part of an
@@ -275,8 +361,7 @@ fn found(open: &OpenStore, session: &SessionRef) -> Result<Option<SessionId>, Ca
     }
 }
 
-/// A directory as it is recorded: without the `.` and the doubled slashes that people type.
+/// A directory as it is recorded: as whoever stands in it has it.
 fn text_of(directory: &Path) -> String {
-    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-    directory.components().collect::<PathBuf>().to_string_lossy().into_owned()
+    SessionFields::workspace_text(&real_dir(directory))
 }

@@ -17,8 +17,11 @@ use crate::options::StoreOptions;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct StoreKey {
     pub(super) at: Where,
-    project: Option<String>,
+    project: Option<Of>,
 }
+
+/// A project in one of its clones: its id, and the directory that is all of it here.
+type Of = (String, PathBuf);
 
 /// A store, and where it is.
 #[derive(Debug, Clone)]
@@ -55,19 +58,26 @@ impl Stores {
 
     /// The store of what is recorded in this directory; made where there is none.
     pub(super) fn for_recording(&self, directory: &Path) -> Result<OpenStore, CatalogError> {
+        let directory = &real_dir(directory);
         let place = self.place(directory)?;
-        let person = &self.options.person;
-        let project = match (&place.store, place.scope) {
-            (Where::Files(root), Scope::Project) => {
-                abide::make_parents(root).map_err(Error::from)?;
-                LocalStore::init(root, Options::default()).map_err(Error::from)?;
-                Some(Projects::in_store(root, person).for_recording(directory)?)
+        let project = self.project(&place, directory)?;
+        // Without an id yet, the sessions of all projects would be meant.
+        let lacking = matches!(place.store, Where::Files(_)) && place.scope == Scope::Project;
+        if (project.is_some() || !lacking)
+            && let Some(known) = self.known(&place, project.as_ref())
+        {
+            return Ok(known);
+        }
+        let store = match &place.store {
+            Where::Files(_) => {
+                let person = &self.options.person;
+                Store::for_recording(&place, directory, person, Options::default())?
             }
-            _ => None,
+            Where::Shared(url) => self.options.connect.open(url)?,
         };
-        self.opened(&place, project.as_ref(), |_, options| {
-            Store::for_recording(&place, directory, person, options)
-        })
+        // It may have got its id just now. One that was made just now has its links resolved.
+        let project = self.project(&place, directory)?;
+        Ok(self.kept(key(&place, project.as_ref()), store))
     }
 
     /// The store of a directory, where it may be used. Nobody can be asked here.
@@ -78,17 +88,33 @@ impl Stores {
         Ok(place)
     }
 
-    /// The store of this directory, if there is one: of one that holds many projects, the sessions of
-    /// this directory's, or all where it is of none.
-    pub(super) fn of(&self, directory: &Path) -> Result<Option<OpenStore>, CatalogError> {
-        let place = self.place(directory)?;
-        let project = match (&place.store, place.scope) {
+    /// The project of a directory, where the store at its place holds sessions of many; none where it
+    /// has no id yet.
+    fn project(
+        &self,
+        place: &Place,
+        directory: &Path,
+    ) -> Result<Option<ProjectIdentity>, CatalogError> {
+        Ok(match (&place.store, place.scope) {
             (Where::Files(root), Scope::Project) => {
                 Projects::in_store(root, &self.options.person).of(directory)?
             }
             _ => None,
-        };
+        })
+    }
+
+    /// The store of this directory, if there is one: of one that holds many projects, the sessions of
+    /// this directory's, or all where it is of none.
+    pub(super) fn of(&self, directory: &Path) -> Result<Option<OpenStore>, CatalogError> {
+        let directory = &real_dir(directory);
+        let place = self.place(directory)?;
+        let project = self.project(&place, directory)?;
         self.read(&place, project.as_ref())
+    }
+
+    /// Is this the store of what is recorded in a directory?
+    pub(super) fn is_of(&self, open: &OpenStore, directory: &Path) -> Result<bool, CatalogError> {
+        Ok(real(self.place(&real_dir(directory))?.store) == open.key.at)
     }
 
     fn read(
@@ -96,15 +122,22 @@ impl Stores {
         place: &Place,
         project: Option<&ProjectIdentity>,
     ) -> Result<Option<OpenStore>, CatalogError> {
-        if let Where::Files(root) = &place.store
-            && !root.is_dir()
-        {
-            return Ok(None);
+        if let Some(known) = self.known(place, project) {
+            return Ok(Some(known));
         }
-        let opened = self.opened(place, project, |root, options| {
-            Ok(Store::local(LocalStore::open(root, options)?))
-        });
-        opened.map(Some)
+        let store = match &place.store {
+            Where::Files(root) if !root.is_dir() => return Ok(None),
+            Where::Files(root) => {
+                let projects = project.map(ProjectIdentity::ids).unwrap_or_default();
+                let options = Options { projects, ..Options::default() };
+                let store = LocalStore::open(root, options).map_err(Error::from)?;
+                let store = Store::local(store);
+                // What is recorded through it later is of this project.
+                if project.is_some() { store.in_project(place) } else { store }
+            }
+            Where::Shared(url) => self.options.connect.open(url)?,
+        };
+        Ok(Some(self.kept(key(place, project), store)))
     }
 
     /// Every store that is known so far, and that of where this process was started, each with the
@@ -133,32 +166,20 @@ impl Stores {
         places.into_iter().filter_map(whole).collect()
     }
 
-    fn opened(
-        &self,
-        place: &Place,
-        project: Option<&ProjectIdentity>,
-        open: impl FnOnce(&Path, Options) -> Result<Store, Error>,
-    ) -> Result<OpenStore, CatalogError> {
-        let key = |at: &Where| StoreKey {
-            at: real(at.clone()),
-            project: project.map(|project| project.id.clone()),
-        };
+    /// One that is open already.
+    fn known(&self, place: &Place, project: Option<&ProjectIdentity>) -> Option<OpenStore> {
+        self.open().get(&key(place, project)).filter(|known| is_there(known)).cloned()
+    }
+
+    fn kept(&self, key: StoreKey, store: Store) -> OpenStore {
         let mut stores = self.open();
-        if let Some(known) = stores.get(&key(&place.store)).filter(|known| is_there(known)) {
-            return Ok(known.clone());
+        // Another thread may have been faster.
+        if let Some(known) = stores.get(&key).filter(|known| is_there(known)) {
+            return known.clone();
         }
-        let store = match &place.store {
-            Where::Files(root) => {
-                let projects = project.map(ProjectIdentity::ids).unwrap_or_default();
-                open(root, Options { projects, ..Options::default() })?
-            }
-            Where::Shared(url) => self.options.connect.open(url)?,
-        };
-        // One that was made just now has its links resolved from here on.
-        let key = key(&place.store);
         let opened = OpenStore { store: Arc::new(store), key: key.clone() };
         stores.insert(key, opened.clone());
-        Ok(opened)
+        opened
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<StoreKey, OpenStore>> {
@@ -166,7 +187,22 @@ impl Stores {
     }
 }
 
-/// A directory without links.
+/// What tells the store at a place from others, where the sessions of this project are meant.
+fn key(place: &Place, project: Option<&ProjectIdentity>) -> StoreKey {
+    let project = project.map(|project| (project.id.clone(), place.project.clone()));
+    StoreKey { at: real(place.store.clone()), project }
+}
+
+/// A directory as whoever stands in it has it: without links, where it is there.
+pub(super) fn real_dir(directory: &Path) -> PathBuf {
+    directory.canonicalize().unwrap_or_else(|_| {
+        let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        // Without the `.` and the doubled slashes that people type.
+        directory.components().collect()
+    })
+}
+
+/// A store's directory without links.
 fn real(at: Where) -> Where {
     match at {
         Where::Files(root) => Where::Files(root.canonicalize().unwrap_or(root)),

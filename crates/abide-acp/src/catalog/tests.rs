@@ -145,6 +145,128 @@ fn in_the_persons_store_an_id_counts_in_its_project() {
 }
 
 #[test]
+fn nothing_is_done_to_another_projects_session_of_the_same_id() {
+    let fixture = Fixture::new();
+    let dirs = [fixture.dir("one"), fixture.dir("two")];
+    let sessions = dirs.each_ref().map(|dir| made(&fixture.catalog(), dir, "1").1);
+    // Each way round: the one that changed last is not the one that is meant.
+    for (own, other) in [(0, 1), (1, 0)] {
+        let catalog = fixture.catalog();
+        catalog.list(Some(&dirs[own]), None).unwrap();
+        // Nothing says which is meant.
+        for error in [
+            catalog.find(None, "1").map(|_| ()).unwrap_err(),
+            catalog.open(None, "1").map(|_| ()).unwrap_err(),
+            catalog.delete(None, "1").unwrap_err(),
+            catalog.fork(&fixture.dir(&format!("third{own}")), "1", "x").map(|_| ()).unwrap_err(),
+        ] {
+            let told = error.message();
+            assert!(matches!(error, CatalogError::Ambiguous { .. }), "{told}");
+            assert!(dirs.iter().all(|dir| told.contains(dir.to_str().unwrap())), "{told}");
+        }
+        assert_eq!(catalog.open(Some(&dirs[own]), "1").unwrap().id(), sessions[own]);
+        assert_eq!(catalog.open(None, "1").unwrap().id(), sessions[own]);
+        // In a third directory it is the one that was loaded.
+        let third = fixture.dir(&format!("fourth{own}"));
+        let (_, fork) = catalog.fork(&third, "1", "f").unwrap();
+        assert_eq!(fork.core().unwrap().0.fields.parent.unwrap().session, sessions[own]);
+        let there = fixture.catalog().find(Some(&third), "f").unwrap().1;
+        assert_eq!(there, fork.id(), "it is of that directory");
+        drop(fork);
+        catalog.delete(None, "f").unwrap();
+        // And in a directory that has one by this id, it is that.
+        let (name, fork) = catalog.fork(&dirs[other], "1", "g").unwrap();
+        assert_eq!(name, "g");
+        let fields = fork.core().unwrap().0.fields;
+        assert_eq!(fields.parent.unwrap().session, sessions[other]);
+        drop(fork);
+        catalog.delete(Some(&dirs[other]), "g").unwrap();
+    }
+    let catalog = fixture.catalog();
+    catalog.find(Some(&dirs[0]), "1").unwrap();
+    catalog.delete(None, "1").unwrap();
+    // Asked again, it does not go on with the other one's.
+    let error = catalog.delete(None, "1").unwrap_err();
+    assert!(matches!(error, CatalogError::Ambiguous { .. }), "{error}");
+    assert_eq!(catalog.find(Some(&dirs[1]), "1").unwrap().1, sessions[1]);
+    let error = fixture.catalog().find(Some(&dirs[0]), "1").unwrap_err();
+    assert!(matches!(error, CatalogError::NoSession { .. }), "{error}");
+    catalog.delete(None, "1").unwrap();
+    assert_eq!(ids(&catalog.list(None, None).unwrap()), [""; 0]);
+    // What was deleted gives its id free.
+    assert_eq!(made(&catalog, &dirs[0], "1").0, "1");
+}
+
+#[test]
+fn a_fork_is_of_the_project_of_its_directory() {
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.dir("one"), fixture.dir("two"));
+    let catalog = fixture.catalog();
+    let (_, parent) = made(&catalog, &one, "a");
+    let [with_key, without] = ["b", "b"].map(|id| {
+        let (name, fork) = catalog.fork(&two, "a", id).unwrap();
+        let fields = fork.core().unwrap().0.fields;
+        assert_eq!(fields.parent.unwrap().session, parent);
+        assert_eq!(fields.workspace.as_deref(), two.to_str());
+        assert_eq!(fields.project.as_deref(), two.to_str());
+        (name, fields.project_id, fork.id())
+    });
+    assert_eq!(with_key.0, "b");
+    assert_eq!(without.0, without.2.to_string(), "the id is taken");
+    let project = catalog.store(&two).unwrap().projects().first().cloned();
+    assert!(project.is_some());
+    assert_eq!((&with_key.1, &without.1), (&project, &project));
+    assert_eq!(fixture.catalog().find(Some(&two), "b").unwrap().1, with_key.2);
+    // That directory has a store of its own: the fork is with its parent.
+    let (_, fork) = catalog.fork(&fixture.project, "a", "c").unwrap();
+    let own = catalog.store(&one).unwrap();
+    assert_eq!(fork.core().unwrap().0.fields.project_id.as_ref(), own.projects().first());
+    drop(fork);
+    catalog.delete(None, "c").unwrap();
+}
+
+#[test]
+fn a_session_is_of_the_directory_that_a_link_leads_to() {
+    let fixture = Fixture::new();
+    let (one, catalog) = (fixture.dir(r"o\x6e\\e"), fixture.catalog());
+    let link = fixture.project.with_file_name("link");
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    let (_, session) = catalog.create(&link, "a", "agent").unwrap();
+    session.append(Message::user("hello")).unwrap().wait().unwrap();
+    let fields = session.core().unwrap().0.fields;
+    assert_eq!(fields.workspace.as_deref(), one.to_str());
+    assert_eq!(fields.project.as_deref(), one.to_str());
+    let store = fixture.catalog().store(&one).unwrap();
+    assert_eq!(store.find(&SessionRef::LatestIn(one.clone())).unwrap(), session.id());
+    assert_eq!(store.workspace_root(session.id(), &fields).unwrap(), one);
+    for dir in [&one, &link] {
+        assert_eq!(ids(&catalog.list(Some(dir), None).unwrap()), ["a"]);
+    }
+}
+
+#[test]
+fn a_session_says_its_project_whatever_was_asked_before() {
+    let fixture = Fixture::new();
+    let one = fixture.dir("one");
+    made(&fixture.catalog(), &one, "first");
+    let catalog = fixture.catalog();
+    catalog.list(None, None).unwrap();
+    catalog.list(Some(&one), None).unwrap();
+    let (_, session) = catalog.create(&one, "a", "agent").unwrap();
+    assert_eq!(session.core().unwrap().0.fields.project.as_deref(), one.to_str());
+    // Started here, it has the store open with the sessions of all projects.
+    let person = fixture.person();
+    let finder = StoreFinder::new(&person, None).unwrap();
+    let options = StoreOptions { finder, person, ..StoreOptions::default() };
+    let catalog = Catalog::started_in(options, Some(one.clone()));
+    catalog.list(None, None).unwrap();
+    let (_, session) = catalog.create(&one, "b", "agent").unwrap();
+    let fields = session.core().unwrap().0.fields;
+    assert_eq!(fields.project.as_deref(), one.to_str());
+    assert!(fields.project_id.is_some());
+}
+
+#[test]
 fn an_id_that_is_taken_gives_way_to_the_sessions_own() {
     let fixture = Fixture::new();
     let (one, two) = (new(), new());

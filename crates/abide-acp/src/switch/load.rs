@@ -132,6 +132,14 @@ impl Switch {
             if !live.prompts().is_empty() {
                 return Err(Failure::params("a prompt of this session is under way"));
             }
+            let own = live.book().session().map(|session| session.id());
+            if own.is_some_and(|own| self.catalog.is_another(&directory, &name, own)) {
+                return Err(Failure::params(format!(
+                    "session {name:?} of {} is open: close it before that of {}",
+                    live.directory.display(),
+                    directory.display()
+                )));
+            }
             *live.setup() = setup;
             return Ok(live);
         }

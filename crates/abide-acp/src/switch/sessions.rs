@@ -112,8 +112,20 @@ impl Switch {
         };
         if able {
             let live = self.table().sessions.get(&*name).cloned();
-            let inner = live.and_then(|live| live.inner().id.clone());
-            let inner = inner.or_else(|| self.recorded_inner(&name));
+            let inner = match live {
+                Some(live) => live.inner().id.clone().or_else(|| {
+                    let own = recorded_as(&live)?;
+                    self.recorded_inner(&own)
+                }),
+                None => {
+                    // The agent must not delete what may be another one's.
+                    let found = self.catalog.find(None, &name);
+                    if let Err(error @ CatalogError::Ambiguous { .. }) = found {
+                        return self.refuse(id, &refusal(error));
+                    }
+                    self.recorded_inner(&name)
+                }
+            };
             let renamed = inner.and_then(|inner| in_session(line, &inner));
             let line = renamed.as_deref().unwrap_or(line);
             self.forward(line, id, "session/delete", Purpose::Delete(name.into_owned()));
@@ -133,13 +145,18 @@ impl Switch {
 
     /// Removes a session from the store. One that is not there is as good as removed.
     pub(super) fn erase(&self, name: &str) -> Result<(), Failure> {
-        let directory = self.table().sessions.get(name).map(|live| live.directory.clone());
         let live = self.table().sessions.get(name).cloned();
+        let own = live.as_deref().and_then(recorded_as);
+        // One that was never recorded. What another project has by that id stays.
+        let unrecorded = live.is_some() && own.is_none() && !self.catalog.knows(name);
         if let Some(live) = live {
             self.stop(&live);
         }
         self.close_live(name);
-        match self.catalog.delete(directory.as_deref(), name) {
+        if unrecorded {
+            return Ok(());
+        }
+        match self.catalog.delete(None, own.as_deref().unwrap_or(name)) {
             Ok(()) | Err(CatalogError::NoSession { .. }) => Ok(()),
             Err(error) => Err(refusal(error)),
         }
@@ -176,7 +193,7 @@ impl Switch {
         directory: &Path,
         setup: String,
     ) -> Result<String, Failure> {
-        self.catalog.find(Some(directory), of).map_err(refusal)?;
+        self.catalog.find_parent(directory, &self.recorded_id(of)).map_err(refusal)?;
         let result = self.ask("session/new", &setup)?;
         let inner = text(&result, &["sessionId"])
             .ok_or_else(|| Failure::internal("the agent gave a new session no id"))?
@@ -184,6 +201,13 @@ impl Switch {
         let live = self.forked(of, directory, setup, &inner, true)?;
         let id = serde_json::Value::from(&*live.id).to_string();
         Ok(with_member(&result, "sessionId", &id).unwrap_or(result))
+    }
+
+    /// What names a session to the store: of one that is open, its own id, whatever has the client's
+    /// elsewhere.
+    fn recorded_id(&self, name: &str) -> String {
+        let live = self.table().sessions.get(name).cloned();
+        live.as_deref().and_then(recorded_as).unwrap_or_else(|| name.to_owned())
     }
 
     /// Records a fork that the agent knows as `inner`.
@@ -195,7 +219,8 @@ impl Switch {
         inner: &str,
         primed: bool,
     ) -> Result<Arc<Live>, Failure> {
-        let (name, session) = self.catalog.fork(directory, of, inner).map_err(refusal)?;
+        let (name, session) =
+            self.catalog.fork(directory, &self.recorded_id(of), inner).map_err(refusal)?;
         let session = Arc::new(session);
         let translator = self.translator(&session, directory);
         let book = Book::new(session, translator);
@@ -210,4 +235,9 @@ impl Switch {
         }
         Ok(live)
     }
+}
+
+/// The own id of the session that is recorded here.
+fn recorded_as(live: &Live) -> Option<String> {
+    live.book().session().map(|session| session.id().to_string())
 }

@@ -57,11 +57,7 @@ impl Fork {
         let fields = SessionFields { title: self.title, key: self.key, ..SessionFields::default() };
         let at = at.map(|place| place.seq);
         let id = opened.store.fork(&SessionRef::Id(parent), at, NewSession { fields })?;
-        let sessions = opened.store.sessions()?;
-        let short = sessions
-            .into_iter()
-            .find(|session| session.id == id)
-            .map_or_else(|| id.short(SessionId::SHORT), |session| session.short);
+        let short = opened.store.short_id(id)?;
         let link = opened.store.view(&SessionRef::Id(id))?.state()?.core.fields.parent;
         let mut out = Output::stdout();
         if self.json {

@@ -86,11 +86,7 @@ impl New {
         super::cleanup::daily(&opened, id);
         let mut out = Output::stdout();
         if self.json {
-            let sessions = opened.store.sessions()?;
-            let short = sessions
-                .into_iter()
-                .find(|session| session.id == id)
-                .map_or_else(|| id.short(abide::SessionId::SHORT), |session| session.short);
+            let short = opened.store.short_id(id)?;
             let made = Made { session: &id.to_string(), short: &short };
             out.json(&serde_json::to_string(&made).unwrap_or_default())?;
         } else {

@@ -22,6 +22,7 @@ mod fork;
 mod golden;
 mod index;
 mod liveness;
+mod many;
 mod meanwhile;
 mod power;
 mod projects;

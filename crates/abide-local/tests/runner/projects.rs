@@ -1,15 +1,15 @@
 //! Sessions of many projects in one store: whose they are, what is let go of whom, and what they
 //! share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use abide_journal::BundleReader;
-use abide_local::{CleanupRules, Config, ImportError, LocalStore, Options, ProjectUse};
+use abide_local::{CleanupRules, Config, Daily, ImportError, LocalStore, Options, ProjectUse};
 use abide_model::{
-    ByteSize, HistoryQuery, NewSession, Retention, RetentionOverrides, Search, SessionFields,
-    SessionId, SessionRef, Span, Store, StoreError,
+    ByteSize, HistoryQuery, Limit, NewSession, Retention, RetentionOverrides, Search,
+    SessionFields, SessionId, SessionRef, Span, Store, StoreError,
 };
 use abide_testkit::{FaultRun, SimDisk};
 use pollster::block_on;
@@ -101,8 +101,10 @@ fn a_project_has_limits_of_its_own() {
     assert_eq!(going(&CleanupRules { only: vec!["blue".to_owned()], ..tight.clone() }), blue[..2]);
     assert_eq!(going(&tight).len(), 10);
     // What a project's settings do not say is the store's.
-    let thrifty =
-        RetentionOverrides { max_size: Some(ByteSize(1)), ..RetentionOverrides::default() };
+    let thrifty = RetentionOverrides {
+        max_size: Some(Limit::At(ByteSize(1))),
+        ..RetentionOverrides::default()
+    };
     let by_size = CleanupRules { projects: [("blue".to_owned(), thrifty)].into(), ..tight };
     let plan = store.plan_cleanup(&by_size).unwrap();
     let of_blue = plan.sessions.iter().filter(|one| one.project.as_deref() == Some("blue"));
@@ -360,4 +362,96 @@ fn a_short_id_is_as_long_as_it_must_be() {
     for session in block_on(store.list()).unwrap() {
         assert_eq!(store.short_id(session.id).unwrap(), session.short);
     }
+}
+
+#[test]
+fn a_project_is_one_by_whatever_it_is_known() {
+    let clocked = Clocked::new(Retention::default());
+    let ids: Vec<SessionId> =
+        ["old", "new", "other"].map(|project| told(&clocked.store, project, "/site")).into();
+    clocked.wait(40 * DAY);
+    let config = r#"
+        [retention]
+        max_age = "30d"
+        min_keep = 0
+        keep_failed = false
+        [project.new]
+        retention.max_age = "off"
+    "#;
+    let config: Config = toml::from_str(config).unwrap();
+    let opened = |projects: &[&str]| {
+        let projects = projects.iter().map(ToString::to_string).collect();
+        let options = Options { projects, ..options(&clocked.disk, 8) };
+        LocalStore::open(&store_path(), options).unwrap().with_config(config.clone())
+    };
+    let rules = |projects: &[&str]| opened(projects).cleanup_rules();
+    let going = |rules: &CleanupRules| {
+        let plan = clocked.store.plan_cleanup(rules).unwrap();
+        plan.sessions.iter().map(|one| one.id).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(going(&rules(&["new", "old"])), [ids[2]].into());
+    assert_eq!(going(&rules(&["old", "new"])), [ids[2]].into());
+    assert_eq!(going(&rules(&["other"])), [ids[0], ids[2]].into(), "it knows the one id alone");
+    let used = opened(&["new", "old"]).disk_use().unwrap();
+    let mut named: Vec<_> =
+        used.projects.iter().map(|it| (it.project.as_deref(), it.sessions)).collect();
+    named.sort_unstable();
+    assert_eq!(named, [(Some("new"), 2), (Some("other"), 1)]);
+    for wrong in ["\"of\"", "7", "true"] {
+        let text = format!("[project.new]\nretention.max_age = {wrong}\n");
+        assert!(toml::from_str::<Config>(&text).is_err(), "{wrong}");
+    }
+    let text = "[project.new]\nretention.max_count = \"off\"\nretention.max_size = \"off\"\n";
+    let off = toml::from_str::<Config>(text).unwrap().project["new"].retention.clone();
+    let limited = Retention {
+        max_count: Some(1),
+        max_size: Some(ByteSize(1)),
+        thin: true,
+        ..Retention::default()
+    };
+    assert_eq!(off.over(&limited), Retention { thin: true, ..Retention::default() });
+}
+
+#[test]
+fn the_cleanup_of_a_project_leaves_that_of_the_day_to_be_done() {
+    let settings = Retention {
+        max_age: Some(Span::from_millis(30 * DAY)),
+        min_keep: 0,
+        keep_failed: false,
+        ..Retention::default()
+    };
+    let clocked = Clocked::new(settings);
+    let store = &clocked.store;
+    let [red, blue] = ["red", "blue"].map(|project| told(store, project, "/work"));
+    let about = told(store, "green", "/work");
+    clocked.wait(40 * DAY);
+    let rules = CleanupRules { only: vec!["red".to_owned()], ..store.cleanup_rules() };
+    let plan = store.plan_cleanup(&rules).unwrap();
+    assert!(plan.jumped.is_some());
+    let cleaned = store.apply_cleanup(&plan, &rules).unwrap();
+    assert_eq!(cleaned.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [red]);
+    // Whoever did it saw the clock, so that nobody doubts it now.
+    assert!(store.plan_cleanup(&rules).unwrap().jumped.is_none());
+    let Daily::Cleaned(cleaned) = store.clean_up_daily(about).unwrap() else {
+        panic!("it was put off");
+    };
+    assert_eq!(cleaned.sessions.iter().map(|one| one.id).collect::<Vec<_>>(), [blue]);
+    assert!(matches!(store.clean_up_daily(about).unwrap(), Daily::NotDue));
+}
+
+#[test]
+fn a_store_that_is_recorded_in_for_a_project_says_that_it_holds_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let marked = || abide_local::holds_many_projects(dir.path());
+    on_files(dir.path(), &[]);
+    assert!(!marked());
+    // Who only reads changes nothing.
+    let options = Options { projects: vec!["red".to_owned()], ..Options::default() };
+    LocalStore::open(dir.path(), options).unwrap();
+    assert!(!marked());
+    let store = on_files(dir.path(), &["red"]);
+    assert!(marked());
+    assert_eq!(store.config().projects, Some(abide_local::HeldProjects::Many));
+    told(&store, "red", "/work");
+    assert_eq!(listed(&on_files(dir.path(), &[])).len(), 1);
 }

@@ -1,6 +1,7 @@
 //! Facts about the session itself.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,13 @@ pub struct SessionFields {
 }
 
 impl SessionFields {
+    /// A directory as `workspace` and `project` have it: as it is, so that whoever writes or reads
+    /// events need not know of any escapes. What in it is not UTF-8 is lost.
+    #[must_use]
+    pub fn workspace_text(dir: &Path) -> String {
+        dir.to_string_lossy().into_owned()
+    }
+
     /// The session whose past this one shares, when these are the fields that it was created with
     /// as event `first`.
     #[must_use]

@@ -106,6 +106,23 @@ impl Backend for LocalStore {
         Ok(self.import_bundle(bundle, wait)?)
     }
 
+    fn check_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+    ) -> Result<Imported, Error> {
+        Ok(self.check_bundle_of(bundle, project)?)
+    }
+
+    fn import_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+        wait: Duration,
+    ) -> Result<Imported, Error> {
+        Ok(self.import_bundle_of(bundle, project, wait)?)
+    }
+
     fn erase_payloads(
         &self,
         session: SessionId,

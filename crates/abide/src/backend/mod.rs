@@ -96,6 +96,20 @@ pub trait Backend: abide_model::Store {
     fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error>;
     /// Takes a session in, whole and checked, or not at all.
     fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error>;
+    /// Says what [`Backend::import_bundle_of`] would do.
+    fn check_bundle_of(&self, bundle: Bundle<'_>, _: Option<&str>) -> Result<Imported, Error> {
+        self.check_bundle(bundle)
+    }
+    /// As [`Backend::import_bundle`]: a session that is new here and names no project is put into this
+    /// one, else into the one that the store was opened for.
+    fn import_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        _: Option<&str>,
+        wait: Duration,
+    ) -> Result<Imported, Error> {
+        self.import_bundle(bundle, wait)
+    }
     /// Erases the data of these events, all of the session's own. A writer is waited for so long.
     fn erase_payloads(
         &self,

@@ -305,6 +305,23 @@ impl Backend for SharedStore {
         Ok(self.inner.import_bundle(bundle, wait)?)
     }
 
+    fn check_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+    ) -> Result<Imported, Error> {
+        Ok(self.inner.check_bundle_of(bundle, project)?)
+    }
+
+    fn import_bundle_of(
+        &self,
+        bundle: Bundle<'_>,
+        project: Option<&str>,
+        wait: Duration,
+    ) -> Result<Imported, Error> {
+        Ok(self.inner.import_bundle_of(bundle, project, wait)?)
+    }
+
     fn erase_payloads(
         &self,
         session: SessionId,

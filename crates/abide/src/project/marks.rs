@@ -2,13 +2,14 @@
 //! said is kept in the person's cache, by the path of the repository, and holds while the files that it
 //! came from look the same. So no git is started on the way of a recording.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use abide_local::{Environment, read_small_file};
+use abide_local::{Environment, Trust, find_git_root, linked_worktree, read_small_file};
 use abide_model::ObjectHash;
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +19,17 @@ use crate::consent::{is_private, is_usable};
 use crate::git::ask;
 
 /// Another form of what is kept gets another number.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The most bytes of what is kept, and of a file in which git says where a repository is.
 const MOST: u64 = 64 << 10;
 
 /// Ends the stamp of a repository that has no commit yet.
 const UNBORN: &str = "unborn";
+
+/// The most roots of a history that a project is known by, and files with settings that are looked at.
+const MOST_LISTED: usize = 32;
+/// For how many seconds git is not asked again after it failed and nothing was seen to change.
+const PAUSE: u64 = 60;
 
 /// What git says of a repository, as far as it has it. Before there is a commit nothing tells it from
 /// another one.
@@ -33,18 +39,40 @@ pub(super) struct GitMarks {
     pub(super) name: Option<String>,
     remote: Option<String>,
     first: Option<String>,
+    /// The other commits without parents, where histories were joined: in another clone one of them may
+    /// be the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    roots: Vec<String>,
 }
 
 impl GitMarks {
     /// What the project is known by, the one that says most first.
     pub(super) fn ids(&self) -> Vec<String> {
-        let (remote, first) = (self.remote.as_deref(), self.first.as_deref());
-        let by_both = remote.zip(first);
-        let by_both = by_both.map(|(remote, first)| id_of(&[("remote", remote), ("first", first)]));
-        let by_first = first.map(|first| id_of(&[("first", first)]));
-        let by_remote = remote.map(|remote| id_of(&[("remote", remote)]));
-        [by_both, by_first, by_remote].into_iter().flatten().collect()
+        let remote = self.remote.as_deref();
+        let by_both = |first: &String| {
+            remote.map(|remote| id_of(&[("remote", remote), ("first", first.as_str())]))
+        };
+        let by_first = |first: &String| id_of(&[("first", first.as_str())]);
+        let mut ids: Vec<String> = self.first.iter().filter_map(by_both).collect();
+        ids.extend(self.first.iter().map(by_first));
+        ids.extend(remote.map(|remote| id_of(&[("remote", remote)])));
+        ids.extend(self.roots.iter().filter_map(by_both));
+        ids.extend(self.roots.iter().map(by_first));
+        ids
     }
+}
+
+/// What is known of the repository that a directory is in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// What git said, now or, where it cannot be asked, before.
+    pub(super) marks: GitMarks,
+    /// Ids that the repository had before its remote or its history changed.
+    pub(super) before: Vec<String>,
+    /// Which directory the repository is in: another one at its place is another.
+    pub(super) repository: Option<String>,
+    /// Why git cannot be asked.
+    pub(super) failed: Option<String>,
 }
 
 /// Where it is kept what git said.
@@ -56,145 +84,280 @@ pub(super) struct MarksCache<'a> {
 }
 
 /// As it is kept.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Kept {
     version: u32,
     /// The repository, for people.
     path: String,
+    /// Which directory it was in.
+    repository: Option<String>,
     /// How the files looked that it came from.
     stamp: String,
+    /// More files that it came from.
+    #[serde(default)]
+    settings: Vec<PathBuf>,
     marks: GitMarks,
+    /// Ids that it had before.
+    #[serde(default)]
+    before: Vec<String>,
+    /// When git could not be asked, in seconds since 1970, and why.
+    #[serde(default)]
+    failed: Option<(u64, String)>,
 }
 
-/// The marks of the repository that a directory is in.
-pub(super) fn of(dir: &Path, cache: &MarksCache<'_>) -> Result<GitMarks, String> {
-    let Some(root) = dir.ancestors().find(|dir| dir.join(".git").exists()) else {
-        return Ok(GitMarks::default());
+impl Kept {
+    fn said(self) -> Said {
+        let Self { marks, before, repository, failed, .. } = self;
+        Said { marks, before, repository, failed: failed.map(|(_, reason)| reason) }
+    }
+
+    /// Is it too early to ask git again?
+    fn holds(&self) -> bool {
+        self.failed.as_ref().is_none_or(|(at, _)| (*at..at.saturating_add(PAUSE)).contains(&now()))
+    }
+}
+
+/// What is known of the repository that a directory is in.
+pub(super) fn of(dir: &Path, trust: &Trust, cache: &MarksCache<'_>) -> Said {
+    // Git climbs from the real directory.
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let nearest = dir.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok());
+    let own = find_git_root(&dir, trust);
+    match (nearest, own) {
+        (None, _) => Said::default(),
+        (Some(nearest), Some(own)) if nearest == own => own_repository(own, cache),
+        (Some(nearest), own) => {
+            let said = others_repository(nearest, cache);
+            // Where git does not believe it either, it is passed over.
+            own.filter(|_| said.failed.is_some()).map_or(said, |own| own_repository(own, cache))
+        }
+    }
+}
+
+/// One whose `.git` is the user's.
+fn own_repository(root: PathBuf, cache: &MarksCache<'_>) -> Said {
+    let repository = Repository::at(root);
+    let stamp = cache.stamp(&repository);
+    let known = cache.read(&repository.key);
+    let known = match known {
+        Some(known) if known.stamp == stamped(&stamp, &known.settings) && known.holds() => {
+            return known.said();
+        }
+        known => known.filter(|known| known.repository == repository.id),
     };
-    let common = common_dir(root);
-    let stamp = common.as_deref().map(|common| cache.stamp(common));
-    let known = common.as_deref().and_then(|common| cache.read(common));
-    if let (Some(known), Some(stamp)) = (&known, &stamp)
-        && known.stamp == *stamp
-    {
-        return Ok(known.marks.clone());
+    let known = known.unwrap_or_default();
+    let mut kept = Kept { repository: repository.id.clone(), ..Kept::default() };
+    let mut lasting = true;
+    match asked(&repository.root, &known.marks) {
+        Ok((marks, settings)) => {
+            // Where there are commits and none of them is this branch's yet, nothing is seen of the first.
+            lasting = marks != GitMarks::default() || stamp.ends_with(UNBORN);
+            let ids = marks.ids();
+            let before = known.marks.ids().into_iter().chain(known.before);
+            kept.before = before.filter(|id| !ids.contains(id)).take(2 * MOST_LISTED).collect();
+            (kept.marks, kept.settings) = (marks, settings);
+        }
+        Err(reason) => {
+            kept.failed = Some((now(), reason));
+            (kept.marks, kept.settings, kept.before) = (known.marks, known.settings, known.before);
+        }
     }
-    let first = known.and_then(|known| known.marks.first);
-    let marks = asked(dir, first)?;
-    // Where there are commits and none of them is this branch's yet, nothing is seen of the first.
-    let lasting = |stamp: &String| marks != GitMarks::default() || stamp.ends_with(UNBORN);
-    if let (Some(common), Some(stamp)) = (common, stamp.filter(lasting)) {
-        cache.write(&common, stamp, &marks);
+    kept.stamp = stamped(&stamp, &kept.settings);
+    if lasting {
+        cache.write(&repository.key, &mut kept);
     }
-    Ok(marks)
+    kept.said()
 }
 
-/// Asks git. A first commit that is known and still there is the first: it is not looked for again
-/// through all of history, nor is it another one on a branch that has nothing in common with the rest.
-fn asked(dir: &Path, known_first: Option<String>) -> Result<GitMarks, String> {
+/// One whose `.git` is somebody else's: git says each time whether it is believed. Only that it is not is
+/// kept.
+fn others_repository(root: &Path, cache: &MarksCache<'_>) -> Said {
+    let repository = Repository::at(root.to_owned());
+    let key = root.join(".git/of another user");
+    let stamp = cache.stamp(&repository);
+    if let Some(known) = cache.read(&key)
+        && known.failed.is_some()
+        && known.stamp == stamp
+        && known.holds()
+    {
+        return Said { failed: known.said().failed, ..Said::default() };
+    }
+    match asked(root, &GitMarks::default()) {
+        Ok((marks, _)) => Said { marks, ..Said::default() },
+        Err(reason) => {
+            let mut kept = Kept { stamp, failed: Some((now(), reason)), ..Kept::default() };
+            cache.write(&key, &mut kept);
+            kept.said()
+        }
+    }
+}
+
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Asks git. A first commit that is known and still one of this history is the first: it is not looked for
+/// again through all of history. Where history is cut off, that cannot be told, and what is known stays.
+/// Gives also the files that the settings came from.
+fn asked(dir: &Path, known: &GitMarks) -> Result<(GitMarks, Vec<PathBuf>), String> {
     // Fails where git cannot be asked at all; what follows may have nothing to say.
     let shallow = ask(dir, &["rev-parse", "--is-shallow-repository"])? == "true";
-    if ask(dir, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_err() {
-        return Ok(GitMarks::default());
+    let born = ask(dir, &["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok();
+    if !born && known.first.is_none() {
+        return Ok((GitMarks::default(), Vec::new()));
     }
-    let still =
-        |first: &String| ask(dir, &["cat-file", "-e", &format!("{first}^{{commit}}")]).is_ok();
-    let first = if shallow {
-        None
-    } else if let Some(first) = known_first.filter(still) {
-        Some(first)
+    let still = |first: &String| {
+        !born || shallow || ask(dir, &["merge-base", "--is-ancestor", first, "HEAD"]).is_ok()
+    };
+    let (first, roots) = if let Some(first) = known.first.clone().filter(still) {
+        (Some(first), known.roots.clone())
+    } else if shallow {
+        (None, Vec::new())
     } else {
         let all = ask(dir, &["rev-list", "--max-parents=0", "HEAD"])?;
-        all.lines().min().map(str::to_owned)
+        let mut all: Vec<String> = all.lines().map(str::to_owned).collect();
+        all.sort();
+        let mut all = all.into_iter();
+        (all.next(), all.take(MOST_LISTED).collect())
     };
-    let remote = remote(dir)?;
+    let (remote, settings) = remote(dir)?;
     let name = remote.as_ref().map(Remote::name);
-    Ok(GitMarks { name, remote: remote.map(|remote| remote.to_string()), first })
+    let remote = remote.map(|remote| remote.to_string());
+    Ok((GitMarks { name, remote, first, roots }, settings))
 }
 
-/// The remote `origin`, else the first by name; none where it is a directory.
-fn remote(dir: &Path) -> Result<Option<Remote>, String> {
-    let configured = ask(dir, &["config", "--null", "--name-only", "--list"])?;
-    let named = |key: &str| Some(key.strip_prefix("remote.")?.strip_suffix(".url")?.to_owned());
-    let mut names: Vec<String> = configured.split('\0').filter_map(named).collect();
+/// The remote `origin`, else the first by name; none where it is a directory. And the files that settings
+/// came from.
+fn remote(dir: &Path) -> Result<(Option<Remote>, Vec<PathBuf>), String> {
+    let configured = ask(dir, &["config", "--null", "--show-origin", "--name-only", "--list"])?;
+    let parts: Vec<&str> = configured.split('\0').collect();
+    let (mut names, mut files) = (Vec::new(), Vec::new());
+    for part in parts.chunks_exact(2) {
+        let [origin, key] = part else { continue };
+        let name = key.strip_prefix("remote.").and_then(|key| key.strip_suffix(".url"));
+        names.extend(name.map(str::to_owned));
+        if let Some(file) = origin.strip_prefix("file:").map(|file| dir.join(file))
+            && !files.contains(&file)
+            && files.len() < MOST_LISTED
+        {
+            files.push(file);
+        }
+    }
     names.sort_by_key(|name| (name != "origin", name.clone()));
-    let Some(name) = names.first() else { return Ok(None) };
+    let Some(name) = names.first() else { return Ok((None, files)) };
     // With the user's abbreviations written out.
     let url = ask(dir, &["ls-remote", "--get-url", "--", name])?;
-    Ok(Remote::parse(&url))
+    Ok((Remote::parse(&url), files))
 }
 
-/// The directory of the repository that all its worktrees share, without links; none where that cannot
-/// be told without git.
-fn common_dir(root: &Path) -> Option<PathBuf> {
-    let git = root.join(".git");
-    let found = fs::metadata(&git).ok()?;
-    if found.is_dir() {
-        return git.canonicalize().ok();
+/// Where a repository's files are, as far as that can be told without git.
+struct Repository {
+    root: PathBuf,
+    /// The directory of this worktree's own files.
+    own: PathBuf,
+    /// The directory that all its worktrees share, without links.
+    common: PathBuf,
+    /// What it is kept by. Where a file or a link leads to the repository and that does not name it back,
+    /// what git said of the repository from elsewhere does not count.
+    key: PathBuf,
+    /// Which directory it is.
+    id: Option<String>,
+}
+
+impl Repository {
+    fn at(root: PathBuf) -> Self {
+        let git = root.join(".git");
+        let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
+        let is_dir = fs::symlink_metadata(&git).is_ok_and(|found| found.is_dir());
+        let (own, common, key) = if is_dir {
+            let git = real(git);
+            (git.clone(), git.clone(), git)
+        } else if let Some((own, common)) = linked_worktree(&root) {
+            (own, common.clone(), common)
+        } else {
+            let named = |path: &Path, from: &Path, prefix: &[u8]| {
+                let text = read_small_file(path, MOST).ok()?;
+                let named = OsStr::from_bytes(text.strip_prefix(prefix)?.trim_ascii());
+                Some(real(from.join(named)))
+            };
+            let own = named(&git, &root, b"gitdir:").unwrap_or_else(|| real(git.clone()));
+            let common = named(&own.join("commondir"), &own, b"").unwrap_or_else(|| own.clone());
+            (own, common, git)
+        };
+        let id = fs::metadata(&common).ok().map(|found| which(&found));
+        Self { root, own, common, key, id }
     }
-    if !found.is_file() {
-        return None;
-    }
-    let line = |path: &Path| read_small_file(path, MOST).ok();
-    let text = line(&git)?;
-    let named = std::ffi::OsStr::from_bytes(text.strip_prefix(b"gitdir:")?.trim_ascii());
-    let own = root.join(named);
-    match line(&own.join("commondir")) {
-        Some(common) => {
-            own.join(std::ffi::OsStr::from_bytes(common.trim_ascii())).canonicalize().ok()
-        }
-        None => own.canonicalize().ok(),
-    }
+}
+
+/// Which directory it is: one that is made anew may get the number of one that is gone, but not its time.
+fn which(found: &Metadata) -> String {
+    let made = found.created().ok();
+    let made = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
+    format!("{}:{}", found.ino(), made.map_or(0, |made| made.as_nanos()))
 }
 
 impl MarksCache<'_> {
     /// What git said last of a repository at this path, which may be gone.
-    pub(super) fn last_known(&self, common: &Path) -> Option<GitMarks> {
-        self.read(&super::by_path::absolute(common)).map(|kept| kept.marks)
+    pub(super) fn last_known(&self, common: &Path) -> Option<Vec<String>> {
+        let kept = self.read(&super::by_path::absolute(common))?;
+        Some(kept.marks.ids().into_iter().chain(kept.before).collect())
     }
 
-    fn file(&self, common: &Path) -> Option<PathBuf> {
-        let name = ObjectHash::of(common.as_os_str().as_encoded_bytes()).to_string();
+    fn file(&self, key: &Path) -> Option<PathBuf> {
+        let name = ObjectHash::of(key.as_os_str().as_encoded_bytes()).to_string();
         Some(self.dir?.join(name.chars().take(CHARACTERS).collect::<String>()))
     }
 
-    /// How the files look that the marks come from: the repository's and the user's settings, whether
-    /// history is cut off, and, before there is a commit, where the first would stand.
-    fn stamp(&self, common: &Path) -> String {
-        let mut stamp = look(common, Look::Place);
+    /// How the files look that the marks come from: whose they are, the repository's and the user's
+    /// settings, whether history is cut off, and, before there is a commit, where the first would stand.
+    fn stamp(&self, repository: &Repository) -> String {
+        let Repository { root, own, common, id, .. } = repository;
+        let git = root.join(".git");
+        let mut stamp = format!("{};", id.as_deref().unwrap_or("-"));
+        for path in [root, &git, own, common] {
+            let owner = fs::symlink_metadata(path).map(|found| found.uid());
+            stamp.push_str(&owner.map_or_else(|_| "-;".to_owned(), |owner| format!("{owner};")));
+        }
+        // That of a worktree is another one in each, and names one of this repository's.
+        if *common != repository.key {
+            stamp.push_str(&look(&git));
+        }
         for name in ["config", "shallow"] {
-            stamp.push_str(&look(&common.join(name), Look::Content));
+            stamp.push_str(&look(&common.join(name)));
         }
         for path in self.settings.iter().map(PathBuf::as_path).chain([Path::new("/etc/gitconfig")])
         {
-            stamp.push_str(&look(path, Look::Content));
+            stamp.push_str(&look(path));
         }
         let there = |name: &str| common.join(name).exists();
         if !there("packed-refs") && !there("reftable") && !has_refs(&common.join("refs/heads")) {
+            // A commit may be checked out without a branch.
+            stamp.push_str(&look(&own.join("HEAD")));
             stamp.push_str(UNBORN);
         }
         stamp
     }
 
-    fn read(&self, common: &Path) -> Option<Kept> {
+    fn read(&self, key: &Path) -> Option<Kept> {
         let dir = self.dir?;
         if !is_private(dir).unwrap_or(false) {
             return None;
         }
-        let bytes = read_small_file(&self.file(common)?, MOST).ok()?;
+        let bytes = read_small_file(&self.file(key)?, MOST).ok()?;
         let kept: Kept = serde_json::from_slice(&bytes).ok()?;
         (kept.version == VERSION).then_some(kept)
     }
 
     /// Keeps what git said. What cannot be kept is asked again.
-    fn write(&self, common: &Path, stamp: String, marks: &GitMarks) {
-        let Some((dir, path)) = self.dir.zip(self.file(common)) else { return };
+    fn write(&self, key: &Path, kept: &mut Kept) {
+        let Some((dir, path)) = self.dir.zip(self.file(key)) else { return };
         let above = dir.parent().unwrap_or(dir);
         if !is_usable(above) {
             return;
         }
-        let path_text = common.to_string_lossy().into_owned();
-        let kept = Kept { version: VERSION, path: path_text, stamp, marks: marks.clone() };
+        kept.version = VERSION;
+        kept.path = key.to_string_lossy().into_owned();
         let mut random = [0; 8];
         (Environment::default().random)(&mut random);
         let new = dir.join(format!("{:016x}.new", u64::from_le_bytes(random)));
@@ -202,7 +365,7 @@ impl MarksCache<'_> {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
             let mut file =
                 fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(&kept)?)?;
+            file.write_all(&serde_json::to_vec(kept)?)?;
             fs::rename(&new, &path)
         };
         if write().is_err() {
@@ -211,22 +374,17 @@ impl MarksCache<'_> {
     }
 }
 
-/// What of a file is looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// Which one it is.
-    Place,
-    /// And whether it was written since.
-    Content,
+/// A stamp with that of more files.
+fn stamped(stamp: &str, files: &[PathBuf]) -> String {
+    files.iter().fold(stamp.to_owned(), |stamp, file| stamp + &look(file))
 }
 
-fn look(path: &Path, what: Look) -> String {
-    let place = |found: &Metadata| format!("{}:{}", found.dev(), found.ino());
+/// Which file it is, and when it was last written.
+fn look(path: &Path) -> String {
     match fs::metadata(path) {
-        Ok(found) if what == Look::Place => format!("{};", place(&found)),
         Ok(found) => {
             let (time, nanos) = (found.mtime(), found.mtime_nsec());
-            format!("{}:{}:{time}.{nanos};", place(&found), found.len())
+            format!("{}:{}:{}:{time}.{nanos};", found.dev(), found.ino(), found.len())
         }
         Err(_) => "-;".to_owned(),
     }

@@ -201,25 +201,26 @@ fn what_git_said_holds_until_what_it_came_from_changes() {
     git(&dir, &["commit", "-q", "--allow-empty", "-m", "one"]);
     assert!(identity().is_some());
     assert_eq!(identity(), fresh());
+    let id = |known: Option<ProjectIdentity>| known.map(|known| (known.id, known.name));
     for url in ["https://example.org/a/a", "https://example.org/b/b"] {
         let _ = Command::new("git").args(["remote", "remove", "origin"]).current_dir(&dir).output();
         git(&dir, &["remote", "add", "origin", url]);
-        assert_eq!(identity(), fresh(), "{url}");
+        assert_eq!(id(identity()), id(fresh()), "{url}");
     }
     // An abbreviation of the user's.
     let known = identity();
     fs::write(lab.path("home/.gitconfig"), "[user]\n").unwrap();
     assert_eq!(identity(), known);
-    // A branch that has nothing in common with the others is of the same project.
+    // On a branch that has nothing in common with the others, what it was known by still counts.
     git(&dir, &["checkout", "-q", "--orphan", "pages"]);
     git(&dir, &["commit", "-q", "--allow-empty", "-m", "pages"]);
     git(&dir, &["config", "x.y", "z"]);
-    assert_eq!(identity(), known);
+    assert!(identity().unwrap().also.contains(&known.unwrap().id));
     // Another repository in the same place is another one.
     fs::remove_dir_all(dir.join(".git")).unwrap();
     git(&dir, &["init", "-q"]);
     git(&dir, &["commit", "-q", "--allow-empty", "-m", "anew"]);
-    assert_ne!(identity(), known);
+    assert_eq!(identity().unwrap().also, Vec::<String>::new());
     assert_eq!(identity(), fresh());
 }
 
@@ -229,8 +230,11 @@ fn where_git_cannot_be_asked_the_path_tells_or_nothing_does() {
     let dir = lab.dir("dir");
     fs::write(dir.join(".git"), "gitdir: nowhere\n").unwrap();
     let by_path = projects(&lab);
-    assert_eq!(by_path.of(&dir).unwrap(), None);
+    // Not none: that would be all projects.
+    let nothing = by_path.of(&dir).unwrap().unwrap();
+    assert_eq!((nothing.name.as_str(), nothing.also.len()), ("dir", 0));
     let made = by_path.for_recording(&dir).unwrap();
+    assert!(!made.ids().contains(&nothing.id));
     assert_eq!(by_path.of(&dir).unwrap().unwrap(), made);
     let strict = Projects { without_git: WithoutGit::Refuse, ..projects(&lab) };
     assert!(strict.of(&dir).is_err() && strict.for_recording(&dir).is_err());
@@ -289,4 +293,249 @@ fn an_id_of_an_earlier_version_is_read_where_it_is_to_be_trusted() {
     fs::set_permissions(dir.join(".abide"), fs::Permissions::from_mode(0o777)).unwrap();
     assert_eq!(projects.of(&dir).unwrap(), None);
     assert_ne!(projects.for_recording(&dir).unwrap().id, beside);
+}
+
+/// May files be given to another user? Where not, that is said.
+#[allow(clippy::print_stdout)]
+fn may_give_away() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: only root gives files to another user");
+    }
+    root
+}
+
+#[test]
+fn what_git_said_of_a_repository_is_not_told_where_somebody_else_leads_to_it() {
+    if !may_give_away() {
+        return;
+    }
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let victim = lab.repository("victim");
+    let known = projects.of(&victim).unwrap().unwrap();
+    let (open, link) = (lab.dir("open"), lab.dir("link"));
+    let to = victim.join(".git");
+    fs::write(open.join(".git"), format!("gitdir: {}\n", to.display())).unwrap();
+    std::os::unix::fs::symlink(&to, link.join(".git")).unwrap();
+    for dir in [open, link] {
+        std::os::unix::fs::lchown(dir.join(".git"), Some(54_321), Some(54_321)).unwrap();
+        std::os::unix::fs::chown(&dir, Some(54_321), Some(54_321)).unwrap();
+        let below = dir.join("x");
+        fs::create_dir(&below).unwrap();
+        // The first asks git, the second need not.
+        for _ in 0..2 {
+            let told = projects.of(&below).unwrap().unwrap();
+            assert!(!told.ids().contains(&known.id), "{told:?}");
+        }
+    }
+    assert_eq!(projects.of(&victim).unwrap().unwrap(), known);
+    // Nor where git would refuse what it said before.
+    std::os::unix::fs::chown(&to, Some(54_321), Some(54_321)).unwrap();
+    assert_eq!(projects.marks().last_known(&to).unwrap(), known.ids());
+    assert!(!projects.of(&victim).unwrap().unwrap().ids().contains(&known.id));
+}
+
+#[test]
+fn a_directory_behind_a_link_is_of_the_repository_it_is_in() {
+    let lab = Lab::new();
+    let dir = lab.repository("dir");
+    fs::create_dir(dir.join("below")).unwrap();
+    let other = lab.repository("other");
+    std::os::unix::fs::symlink(dir.join("below"), other.join("link")).unwrap();
+    for projects in [projects(&lab), cached(&lab)] {
+        for _ in 0..2 {
+            let known = projects.of(&other.join("link")).unwrap();
+            assert_eq!(known, projects.of(&dir).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_remote_that_changes_in_place_loses_nothing_even_without_a_cache() {
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let dir = lab.repository("dir");
+    git(&dir, &["remote", "add", "origin", "https://example.org/a/a"]);
+    let seen = projects.of(&dir).unwrap().unwrap();
+    git(&dir, &["remote", "set-url", "origin", "https://example.org/b/b"]);
+    let recorded = projects.for_recording(&dir).unwrap();
+    assert!(recorded.also.contains(&seen.id));
+    fs::remove_dir_all(lab.path("home/.cache")).unwrap();
+    git(&dir, &["remote", "set-url", "origin", "https://example.org/c/c"]);
+    let after = projects.of(&dir).unwrap().unwrap();
+    assert_eq!(after.name, "c/c");
+    assert!(after.also.contains(&recorded.id) && after.also.contains(&seen.id), "{after:?}");
+    // Another repository in the same place has no part in that.
+    fs::remove_dir_all(&dir).unwrap();
+    fs::create_dir(&dir).unwrap();
+    git(&dir, &["init", "-q"]);
+    git(&dir, &["commit", "-q", "--allow-empty", "-m", "anew"]);
+    assert_eq!(projects.of(&dir).unwrap().unwrap().also, Vec::<String>::new());
+}
+
+#[test]
+fn the_branch_that_was_seen_first_does_not_stick_and_is_not_forgotten() {
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let dir = lab.repository("dir");
+    let main = of(&dir);
+    git(&dir, &["checkout", "-q", "--orphan", "pages"]);
+    git(&dir, &["commit", "-q", "--allow-empty", "-m", "pages"]);
+    let pages = projects.for_recording(&dir).unwrap();
+    assert_ne!(pages.id, main.id);
+    git(&dir, &["checkout", "-q", "main"]);
+    git(&dir, &["config", "x.y", "z"]);
+    let back = projects.of(&dir).unwrap().unwrap();
+    assert_eq!((&back.id, &back.also), (&main.id, &vec![pages.id.clone()]));
+    // Joined, one of the two is the first. Both count in every clone.
+    git(&dir, &["merge", "-q", "--allow-unrelated-histories", "-m", "both", "pages"]);
+    let joined = of(&dir).ids();
+    assert!(joined.contains(&main.id) && joined.contains(&pages.id), "{joined:?}");
+}
+
+#[test]
+fn a_whole_clone_whose_history_is_cut_off_keeps_its_first_commit() {
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let whole = lab.repository("whole");
+    let source = format!("file://{}", whole.display());
+    git(lab.0.path(), &["clone", "-q", &source, "clone"]);
+    let clone = lab.path("clone");
+    let known = projects.of(&clone).unwrap().unwrap();
+    git(&clone, &["fetch", "-q", "--depth", "1"]);
+    assert!(clone.join(".git/shallow").exists());
+    assert_eq!(projects.of(&clone).unwrap().unwrap(), known);
+}
+
+#[test]
+fn where_git_fails_what_it_said_before_counts_and_it_is_not_asked_each_time() {
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let dir = lab.repository("dir");
+    let known = projects.for_recording(&dir).unwrap();
+    fs::write(dir.join(".git/config"), "[broken").unwrap();
+    assert_eq!(projects.of(&dir).unwrap().unwrap(), known);
+    assert_eq!(projects.for_recording(&dir).unwrap(), known);
+    // What was used is kept outside of the cache.
+    fs::remove_dir_all(lab.path("home/.cache")).unwrap();
+    assert_eq!(projects.of(&dir).unwrap().unwrap(), known);
+    let never = lab.repository("never");
+    let head = fs::read(never.join(".git/HEAD")).unwrap();
+    fs::write(never.join(".git/HEAD"), "broken").unwrap();
+    let nothing = projects.of(&never).unwrap().unwrap();
+    fs::write(never.join(".git/HEAD"), head).unwrap();
+    assert_eq!(projects.of(&never).unwrap().unwrap(), nothing, "it is not asked again at once");
+    let cache = lab.path("home/.cache/abide/projects");
+    for entry in fs::read_dir(cache).unwrap() {
+        let path = entry.unwrap().path();
+        let mut kept: serde_json::Value =
+            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        kept["failed"][0] = 0.into();
+        fs::write(path, kept.to_string()).unwrap();
+    }
+    assert_eq!(projects.of(&never).unwrap().unwrap(), of(&never), "but later");
+}
+
+#[test]
+fn what_root_keeps_in_a_store_is_its_owners() {
+    use std::os::unix::fs::MetadataExt;
+    if !may_give_away() {
+        return;
+    }
+    let lab = Lab::new();
+    let projects = projects(&lab);
+    let store = lab.path("home/.local/share/abide/store");
+    fs::create_dir_all(&store).unwrap();
+    std::os::unix::fs::chown(&store, Some(1234), Some(4321)).unwrap();
+    let (plain, repository) = (lab.dir("plain"), lab.repository("repository"));
+    for dir in [&plain, &repository] {
+        let made = projects.for_recording(dir).unwrap();
+        assert_eq!(projects.for_recording(dir).unwrap(), made);
+    }
+    let mut kept: Vec<PathBuf> = vec![store.join("projects")];
+    let entries = fs::read_dir(store.join("projects")).unwrap();
+    kept.extend(entries.map(|entry| entry.unwrap().path()));
+    assert_eq!(kept.len(), 3);
+    for path in kept {
+        let found = fs::symlink_metadata(&path).unwrap();
+        assert_eq!((found.uid(), found.gid()), (1234, 4321), "{}", path.display());
+    }
+}
+
+#[test]
+fn an_id_that_others_may_have_written_is_not_believed() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let lab = Lab::new();
+    let projects = projects(&lab);
+    let dir = lab.dir("dir");
+    projects.for_recording(&dir).unwrap();
+    let kept = lab.path("home/.local/share/abide/store/projects");
+    let set = |mode| fs::set_permissions(&kept, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o777);
+    assert_eq!(projects.of(&dir).unwrap(), None);
+    let refused = projects.for_recording(&dir).unwrap_err();
+    assert!(refused.to_string().contains("can be written by other users"), "{refused}");
+    set(0o700);
+    assert!(projects.of(&dir).unwrap().is_some());
+    // Nor through a link.
+    let entry = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+    fs::rename(&entry, lab.path("entry")).unwrap();
+    symlink(lab.path("entry"), &entry).unwrap();
+    assert!(projects.of(&dir).is_err());
+    fs::remove_file(&entry).unwrap();
+    fs::rename(lab.path("entry"), &entry).unwrap();
+    fs::rename(&kept, lab.path("kept")).unwrap();
+    symlink(lab.path("kept"), &kept).unwrap();
+    assert_eq!(projects.of(&dir).unwrap(), None);
+}
+
+#[test]
+fn a_file_of_a_clone_does_not_stop_what_git_knows() {
+    let lab = Lab::new();
+    let dir = lab.repository("dir");
+    let known = of(&dir);
+    fs::write(dir.join(".abide-project"), "half").unwrap();
+    assert_eq!(of(&dir), known);
+}
+
+#[test]
+fn a_commit_without_a_branch_and_settings_of_other_files_are_seen() {
+    let lab = Lab::new();
+    let projects = cached(&lab);
+    let source = lab.repository("source");
+    let dir = lab.dir("dir");
+    git(&dir, &["init", "-q"]);
+    assert_eq!(projects.of(&dir).unwrap(), None);
+    git(&dir, &["fetch", "-q", &source.display().to_string(), "main"]);
+    git(&dir, &["checkout", "-q", "--detach", "FETCH_HEAD"]);
+    assert_eq!(projects.of(&dir).unwrap().unwrap().id, of(&source).id);
+    let more = lab.path("more");
+    let name = |url: &str| {
+        fs::write(&more, format!("[remote \"origin\"]\n\turl = {url}\n")).unwrap();
+        projects.of(&dir).unwrap().unwrap().name
+    };
+    git(&dir, &["config", "include.path", &more.display().to_string()]);
+    assert_eq!(name("https://example.org/a/a"), "a/a");
+    assert_eq!(name("https://example.org/bb/bb"), "bb/bb");
+}
+
+#[test]
+fn of_many_changes_at_once_none_is_lost() {
+    let lab = Lab::new();
+    let kept = by_path::Shelf { dir: lab.path("kept"), of_store: false };
+    let dir = lab.dir("dir");
+    let change = |name: &str| {
+        let name = name.to_owned();
+        by_path::update(&kept, &dir, None, |entry| entry.also.push(name.clone())).unwrap();
+    };
+    std::thread::scope(|scope| {
+        for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            let change = &change;
+            scope.spawn(move || change(name));
+        }
+    });
+    let mut also = by_path::read(&kept, &dir).unwrap().unwrap().also;
+    also.sort();
+    assert_eq!(also.concat(), "abcdefgh");
 }

@@ -96,3 +96,42 @@ fn what_a_refused_session_left_is_not_taken_to_be_there() {
     assert!(copier.copy(two).unwrap().objects >= 3);
     assert_whole(&to, two);
 }
+
+#[test]
+fn a_session_stays_in_its_project_whoever_copies_it() {
+    let opened = |dir: &tempfile::TempDir, project: &str| {
+        let projects = Some(project.to_owned()).filter(|it| !it.is_empty()).into_iter().collect();
+        let options = Options { projects, ..Options::default() };
+        Store::local(LocalStore::init(dir.path(), options).unwrap())
+    };
+    let dirs = [(); 4].map(|()| tempfile::tempdir().unwrap());
+    let [origin, from, to, own] = &dirs;
+    // Its own first event names no project: the one that it was put into is told beside it.
+    let store = opened(origin, "");
+    let [told, untold] = ["told", "untold"].map(|key| {
+        let session = store.create_or_get(key, NewSession::titled("work")).unwrap();
+        let id = session.id();
+        session.close().unwrap();
+        id
+    });
+    Copier::new(store, opened(from, "red"), WAIT).copy(told).unwrap();
+    Copier::new(opened(origin, ""), opened(from, ""), WAIT).copy(untold).unwrap();
+    let all = opened(from, "");
+    assert_eq!(all.project_of(told).unwrap().as_deref(), Some("red"));
+    let mut rehearsal = Copier::rehearsal(all.clone(), Some(opened(to, "blue")));
+    let mut copier = Copier::new(all.clone(), opened(to, "blue"), WAIT);
+    for id in [told, untold] {
+        rehearsal.copy(id).unwrap();
+        copier.copy(id).unwrap();
+    }
+    let there = opened(to, "");
+    assert_eq!(there.project_of(told).unwrap().as_deref(), Some("red"));
+    assert_eq!(there.project_of(untold).unwrap().as_deref(), Some("blue"), "it has none");
+    // Its key counts in its project.
+    let by_key = |project: &str| opened(to, project).find(&SessionRef::Key("told".to_owned()));
+    assert_eq!(by_key("red").unwrap(), told);
+    by_key("blue").unwrap_err();
+    // A store that tells no projects apart puts it into none.
+    Copier::new(all, opened(own, ""), WAIT).copy(told).unwrap();
+    assert_eq!(opened(own, "").project_of(told).unwrap(), None);
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use abide::{Message, NewSession, SessionRef, Store};
+use abide::{LocalStore, Message, NewSession, Options, SessionRef, Store};
 
 /// What the process does that the test starts. Alone it does nothing.
 #[test]
@@ -13,6 +13,8 @@ fn a_process_records_in_its_default_store() {
         return;
     }
     let store = Store::open_default().unwrap();
+    // Where the process goes changes nothing.
+    std::env::set_current_dir("/").unwrap();
     let session = store.create(NewSession::titled("by default")).unwrap();
     session.append(Message::user("hello")).unwrap().wait().unwrap();
     let id = session.id();
@@ -27,13 +29,13 @@ fn the_default_store_is_the_persons_unless_the_project_has_one() {
     let home = dir.path().join("home");
     fs::create_dir(&home).unwrap();
     let persons = home.join(".local/share/abide/store");
-    let record = |project: &Path| {
+    let record = |project: &Path, named: &str| {
         let done = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "default_store::a_process_records_in_its_default_store"])
             .env("ABIDE_TEST_DEFAULT_STORE", "1")
             .env("HOME", &home)
             .envs(["DATA", "STATE", "CACHE", "CONFIG"].map(|of| (format!("XDG_{of}_HOME"), "")))
-            .env_remove("ABIDE_STORE")
+            .env("ABIDE_STORE", named)
             .current_dir(project)
             .output()
             .unwrap();
@@ -46,13 +48,17 @@ fn the_default_store_is_the_persons_unless_the_project_has_one() {
     for name in ["one", "two"] {
         let project = dir.path().join(name);
         fs::create_dir(&project).unwrap();
-        record(&project);
+        record(&project, "");
         assert_eq!(fs::read_dir(&project).unwrap().count(), 0, "nothing is put there");
     }
     assert_eq!(count(&persons), 2);
     let own = dir.path().join("own");
     fs::create_dir(&own).unwrap();
     Store::open_or_init(&own).unwrap();
-    record(&own);
+    record(&own, "");
     assert_eq!((count(&own.join(".abide")), count(&persons)), (1, 2));
+    // One that is named from where the process is.
+    LocalStore::init(&dir.path().join("named"), Options::default()).unwrap();
+    record(&own, "../named");
+    assert_eq!(count(&dir.path().join("named")), 1);
 }
