@@ -99,6 +99,18 @@ pub(crate) fn of_block(sort: &str, fields: &Fields<'_>) -> Option<Forms> {
     Some(forms)
 }
 
+/// The forms in which a block that was read as a call or a result pairs by the id that was read.
+pub(crate) fn of_paired(sort: &str, fields: &Fields<'_>) -> Forms {
+    match sort {
+        "tool_call" => Forms::ABIDE,
+        "tool_use" => Forms::ANTHROPIC,
+        "tool_result" if fields.decoded("call").is_some() => Forms::ABIDE,
+        "tool_result" if fields.decoded("tool_use_id").is_some() => Forms::ANTHROPIC,
+        "tool_result" => Forms::NONE,
+        _ => Forms::RESPONSES,
+    }
+}
+
 /// Is this a part of a Responses message, rather than an item?
 pub(crate) fn is_part(sort: &str) -> bool {
     matches!(sort, "input_text" | "output_text" | "input_image" | "input_file" | "refusal")

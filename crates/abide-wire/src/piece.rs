@@ -140,7 +140,7 @@ impl<'a> Recorded<'a> {
             Some(form) => Forms::only(form),
             None => forms::of_message(&fields),
         };
-        let mut taking = Taking { form: marks.form, pieces: Vec::new() };
+        let mut taking = Taking { pieces: Vec::new() };
         if let Some((raw, item)) = wrapped {
             match item.any("role").and_then(Text::of).filter(|_| item.any("content").is_some()) {
                 // A message of Responses with something in it that is not known.
@@ -158,7 +158,11 @@ impl<'a> Recorded<'a> {
         // Who knows the message as a whole knows what is in it.
         if let Some(form) = marks.form.or_else(|| only(looks)) {
             let own = |piece: &mut Piece<'_>| piece.forms = Forms::only(form);
-            pieces.iter_mut().filter(|piece| piece.raw.is_some()).for_each(own);
+            // But a call and its result find each other by an id that each form keeps elsewhere.
+            let unpaired = |piece: &&mut Piece<'_>| {
+                piece.raw.is_some() && !matches!(piece.sort, Sort::Call(_) | Sort::Result(_))
+            };
+            pieces.iter_mut().filter(unpaired).for_each(own);
         }
         Some(Self { role, marks, forms: looks, item, fields, data, pieces })
     }
@@ -222,7 +226,6 @@ impl<'a> Marks<'a> {
 }
 
 struct Taking<'a> {
-    form: Option<MessageForm>,
     pieces: Vec<Piece<'a>>,
 }
 
@@ -250,7 +253,7 @@ impl<'a> Taking<'a> {
             self.pieces.push(Piece::new(Sort::Refusal(refusal)));
         }
         for call in fields.get("tool_calls").and_then(list).unwrap_or_default() {
-            self.pieces.extend(tool_call(call, self.form));
+            self.pieces.extend(tool_call(call));
         }
         if let Some(call) = fields.get("function_call").and_then(|raw| Fields::of(raw.get())) {
             let name = call.decoded("name").unwrap_or_default();
@@ -307,9 +310,12 @@ fn block(raw: &RawValue) -> Piece<'_> {
     let Some((sort, fields)) = typed else {
         return Piece { sort: Sort::Other, raw: Some(raw), forms: Forms::NONE };
     };
-    let forms = forms::of_block(&sort, &fields).unwrap_or(Forms::NONE);
-    let sort = read_block(&sort, &fields).unwrap_or(Sort::Other);
-    Piece { sort, raw: Some(raw), forms }
+    let read = read_block(&sort, &fields).unwrap_or(Sort::Other);
+    let forms = match read {
+        Sort::Call(_) | Sort::Result(_) => forms::of_paired(&sort, &fields),
+        _ => forms::of_block(&sort, &fields).unwrap_or(Forms::NONE),
+    };
+    Piece { sort: read, raw: Some(raw), forms }
 }
 
 fn read_block<'a>(sort: &str, fields: &Fields<'a>) -> Option<Sort<'a>> {
@@ -408,7 +414,7 @@ fn image<'a>(fields: &Fields<'a>) -> Option<Image<'a>> {
 }
 
 /// An entry of `tool_calls`.
-fn tool_call(raw: &RawValue, form: Option<MessageForm>) -> Option<Piece<'_>> {
+fn tool_call(raw: &RawValue) -> Option<Piece<'_>> {
     let fields = Fields::of(raw.get())?;
     let (what, arguments) = match (fields.get("function"), fields.get("custom")) {
         (None, Some(custom)) => (Some(custom), "input"),
@@ -421,7 +427,7 @@ fn tool_call(raw: &RawValue, form: Option<MessageForm>) -> Option<Piece<'_>> {
         arguments: Arguments::of(what.get(arguments)),
         answered_by: Cow::Borrowed(FUNCTION_OUTPUT),
     };
-    let forms = Forms::only(form.unwrap_or(MessageForm::OpenAi));
+    let forms = Forms::only(MessageForm::OpenAi);
     Some(Piece { sort: Sort::Call(call), raw: Some(raw), forms })
 }
 
