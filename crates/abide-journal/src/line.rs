@@ -160,6 +160,9 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
+    /// No line has fewer bytes than this.
+    pub(crate) const SHORTEST: usize = TRAILER;
+
     /// Takes a line apart and checks its sum. `bytes` has no line break at its end.
     pub fn read(bytes: &'a [u8]) -> Result<Self, LineError> {
         let line = Self::parse(bytes).ok_or(LineError::Form)?;

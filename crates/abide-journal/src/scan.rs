@@ -99,6 +99,12 @@ pub fn split<'a>(
     {
         return Ok(found(0, raw.len(), Piece::Seam(seam)));
     }
+    if raw.len() < Line::SHORTEST {
+        return Ok(match raw {
+            [] => ControlFlow::Continue(()),
+            _ => found(0, raw.len(), Piece::Bad),
+        });
+    }
     let starts: Vec<usize> = memchr::memmem::find_iter(raw, START).take(TRIES).collect();
     let ends: Vec<usize> = Line::ends_in(raw).take(TRIES).collect();
     let mut done = 0;
@@ -149,7 +155,7 @@ impl<'s> Scan<'s> {
     }
 
     /// Gives every chunk from byte `from` on, with its offset, its bytes without the line break,
-    /// and whether there was one.
+    /// and whether there was one. Of empty chunks in a row it may give only the first.
     pub fn chunks(
         &mut self,
         from: u64,
@@ -178,6 +184,11 @@ impl<'s> Scan<'s> {
                     return Ok(ScanEnd::Stopped);
                 }
                 start = end + 1;
+                if raw.is_empty() {
+                    // A few compressed bytes may stand for millions of these.
+                    let rest = self.buffer.get(start..filled).unwrap_or_default();
+                    start += rest.iter().take_while(|byte| **byte == b'\n').count();
+                }
                 searched = start;
             }
             self.buffer.copy_within(start..filled, 0);

@@ -233,7 +233,10 @@ fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
             zstd::zstd_safe::find_frame_compressed_size(rest).unwrap_or(until_next).min(rest.len());
         let claimed = zstd::zstd_safe::get_frame_content_size(rest).ok().flatten();
         let wanted = claimed.and_then(|size| usize::try_from(size).ok()).unwrap_or(MAX_FRAME);
-        unpack(rest.get(..len).unwrap_or_default(), wanted.min(MAX_FRAME), &mut plain);
+        // zstd itself would let a block that repeats one byte stand for sixteen times as much.
+        let most = (len as u64).saturating_mul(MAX_RATIO).min(MAX_FRAME as u64);
+        let most = usize::try_from(most).unwrap_or(MAX_FRAME);
+        unpack(rest.get(..len).unwrap_or_default(), wanted.min(most), &mut plain);
         if plain.is_empty() {
             continue;
         }
