@@ -162,6 +162,8 @@ fn block(raw: &RawValue) -> Cow<'_, RawValue> {
 struct Known {
     lane: Option<LaneId>,
     ended: bool,
+    /// It was open when the session was opened again.
+    resumed: bool,
     /// What it gave so far, in case that its end does not say it again.
     result: Option<Box<RawValue>>,
     changed: Vec<String>,
@@ -216,7 +218,8 @@ impl Calls {
 
     /// Knows a call that was open when the session was opened again.
     pub(super) fn resume(&mut self, id: &str, call: &CallState) {
-        self.remember(id, Known { lane: call.lane.clone(), ..Known::default() });
+        let known = Known { lane: call.lane.clone(), resumed: true, ..Known::default() };
+        self.remember(id, known);
     }
 
     /// The lane that a call was made in; none where the call is not known.
@@ -305,18 +308,29 @@ impl Calls {
 
     /// The turn is over: of what is still open, nobody knows how it ends.
     pub(super) fn leave_open(&mut self, batch: &mut Batch) {
+        self.leave(|_| true, batch);
+    }
+
+    /// A turn begins. A call that was open when the session was opened again, and that the agent has
+    /// said no more about, died with the process that made it; its outcome must stand before the prompt.
+    pub(super) fn leave_resumed(&mut self, batch: &mut Batch) {
+        self.leave(|known| known.resumed, batch);
+    }
+
+    fn leave(&mut self, which: impl Fn(&Known) -> bool, batch: &mut Batch) {
         let unknown = to_raw_value(OUTCOME_UNKNOWN).ok();
+        let mut bytes = 0;
         self.known.each(|id, known| {
-            if !known.ended {
+            if !known.ended && which(known) {
                 known.ended = true;
-                known.result = None;
+                bytes += known.result.take().map_or(0, |result| result.get().len());
                 let id = CallId(id.to_owned());
                 let result = unknown.as_deref();
                 let finished = Finished { call: &id, ok: false, result, acp: None };
                 batch.add(Kind::TOOL_FINISHED.as_str(), known.lane.as_ref(), &finished);
             }
         });
-        self.bytes = 0;
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     fn remember(&mut self, id: &str, known: Known) {

@@ -399,6 +399,29 @@ fn a_plan_is_the_tasks_of_the_session() {
 }
 
 #[test]
+fn a_call_that_a_kill_cut_off_is_settled_before_the_next_prompt() {
+    let mut story = Story::new();
+    story.prompt("x");
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Edit"}"#);
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c2","title":"Edit"}"#);
+    story.translator = Translator::new("agent").resuming(&story.state);
+    // The agent tells how one of them ended.
+    story.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"c2","status":"completed"}"#);
+    let told = story.prompt("y").0;
+    let unknown = format!(
+        r#"tool.finished {{"call":"c1","ok":false,"result":"{}"}}"#,
+        abide::OUTCOME_UNKNOWN
+    );
+    assert_eq!(told[0], unknown);
+    assert!(told[1].starts_with("turn.started"), "{told:?}");
+    assert!(story.state.calls.iter().next().is_none());
+    // One that begins between two turns may still run when the next one begins.
+    story.prompted(r#"{"stopReason":"end_turn"}"#);
+    story.update(r#"{"sessionUpdate":"tool_call","toolCallId":"c3","title":"Edit"}"#);
+    assert!(story.prompt("z").0[0].starts_with("turn.started"));
+}
+
+#[test]
 fn permissions_are_recorded_before_they_pass() {
     let mut story = Story::new();
     story.prompt("x");

@@ -79,6 +79,7 @@ impl Translator {
         self.blocks.end_all(End::Whole, &mut batch);
         // One that comes while another is not answered yet is of the same turn.
         if self.turns == 0 {
+            self.calls.leave_resumed(&mut batch);
             prompt::begin_turn(&self.agent, &mut batch);
         }
         self.turns = self.turns.saturating_add(1);
