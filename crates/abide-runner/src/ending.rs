@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use abide::Timestamp;
-use abide_wire::agent::{AgentKind, Limited, limit_in};
+use abide_agents::{AgentKind, Limited, limit_in};
 use rustix::process::Signal;
 
 use crate::job::Job;
@@ -51,7 +51,7 @@ impl Ending {
         }
         let printed = || {
             // Of what a program reads, its reader has told what there was to tell.
-            let out = if kind == AgentKind::Text { job.out_tail.text() } else { String::new() };
+            let out = if kind.prints_text() { job.out_tail.text() } else { String::new() };
             let text = format!("{out}\n{}", job.err_tail.text());
             limit_in(&text, now)
         };
@@ -61,8 +61,7 @@ impl Ending {
             (!over || seen.elapsed() < RECENT).then(|| limited.clone())
         };
         let limited = job.limited.as_ref().and_then(fresh);
-        let limited =
-            limited.or_else(|| (kind == AgentKind::Text || said.is_none()).then(printed)?);
+        let limited = limited.or_else(|| (kind.prints_text() || said.is_none()).then(printed)?);
         if let Some(limited) = limited {
             return Self::Limited(limited);
         }

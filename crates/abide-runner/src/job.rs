@@ -9,7 +9,7 @@ use abide::{
     ModelConfiguration, NewEvent, Payload, ResourceSample, TaskId, Timestamp, ToolCall, ToolResult,
     TurnNumber, Usage, UsageRecord,
 };
-use abide_wire::agent::{AgentKind, AgentReader, Before, Limited, Observed, Seen};
+use abide_agents::{AgentKind, AgentReader, Before, Limited, Observed, Seen};
 
 use crate::child::Child;
 use crate::event::{RunEvent, Stream};
@@ -335,13 +335,13 @@ impl Job {
     /// When something is to be recorded at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
         let recorded = self.since.map(|since| since + LINGER);
-        let text = (self.kind == AgentKind::Text).then_some(self.text_since).flatten();
+        let text = self.kind.prints_text().then_some(self.text_since).flatten();
         [recorded, text.map(|since| since + TEXT)].into_iter().flatten().min()
     }
 
     /// What is to be recorded now, if it is time.
     pub(crate) fn record(&mut self, tell: &mut dyn FnMut(&RunEvent)) -> Vec<NewEvent> {
-        if self.kind == AgentKind::Text && self.text_since.is_some_and(|s| s.elapsed() >= TEXT) {
+        if self.kind.prints_text() && self.text_since.is_some_and(|s| s.elapsed() >= TEXT) {
             self.text_since = None;
             let mut seen = Vec::new();
             self.reader.flush(&mut |one| seen.push(one));

@@ -49,4 +49,4 @@ pub use run::run;
 pub use stop::{Stop, Urgency};
 pub use summary::{CheckpointTotals, Difference, Finish, RunSummary};
 
-pub use abide_wire::agent::AgentKind;
+pub use abide_agents::AgentKind;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use abide::TaskId;
-use abide_wire::agent::AgentKind;
+use abide_agents::AgentKind;
 use serde::{Deserialize, Serialize};
 
 /// How a task that was interrupted goes on.

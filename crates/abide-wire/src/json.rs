@@ -11,16 +11,18 @@ use serde_json::value::RawValue;
 
 /// The fields of an object, in order.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
     /// The fields of an object; `None` when it is none.
-    pub(crate) fn of(text: &'a str) -> Option<Self> {
+    #[must_use]
+    pub fn of(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
     /// The value of a field, unless it is `null`; of one that stands twice, the last.
-    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.any(name).filter(|raw| raw.get() != "null")
     }
 
@@ -30,17 +32,20 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a field that is a string.
-    pub(crate) fn text(&self, name: &str) -> Option<Text<'a>> {
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<Text<'a>> {
         Text::of(self.get(name)?)
     }
 
     /// The value of a field that is a string, decoded.
-    pub(crate) fn decoded(&self, name: &str) -> Option<Cow<'a, str>> {
+    #[must_use]
+    pub fn decoded(&self, name: &str) -> Option<Cow<'a, str>> {
         self.text(name).map(Text::into_decoded)
     }
 
     /// The value of a field that is `true` or `false`.
-    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+    #[must_use]
+    pub fn flag(&self, name: &str) -> Option<bool> {
         match self.get(name)?.get() {
             "true" => Some(true),
             "false" => Some(false),
@@ -73,7 +78,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(key, _)| &**key)
     }
 }
@@ -126,7 +131,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 /// The elements of a list; `None` when it is none.
-pub(crate) fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
+#[must_use]
+pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     if !raw.get().starts_with('[') {
         return None;
     }
@@ -135,7 +141,7 @@ pub(crate) fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
 
 /// A text: a JSON string as it is written, or one of our own.
 #[derive(Debug, Clone)]
-pub(crate) enum Text<'a> {
+pub enum Text<'a> {
     /// As it is written, quotes included.
     Json(&'a str),
     /// As it is meant.
@@ -144,7 +150,8 @@ pub(crate) enum Text<'a> {
 
 impl<'a> Text<'a> {
     /// A JSON string; `None` when it is something else.
-    pub(crate) fn of(raw: &'a RawValue) -> Option<Self> {
+    #[must_use]
+    pub fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().starts_with('"').then(|| Self::Json(raw.get()))
     }
 
@@ -157,7 +164,8 @@ impl<'a> Text<'a> {
     }
 
     /// [`Text::decoded`], for good.
-    pub(crate) fn into_decoded(self) -> Cow<'a, str> {
+    #[must_use]
+    pub fn into_decoded(self) -> Cow<'a, str> {
         match self {
             Self::Json(json) => decode(json),
             Self::Plain(text) => text,
@@ -199,7 +207,7 @@ fn decode(json: &str) -> Cow<'_, str> {
 }
 
 /// Writes a text as a JSON string.
-pub(crate) fn write_string(out: &mut String, text: &str) {
+pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
@@ -225,7 +233,8 @@ pub(crate) fn write_string(out: &mut String, text: &str) {
 
 /// Replaces escapes that are half of a surrogate pair, which no text can hold and strict parsers
 /// refuse, by that of U+FFFD.
-pub(crate) fn mend_surrogates(text: String) -> String {
+#[must_use]
+pub fn mend_surrogates(text: String) -> String {
     let bytes = text.as_bytes();
     let mut mended: Option<Vec<u8>> = None;
     let mut at = 0;

@@ -3,8 +3,7 @@
 //!
 //! A message is recorded as it came, so that what went in comes out equal. [`read`] says what such
 //! a message holds, whatever its form. [`export`] gives it in any form, and [`render`] makes a whole
-//! context into what an API takes. A [`stream`] is an answer as it comes, and an [`agent`]
-//! is what a whole agent prints.
+//! context into what an API takes. A [`stream`] is an answer as it comes.
 //!
 //! ```
 //! use abide_wire::{MessageForm, export, record};
@@ -20,10 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod agent;
 mod export;
 mod forms;
-mod json;
+pub mod json;
 mod message;
 mod piece;
 mod record;

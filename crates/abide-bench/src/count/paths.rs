@@ -12,7 +12,7 @@ use abide::{
     Tasks, Timestamp,
 };
 use abide_acp::Translator;
-use abide_wire::agent::{AgentKind, AgentReader};
+use abide_agents::AgentReader;
 use abide_workspace::{Policy, Watch, Workspace};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -391,7 +391,7 @@ fn checkpoint_changed(dir: &Path, times: usize) -> Outcome {
 
 /// A message and a call of a tool, as Claude Code prints them.
 fn agent(_: &Path, times: usize) -> Outcome {
-    let mut reader = AgentReader::new(AgentKind::Claude);
+    let mut reader = AgentReader::new("claude".parse()?);
     let mut seen = 0;
     let text = text(0);
     for number in 0..times {

@@ -19,8 +19,8 @@ use abide_transcript::TranscriptWriter;
 use abide_workspace::{Chunks, Entry, EntryKind, Snapshot, Tree};
 
 macro_rules! sample {
-    ($name:literal) => {
-        include_str!(concat!("../../../abide-wire/src/agent/tests/samples/", $name, ".jsonl"))
+    ($agent:literal, $name:literal) => {
+        include_str!(concat!("../../../abide-agents/src/", $agent, "/samples/", $name, ".jsonl"))
     };
 }
 
@@ -42,11 +42,11 @@ const RECORDS: &[&str] = &[
 
 /// What agents printed; the number says which agent.
 const OUTPUTS: &[(u8, &str, &str)] = &[
-    (0, "claude", sample!("claude")),
-    (0, "claude-limited", sample!("claude-limited")),
-    (1, "codex", sample!("codex")),
-    (1, "codex-limited", sample!("codex-limited")),
-    (2, "gemini", sample!("gemini")),
+    (0, "claude", sample!("claude", "run")),
+    (0, "claude-limited", sample!("claude", "limited")),
+    (1, "codex", sample!("codex", "run")),
+    (1, "codex-limited", sample!("codex", "limited")),
+    (2, "gemini", sample!("gemini", "run")),
     (
         3,
         "text",

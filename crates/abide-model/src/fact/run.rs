@@ -13,7 +13,7 @@ pub struct RunStart {
     /// The directory that it works in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
-    /// How its output is read: `claude`, `codex`, `gemini` or `text`.
+    /// How its output is read: the name of a kind of agent, or `text` for any other command.
     #[serde(default)]
     pub adapter: String,
     /// Each task is told to the agent; otherwise the command itself is the task.

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 use abide::{LaneId, Message, NewEvent, RUN_VARIABLE, TaskId, TaskNode, TaskStatus, TurnStart};
-use abide_wire::agent::Before;
+use abide_agents::Before;
 
 use super::{Kept, Supervisor};
 use crate::account::{account, last_failure, told, used};

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use abide::{TaskId, TaskStatus, Timestamp, Trigger, end_marked};
-use abide_wire::agent::Limited;
+use abide_agents::Limited;
 
 use super::{AGAIN, LEFT_BEHIND, Supervisor};
 use crate::RunError;

@@ -12,6 +12,7 @@ use abide_runner::{
     Stop, Way,
 };
 use abide_transcript::escape;
+use clap::builder::PossibleValuesParser;
 
 use super::raw::Raw;
 use super::view::{self, Shown};
@@ -20,6 +21,11 @@ use crate::commands::record::duration;
 use crate::error::CommandError;
 use crate::output::{status, warning};
 use crate::store::Opened;
+
+/// The agents whose output is understood.
+fn agent_names() -> PossibleValuesParser {
+    AgentKind::all().map(AgentKind::as_str).collect::<Vec<_>>().into()
+}
 
 /// How a run is conducted.
 #[derive(Debug, Clone, clap::Args)]
@@ -55,7 +61,7 @@ pub(crate) struct Conduct {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     grace: Duration,
     /// How the agent's output is read [default: by its command]
-    #[arg(long, value_name = "NAME", value_parser = ["claude", "codex", "gemini", "text"])]
+    #[arg(long, value_name = "NAME", value_parser = agent_names())]
     adapter: Option<String>,
     /// Plain lines, also on a terminal
     #[arg(long, conflicts_with = "json")]
@@ -152,7 +158,7 @@ impl Conduct {
             interactive: !planned
                 && !self.plain
                 && !self.json
-                && adapter == AgentKind::Text
+                && adapter.prints_text()
                 && std::io::stdin().is_terminal()
                 && std::io::stdout().is_terminal(),
             ..detected

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use abide::{TaskStatus, format_duration};
-use abide_runner::{AgentKind, RunEvent, RunOptions, Stream, Way};
+use abide_runner::{RunEvent, RunOptions, Stream, Way};
 use abide_transcript::escape;
 
 use super::told;
@@ -26,7 +26,7 @@ impl Plain {
     pub(super) fn new(options: &RunOptions) -> Self {
         Self {
             through: !options.planned,
-            text: options.adapter == AgentKind::Text,
+            text: options.adapter.prints_text(),
             terminal: [std::io::stdout().is_terminal(), std::io::stderr().is_terminal()],
             gone: false,
         }

@@ -1,0 +1,23 @@
+//! Claude Code.
+
+mod invocation;
+mod limits;
+mod output;
+#[cfg(test)]
+mod tests;
+
+use crate::invocation::Program;
+use crate::profile::{AgentProfile, Output};
+
+pub(crate) static PROFILE: AgentProfile = AgentProfile {
+    name: "claude",
+    programs: &[
+        Program::named("claude"),
+        Program::named("claude-code"),
+        Program::within("/claude-code/", "cli"),
+    ],
+    prints_events: invocation::prints_events,
+    resume: invocation::resume,
+    output: Output::Events(|_| Box::new(output::Claude::default())),
+    limits: limits::TEXTS,
+};

@@ -1,0 +1,362 @@
+//! What Claude Code prints with `--output-format stream-json`.
+
+use std::collections::HashMap;
+
+use abide_model::{FileOp, Timestamp, Usage};
+use abide_wire::json::{Fields, Text, list};
+use serde_json::value::RawValue;
+
+use crate::limits::limit_in;
+use crate::output::{Events, Limited, Observed, Seen, message, note, since, step, tell};
+
+/// The most calls, models and messages that are remembered.
+const MOST: usize = 4096;
+
+/// The events of Claude Code.
+#[derive(Debug, Default)]
+pub(super) struct Claude {
+    session: Option<String>,
+    model: Option<String>,
+    /// Files of calls that are not over.
+    files: HashMap<String, (String, FileOp)>,
+    /// What each message used by its own word; one is printed in pieces that all tell the same.
+    messages: HashMap<String, (Option<String>, Usage)>,
+    /// What was told of each model: results count from the start of the process.
+    told: HashMap<String, Usage>,
+    /// When the limit ends, by the last word on it.
+    resets: Option<Timestamp>,
+    limited: Option<Limited>,
+}
+
+impl Events for Claude {
+    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool {
+        let Some(sort) = fields.decoded("type") else { return false };
+        match &*sort {
+            "system" => self.system(fields, see),
+            "assistant" => self.assistant(fields, now, see),
+            "user" => self.user(fields, see),
+            "result" => self.result(fields, now, see),
+            "rate_limit_event" => self.rate_limit(fields, see),
+            // Parts of messages that come whole later, and signs of life.
+            "stream_event" | "keep_alive" | "tool_progress" | "tool_use_summary" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn flush(&mut self, _: &mut dyn FnMut(Seen)) {}
+
+    fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+        // Without a result, what the messages told is all there is.
+        let mut sums: HashMap<Option<String>, Usage> = HashMap::new();
+        for (model, usage) in std::mem::take(&mut self.messages).into_values() {
+            sums.entry(model).or_default().add(&usage);
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by(|left, right| left.0.cmp(&right.0));
+        for (model, usage) in sums {
+            tell(see, Observed::Usage { model, usage });
+        }
+        // Nobody knows how far they got.
+        let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
+        files.sort_by(|left, right| left.0.cmp(&right.0));
+        for (_, (path, op)) in files {
+            if op != FileOp::Read {
+                tell(see, Observed::Touched { path, op });
+            }
+        }
+    }
+}
+
+impl Claude {
+    fn system(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        match fields.decoded("subtype").as_deref() {
+            Some("init") => {
+                self.session(fields, see);
+                let name = fields.decoded("model").map(|name| name.into_owned());
+                if let Some(name) = name.filter(|name| self.model.as_ref() != Some(name)) {
+                    self.model = Some(name.clone());
+                    tell(see, Observed::Model { name });
+                }
+            }
+            Some("api_retry") => {
+                let part = |name: &str| fields.get(name).map_or("?", RawValue::get);
+                let error = fields.decoded("error").unwrap_or_default();
+                let text = format!(
+                    "the model's server failed ({error}, status {}); attempt {} of {}",
+                    part("error_status"),
+                    part("attempt"),
+                    part("max_retries"),
+                );
+                note(see, "warning", text);
+            }
+            Some("compact_boundary") => note(see, "info", "the agent compacted its context"),
+            _ => {}
+        }
+    }
+
+    /// Who resumes is given a session of a new name by some versions: the last one counts.
+    fn session(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        let Some(id) = fields.decoded("session_id").map(|id| id.into_owned()) else { return };
+        if self.session.as_ref() != Some(&id) {
+            self.session = Some(id.clone());
+            tell(see, Observed::Session { id });
+        }
+    }
+
+    fn assistant(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let subagent = subagent(fields);
+        let Some(raw) = fields.get("message") else { return };
+        let Some(inner) = Fields::of(raw.get()) else { return };
+        let mut tell = |what: Observed| see(Seen { subagent: subagent.clone(), what });
+        if let Some(data) = message::copied(raw).filter(|_| inner.get("content").is_some()) {
+            tell(Observed::Message { data });
+        }
+        for block in inner.get("content").and_then(list).unwrap_or_default() {
+            let Some(block) = Fields::of(block.get()) else { continue };
+            match block.decoded("type").as_deref() {
+                Some("text") => {
+                    let text = block.decoded("text").unwrap_or_default();
+                    if let Some(text) = step::short(&text) {
+                        tell(Observed::Step { text });
+                    }
+                }
+                Some("tool_use" | "server_tool_use") => {
+                    let Some(call) = block.decoded("id").map(|id| id.into_owned()) else {
+                        continue;
+                    };
+                    let name = block.decoded("name").unwrap_or_default().into_owned();
+                    let input = block.get("input");
+                    if let Some(file) = file(&name, input).filter(|_| self.files.len() < MOST) {
+                        self.files.insert(call.clone(), file);
+                    }
+                    let text = step::call(&name, input);
+                    tell(Observed::Called {
+                        call,
+                        name,
+                        arguments: input.and_then(message::copied),
+                    });
+                    tell(Observed::Step { text });
+                }
+                _ => {}
+            }
+        }
+        self.count(&inner);
+        // Such a message is made by the agent itself, in place of an answer.
+        if fields.get("error").is_some() {
+            let text = content_text(inner.get("content"));
+            let rate = fields.decoded("error").as_deref() == Some("rate_limit");
+            self.limit(&text, rate, now, see);
+        }
+    }
+
+    fn count(&mut self, inner: &Fields<'_>) {
+        let Some(id) = inner.decoded("id") else { return };
+        let Some(usage) = inner.get("usage").and_then(|usage| Fields::of(usage.get())) else {
+            return;
+        };
+        if self.messages.len() >= MOST && !self.messages.contains_key(&*id) {
+            return;
+        }
+        let model = inner.decoded("model").filter(|model| model != "<synthetic>");
+        self.messages.insert(id.into_owned(), (model.map(|name| name.into_owned()), used(&usage)));
+    }
+
+    fn user(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        let subagent = subagent(fields);
+        let Some(raw) = fields.get("message") else { return };
+        let Some(inner) = Fields::of(raw.get()) else { return };
+        let mut tell = |what: Observed| see(Seen { subagent: subagent.clone(), what });
+        // What was said before, printed again on resuming, is known.
+        if fields.flag("isReplay") == Some(true) {
+            return;
+        }
+        if let Some(data) = message::copied(raw).filter(|_| inner.get("content").is_some()) {
+            tell(Observed::Message { data });
+        }
+        for block in inner.get("content").and_then(list).unwrap_or_default() {
+            let Some(block) = Fields::of(block.get()) else { continue };
+            if block.decoded("type").as_deref() != Some("tool_result") {
+                continue;
+            }
+            let Some(call) = block.decoded("tool_use_id").map(|id| id.into_owned()) else {
+                continue;
+            };
+            let ok = block.flag("is_error") != Some(true);
+            let file = self.files.remove(&call);
+            let result = block.get("content").and_then(message::copied);
+            tell(Observed::Finished { call, ok, result });
+            if let Some((path, op)) = file.filter(|_| ok) {
+                tell(Observed::Touched { path, op });
+            }
+        }
+    }
+
+    fn result(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        self.session(fields, see);
+        let success = fields.decoded("subtype").as_deref() == Some("success");
+        let ok = success && fields.flag("is_error") != Some(true);
+        let text = fields.decoded("result").map(|text| text.into_owned()).or_else(|| {
+            let errors = fields.get("errors").and_then(list).unwrap_or_default();
+            let errors: Vec<_> =
+                errors.into_iter().filter_map(|raw| Some(Text::of(raw)?.into_decoded())).collect();
+            (!errors.is_empty()).then(|| errors.join("\n"))
+        });
+        let text = text.or_else(|| {
+            let subtype = fields.decoded("subtype").filter(|_| !ok)?;
+            Some(subtype.replace('_', " "))
+        });
+        self.usage(fields, see);
+        if let Some(text) = text.as_ref().filter(|_| !ok) {
+            let rate = fields.get("api_error_status").is_some_and(|code| code.get() == "429");
+            self.limit(text, rate, now, see);
+        }
+        tell(see, Observed::Outcome { ok, text });
+    }
+
+    /// A result tells all; what the messages told is a part of it.
+    fn usage(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        let models = fields.get("modelUsage").and_then(|raw| Fields::of(raw.get()));
+        let mut all: Vec<(String, Usage)> = Vec::new();
+        for name in models.iter().flat_map(Fields::names) {
+            let one = models.as_ref().and_then(|models| models.get(name));
+            let Some(one) = one.and_then(|raw| Fields::of(raw.get())) else { continue };
+            all.push((name.to_owned(), used_by_model(&one)));
+        }
+        if all.is_empty() {
+            let Some(usage) = fields.get("usage").and_then(|raw| Fields::of(raw.get())) else {
+                return;
+            };
+            let cost_micros = micros(fields.get("total_cost_usd"));
+            let usage = Usage { cost_micros, ..used(&usage) };
+            self.messages.clear();
+            if usage != Usage::default() {
+                tell(see, Observed::Usage { model: self.model.clone(), usage });
+            }
+            return;
+        }
+        self.messages.clear();
+        for (name, usage) in all {
+            let before = self.told.get(&name).cloned().unwrap_or_default();
+            let since = since(&usage, &before);
+            if self.told.len() < MOST || self.told.contains_key(&name) {
+                self.told.insert(name.clone(), usage);
+            }
+            if since != Usage::default() {
+                tell(see, Observed::Usage { model: Some(name), usage: since });
+            }
+        }
+    }
+
+    fn rate_limit(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        let Some(info) = fields.get("rate_limit_info").and_then(|raw| Fields::of(raw.get())) else {
+            return;
+        };
+        let seconds = info.get("resetsAt").and_then(|raw| raw.get().parse::<f64>().ok());
+        self.resets = seconds.map(|seconds| Timestamp::from_millis((seconds * 1e3) as i64));
+        let name = info.decoded("rateLimitType").unwrap_or_else(|| "usage".into()).into_owned();
+        match info.decoded("status").as_deref() {
+            Some("rejected") => {
+                let text = format!("the limit {name} is reached");
+                self.tell_limit(Limited { name, resets: self.resets, text }, see);
+            }
+            Some("allowed_warning") => {
+                note(see, "warning", format!("the limit {name} is nearly reached"));
+            }
+            _ => {}
+        }
+    }
+
+    fn limit(&mut self, text: &str, rate: bool, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let said = || Limited {
+            name: "rate".to_owned(),
+            resets: None,
+            text: step::short(text).unwrap_or_default(),
+        };
+        let Some(mut limited) = limit_in(text, now).or_else(|| rate.then(said)) else { return };
+        let ahead = self.resets.filter(|resets| *resets > now);
+        limited.resets = limited.resets.or(ahead);
+        self.tell_limit(limited, see);
+    }
+
+    /// Tells a limit, unless all that it says was told.
+    fn tell_limit(&mut self, limited: Limited, see: &mut dyn FnMut(Seen)) {
+        let known = self
+            .limited
+            .as_ref()
+            .is_some_and(|before| limited.resets.is_none() || before.resets == limited.resets);
+        if !known {
+            self.limited = Some(limited.clone());
+            tell(see, Observed::Limited(limited));
+        }
+    }
+}
+
+fn subagent(fields: &Fields<'_>) -> Option<String> {
+    fields.decoded("parent_tool_use_id").map(|id| id.into_owned())
+}
+
+/// The file that a call of one of its own tools is about.
+fn file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
+    let op = match name {
+        "Read" | "NotebookRead" => FileOp::Read,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => FileOp::Write,
+        _ => return None,
+    };
+    let input = Fields::of(input?.get())?;
+    let path = input.decoded("file_path").or_else(|| input.decoded("notebook_path"))?;
+    Some((path.into_owned(), op))
+}
+
+fn content_text(content: Option<&RawValue>) -> String {
+    let Some(content) = content else { return String::new() };
+    if let Some(text) = Text::of(content) {
+        return text.into_decoded().into_owned();
+    }
+    let mut all = String::new();
+    for block in list(content).unwrap_or_default() {
+        let text = Fields::of(block.get());
+        all.push_str(&text.and_then(|block| block.decoded("text")).unwrap_or_default());
+    }
+    all
+}
+
+fn number(fields: &Fields<'_>, name: &str) -> u64 {
+    fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
+}
+
+/// What Anthropic's API tells: cached tokens are not a part of the others there, and are here.
+fn used(usage: &Fields<'_>) -> Usage {
+    let cache_read_tokens = number(usage, "cache_read_input_tokens");
+    let cache_write_tokens = number(usage, "cache_creation_input_tokens");
+    Usage {
+        input_tokens: number(usage, "input_tokens")
+            .saturating_add(cache_read_tokens)
+            .saturating_add(cache_write_tokens),
+        output_tokens: number(usage, "output_tokens"),
+        cache_read_tokens,
+        cache_write_tokens,
+        ..Usage::default()
+    }
+}
+
+fn used_by_model(usage: &Fields<'_>) -> Usage {
+    let cache_read_tokens = number(usage, "cacheReadInputTokens");
+    let cache_write_tokens = number(usage, "cacheCreationInputTokens");
+    Usage {
+        input_tokens: number(usage, "inputTokens")
+            .saturating_add(cache_read_tokens)
+            .saturating_add(cache_write_tokens),
+        output_tokens: number(usage, "outputTokens"),
+        cache_read_tokens,
+        cache_write_tokens,
+        cost_micros: micros(usage.get("costUSD")),
+        ..Usage::default()
+    }
+}
+
+fn micros(dollars: Option<&RawValue>) -> u64 {
+    let dollars = dollars.and_then(|raw| raw.get().parse::<f64>().ok()).unwrap_or(0.0);
+    // The conversion stops at zero and at the greatest number there is.
+    (dollars * 1e6).round() as u64
+}

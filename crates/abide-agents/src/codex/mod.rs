@@ -1,0 +1,19 @@
+//! Codex.
+
+mod invocation;
+mod limits;
+mod output;
+#[cfg(test)]
+mod tests;
+
+use crate::invocation::Program;
+use crate::profile::{AgentProfile, Output};
+
+pub(crate) static PROFILE: AgentProfile = AgentProfile {
+    name: "codex",
+    programs: &[Program::named("codex")],
+    prints_events: invocation::prints_events,
+    resume: invocation::resume,
+    output: Output::Events(|before| Box::new(output::Codex::resuming(before.used, before.calls))),
+    limits: limits::TEXTS,
+};

@@ -1,0 +1,288 @@
+//! What `codex exec --json` prints: a thread, its turns and their items.
+
+use std::collections::HashSet;
+
+use abide_model::{FileOp, Timestamp, Usage};
+use abide_wire::json::{Fields, list, mend_surrogates, write_string};
+use serde_json::value::RawValue;
+
+use crate::limits::limit_in;
+use crate::output::{Events, Limited, Observed, Seen, includes, message, note, since, step, tell};
+
+/// The most calls that are remembered as begun.
+const BEGUN: usize = 4096;
+/// The most bytes of its last word that are kept.
+const LAST: usize = 64 << 10;
+
+/// The events of Codex.
+#[derive(Debug, Default)]
+pub(super) struct Codex {
+    /// What stands before the id of a call.
+    prefix: String,
+    /// Calls that were told to be begun and are not over.
+    begun: HashSet<String>,
+    /// What it said last.
+    last: Option<String>,
+    /// Its list of things to do, as last told.
+    todo: String,
+    /// What the thread used, as last told.
+    told: Usage,
+    /// The limit that was last told.
+    limited: Option<Limited>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Started,
+    Updated,
+    Completed,
+}
+
+impl Events for Codex {
+    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool {
+        let Some(sort) = fields.decoded("type") else { return false };
+        match &*sort {
+            "thread.started" => {
+                if let Some(id) = fields.decoded("thread_id") {
+                    tell(see, Observed::Session { id: id.into_owned() });
+                }
+            }
+            "turn.started" => self.last = None,
+            "turn.completed" => {
+                if let Some(usage) = fields.get("usage") {
+                    self.usage(used(usage), see);
+                }
+                tell(see, Observed::Outcome { ok: true, text: self.last.take() });
+            }
+            "turn.failed" => {
+                let text = fields.get("error").and_then(|error| told(error.get()));
+                self.limit(text.as_deref(), now, see);
+                tell(see, Observed::Outcome { ok: false, text });
+            }
+            "error" => {
+                let text = fields.decoded("message").unwrap_or_default();
+                // It tries again by itself.
+                if text.starts_with("Reconnecting") {
+                    note(see, "warning", text);
+                } else {
+                    self.limit(Some(&text), now, see);
+                    note(see, "error", text);
+                }
+            }
+            "item.started" => return self.item(fields, Stage::Started, see),
+            "item.updated" => return self.item(fields, Stage::Updated, see),
+            "item.completed" => return self.item(fields, Stage::Completed, see),
+            _ => return false,
+        }
+        true
+    }
+
+    fn flush(&mut self, _: &mut dyn FnMut(Seen)) {}
+
+    fn finish(&mut self, _: &mut dyn FnMut(Seen)) {}
+}
+
+impl Codex {
+    /// Goes on in a thread of which this much was told.
+    pub(super) fn resuming(told: Usage, prefix: String) -> Self {
+        Self { told, prefix, ..Self::default() }
+    }
+
+    /// Codex counts from the beginning of the thread, over every process that worked in it.
+    fn usage(&mut self, all: Usage, see: &mut dyn FnMut(Seen)) {
+        // One that counts by turns tells less than before at some time.
+        let usage = if includes(&all, &self.told) { since(&all, &self.told) } else { all.clone() };
+        self.told = all;
+        if usage != Usage::default() {
+            tell(see, Observed::Usage { model: None, usage });
+        }
+    }
+
+    fn limit(&mut self, text: Option<&str>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let Some(limited) = text.and_then(|text| limit_in(text, now)) else { return };
+        if self.limited.as_ref() != Some(&limited) {
+            self.limited = Some(limited.clone());
+            tell(see, Observed::Limited(limited));
+        }
+    }
+
+    fn item(&mut self, fields: &Fields<'_>, stage: Stage, see: &mut dyn FnMut(Seen)) -> bool {
+        let Some(item) = fields.get("item").and_then(|item| Fields::of(item.get())) else {
+            return false;
+        };
+        let sort = item.decoded("type").or_else(|| item.decoded("item_type"));
+        let id = format!("{}{}", self.prefix, item.decoded("id").unwrap_or_default());
+        let failed = matches!(item.decoded("status").as_deref(), Some("failed" | "declined"));
+        match sort.as_deref() {
+            Some("agent_message" | "assistant_message") => {
+                if stage == Stage::Completed {
+                    self.said(&item.decoded("text").unwrap_or_default(), see);
+                }
+            }
+            Some("reasoning") => {
+                let text = item.decoded("text").unwrap_or_default();
+                if stage == Stage::Completed {
+                    if let Some(data) = message::thought(&text) {
+                        tell(see, Observed::Message { data });
+                    }
+                    if let Some(text) = step::short(&text) {
+                        let text = text.trim_matches('*').to_owned();
+                        tell(see, Observed::Step { text });
+                    }
+                }
+            }
+            Some("command_execution") => {
+                let arguments = object(&[("command", item.get("command"))]);
+                let output = [
+                    ("exit_code", item.get("exit_code")),
+                    ("output", item.get("aggregated_output")),
+                ];
+                let code = item.get("exit_code").is_none_or(|code| code.get() == "0");
+                let call = Call { id, name: "shell".to_owned(), arguments };
+                self.call(call, stage, !failed && code, || object(&output), see);
+            }
+            Some("mcp_tool_call") => {
+                let part = |name: &str| item.decoded(name).unwrap_or_default();
+                let name = format!("{}.{}", part("server"), part("tool"));
+                let arguments = item.get("arguments").and_then(message::copied);
+                let result = || item.get("result").or(item.get("error")).and_then(message::copied);
+                self.call(Call { id, name, arguments }, stage, !failed, result, see);
+            }
+            Some("web_search") => {
+                let arguments =
+                    object(&[("query", item.get("query")), ("action", item.get("action"))]);
+                let call = Call { id, name: "web_search".to_owned(), arguments };
+                self.call(call, stage, !failed, || None, see);
+            }
+            Some("file_change") => {
+                if stage == Stage::Completed {
+                    changes(&item, failed, see);
+                }
+            }
+            Some("todo_list") => self.todo(&item, see),
+            Some("error") => {
+                note(see, "warning", item.decoded("message").unwrap_or_default());
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn said(&mut self, text: &str, see: &mut dyn FnMut(Seen)) {
+        self.last = Some(step::head(text, LAST).to_owned());
+        if let Some(data) = message::said(text) {
+            tell(see, Observed::Message { data });
+        }
+        if let Some(text) = step::short(text) {
+            tell(see, Observed::Step { text });
+        }
+    }
+
+    fn call(
+        &mut self,
+        call: Call,
+        stage: Stage,
+        ok: bool,
+        result: impl FnOnce() -> Option<Box<RawValue>>,
+        see: &mut dyn FnMut(Seen),
+    ) {
+        let Call { id, name, arguments } = call;
+        // One that is told at its end alone was begun all the same.
+        if !self.begun.contains(&id) {
+            let text = step::call(&name, arguments.as_deref()).replacen("/bin/bash -lc ", "", 1);
+            tell(see, Observed::Called { call: id.clone(), name, arguments });
+            tell(see, Observed::Step { text });
+            if stage != Stage::Completed && self.begun.len() < BEGUN {
+                self.begun.insert(id.clone());
+            }
+        }
+        if stage == Stage::Completed {
+            self.begun.remove(&id);
+            tell(see, Observed::Finished { call: id, ok, result: result() });
+        }
+    }
+
+    fn todo(&mut self, item: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        let items = item.get("items").and_then(list).unwrap_or_default();
+        let mut text = String::new();
+        for item in items {
+            let Some(item) = Fields::of(item.get()) else { continue };
+            let mark = if item.flag("completed") == Some(true) { "[x]" } else { "[ ]" };
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(mark);
+            text.push(' ');
+            text.push_str(&item.decoded("text").unwrap_or_default());
+        }
+        let text = step::head(&text, LAST).to_owned();
+        if !text.is_empty() && text != self.todo {
+            self.todo.clone_from(&text);
+            note(see, "info", text);
+        }
+    }
+}
+
+/// A use of a tool.
+struct Call {
+    id: String,
+    name: String,
+    arguments: Option<Box<RawValue>>,
+}
+
+fn changes(item: &Fields<'_>, failed: bool, see: &mut dyn FnMut(Seen)) {
+    for change in item.get("changes").and_then(list).unwrap_or_default() {
+        let Some(change) = Fields::of(change.get()) else { continue };
+        let Some(path) = change.decoded("path") else { continue };
+        if failed {
+            note(see, "warning", format!("{path} could not be changed"));
+            continue;
+        }
+        let op = match change.decoded("kind").as_deref() {
+            Some("delete") => FileOp::Delete,
+            _ => FileOp::Write,
+        };
+        if let Some(text) = step::short(&format!("edit: {path}")) {
+            tell(see, Observed::Step { text });
+        }
+        tell(see, Observed::Touched { path: path.into_owned(), op });
+    }
+}
+
+/// What an error says.
+fn told(error: &str) -> Option<String> {
+    Some(Fields::of(error)?.decoded("message")?.into_owned())
+}
+
+/// What a turn used. Those that were in a cache are a part of all that went in.
+fn used(usage: &RawValue) -> Usage {
+    let Some(fields) = Fields::of(usage.get()) else { return Usage::default() };
+    let number = |name: &str| fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0);
+    Usage {
+        input_tokens: number("input_tokens"),
+        output_tokens: number("output_tokens"),
+        cache_read_tokens: number("cached_input_tokens"),
+        cache_write_tokens: number("cache_write_input_tokens"),
+        reasoning_tokens: number("reasoning_output_tokens"),
+        ..Usage::default()
+    }
+}
+
+/// An object of those fields that are there; `None` where none is.
+fn object(fields: &[(&str, Option<&RawValue>)]) -> Option<Box<RawValue>> {
+    let mut out = "{".to_owned();
+    for (name, value) in fields {
+        let Some(value) = value else { continue };
+        if out.len() > 1 {
+            out.push(',');
+        }
+        write_string(&mut out, name);
+        out.push(':');
+        out.push_str(value.get());
+    }
+    out.push('}');
+    if out.len() == 2 {
+        return None;
+    }
+    RawValue::from_string(mend_surrogates(out)).ok()
+}

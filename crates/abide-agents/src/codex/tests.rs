@@ -1,0 +1,203 @@
+//! What Codex prints. The samples were printed by version 0.166.
+
+use abide_model::Usage;
+use proptest::prelude::*;
+
+use crate::tests::{are_detected, is_not_resumed, kind, read, told_bytes, told_however_cut, words};
+use crate::{AgentKind, AgentReader, Before};
+
+const KIND: AgentKind = AgentKind::of(&super::PROFILE);
+
+const WHOLE: &str = include_str!("samples/run.jsonl");
+const RESUMED: &str = include_str!("samples/resumed.jsonl");
+const LIMITED: &str = include_str!("samples/limited.jsonl");
+
+const UNKNOWN_MODEL: &str = "warning Model metadata for `stub-1` not found. Defaulting to fallback \
+                             metadata; this can degrade performance and cause issues.";
+
+#[test]
+fn a_run_of_it() {
+    let whole = told_however_cut(KIND, WHOLE);
+    assert_eq!(
+        whole,
+        [
+            "session 01a1e112-e9ac-7ae2-9508-33be9c2c6fea",
+            UNKNOWN_MODEL,
+            r#"message {"role":"assistant","content":"Step 0."}"#,
+            "step Step 0.",
+            r#"called item_2 shell {"command":"/bin/bash -lc 'echo one >> out.txt; echo hello; exit 3'"}"#,
+            "step shell: 'echo one >> out.txt; echo hello; exit 3'",
+            r#"finished item_2 not ok {"exit_code":3,"output":"hello\n"}"#,
+            r#"message {"role":"assistant","content":"Step 1."}"#,
+            "step Step 1.",
+            r#"called item_4 shell {"command":"/bin/bash -lc 'cat out.txt'"}"#,
+            "step shell: 'cat out.txt'",
+            r#"finished item_4 ok {"exit_code":0,"output":"one\n"}"#,
+            r#"message {"role":"assistant","content":"All done."}"#,
+            "step All done.",
+            "usage - 36/21/12/0/0/0",
+            "outcome ok All done.",
+        ]
+    );
+}
+
+#[test]
+fn usage_of_a_thread_that_goes_on_is_told_once() {
+    let before =
+        Usage { input_tokens: 36, output_tokens: 21, cache_read_tokens: 12, ..Usage::default() };
+    let before = Before { used: before, ..Before::default() };
+    let resumed = AgentReader::with(KIND, before);
+    let told = read(resumed, &[RESUMED.as_bytes()]);
+    assert_eq!(told[4], "usage - 12/7/4/0/0/0");
+    // Two turns of one process.
+    let turn = |input: u64| {
+        format!("{{\"type\":\"turn.completed\",\"usage\":{{\"input_tokens\":{input}}}}}\n")
+    };
+    let told = crate::tests::told(KIND, &(turn(5) + &turn(9) + &turn(9) + &turn(2)));
+    let usage: Vec<_> = told.iter().filter(|line| line.starts_with("usage")).collect();
+    assert_eq!(usage, ["usage - 5/0/0/0/0/0", "usage - 4/0/0/0/0/0", "usage - 2/0/0/0/0/0"]);
+}
+
+#[test]
+fn its_calls_are_told_apart_from_those_of_other_processes() {
+    let before = Before { calls: "7.".to_owned(), ..Before::default() };
+    let told = read(AgentReader::with(KIND, before), &[WHOLE.as_bytes()]);
+    assert!(told[4].starts_with("called 7.item_2 shell"), "{}", told[4]);
+    assert!(told[6].starts_with("finished 7.item_2 not ok"), "{}", told[6]);
+}
+
+#[test]
+fn a_limit_ends_the_turn_and_is_told_once() {
+    let whole = told_however_cut(KIND, LIMITED);
+    assert_eq!(
+        whole,
+        [
+            "session 01a1e113-fdf9-7ca3-9ab2-ffb364c826de",
+            UNKNOWN_MODEL,
+            "limited rate - exceeded retry limit, last status: 429 Too Many Requests",
+            "error exceeded retry limit, last status: 429 Too Many Requests",
+            "outcome not ok exceeded retry limit, last status: 429 Too Many Requests",
+        ]
+    );
+}
+
+/// Items after the typings of its software development kit.
+#[test]
+fn items_of_every_sort() {
+    let output = r#"
+{"type":"item.completed","item":{"id":"i1","type":"reasoning","text":"**Looking around**\nmore"}}
+{"type":"item.started","item":{"id":"i2","type":"mcp_tool_call","server":"docs","tool":"find","arguments":{"query":"x"},"status":"in_progress"}}
+{"type":"item.completed","item":{"id":"i2","type":"mcp_tool_call","server":"docs","tool":"find","arguments":{"query":"x"},"result":{"content":[]},"status":"completed"}}
+{"type":"item.completed","item":{"id":"i3","type":"mcp_tool_call","server":"docs","tool":"get","arguments":null,"error":{"message":"gone"},"status":"failed"}}
+{"type":"item.completed","item":{"id":"i4","type":"web_search","query":"rust"}}
+{"type":"item.started","item":{"id":"i5","type":"file_change","changes":[{"path":"a","kind":"add"}],"status":"in_progress"}}
+{"type":"item.completed","item":{"id":"i5","type":"file_change","changes":[{"path":"a","kind":"add"},{"path":"b","kind":"delete"},{"path":"c","kind":"update"}],"status":"completed"}}
+{"type":"item.completed","item":{"id":"i6","type":"file_change","changes":[{"path":"d","kind":"update"}],"status":"failed"}}
+{"type":"item.started","item":{"id":"i7","type":"todo_list","items":[{"text":"one","completed":false},{"text":"two","completed":false}]}}
+{"type":"item.updated","item":{"id":"i7","type":"todo_list","items":[{"text":"one","completed":true},{"text":"two","completed":false}]}}
+{"type":"item.completed","item":{"id":"i7","type":"todo_list","items":[{"text":"one","completed":true},{"text":"two","completed":false}]}}
+{"type":"item.completed","item":{"id":"i8","type":"of_tomorrow"}}
+{"type":"error","message":"Reconnecting... 1/5 (Rate limit reached. Please try again in 2s.)"}
+{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again in 1 hour 5 minutes."}}
+"#;
+    assert_eq!(
+        told_however_cut(KIND, output),
+        [
+            r#"message {"role":"assistant","content":[{"type":"thinking","thinking":"**Looking around**\nmore"}]}"#,
+            "step Looking around",
+            r#"called i2 docs.find {"query":"x"}"#,
+            "step docs.find: x",
+            r#"finished i2 ok {"content":[]}"#,
+            "called i3 docs.get -",
+            "step docs.get",
+            r#"finished i3 not ok {"message":"gone"}"#,
+            r#"called i4 web_search {"query":"rust"}"#,
+            "step web_search: rust",
+            "finished i4 ok -",
+            "step edit: a",
+            "touched a write",
+            "step edit: b",
+            "touched b delete",
+            "step edit: c",
+            "touched c write",
+            "warning d could not be changed",
+            "info [ ] one\n[ ] two",
+            "info [x] one\n[ ] two",
+            "warning Reconnecting... 1/5 (Rate limit reached. Please try again in 2s.)",
+            "limited usage 2025-11-15T10:51:40.000Z You've hit your usage limit. Try again in 1 hour 5 minutes.",
+            "outcome not ok You've hit your usage limit. Try again in 1 hour 5 minutes.",
+        ]
+    );
+}
+
+#[test]
+fn an_output_of_100_megabytes_is_still_that_result() {
+    let start = b"{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"c\",\"aggregated_output\":\"";
+    let mut pieces = std::iter::once(start.to_vec())
+        .chain((0..100).map(|_| vec![b'y'; 1 << 20]))
+        .chain([b"\",\"exit_code\":0}}\n".to_vec()]);
+    let (most, told) = told_bytes(KIND, &mut pieces);
+    assert!(most < 70_000);
+    assert!(told[2].starts_with("finished i ok {\"exit_code\":0,\"output\":\"yyy"), "{told:?}");
+}
+
+#[test]
+fn it_is_known_by_program_and_flags() {
+    are_detected(&[
+        ("codex exec --json -", KIND),
+        ("/usr/local/bin/codex -m o3 exec --json {task}", KIND),
+        ("codex e --experimental-json x", KIND),
+        ("npx -y @openai/codex@0.166.0 exec --json -", KIND),
+        ("npx --package @openai/codex codex exec --json -", KIND),
+        ("node --no-warnings /x/@openai/codex/bin/codex.js exec --json", KIND),
+        ("env -i A=B PATH=/bin:/usr/bin codex exec --json", KIND),
+        ("codex exec -", kind("text")),
+        ("codex exec - -- --json", kind("text")),
+        ("codex --json exec-policy", kind("text")),
+        ("codex -m exec --json", kind("text")),
+    ]);
+}
+
+#[test]
+fn it_goes_on_in_its_own_session() {
+    for (command, again) in [
+        ("codex exec --json -", "codex exec --json resume ID -"),
+        ("codex exec --json", "codex exec --json resume ID -"),
+        (
+            "codex -m o3 exec -c a=b {task} --json -s read-only -C dir",
+            "codex -m o3 exec -c a=b --json -s read-only -C dir resume ID {task}",
+        ),
+        (
+            "codex exec -i a.png b.png --json {task}",
+            "codex exec -i a.png b.png --json resume ID {task}",
+        ),
+        ("codex exec --json -- -x", "codex exec --json resume ID -- -x"),
+        ("codex exec --json resume OLD {task}", "codex exec --json resume ID {task}"),
+        ("codex exec resume --last --json {task}", "codex exec --json resume ID {task}"),
+        ("npx -y @openai/codex exec --json -", "npx -y @openai/codex exec --json resume ID -"),
+    ] {
+        let found = KIND.resume(&words(command), "ID");
+        assert_eq!(found, Some(words(again)), "{command}");
+    }
+    is_not_resumed(KIND, "codex --json", "ID");
+    is_not_resumed(KIND, "codex exec review --json", "ID");
+    is_not_resumed(KIND, "codex exec --ephemeral --json -", "ID");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_resumed_command_holds_every_word(words in prop::collection::vec("[a-z{}=-]{1,8}", 0..8)) {
+        let command: Vec<String> =
+            ["codex", "exec", "--json"].into_iter().map(str::to_owned).chain(words.clone()).collect();
+        if let Some(again) = KIND.resume(&command, "ID") {
+            prop_assert_eq!(&again[..2], &command[..2]);
+            let at = again.iter().position(|word| word == "ID").unwrap();
+            prop_assert_eq!(&again[at - 1], "resume");
+            for word in command.iter().filter(|word| !matches!(word.as_str(), "--" | "resume")) {
+                prop_assert!(again.contains(word) || command.iter().any(|one| one == "resume"));
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The output of a command that tells nothing about itself: text.
+
+use abide_model::Timestamp;
+
+use crate::limits::limit_in;
+use crate::output::{Observed, OutputReader, Plain, Seen, message, note, step, tell};
+
+/// The most bytes of one message.
+const MESSAGE: usize = 32 << 10;
+/// The most bytes that are made into messages as they come.
+const ALL: u64 = 1 << 20;
+/// The most bytes of a line that are looked at by themselves.
+const LINE: usize = 2 << 10;
+
+/// Makes messages of what a command prints.
+///
+/// A message ends at a line where it can. What a `\r` overwrites is not recorded, so that a progress
+/// bar is one line. When there is more than a mebibyte, the end of it is kept and the rest counted.
+#[derive(Debug, Default)]
+pub(super) struct TextReader {
+    plain: Plain,
+    /// What is no message yet.
+    buffer: Vec<u8>,
+    /// Where in it the line begins that is being printed.
+    line: usize,
+    /// The beginning of that line.
+    head: Vec<u8>,
+    /// The last line that ended and showed something.
+    last: Vec<u8>,
+    /// A `\r` was last.
+    returned: bool,
+    /// How many bytes were made into messages.
+    told: u64,
+    /// How many bytes fell out of the end that is kept.
+    left_out: u64,
+}
+
+impl OutputReader for TextReader {
+    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.strip(bytes, &mut |run| self.text(run, now, see));
+        self.plain = plain;
+        self.step(see);
+    }
+
+    fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+        if self.told < ALL {
+            let end = whole_characters(&self.buffer);
+            self.message(end, see);
+        }
+    }
+
+    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        if !self.head.is_empty() {
+            self.line_ended(now, see);
+            self.step(see);
+        }
+        if self.told >= ALL {
+            self.keep_the_end();
+        }
+        if self.left_out > 0 {
+            let text = format!("{} bytes of the output were left out here", self.left_out);
+            note(see, "warning", text);
+            self.left_out = 0;
+        }
+        self.message(self.buffer.len(), see);
+        self.line = 0;
+        self.returned = false;
+        self.plain = Plain::default();
+    }
+}
+
+impl TextReader {
+    /// One step a feed, its last line: who prints fast is not shown line by line anyway.
+    fn step(&mut self, see: &mut dyn FnMut(Seen)) {
+        if let Some(text) = step::short(&String::from_utf8_lossy(&self.last)) {
+            tell(see, Observed::Step { text });
+        }
+        self.last.clear();
+    }
+
+    fn text(&mut self, run: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let mut rest = run;
+        while let Some(first) = rest.first() {
+            match first {
+                b'\n' => {
+                    self.returned = false;
+                    self.push(b"\n", see);
+                    self.line = self.buffer.len();
+                    self.line_ended(now, see);
+                    rest = rest.get(1..).unwrap_or_default();
+                }
+                b'\r' => {
+                    self.returned = true;
+                    rest = rest.get(1..).unwrap_or_default();
+                }
+                _ => {
+                    if std::mem::take(&mut self.returned) {
+                        self.buffer.truncate(self.line);
+                        self.head.clear();
+                    }
+                    let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+                    let (text, behind) = rest.split_at(end);
+                    let room = LINE.saturating_sub(self.head.len());
+                    self.head.extend_from_slice(text.get(..room).unwrap_or(text));
+                    self.push(text, see);
+                    rest = behind;
+                }
+            }
+        }
+    }
+
+    fn line_ended(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        if let Some(limited) = limit_in(&String::from_utf8_lossy(&self.head), now) {
+            tell(see, Observed::Limited(limited));
+        }
+        if !self.head.trim_ascii().is_empty() {
+            std::mem::swap(&mut self.head, &mut self.last);
+        }
+        self.head.clear();
+    }
+
+    /// Takes text, piece by piece, so that a cut of it makes no difference.
+    fn push(&mut self, text: &[u8], see: &mut dyn FnMut(Seen)) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let most = if self.told < ALL { MESSAGE } else { 2 * MESSAGE };
+            let room = most.saturating_sub(self.buffer.len());
+            let (piece, behind) = rest.split_at(room.min(rest.len()));
+            self.buffer.extend_from_slice(piece);
+            rest = behind;
+            if self.buffer.len() >= most {
+                self.full(see);
+            }
+        }
+    }
+
+    /// The buffer is full: a message is made of it, up to the last line, or it is let go.
+    fn full(&mut self, see: &mut dyn FnMut(Seen)) {
+        if self.told >= ALL {
+            return self.keep_the_end();
+        }
+        let end = match memchr::memrchr(b'\n', &self.buffer) {
+            Some(at) => at + 1,
+            None => whole_characters(&self.buffer),
+        };
+        self.message(end, see);
+    }
+
+    /// Lets go of all but the last bytes.
+    fn keep_the_end(&mut self) {
+        let mut gone = self.buffer.len().saturating_sub(MESSAGE);
+        // From a character on.
+        while gone > 0 && self.buffer.get(gone).is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
+            gone += 1;
+        }
+        self.left_out = self.left_out.saturating_add(gone as u64);
+        self.buffer.drain(..gone);
+        self.line = self.line.saturating_sub(gone);
+    }
+
+    /// Makes a message of the first bytes of the buffer.
+    fn message(&mut self, end: usize, see: &mut dyn FnMut(Seen)) {
+        let text = String::from_utf8_lossy(self.buffer.get(..end).unwrap_or_default());
+        if let Some(data) = message::said(text.trim_end()) {
+            tell(see, Observed::Message { data });
+        }
+        self.told = self.told.saturating_add(end as u64);
+        self.buffer.drain(..end.min(self.buffer.len()));
+        self.line = self.line.saturating_sub(end);
+    }
+}
+
+/// How many bytes there are without a character that is not whole yet.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let end = bytes.len();
+    for back in 1..=3.min(end) {
+        let at = end - back;
+        let Some(byte) = bytes.get(at) else { break };
+        let wanted = match byte {
+            0x80..=0xbf => continue,
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => 1,
+        };
+        // Never nothing at all, or nothing would ever go on.
+        return if wanted > back && at > 0 { at } else { end };
+    }
+    end
+}

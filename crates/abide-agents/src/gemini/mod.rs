@@ -1,0 +1,19 @@
+//! Gemini CLI.
+
+mod invocation;
+mod limits;
+mod output;
+#[cfg(test)]
+mod tests;
+
+use crate::invocation::Program;
+use crate::profile::{AgentProfile, Output};
+
+pub(crate) static PROFILE: AgentProfile = AgentProfile {
+    name: "gemini",
+    programs: &[Program::named("gemini"), Program::named("gemini-cli")],
+    prints_events: invocation::prints_events,
+    resume: invocation::resume,
+    output: Output::Events(|before| Box::new(output::Gemini::told(before.prompt))),
+    limits: limits::TEXTS,
+};

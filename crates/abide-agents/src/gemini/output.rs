@@ -1,0 +1,219 @@
+//! What Gemini CLI prints with `--output-format stream-json`.
+
+use std::collections::HashMap;
+
+use abide_model::{FileOp, Timestamp, Usage};
+use abide_wire::json::Fields;
+use serde_json::value::RawValue;
+
+use crate::limits::limit_in;
+use crate::output::message::{self, MOST};
+use crate::output::{Events, Limited, Observed, Seen, note, step, tell};
+
+/// The most calls that are remembered.
+const CALLS: usize = 4096;
+/// The most bytes of one message that are kept, so that the mark of a cut has room.
+const SAYING: usize = MOST - 64;
+/// The most bytes of its last word that are kept.
+const LAST: usize = 64 << 10;
+
+/// The events of Gemini CLI.
+#[derive(Debug, Default)]
+pub(super) struct Gemini {
+    /// What it was told, until it prints that.
+    prompt: Option<String>,
+    /// What is being said, piece by piece.
+    saying: String,
+    /// How much of it had no room.
+    left_out: u64,
+    /// What was last said.
+    last: Option<String>,
+    /// Files of calls that are not over.
+    files: HashMap<String, (String, FileOp)>,
+    limited: Option<Limited>,
+}
+
+impl Events for Gemini {
+    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool {
+        let Some(sort) = fields.decoded("type") else { return false };
+        match &*sort {
+            "message" => self.message(fields, see),
+            "init" => {
+                self.flush(see);
+                if let Some(id) = fields.decoded("session_id") {
+                    tell(see, Observed::Session { id: id.into_owned() });
+                }
+                if let Some(name) = fields.decoded("model") {
+                    tell(see, Observed::Model { name: name.into_owned() });
+                }
+            }
+            "tool_use" => self.tool_use(fields, see),
+            "tool_result" => self.tool_result(fields, see),
+            "error" => {
+                self.flush(see);
+                let text = fields.decoded("message").unwrap_or_default();
+                if fields.decoded("severity").as_deref() == Some("warning") {
+                    note(see, "warning", text);
+                } else {
+                    self.limit(&text, now, see);
+                    note(see, "error", text);
+                }
+            }
+            "result" => self.result(fields, now, see),
+            _ => return false,
+        }
+        true
+    }
+
+    fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+        let mut text = std::mem::take(&mut self.saying);
+        if self.left_out > 0 {
+            text.push_str(&format!("… [{} bytes left out]", self.left_out));
+            self.left_out = 0;
+        }
+        if text.is_empty() {
+            return;
+        }
+        if let Some(data) = message::said(&text) {
+            tell(see, Observed::Message { data });
+        }
+        if let Some(line) = step::short(&text) {
+            tell(see, Observed::Step { text: line });
+        }
+        self.last = Some(step::head(&text, LAST).to_owned());
+    }
+
+    fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+        self.flush(see);
+        // Nobody knows how far they got.
+        let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
+        files.sort_by(|left, right| left.0.cmp(&right.0));
+        for (_, (path, op)) in files {
+            if op != FileOp::Read {
+                tell(see, Observed::Touched { path, op });
+            }
+        }
+    }
+}
+
+impl Gemini {
+    /// One that was told something which is recorded already.
+    pub(super) fn told(prompt: Option<String>) -> Self {
+        Self { prompt, ..Self::default() }
+    }
+
+    fn message(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        let role = fields.decoded("role").unwrap_or_else(|| "assistant".into());
+        let text = fields.decoded("content").unwrap_or_default();
+        if role == "assistant" && fields.flag("delta") == Some(true) {
+            let room = SAYING.saturating_sub(self.saying.len());
+            // Once something had no room, what follows has no place either.
+            let kept = if self.left_out > 0 { "" } else { step::head(&text, room) };
+            self.saying.push_str(kept);
+            self.left_out += (text.len() - kept.len()) as u64;
+            return;
+        }
+        self.flush(see);
+        if role == "user" && self.prompt.take_if(|known| known.trim() == text.trim()).is_some() {
+            return;
+        }
+        if let Some(data) = message::spoken(&role, &text) {
+            tell(see, Observed::Message { data });
+        }
+        if role == "assistant" {
+            self.last = Some(step::head(&text, LAST).to_owned());
+        }
+    }
+
+    fn tool_use(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        self.flush(see);
+        let Some(call) = fields.decoded("tool_id").map(|id| id.into_owned()) else { return };
+        let name = fields.decoded("tool_name").unwrap_or_default().into_owned();
+        let parameters = fields.get("parameters");
+        if let Some(file) = file(&name, parameters).filter(|_| self.files.len() < CALLS) {
+            self.files.insert(call.clone(), file);
+        }
+        let text = step::call(&name, parameters);
+        let arguments = parameters.and_then(message::copied);
+        tell(see, Observed::Called { call, name, arguments });
+        tell(see, Observed::Step { text });
+    }
+
+    fn tool_result(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+        self.flush(see);
+        let Some(call) = fields.decoded("tool_id").map(|id| id.into_owned()) else { return };
+        let ok = fields.decoded("status").as_deref() == Some("success");
+        let file = self.files.remove(&call);
+        let error = fields.get("error").filter(|_| !ok);
+        let result = error.or(fields.get("output")).and_then(message::copied);
+        tell(see, Observed::Finished { call, ok, result });
+        if let Some((path, op)) = file.filter(|_| ok) {
+            tell(see, Observed::Touched { path, op });
+        }
+    }
+
+    fn result(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        self.flush(see);
+        if let Some(stats) = fields.get("stats").and_then(|raw| Fields::of(raw.get())) {
+            usage(&stats, see);
+        }
+        let ok = fields.decoded("status").as_deref() == Some("success");
+        let error = fields.get("error").and_then(|raw| Fields::of(raw.get()));
+        let error = error.and_then(|error| error.decoded("message").map(|text| text.into_owned()));
+        if let Some(text) = &error {
+            self.limit(text, now, see);
+        }
+        let text = error.or_else(|| self.last.take());
+        tell(see, Observed::Outcome { ok, text });
+    }
+
+    fn limit(&mut self, text: &str, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let Some(limited) = limit_in(text, now) else { return };
+        if self.limited.as_ref() != Some(&limited) {
+            self.limited = Some(limited.clone());
+            tell(see, Observed::Limited(limited));
+        }
+    }
+}
+
+/// The file that a call of one of its own tools is about.
+fn file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
+    let op = match name {
+        "read_file" => FileOp::Read,
+        "write_file" | "replace" | "edit" => FileOp::Write,
+        _ => return None,
+    };
+    let parameters = Fields::of(parameters?.get())?;
+    let path = parameters.decoded("file_path").or_else(|| parameters.decoded("absolute_path"))?;
+    Some((path.into_owned(), op))
+}
+
+/// What each model used; of all together where they are not told apart.
+fn usage(stats: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
+    let models = stats.get("models").and_then(|raw| Fields::of(raw.get()));
+    let mut any = false;
+    for name in models.iter().flat_map(Fields::names) {
+        let one = models.as_ref().and_then(|models| models.get(name));
+        let Some(one) = one.and_then(|raw| Fields::of(raw.get())) else { continue };
+        any = true;
+        tell(see, Observed::Usage { model: Some(name.to_owned()), usage: used(&one) });
+    }
+    if !any && used(stats) != Usage::default() {
+        tell(see, Observed::Usage { model: None, usage: used(stats) });
+    }
+}
+
+/// What is neither in nor said was thought.
+fn used(stats: &Fields<'_>) -> Usage {
+    let number =
+        |name: &str| stats.get(name).and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);
+    let (input, said) = (number("input_tokens"), number("output_tokens"));
+    let thought = number("total_tokens").saturating_sub(input).saturating_sub(said);
+    Usage {
+        input_tokens: input,
+        output_tokens: said.saturating_add(thought),
+        cache_read_tokens: number("cached"),
+        reasoning_tokens: thought,
+        ..Usage::default()
+    }
+}

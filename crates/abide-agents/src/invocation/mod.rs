@@ -1,0 +1,28 @@
+//! The commands that start agents: which agent it is, and how it goes on in its own session.
+
+pub(crate) mod arguments;
+mod program;
+
+pub(crate) use program::Program;
+
+use crate::kind::AgentKind;
+
+/// The agent that this command starts, where it prints events then.
+pub(crate) fn detect(command: &[String]) -> Option<AgentKind> {
+    let found = program::find(command)?;
+    let arguments = command.get(found.arguments..).unwrap_or_default();
+    (found.kind.profile().prints_events)(arguments).then_some(found.kind)
+}
+
+pub(crate) fn resume(kind: AgentKind, command: &[String], session: &str) -> Option<Vec<String>> {
+    // It was printed by the agent, or by whatever could print in its stead.
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/');
+    let sound = !session.is_empty() && session.len() <= 256 && session.chars().all(plain);
+    if !sound || session.starts_with('-') {
+        return None;
+    }
+    let program = program::find(command).filter(|program| program.kind == kind)?;
+    let (before, arguments) = command.split_at_checked(program.arguments)?;
+    let rest = (kind.profile().resume)(arguments, session)?;
+    Some([before.to_vec(), rest].concat())
+}

@@ -1,0 +1,49 @@
+//! What agents print, read as they print it, and all else that is known of each. Pure: no I/O, no
+//! clock.
+//!
+//! An [`AgentReader`] takes the output of Claude Code, Codex, Gemini CLI or of any other command,
+//! cut anywhere, and tells what it [`Observed`]. What is not understood is passed over, never an
+//! end: agents mix plain lines and new sorts of events into what they print. Memory is bounded
+//! whatever comes.
+//!
+//! Each agent has a folder, with its profile in `mod.rs`, and a line in the table of `profiles.rs`.
+//! Nothing outside of these folders names an agent, here or in any other crate.
+//!
+//! ```
+//! use abide_agents::{AgentKind, AgentReader, Observed};
+//! use abide_model::Timestamp;
+//!
+//! let command = ["codex", "exec", "--json", "-"].map(str::to_owned);
+//! let kind = AgentKind::detect(&command);
+//! assert_eq!(kind.as_str(), "codex");
+//!
+//! let mut reader = AgentReader::new(kind);
+//! let mut session = None;
+//! let line = b"{\"type\":\"thread.started\",\"thread_id\":\"0199\"}\n";
+//! reader.feed(line, Timestamp::from_millis(0), &mut |seen| {
+//!     if let Observed::Session { id } = seen.what {
+//!         session = Some(id);
+//!     }
+//! });
+//! let again = kind.resume(&command, session.as_deref().unwrap_or_default());
+//! assert_eq!(again.unwrap().join(" "), "codex exec --json resume 0199 -");
+//! ```
+
+mod claude;
+mod codex;
+mod command;
+mod gemini;
+
+mod invocation;
+mod kind;
+mod limits;
+mod output;
+mod profile;
+mod profiles;
+
+pub use kind::{AgentKind, UnknownAgent};
+pub use limits::limit_in;
+pub use output::{AgentReader, Before, Limited, Observed, Seen};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The times at which limits end, in the words in which they are told.
+
+use abide_model::Timestamp;
+
+use crate::profiles::PROFILES;
+
+/// The longest time that anyone is asked to wait.
+const LONGEST: i64 = 40 * 86_400_000;
+
+/// That a time is told, and which, where that is beyond doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The time; `None` for one in a zone that is not known.
+    pub at: Option<Timestamp>,
+}
+
+/// What stands before how long it takes.
+const DURATIONS: &[&str] = &[
+    "try again in ",
+    "retry in ",
+    "retrying in ",
+    "try again after ",
+    "retry after ",
+    "reset after ",
+    "reset in ",
+    "resets in ",
+    "resets after ",
+    "retry-after:",
+    "retry-after=",
+    "retry-after\":",
+    "retry_after:",
+    "retry_after\":",
+    "retrydelay\":",
+    "please wait ",
+    "wait for ",
+    "available in ",
+];
+
+/// What stands before the time of day.
+const CLOCKS: &[&str] =
+    &["try again at ", "resets at ", "reset at ", "resets on ", "resets ", "retry-after:"];
+
+/// When it is over, by a text in lower case; `None` where no time is told.
+pub(super) fn resets(text: &str, now: Timestamp) -> Option<Told> {
+    if let Some(at) = reached(text) {
+        return Some(bounded(at, now));
+    }
+    for (words, behind) in occurrences(text, DURATIONS) {
+        if let Some(millis) = duration(behind, words.ends_with([':', '='])) {
+            let at = Timestamp::from_millis(now.as_millis().saturating_add(millis));
+            return Some(bounded(at, now));
+        }
+    }
+    occurrences(text, CLOCKS).into_iter().find_map(|(_, behind)| clock(behind, now))
+}
+
+/// What stands behind each of some words.
+fn occurrences<'a, 'w>(text: &'a str, all: &[&'w str]) -> Vec<(&'w str, &'a str)> {
+    let found = all.iter().filter_map(|words| {
+        let (_, behind) = text.split_once(words)?;
+        Some((*words, behind.trim_start_matches([' ', '"'])))
+    });
+    found.collect()
+}
+
+/// Only a time to come, and none that nobody would wait for.
+fn bounded(at: Timestamp, now: Timestamp) -> Told {
+    let wait = at.as_millis().saturating_sub(now.as_millis());
+    Told { at: (0..=LONGEST).contains(&wait).then_some(at) }
+}
+
+/// The seconds since 1970 that an agent tells behind words of its own.
+fn reached(text: &str) -> Option<Timestamp> {
+    let mut known = PROFILES.iter().flat_map(|profile| profile.limits.before_seconds);
+    known.find_map(|words| {
+        let (_, behind) = text.split_once(words)?;
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        seconds_since_1970(behind.get(..digits)?)
+    })
+}
+
+fn seconds_since_1970(digits: &str) -> Option<Timestamp> {
+    let number = digits.parse::<i64>().ok()?;
+    match digits.len() {
+        10 => Some(Timestamp::from_millis(number.saturating_mul(1000))),
+        13 => Some(Timestamp::from_millis(number)),
+        _ => None,
+    }
+}
+
+/// How many milliseconds `1m30s`, `3 days 4 hours` or `20` seconds are.
+fn duration(text: &str, bare: bool) -> Option<i64> {
+    let mut rest = text;
+    let mut millis = 0.0_f64;
+    let mut any = false;
+    loop {
+        let trimmed = rest.trim_start_matches([' ', ',']);
+        let trimmed = trimmed.strip_prefix("and ").filter(|_| any).unwrap_or(trimmed);
+        let width = trimmed.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+        let Some((number, behind)) = trimmed.split_at_checked(width) else { break };
+        // The dot at the end of a sentence.
+        let Ok(number) = number.trim_end_matches('.').parse::<f64>() else { break };
+        let unit = behind.trim_start();
+        let letters = unit.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, behind) = unit.split_at_checked(letters)?;
+        let in_millis = match unit {
+            "ms" | "millisecond" | "milliseconds" => 1.0,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1e3,
+            "m" | "min" | "mins" | "minute" | "minutes" => 6e4,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3.6e6,
+            "d" | "day" | "days" => 8.64e7,
+            "" if bare && !any && !behind.starts_with(['-', ':', '/']) => 1e3,
+            _ => break,
+        };
+        any = true;
+        millis += number * in_millis;
+        rest = behind;
+    }
+    // The conversion stops at the greatest number there is.
+    any.then_some(millis.round() as i64)
+}
+
+/// `3pm (utc)`, `15:00 utc`, `nov 20, 5pm (utc)`, a time of RFC 3339, or seconds since 1970.
+fn clock(text: &str, now: Timestamp) -> Option<Told> {
+    const DAY: i64 = 86_400_000;
+    let first = text.split([' ', ',', '"', ')']).next()?.trim_end_matches('.');
+    if let Ok(at) = first.to_uppercase().parse::<Timestamp>() {
+        return Some(bounded(at, now));
+    }
+    if let Some(at) = seconds_since_1970(first) {
+        return Some(bounded(at, now));
+    }
+    let (date, rest) = match month(text) {
+        Some((month, day, rest)) => (Some((month, day)), rest),
+        None => (None, text),
+    };
+    let (of_day, rest) = time_of_day(rest)?;
+    let zone = rest.trim_start_matches([' ', '(']);
+    let utc = ["utc", "gmt", "etc/utc"].iter().any(|name| {
+        zone.strip_prefix(name).is_some_and(|behind| !behind.starts_with(['+', '-', '/']))
+    });
+    if !utc {
+        return Some(Told { at: None });
+    }
+    let midnight = now.as_millis() - now.as_millis().rem_euclid(DAY);
+    let at = match date {
+        None => {
+            let today = midnight + of_day;
+            if today < now.as_millis() { today + DAY } else { today }
+        }
+        Some((month, day)) => {
+            let year = now.to_string().get(..4)?.parse::<i32>().ok()?;
+            let of = |year: i32| {
+                let start = format!("{year:04}-{month:02}-{day:02}T00:00:00Z").parse::<Timestamp>();
+                start.ok().map(|start| start.as_millis() + of_day)
+            };
+            let this = of(year)?;
+            if this < now.as_millis() { of(year + 1)? } else { this }
+        }
+    };
+    Some(bounded(Timestamp::from_millis(at), now))
+}
+
+/// `nov 20, ` and what is behind it.
+fn month(text: &str) -> Option<(usize, u8, &str)> {
+    const MONTHS: [&str; 12] =
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let month = MONTHS.iter().position(|name| text.starts_with(name))? + 1;
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_alphabetic()).trim_start();
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (day, rest) = rest.split_at_checked(digits)?;
+    let day = day.parse::<u8>().ok()?;
+    let rest =
+        ["st", "nd", "rd", "th"].iter().find_map(|end| rest.strip_prefix(end)).unwrap_or(rest);
+    let rest = rest.trim_start_matches([' ', ',']);
+    Some((month, day, rest.strip_prefix("at ").unwrap_or(rest)))
+}
+
+/// The milliseconds since midnight of `3pm`, `3:05 pm` or `15:00`, and what is behind it.
+fn time_of_day(text: &str) -> Option<(i64, &str)> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let (hour, rest) = text.split_at_checked(digits(text))?;
+    let mut hour = hour.parse::<i64>().ok()?;
+    let (minute, rest) = match rest.strip_prefix(':') {
+        None => (None, rest),
+        Some(rest) => {
+            let (minute, rest) = rest.split_at_checked(digits(rest))?;
+            (Some(minute.parse::<i64>().ok()?), rest)
+        }
+    };
+    let behind = rest.trim_start();
+    let rest = match (behind.strip_prefix("am"), behind.strip_prefix("pm")) {
+        (Some(rest), _) if (1..=12).contains(&hour) => {
+            hour %= 12;
+            rest
+        }
+        (_, Some(rest)) if (1..=12).contains(&hour) => {
+            hour = hour % 12 + 12;
+            rest
+        }
+        // A number alone is no time of day.
+        _ if minute.is_some() => rest,
+        _ => return None,
+    };
+    let minute = minute.unwrap_or(0);
+    if !((0..24).contains(&hour) && (0..60).contains(&minute)) {
+        return None;
+    }
+    Some(((hour * 60 + minute) * 60_000, rest))
+}

@@ -1,0 +1,56 @@
+//! The data of `message.added`, made of what an agent says.
+
+use std::borrow::Cow;
+
+use abide_wire::json::{mend_surrogates, write_string};
+use serde_json::value::RawValue;
+
+use super::step::head;
+
+/// The most bytes of the text of one message.
+pub(crate) const MOST: usize = 8 << 20;
+
+/// A message of the assistant; `None` where it says nothing.
+pub(crate) fn said(text: &str) -> Option<Box<RawValue>> {
+    spoken("assistant", text)
+}
+
+/// A message of one who speaks; `None` where nothing is said.
+pub(crate) fn spoken(role: &str, text: &str) -> Option<Box<RawValue>> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    let mut data = String::with_capacity(text.len() + 40);
+    data.push_str("{\"role\":");
+    write_string(&mut data, role);
+    data.push_str(",\"content\":");
+    write_string(&mut data, &cut(text));
+    data.push('}');
+    RawValue::from_string(data).ok()
+}
+
+/// A message of the assistant that it thinks and does not say.
+pub(crate) fn thought(text: &str) -> Option<Box<RawValue>> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    let mut data = String::with_capacity(text.len() + 80);
+    data.push_str(r#"{"role":"assistant","content":[{"type":"thinking","thinking":"#);
+    write_string(&mut data, &cut(text));
+    data.push_str("}]}");
+    RawValue::from_string(data).ok()
+}
+
+/// A text of at most so many bytes, with a mark where it was cut.
+fn cut(text: &str) -> Cow<'_, str> {
+    let kept = head(text, MOST);
+    if kept.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{kept}… [{} bytes left out]", text.len() - kept.len()))
+}
+
+/// JSON of our own: a copy that no strict parser refuses.
+pub(crate) fn copied(raw: &RawValue) -> Option<Box<RawValue>> {
+    RawValue::from_string(mend_surrogates(raw.get().to_owned())).ok()
+}

@@ -1,0 +1,119 @@
+//! Text without the escapes that move a terminal's cursor and colour it.
+
+/// Takes escapes and control characters out of what a program prints, over cuts anywhere.
+///
+/// What is left is text, with `\n` and `\t`, and with `\r` for the caller to make sense of. Bytes
+/// that are no UTF-8 stay as they are.
+#[derive(Debug, Default)]
+pub(crate) struct Plain {
+    state: State,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// After an escape.
+    Escape,
+    /// In `ESC [ …`, until a byte from `@` to `~`.
+    Sequence,
+    /// In `ESC ] …` and its like, until a bell or `ESC \`.
+    Command,
+    /// In such a command, after an escape.
+    CommandEscape,
+}
+
+const ESCAPE: u8 = 0x1b;
+const BELL: u8 = 0x07;
+
+impl Plain {
+    /// Gives each run of bytes that is left.
+    pub(crate) fn strip(&mut self, bytes: &[u8], give: &mut dyn FnMut(&[u8])) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.state == State::Text {
+                let end = rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len());
+                let (text, behind) = rest.split_at(end);
+                if !text.is_empty() {
+                    give(text);
+                }
+                rest = behind;
+            }
+            let Some((byte, behind)) = rest.split_first() else { return };
+            self.state = next(self.state, *byte);
+            // A line that ends within an escape shows that the escape was none.
+            if *byte == b'\n' && self.state != State::Text {
+                self.state = State::Text;
+                give(b"\n");
+            }
+            rest = behind;
+        }
+    }
+
+    /// All of a text at once.
+    pub(crate) fn of(text: &str) -> String {
+        let mut out = Vec::with_capacity(text.len());
+        Self::default().strip(text.as_bytes(), &mut |run| out.extend_from_slice(run));
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
+fn is_control(byte: u8) -> bool {
+    (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte == 0x7f
+}
+
+fn next(state: State, byte: u8) -> State {
+    match (state, byte) {
+        (State::Text, ESCAPE) => State::Escape,
+        (State::Text, _) => State::Text,
+        (State::Escape, b'[') => State::Sequence,
+        (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => State::Command,
+        // Between the escape and its last byte, as in `ESC ( B`.
+        (State::Escape, b' '..=b'/') => State::Escape,
+        (State::Escape | State::Sequence | State::CommandEscape, ESCAPE) => State::Escape,
+        (State::Escape, _) => State::Text,
+        (State::Sequence, b'@'..=b'~') => State::Text,
+        (State::Sequence, _) => State::Sequence,
+        (State::Command, ESCAPE) => State::CommandEscape,
+        (State::Command, BELL) => State::Text,
+        (State::Command, _) => State::Command,
+        (State::CommandEscape, b'\\') => State::Text,
+        (State::CommandEscape, byte) => next(State::Escape, byte),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_go_and_text_stays() {
+        for (printed, left) in [
+            ("plain é😀\tx\n", "plain é😀\tx\n"),
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}a\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "alink"),
+            ("\u{1b}(Bx\u{1b}7y\u{1b}[?25hz", "xyz"),
+            ("a\u{8}\u{0}\u{7}b\u{7f}", "ab"),
+            ("\u{1b}Pdevice\u{1b}\\after", "after"),
+            ("\u{1b}]no end\nnext", "\nnext"),
+            ("\u{1b}[3\nnext", "\nnext"),
+            ("\u{1b}\u{1b}[31mx", "x"),
+            ("\u{1b}", ""),
+        ] {
+            assert_eq!(Plain::of(printed), left, "{printed:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_makes_no_difference() {
+        let printed = "a\u{1b}[1;31mré\u{1b}d\u{1b}]0;t\u{1b}\\z\u{1b}(B\r\n\u{1b}]x\ny".as_bytes();
+        let whole = Plain::of(std::str::from_utf8(printed).unwrap()).into_bytes();
+        for at in 0..=printed.len() {
+            let (left, right) = printed.split_at(at);
+            let (mut plain, mut out) = (Plain::default(), Vec::new());
+            plain.strip(left, &mut |run| out.extend_from_slice(run));
+            plain.strip(right, &mut |run| out.extend_from_slice(run));
+            assert_eq!(out, whole, "cut at {at}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The reader of an agent's output.
+
+use abide_model::{Timestamp, Usage};
+use abide_wire::json::Fields;
+
+use super::lines::{Line, Lines, Sort};
+use super::observed::{Observed, Seen, note, tell};
+use super::plain::Plain;
+use super::step;
+use crate::kind::AgentKind;
+use crate::limits::limit_in;
+use crate::profile::Output;
+
+/// The most bytes of plain lines that are told.
+const PLAIN: u64 = 1 << 20;
+
+/// Reads what an agent prints, as it prints it.
+#[derive(Debug)]
+pub struct AgentReader {
+    /// When something last came.
+    now: Timestamp,
+    reader: Box<dyn OutputReader>,
+}
+
+/// What was before an output, where an agent's own account depends on it.
+#[derive(Debug, Clone, Default)]
+pub struct Before {
+    /// What was told of the usage of the agent's own session, when it goes on in one: some tell
+    /// all that their session used, over every process that worked in it.
+    pub used: Usage,
+    /// What is put before the ids of calls that are unique in one process alone: something that no
+    /// other process of the session has.
+    pub calls: String,
+    /// What the agent was told, where that is recorded already: some print it again.
+    pub prompt: Option<String>,
+}
+
+/// Reads an output, of whatever form.
+pub(crate) trait OutputReader: std::fmt::Debug + Send + Sync {
+    /// Takes what came, cut anywhere.
+    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen));
+
+    /// Tells what waits for more.
+    fn flush(&mut self, see: &mut dyn FnMut(Seen));
+
+    /// The output ended.
+    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen));
+
+    /// How many lines were JSON and of no sort that is known.
+    fn passed_over(&self) -> u64 {
+        0
+    }
+}
+
+/// Cuts an output into lines that are events.
+#[derive(Debug)]
+struct EventOutput {
+    lines: Lines,
+    events: EventReader,
+}
+
+/// Lines that are events, with others between them.
+#[derive(Debug)]
+struct EventReader {
+    events: Box<dyn Events>,
+    /// How many bytes of plain lines were told.
+    plain: u64,
+    /// How many were not.
+    plain_left_out: u64,
+    passed_over: u64,
+}
+
+/// The events of one agent.
+pub(crate) trait Events: std::fmt::Debug + Send + Sync {
+    /// Reads an event; `false` when it is of a sort that is not known.
+    fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool;
+
+    /// Tells what waits for more.
+    fn flush(&mut self, see: &mut dyn FnMut(Seen));
+
+    /// The output ended.
+    fn finish(&mut self, see: &mut dyn FnMut(Seen));
+}
+
+impl AgentReader {
+    /// A reader of what such an agent prints.
+    #[must_use]
+    pub fn new(kind: AgentKind) -> Self {
+        Self::with(kind, Before::default())
+    }
+
+    /// A reader that knows what was before.
+    #[must_use]
+    pub fn with(kind: AgentKind, before: Before) -> Self {
+        let reader = match kind.profile().output {
+            Output::Events(events) => Box::new(EventOutput::new(events(before))),
+            Output::Text(reader) => reader(),
+        };
+        Self { now: Timestamp::from_millis(0), reader }
+    }
+
+    /// Takes what came, cut anywhere, and tells what it says.
+    pub fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        self.now = now;
+        self.reader.feed(bytes, now, see);
+    }
+
+    /// Makes a message now of what was said so far and waits for more.
+    pub fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+        self.reader.flush(see);
+    }
+
+    /// The output ended: tells the rest.
+    pub fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+        self.reader.finish(self.now, see);
+    }
+
+    /// How many lines were JSON and of no sort that is known.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        self.reader.passed_over()
+    }
+}
+
+impl EventOutput {
+    fn new(events: Box<dyn Events>) -> Self {
+        let events = EventReader { events, plain: 0, plain_left_out: 0, passed_over: 0 };
+        Self { lines: Lines::default(), events }
+    }
+}
+
+impl OutputReader for EventOutput {
+    fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let Self { lines, events } = self;
+        lines.feed(bytes, &mut |line| events.line(line, now, see));
+    }
+
+    fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
+        self.events.events.flush(see);
+    }
+
+    fn finish(&mut self, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let Self { lines, events } = self;
+        lines.finish(&mut |line| events.line(line, now, see));
+        events.finish(see);
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.events.passed_over
+    }
+}
+
+impl EventReader {
+    fn line(&mut self, line: Line<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let text = String::from_utf8_lossy(line.bytes);
+        if line.sort == Sort::TooLong {
+            let head = step::short(&text).unwrap_or_default();
+            let text = format!("a line of {} bytes was too long to be read: {head}", line.length);
+            return note(see, "warning", text);
+        }
+        let fields = (line.sort == Sort::Object).then(|| Fields::of(&text)).flatten();
+        match fields {
+            Some(fields) => {
+                if !self.events.event(&fields, now, see) {
+                    self.passed_over += 1;
+                }
+            }
+            None => self.plain(&text, line.length, now, see),
+        }
+    }
+
+    /// A line that is no event: a warning of the agent's runtime, say, or one that was torn.
+    fn plain(&mut self, text: &str, length: u64, now: Timestamp, see: &mut dyn FnMut(Seen)) {
+        let plain = Plain::of(step::head(text, super::lines::PLAIN));
+        let plain = plain.trim();
+        if plain.is_empty() {
+            return;
+        }
+        if let Some(limited) = limit_in(plain, now) {
+            tell(see, Observed::Limited(limited));
+        }
+        let bytes = plain.len() as u64;
+        if self.plain.saturating_add(bytes) > PLAIN {
+            self.plain_left_out = self.plain_left_out.saturating_add(length);
+            return;
+        }
+        self.plain += bytes;
+        let cut = if length > super::lines::PLAIN as u64 {
+            format!("{plain}… [{length} bytes in all]")
+        } else {
+            plain.to_owned()
+        };
+        note(see, "info", cut);
+    }
+
+    fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
+        self.events.finish(see);
+        if self.plain_left_out > 0 {
+            let text = format!("{} bytes of plain lines were left out", self.plain_left_out);
+            note(see, "warning", text);
+            self.plain_left_out = 0;
+        }
+    }
+}

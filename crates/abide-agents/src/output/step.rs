@@ -1,0 +1,71 @@
+//! Short lines for people: what an agent is doing.
+
+use abide_wire::json::Fields;
+use serde_json::value::RawValue;
+
+use super::plain::Plain;
+
+/// The most characters of such a line.
+const MOST: usize = 120;
+
+/// Where the arguments of tools tell what it is about, the most telling first.
+const TELLING: &[&str] = &[
+    "command",
+    "cmd",
+    "file_path",
+    "absolute_path",
+    "path",
+    "notebook_path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+    "title",
+    "name",
+];
+
+/// The first line of a text that shows something, cut; `None` where none does.
+pub(crate) fn short(text: &str) -> Option<String> {
+    let head = head(text, 16 * MOST);
+    let plain = Plain::of(head);
+    let line = plain.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let mut words = String::new();
+    for word in line.split_whitespace() {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+    }
+    match words.char_indices().nth(MOST) {
+        None => Some(words),
+        Some(_) => {
+            let end = words.char_indices().nth(MOST - 1).map_or(0, |(at, _)| at);
+            words.truncate(end);
+            words.push('…');
+            Some(words)
+        }
+    }
+}
+
+/// A call of a tool in one line: `bash: cargo test`.
+pub(crate) fn call(name: &str, arguments: Option<&RawValue>) -> String {
+    let name = short(name).unwrap_or_default().to_lowercase();
+    let about = arguments.and_then(|arguments| {
+        let fields = Fields::of(arguments.get())?;
+        TELLING.iter().find_map(|field| short(&fields.decoded(field)?))
+    });
+    match about {
+        None => name,
+        Some(about) => short(&format!("{name}: {about}")).unwrap_or_default(),
+    }
+}
+
+/// The first bytes of a text, whole characters only.
+pub(crate) fn head(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}

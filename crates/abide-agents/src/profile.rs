@@ -1,0 +1,31 @@
+//! All that the rest of the code asks of an agent.
+
+use crate::invocation::Program;
+use crate::limits::LimitTexts;
+use crate::output::{Before, Events, OutputReader};
+
+/// An agent. Each one stands in the `mod.rs` of its folder.
+#[derive(Debug)]
+pub(crate) struct AgentProfile {
+    /// The name under which it is recorded, and by which a user asks for it. It never changes.
+    pub name: &'static str,
+    /// Its programs. The first is the one that its installation makes.
+    pub programs: &'static [Program],
+    /// Does it print events when it is started with these arguments?
+    pub prints_events: fn(arguments: &[String]) -> bool,
+    /// The arguments with which it goes on in a session of its own; `None` where it cannot.
+    pub resume: fn(arguments: &[String], session: &str) -> Option<Vec<String>>,
+    /// What it prints.
+    pub output: Output,
+    /// How it tells that a limit was met, besides the ways that all know.
+    pub limits: LimitTexts,
+}
+
+/// In what form an agent prints, with what reads it.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// One JSON object a line, with plain lines between them.
+    Events(fn(Before) -> Box<dyn Events>),
+    /// Text for people.
+    Text(fn() -> Box<dyn OutputReader>),
+}
