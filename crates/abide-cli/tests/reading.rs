@@ -51,7 +51,7 @@ fn a_session_is_found_by_id_short_id_and_prefix() {
     env.run(&["tail", short, "-s", short]).failure(2);
     // Both ids start with the same time.
     let many = env.run(&["tail", &id[..8]]).failure(1);
-    assert!(many.stderr.contains("could be any of"), "{many:?}");
+    assert!(many.stderr.contains("is ambiguous"), "{many:?}");
     assert!(many.stderr.contains("Hint: give more characters"), "{many:?}");
 }
 

@@ -66,7 +66,7 @@ fn a_shared_store_is_made_once_and_says_how_it_is() {
     server.sql(name(&url), placed);
     let elsewhere = store(&env, &url, &["init", "--objects", "file:///elsewhere"]).failure(1);
     let said =
-        format!("Error: the objects of {url} are in s3://bucket/prefix already\nHint: nothing");
+        format!("Error: the objects of {url} are already in s3://bucket/prefix\nHint: nothing");
     assert!(elsewhere.stderr.starts_with(&said), "{elsewhere:?}");
     let found = store(&env, &url, &["status"]).success();
     assert!(found.stdout().ends_with("objects   in s3://bucket/prefix\n"), "{found:?}");

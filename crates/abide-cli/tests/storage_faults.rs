@@ -63,7 +63,7 @@ fn a_full_disk_that_is_emptied_lets_recording_go_on() {
     };
     assert_eq!(refusal["error"]["code"], "stopped");
     let said = refusal["error"]["message"].as_str().unwrap();
-    let safe = format!("everything up to event {} is safe", acknowledged.last().unwrap().0);
+    let safe = format!("events up to {} are acknowledged", acknowledged.last().unwrap().0);
     assert!(said.contains(&safe) && said.contains("No space left"), "{said}");
     assert_eq!(talk.ask(&line(n))["error"]["code"], "stopped");
     fs::remove_file(&ballast).unwrap();

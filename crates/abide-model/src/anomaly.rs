@@ -1,22 +1,22 @@
-//! What is odd about a fact. Odd facts are kept and marked, never dropped.
+//! Anomalies of events. An event with an anomaly is kept and marked, never dropped.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why an event does not fit what came before it.
+/// Why an event does not fit the events before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Anomaly {
-    /// The data is not what its kind calls for.
+    /// The data does not match its kind.
     Malformed,
     /// A second `session.created`.
     SessionCreatedTwice,
-    /// A result for a call that was never made, or that already has its result.
+    /// A result for a call that was never made or that already has a result.
     UnknownCall,
-    /// A call with the id of one that is still open.
+    /// A call with the id of a call that is still open.
     DuplicateCall,
-    /// A turn that was never started, or is over.
+    /// A turn that was never started or is already over.
     UnknownTurn,
     /// A turn number that was used before.
     DuplicateTurn,
@@ -26,18 +26,18 @@ pub enum Anomaly {
     DuplicateTask,
     /// A task that depends on itself.
     SelfDependency,
-    /// A task status that does not follow from the one before (`complete` → `planned`).
+    /// A task status that cannot follow the one before (`complete` → `planned`).
     IllegalTransition,
     /// A checkpoint number that was used before.
     DuplicateCheckpoint,
-    /// A rewind, compaction or erasure that names a place that is not in the session.
+    /// A rewind, compaction or erasure that names an event that is not in the session.
     UnknownPosition,
-    /// A writer's epoch that is not greater than the one before.
+    /// A writer's epoch that is not greater than the previous one.
     StaleEpoch,
 }
 
 impl Anomaly {
-    /// The name under which it is reported.
+    /// Its name in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The event: one immutable fact in its envelope.
+//! The event: an immutable fact in its envelope.
 
 use std::borrow::Cow;
 
@@ -9,26 +9,26 @@ use crate::{
     Fact, FactError, InputError, Kind, LaneId, Limits, Payload, Seq, TaskId, Timestamp, TurnNumber,
 };
 
-/// One fact, as it stands in the journal.
+/// A recorded fact, as it stands in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its place in the session.
+    /// Its sequence number in the session.
     pub seq: Seq,
-    /// When it was taken in, by abide's clock; never before the event before it.
+    /// When it was recorded, by abide's clock. Never decreases within a session.
     pub at: Timestamp,
     /// When it happened, by the caller's clock.
     pub occurred: Option<Timestamp>,
-    /// What sort of fact it is.
+    /// Its kind.
     pub kind: Kind,
     /// The turn it belongs to.
     pub turn: Option<TurnNumber>,
     /// The task it belongs to.
     pub task: Option<TaskId>,
-    /// The lane it belongs to; none is the main one.
+    /// The lane it belongs to; `None` for the main lane.
     pub lane: Option<LaneId>,
     /// The idempotency key.
     pub key: Option<String>,
-    /// The data, verbatim. `None` once it was erased.
+    /// The data, verbatim. `None` if it was erased.
     pub data: Option<Payload>,
 }
 
@@ -41,7 +41,7 @@ impl Event {
         }
     }
 
-    /// The event as one line of JSON: `seq`, `at`, `kind`, `data` and what else it has.
+    /// The event as one line of JSON: `seq`, `at`, `kind`, the optional fields and `data`.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut out =
@@ -59,7 +59,7 @@ impl Event {
         out
     }
 
-    /// Writes the envelope's fields from `kind` on, each after a comma.
+    /// Writes the fields of the envelope from `kind` on, each preceded by a comma.
     pub fn write_head_fields(&self, out: &mut String) {
         out.push_str(",\"kind\":\"");
         out.push_str(self.kind.as_str());
@@ -83,10 +83,10 @@ impl Event {
     }
 }
 
-/// An event that a caller wants recorded: no seq, no time yet.
+/// An event to be recorded. It has no seq and no time yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEvent {
-    /// What sort of fact it is.
+    /// Its kind.
     pub kind: Kind,
     /// The data.
     pub data: Payload,
@@ -98,12 +98,12 @@ pub struct NewEvent {
     pub task: Option<TaskId>,
     /// The lane it belongs to.
     pub lane: Option<LaneId>,
-    /// Idempotency key: recorded again under the same key, the first event stands, unless a rewind
-    /// took it back.
+    /// Idempotency key. If a live event already has this key, nothing is recorded and that event
+    /// stands.
     pub key: Option<String>,
 }
 
-/// The wire form of [`NewEvent`].
+/// The JSON form of [`NewEvent`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire<'a> {
@@ -124,7 +124,7 @@ struct Wire<'a> {
 }
 
 impl NewEvent {
-    /// An event of this kind with this data and nothing else.
+    /// An event with this kind and data and nothing else.
     #[must_use]
     pub const fn new(kind: Kind, data: Payload) -> Self {
         Self { kind, data, occurred: None, turn: None, task: None, lane: None, key: None }
@@ -142,7 +142,7 @@ impl NewEvent {
         Self::parse_within(text, limits)
     }
 
-    /// [`NewEvent::parse`] within limits of the caller's.
+    /// [`NewEvent::parse`] with other limits.
     pub fn parse_within(text: &str, limits: &Limits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
@@ -176,7 +176,7 @@ impl NewEvent {
         let event = self.clone().into_event(Seq::ZERO, Timestamp::default());
         let mut out = String::with_capacity(96 + self.data.as_str().len());
         event.write_head_fields(&mut out);
-        // Each field comes after a comma, the first one too.
+        // Every field starts with a comma; the first comma becomes the brace.
         out.replace_range(..1, "{");
         out.push_str(",\"data\":");
         out.push_str(self.data.as_str());
@@ -212,7 +212,7 @@ impl NewEvent {
         self
     }
 
-    /// Checks what the fields of a directly built event must keep to.
+    /// Checks the limits for an event that was not parsed.
     pub fn check(&self, limits: &Limits) -> Result<(), InputError> {
         if self.data.as_str().len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
@@ -230,7 +230,7 @@ impl NewEvent {
         Ok(())
     }
 
-    /// The event it becomes at this place and time.
+    /// The event with this seq and time.
     #[must_use]
     pub fn into_event(self, seq: Seq, at: Timestamp) -> Event {
         Event {

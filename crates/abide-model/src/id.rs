@@ -1,4 +1,4 @@
-//! Ids, sequence numbers and hashes: a newtype each, so that none is taken for another.
+//! Ids, sequence numbers and hashes, each a newtype so that they cannot be confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,44 +7,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Why a text is not the id it should be.
+/// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// Not a UUID in its hyphenated form.
-    #[error("not a session id: {0:?}")]
+    /// Not a hyphenated UUID.
+    #[error("invalid session id {0:?}")]
     Session(String),
     /// Not 64 hexadecimal digits.
-    #[error("not an object hash: {0:?}")]
+    #[error("invalid object hash {0:?}")]
     Hash(String),
 }
 
-/// The id of a session: a UUIDv7, made once, never changed.
+/// The id of a session: a UUIDv7 that never changes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionId(uuid::Uuid);
 
-/// Crockford's alphabet in lower case: no `i`, `l`, `o`, `u`, so a short id survives being read aloud.
+/// Crockford's alphabet in lower case: no `i`, `l`, `o`, `u`, so a short id can be read aloud.
 const SHORT_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 impl SessionId {
-    /// The least number of characters of a short id.
+    /// The minimum length of a short id.
     pub const SHORT: usize = 6;
 
-    /// A UUIDv7 from the time it is made and ten random bytes.
+    /// A UUIDv7 from the current time and ten random bytes.
     #[must_use]
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         let millis = u64::try_from(at.as_millis()).unwrap_or(0);
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
-    /// When the session was made, as the id tells it.
+    /// When the session was created, as recorded in the id.
     #[must_use]
     pub fn created(&self) -> Timestamp {
         let millis = self.0.as_u128() >> 80;
         Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
     }
 
-    /// The short id for people: `length` characters out of the random part, the same ones first.
+    /// The short id for people: `length` characters of the random part. A longer one starts with a
+    /// shorter one.
     #[must_use]
     pub fn short(&self, length: usize) -> String {
         let mut rest = self.0.as_u128();
@@ -57,13 +58,13 @@ impl SessionId {
         short
     }
 
-    /// The id that these sixteen bytes are.
+    /// The id with these bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(uuid::Uuid::from_bytes(bytes))
     }
 
-    /// The sixteen bytes of the id.
+    /// The bytes of the id.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
@@ -101,7 +102,7 @@ macro_rules! number {
         pub struct $name(pub u64);
 
         impl $name {
-            /// The one after this.
+            /// The next number.
             #[must_use]
             pub const fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
@@ -117,15 +118,15 @@ macro_rules! number {
 }
 
 number!(
-    /// The place of an event in its session: 1, 2, 3 …
+    /// The sequence number of an event in its session: 1, 2, 3 …
     Seq
 );
 number!(
-    /// The number of a writer's tenure. Each writer that opens a session has a greater one.
+    /// The number of a writer's tenure. Each writer that opens a session gets a greater one.
     Epoch
 );
 number!(
-    /// The number of a turn. Never used twice in a session, not even after a rewind.
+    /// The number of a turn. Never reused in a session, not even after a rewind.
     TurnNumber
 );
 
@@ -135,7 +136,7 @@ impl Seq {
     /// The first event of a session.
     pub const FIRST: Self = Self(1);
 
-    /// `count` before this, not below [`Seq::ZERO`].
+    /// `count` less than this, but not below [`Seq::ZERO`].
     #[must_use]
     pub const fn back(self, count: u64) -> Self {
         Self(self.0.saturating_sub(count))
@@ -178,19 +179,19 @@ macro_rules! name {
 }
 
 name!(
-    /// The id of a task, as its plan gives it (`P1.M1.T1.S2`).
+    /// The id of a task, as given in its task list (`P1.M1.T1.S2`).
     TaskId
 );
 name!(
-    /// The name of a lane: a subagent or a parallel job has one of its own.
+    /// The name of a lane. Each subagent or parallel job has its own lane.
     LaneId
 );
 name!(
-    /// The id that joins a tool call with its result.
+    /// The id that links a tool call to its result.
     CallId
 );
 
-/// The BLAKE3 of an object's plain bytes: its name in the store.
+/// The BLAKE3 hash of an object's bytes, which names it in the store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectHash(pub [u8; 32]);
 
@@ -201,7 +202,7 @@ impl ObjectHash {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The thirty-two bytes of the hash.
+    /// The bytes of the hash.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

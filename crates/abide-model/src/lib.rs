@@ -1,8 +1,8 @@
-//! The words of abide as types.
+//! The domain types of abide.
 //!
-//! This crate owns what every other crate speaks: ids, the [`Event`] envelope and the facts
-//! inside it, the fold of events to a [`SessionState`], and the traits a store implements.
-//! It is pure: it reads no file, no clock and no random source, and knows no runtime.
+//! This crate owns the vocabulary that every other crate uses: ids, the [`Event`] envelope and the
+//! facts inside it, the fold of events into a [`SessionState`], and the traits a store implements.
+//! It is pure: it reads no file, no clock and no random source, and depends on no async runtime.
 //!
 //! ```
 //! use abide_model::{Event, Kind, NewEvent, Seq, SessionState, Timestamp};

@@ -1,10 +1,10 @@
-//! Objects: immutable bytes named by their hash, and the seam to where they are kept.
+//! Objects: immutable bytes named by their hash, and the trait of the stores that keep them.
 
 use std::ops::ControlFlow;
 
 use crate::{ObjectHash, StoreError};
 
-/// Objects that are stored together: compressed as one, so that small ones cost little.
+/// Objects that are stored and compressed together, so that small ones cost little.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectBatch {
     rows: Vec<(ObjectHash, u64)>,
@@ -18,70 +18,70 @@ impl ObjectBatch {
         self.plain.extend_from_slice(bytes);
     }
 
-    /// Hash and length of each, in order.
+    /// Hash and length of each object, in order.
     #[must_use]
     pub fn rows(&self) -> &[(ObjectHash, u64)] {
         &self.rows
     }
 
-    /// Their bytes, one after the other.
+    /// The bytes of all objects, concatenated.
     #[must_use]
     pub fn plain(&self) -> &[u8] {
         &self.plain
     }
 
-    /// Is there none?
+    /// Is the batch empty?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Takes all of them out; the room that they took is kept.
+    /// Removes all objects but keeps the allocated memory.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.plain.clear();
     }
 }
 
-/// An object that is much like another one that is stored.
+/// An object that is similar to a stored one.
 #[derive(Debug, Clone)]
 pub struct NewObject {
     /// Its hash.
     pub hash: ObjectHash,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// An object that it is like: an earlier version of the same file.
+    /// A similar object, usually an earlier version of the same file.
     pub base: Option<ObjectHash>,
 }
 
-/// Takes an object: which of those asked for, and its bytes.
+/// Receives an object: its index among the requested ones, and its bytes.
 pub type EachObject<'a> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + 'a;
 
-/// Where objects are kept. Shared by threads; each call does its work on the thread that makes it.
+/// A store of objects. Shared by threads; each call works on the calling thread.
 pub trait Objects: std::fmt::Debug + Send + Sync {
-    /// Which of these are there, whole, and durable after the next [`Objects::sync`]?
+    /// Which of these objects exist intact, and will be durable after the next [`Objects::sync`]?
     fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError>;
 
-    /// Stores objects together. Gives the bytes that they take. None of them is looked for
-    /// before: ask [`Objects::has`].
+    /// Stores objects together and returns the bytes they take. Does not check whether they exist
+    /// already: use [`Objects::has`].
     fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError>;
 
-    /// Stores objects each as its difference from another one, where that pays. Gives the bytes
-    /// that they take.
+    /// Stores each object as a delta of its base where that saves space. Returns the bytes they
+    /// take.
     fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError>;
 
-    /// Makes everything durable that was put, or found by [`Objects::has`], so far.
+    /// Makes every object durable that was put, or found by [`Objects::has`], so far.
     fn sync(&self) -> Result<(), StoreError>;
 
-    /// The bytes of an object, checked against its name. `None` when it is not there or damaged.
+    /// The bytes of an object, checked against its hash. `None` if it is missing or damaged.
     fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Reads many objects in the order that is cheapest, each given to `each` with its place in
-    /// `hashes`; those that are missing or damaged with `None`. Ends early when `each` says so.
+    /// Reads many objects in the cheapest order. Calls `each` with the index in `hashes` and the
+    /// bytes, or `None` for an object that is missing or damaged. Stops when `each` breaks.
     fn read_many(&self, hashes: &[ObjectHash], each: &mut EachObject<'_>)
     -> Result<(), StoreError>;
 
-    /// A number by which objects that are kept together stand together: to share out the work of
-    /// [`Objects::read_many`] among threads.
+    /// For each object a number that is the same for objects stored together. Used to divide the
+    /// work of [`Objects::read_many`] among threads.
     fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError>;
 }

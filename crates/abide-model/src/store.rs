@@ -1,6 +1,6 @@
-//! What a store is. Implemented on local files and, for tests, in memory.
+//! The store traits and their errors.
 //!
-//! The traits speak of sessions and events only; nothing of files, rows or wires shows here.
+//! The traits use domain types only: no files, rows or wire formats.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use crate::{
     Timestamp,
 };
 
-/// What a store answers, once it has.
+/// The future returned by a store operation.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// How safe an event is when it is acknowledged.
+/// What an acknowledged event survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub enum Durability {
     /// Handed to the operating system: survives the death of the process, not a power cut.
@@ -26,36 +26,36 @@ pub enum Durability {
     Synced,
 }
 
-/// What to do with an event that does not fit what came before it.
+/// What to do with an event that has an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OddEvents {
-    /// Keep it and say what is odd.
+    /// Record it and report the anomaly.
     #[default]
     Keep,
     /// Refuse the batch.
     Refuse,
 }
 
-/// Who holds a session for writing.
+/// The process that holds a session for writing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct WriterHolder {
-    /// Its process.
+    /// Process id.
     pub process: u32,
-    /// Its program.
+    /// Program name.
     pub program: String,
-    /// Its machine.
+    /// Host name.
     pub host: String,
-    /// Since when.
+    /// When it opened the session.
     pub since: Timestamp,
-    /// This run of its machine; none where it is not known.
+    /// Boot id of its machine; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
-    /// When its process began, as the system counts it, so that another process that comes to have
-    /// its number is not taken for it; none where it is not known.
+    /// Start time of the process, in the system's own unit. Tells it from a later process with the
+    /// same id. `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<u64>,
-    /// When it last gave a sign of life.
+    /// Its last sign of life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beat: Option<Timestamp>,
 }
@@ -70,107 +70,107 @@ impl fmt::Display for WriterHolder {
     }
 }
 
-/// Why a store could not do what was asked.
+/// Why a store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// There is no such session.
+    /// No such session.
     #[error("there is no session {reference}")]
     NoSession {
-        /// As it was asked for.
+        /// The reference as given.
         reference: String,
     },
-    /// More than one session fits.
-    #[error("{reference} could be any of: {}", matches.join(", "))]
+    /// More than one session matches.
+    #[error("{reference} is ambiguous: {}", matches.join(", "))]
     Ambiguous {
-        /// As it was asked for.
+        /// The reference as given.
         reference: String,
-        /// Some that fit.
+        /// Some of the matches.
         matches: Vec<String>,
     },
-    /// There is no such event, or it is not acknowledged yet.
+    /// No such event, or it is not acknowledged yet.
     #[error("session {session} has no acknowledged event @{seq}; its last is @{last}")]
     NoEvent {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Which event was asked for.
+        /// The requested event.
         seq: Seq,
-        /// The last that is acknowledged.
+        /// The last acknowledged event.
         last: Seq,
     },
-    /// The session that a fork shares its past with is gone.
+    /// The parent of a fork is missing.
     #[error("session {session} was forked from session {parent}, which is not in this store")]
     NoParent {
         /// The fork.
         session: SessionId,
-        /// What it was forked from.
+        /// Its parent.
         parent: SessionId,
     },
-    /// Another writer has the session.
+    /// Another writer holds the session.
     #[error("session {session} is held by {holder}")]
     Held {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// By whom.
+        /// Its holder.
         holder: Box<WriterHolder>,
     },
-    /// This writer's hold on a session ended, and another one has written or may write to it.
+    /// This writer lost the session: another one has written to it or may write to it.
     #[error("session {session} was taken over by {by}")]
     TakenOver {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// By whom, where that can still be told.
+        /// The new writer, if known.
         by: String,
     },
-    /// The store was written by a newer version.
+    /// The store was written by a newer version of abide.
     #[error("{place} is of version {found}; this program knows {known}")]
     NewerVersion {
-        /// What.
+        /// The store or file.
         place: String,
         /// Its version.
         found: u64,
-        /// The newest this program knows.
+        /// The newest version this program supports.
         known: u64,
     },
-    /// Nobody has made a store there.
+    /// There is no store at this place.
     #[error("there is no store in {place} yet")]
     NotMade {
-        /// Where.
+        /// The place.
         place: String,
     },
-    /// The store is as an older version made it, and is not brought up to date by itself.
+    /// The store has an older version and is not migrated automatically.
     #[error("{place} is of version {found}; this program works with {known}")]
     OlderVersion {
-        /// What.
+        /// The store or file.
         place: String,
         /// Its version.
         found: u64,
-        /// The one this program works with.
+        /// The version this program needs.
         known: u64,
     },
-    /// The objects of a store stay where they are.
-    #[error("the objects of {place} are in {known} already")]
+    /// The store already keeps its objects elsewhere; they cannot be moved.
+    #[error("the objects of {place} are already in {known}")]
     ObjectsElsewhere {
-        /// Which store.
+        /// The store.
         place: String,
-        /// Where they are.
+        /// Where its objects are.
         known: String,
     },
-    /// Something is not what it should be.
+    /// Stored data is damaged.
     #[error("{place} is damaged: {reason}")]
     Damaged {
-        /// What and where.
+        /// The file or row, and where in it.
         place: String,
-        /// In what way.
+        /// What is wrong.
         reason: String,
     },
-    /// The storage said no.
+    /// An I/O operation failed.
     #[error("cannot {action} {place}")]
     Storage {
-        /// What was tried.
+        /// The operation, as a verb.
         action: &'static str,
-        /// On what.
+        /// Its object.
         place: String,
-        /// Its answer.
+        /// The underlying error.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -179,26 +179,26 @@ pub enum StoreError {
     Append(#[from] AppendError),
 }
 
-/// Why a session was not deleted. It is as it was.
+/// Why a session was not deleted. It is unchanged.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DeleteError {
-    /// Another session needs its past.
-    #[error("session {session} stays: session {fork} is a fork of it")]
+    /// Another session is a fork of it.
+    #[error("cannot delete session {session}: session {fork} is a fork of it")]
     Forked {
-        /// Which was to go.
+        /// The session to delete.
         session: SessionId,
         /// Its fork.
         fork: SessionId,
     },
-    /// The store could not do it.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A session to be made.
+/// A session to create.
 #[derive(Debug, Clone, Default)]
 pub struct NewSession {
-    /// What it is. With a `key`, the session that has that key is taken where there is one.
+    /// Its fields. With a `key`, an existing session with that key is used instead.
     pub fields: SessionFields,
 }
 
@@ -209,8 +209,9 @@ impl NewSession {
         Self { fields: SessionFields { title: Some(title.into()), ..SessionFields::default() } }
     }
 
-    /// As a fork of a session that is like this: what this one is not told it has from that one. The
-    /// project too, unless it has a key: that counts in the project of whoever gives it.
+    /// As a fork of a session with the fields `like`: fields that are not set are inherited. The
+    /// project is inherited only without a `key`, because a key is unique within the caller's
+    /// project.
     #[must_use]
     pub fn forked(self, parent: Parent, like: &SessionFields) -> Self {
         let mut fields = SessionFields { parent: None, key: None, ..like.clone() };
@@ -221,14 +222,14 @@ impl NewSession {
         Self { fields }
     }
 
-    /// As a session of the first of these projects, unless it is told another one.
+    /// In the first of these projects, unless a project is set.
     #[must_use]
     pub fn in_project(mut self, projects: &[String]) -> Self {
         self.fields.project_id = self.fields.project_id.or_else(|| projects.first().cloned());
         self
     }
 
-    /// With the client's own key.
+    /// With an idempotency key.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.fields.key = Some(key.into());
@@ -236,17 +237,17 @@ impl NewSession {
     }
 }
 
-/// What came of making a session that has a key.
+/// The outcome of creating a session with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
-    /// It was made.
+    /// The session was created.
     New(SessionId),
-    /// There is one already that has its key.
+    /// A session with this key already existed.
     Known(SessionId),
 }
 
 impl Made {
-    /// Whichever it is.
+    /// The id of the session, new or not.
     #[must_use]
     pub const fn id(self) -> SessionId {
         match self {
@@ -260,12 +261,12 @@ impl Made {
 pub struct SessionSummary {
     /// Its id.
     pub id: SessionId,
-    /// Its short id: as long as it must be to be the only one.
+    /// Its short id: as many characters as it takes to be unique.
     pub short: String,
 }
 
 impl SessionSummary {
-    /// Of all the sessions of a store, in the same order.
+    /// Summaries of all sessions of a store, in the given order.
     #[must_use]
     pub fn of(sessions: &[SessionId]) -> Vec<Self> {
         let mut shorts: Vec<_> = sessions.iter().map(|id| id.short(12)).collect();
@@ -283,7 +284,7 @@ impl SessionSummary {
     }
 }
 
-/// Which way to read.
+/// The order in which to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Oldest first.
@@ -296,13 +297,13 @@ pub enum Direction {
 /// Which events to read, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRange {
-    /// The least seq.
+    /// The lowest seq.
     pub first: Seq,
-    /// The greatest seq.
+    /// The highest seq.
     pub last: Seq,
-    /// Which way.
+    /// The order.
     pub direction: Direction,
-    /// The most events in one page.
+    /// The maximum number of events in a page.
     pub limit: usize,
 }
 
@@ -311,7 +312,7 @@ impl EventRange {
     pub const ALL: Self =
         Self { first: Seq::FIRST, last: Seq(u64::MAX), direction: Direction::Forward, limit: 1024 };
 
-    /// From `first` on.
+    /// All events from `first` on.
     #[must_use]
     pub const fn from(first: Seq) -> Self {
         Self { first, ..Self::ALL }
@@ -323,30 +324,30 @@ impl EventRange {
         Self { direction: Direction::Backward, ..self }
     }
 
-    /// At most so many in a page.
+    /// With at most `limit` events in a page.
     #[must_use]
     pub const fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 }
 
-/// Something a reader should know about what it was given.
+/// Something a reader should know about the events it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadNote {
-    /// An unacknowledged write at the end was cut short. Nothing acknowledged is missing.
+    /// The last write is incomplete. It was never acknowledged, so nothing acknowledged is missing.
     TornTail {
-        /// Where.
+        /// The file.
         place: String,
-        /// How many bytes.
+        /// The size of the incomplete write.
         bytes: u64,
     },
-    /// Something is damaged. What can be read was read.
+    /// Part of the session is damaged; the rest was read.
     Damage {
-        /// Where: file and offset.
+        /// The file and offset.
         place: String,
-        /// In what way.
+        /// What is wrong.
         reason: String,
-        /// Which events are missing for it, where that is known.
+        /// The first and the last lost event, if known.
         lost: Option<(Seq, Seq)>,
     },
 }
@@ -357,7 +358,7 @@ impl fmt::Display for ReadNote {
             Self::TornTail { place, bytes } => {
                 write!(
                     f,
-                    "{place}: {bytes} bytes of an unacknowledged write at the end were passed over"
+                    "{place}: ignored a torn write of {bytes} bytes at the end (never acknowledged)"
                 )
             }
             Self::Damage { place, reason, lost: None } => write!(f, "{place}: {reason}"),
@@ -376,88 +377,89 @@ impl fmt::Display for ReadNote {
 pub struct EventPage {
     /// The events, in the direction asked for.
     pub events: Vec<Event>,
-    /// What to know about them.
+    /// Findings about them.
     pub notes: Vec<ReadNote>,
-    /// Where the next page starts; none at the end.
+    /// Where the next page starts; `None` at the end.
     pub next: Option<Seq>,
 }
 
-/// Where sessions live.
+/// A place that holds sessions.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Makes a session; with a key that is known, gives the session that has it. Durable.
+    /// Creates a session, or returns the one that already has the given key. The session is
+    /// durable.
     fn create(&self, session: NewSession) -> Pending<'_, SessionId>;
-    /// Makes a session that shares the past of another one up to `at`; up to its last acknowledged
-    /// event, where that is not given. What the new one is not told it has from the other: title,
-    /// agent, labels and so on, but not the key. Otherwise as [`Store::create`].
+    /// Creates a session that shares the history of `parent` up to `at`, or up to its last
+    /// acknowledged event without `at`. Fields that are not set are inherited (title, agent, labels
+    /// and so on), except for the key. Otherwise like [`Store::create`].
     fn fork(
         &self,
         parent: SessionId,
         at: Option<Seq>,
         session: NewSession,
     ) -> Pending<'_, SessionId>;
-    /// Which session is meant?
+    /// Resolves a reference to a session.
     fn find<'a>(&'a self, reference: &'a SessionRef) -> Pending<'a, SessionId>;
     /// Every session, newest first.
     fn list(&self) -> Pending<'_, Vec<SessionSummary>>;
-    /// The sessions that fit, with all that was acknowledged before it was asked for.
+    /// The sessions that match the query. Covers every event acknowledged before the call.
     fn history<'a>(&'a self, query: &'a HistoryQuery) -> Pending<'a, History>;
-    /// Takes a session for writing, waiting so long for another writer to let go.
+    /// Opens a session for writing. Waits up to `wait` for another writer to release it.
     fn write(&self, session: SessionId, wait: Duration) -> Pending<'_, Arc<dyn SessionWriter>>;
     /// Opens a session for reading.
     fn read(&self, session: SessionId) -> Pending<'_, Arc<dyn SessionReader>>;
-    /// The store's objects, to put and to read. From the first that is asked for or put, none is
-    /// collected until they are dropped.
+    /// The objects of the store. From the first lookup or write on, no object is collected until
+    /// the returned handle is dropped.
     fn objects(&self) -> Pending<'_, Arc<dyn Objects>>;
 }
 
-/// Makes an event for the place right behind this one.
+/// Makes an event that follows the event at this seq.
 pub type MakeEvent<'a> = dyn Fn(Seq) -> Result<NewEvent, InputError> + 'a;
 
-/// The one writer of a session. Dropping it lets the session go.
+/// The only writer of a session. Dropping it releases the session.
 pub trait SessionWriter: Send + Sync {
-    /// Takes events in: accepts all of them or refuses all. They are acknowledged when the ticket
-    /// says so; after a crash before that, the first of them may be there.
+    /// Appends a batch, all or nothing. The ticket resolves once the batch is acknowledged. After a
+    /// crash before that, a prefix of the batch may survive.
     fn append(
         &self,
         events: Vec<NewEvent>,
         durability: Durability,
         odd: OddEvents,
     ) -> Result<Ticket, AppendError>;
-    /// Appends one event that names the event right before it: `make` is told which that is, and
-    /// nothing comes between, whoever else appends.
+    /// Appends one event that refers to the event right before it. `make` is given the seq of that
+    /// event; no other append can come between the two.
     fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError>;
-    /// The state after every event taken in so far.
+    /// The state after every event appended so far, acknowledged or not.
     fn state(&self) -> Result<SessionState, StoreError>;
-    /// The small part of that state and the digest of all of it: for the same price however long
-    /// the session is.
+    /// The core of that state and the digest of all of it. The cost does not depend on the length
+    /// of the session.
     fn core(&self) -> Result<(Core, Digest), StoreError>;
-    /// The small part of that state and one lane of it, once every event taken in so far can be
-    /// read: for the same price however long the session is.
+    /// The core of that state and one lane of it, once every event appended so far can be read. The
+    /// cost does not depend on the length of the session.
     fn lane(&self, lane: Option<&LaneId>) -> Result<(Core, LaneState), StoreError>;
-    /// Makes everything durable that was taken in so far.
+    /// Makes every event appended so far durable.
     fn flush(&self) -> Result<(), AppendError>;
     /// This writer's epoch.
     fn epoch(&self) -> Epoch;
-    /// What was found and mended when the session was opened.
+    /// What was found and repaired when the session was opened.
     fn notes(&self) -> Vec<ReadNote>;
-    /// Makes everything durable and lets the session go.
+    /// Makes everything durable and releases the session.
     fn close(&self) -> Pending<'_, ()>;
 }
 
-/// Reads a session, beside its writer or without one.
+/// Reads a session, with or without a writer beside it.
 pub trait SessionReader: Send + Sync {
     /// A page of events.
     fn page(&self, range: EventRange) -> Pending<'_, EventPage>;
     /// The last event that is acknowledged.
     fn acknowledged(&self) -> Pending<'_, Seq>;
-    /// Waits until there may be more than `beyond`, and no longer than `within`. A store that is not
-    /// told of what is new does not wait, and says no.
+    /// Waits up to `within` for events after `beyond`, and returns whether there may be any. A
+    /// store that is not notified of new events returns `false` at once.
     fn grown(&self, _beyond: Seq, _within: Duration) -> Pending<'_, bool> {
         Box::pin(async { Ok(false) })
     }
-    /// The state as of the last event that can be read.
+    /// The state as of the last readable event.
     fn state(&self) -> Pending<'_, SessionState>;
-    /// The small part of that state and the digest of all of it.
+    /// The core of that state and the digest of all of it.
     fn core(&self) -> Pending<'_, (Core, Digest)> {
         Box::pin(async move {
             let state = self.state().await?;
@@ -465,13 +467,13 @@ pub trait SessionReader: Send + Sync {
             Ok((state.core, digest))
         })
     }
-    /// The small part of that state and one lane of it, for the same price however long the session
-    /// is; or of the state right behind `at`, which is folded anew.
+    /// The core of that state and one lane of it, at a cost that does not depend on the length of
+    /// the session. With `at`, the state right after that event, which is folded anew.
     fn lane<'a>(
         &'a self,
         lane: Option<&'a LaneId>,
         at: Option<Seq>,
     ) -> Pending<'a, (Core, LaneState)>;
-    /// The bytes that the session takes in the store, its objects left aside.
+    /// The size of the session in the store, without its objects.
     fn bytes(&self) -> Pending<'_, u64>;
 }

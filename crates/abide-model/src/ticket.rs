@@ -1,4 +1,4 @@
-//! The ticket of an append: it can be waited on or awaited.
+//! The ticket of an append, to wait on or to await.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -7,36 +7,36 @@ use std::thread::Thread;
 
 use crate::{Anomaly, Durability, InputError, Seq};
 
-/// Why events were not recorded.
+/// Why an append failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AppendError {
-    /// An event does not fit the limits. None of the batch was taken.
+    /// An event exceeds a limit. Nothing was appended.
     #[error("event {index} of the batch was refused")]
     Input {
-        /// Which event of the batch, from 0.
+        /// Index of the event in the batch, from 0.
         index: usize,
         /// Why.
         #[source]
         source: Arc<InputError>,
     },
-    /// An odd event, and the caller asked to refuse those. None of the batch was taken.
+    /// An event has an anomaly, and the caller asked to refuse those. Nothing was appended.
     #[error("event {index} of the batch does not fit what came before it: {anomaly}")]
     Odd {
-        /// Which event of the batch, from 0.
+        /// Index of the event in the batch, from 0.
         index: usize,
-        /// What is odd.
+        /// The anomaly.
         anomaly: Anomaly,
     },
-    /// The events are too many bytes together. None of them was taken; fewer at a time may be.
+    /// The batch is too large. Nothing was appended; a smaller batch may pass.
     #[error("the batch is larger than {limit} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The writer stopped: a write or a sync failed, or it was closed or fenced off. Everything
-    /// up to `safe` is durable; what came after is not acknowledged and must be sent again to
-    /// a newly opened session.
-    #[error("the writer has stopped; everything up to event {safe} is safe")]
+    /// The writer stopped: a write or a sync failed, or it was closed or fenced off. Everything up
+    /// to `safe` is durable. Later events are not acknowledged and must be appended again after the
+    /// session is reopened.
+    #[error("the writer has stopped; events up to {safe} are acknowledged")]
     Stopped {
         /// The last acknowledged event.
         safe: Seq,
@@ -49,17 +49,17 @@ pub enum AppendError {
 /// One event of an acknowledged append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// Its place.
+    /// Its seq.
     pub seq: Seq,
-    /// What is odd about it.
+    /// Its anomaly, if any.
     pub anomaly: Option<Anomaly>,
-    /// A live event has its key: `seq` is that event's, and nothing was written.
+    /// A live event already has this key: `seq` is the seq of that event, and nothing was written.
     pub repeated: bool,
 }
 
-/// What a ticket waits on: the writer's commits.
+/// Acknowledges events for a ticket: the writer's commits.
 pub trait Acknowledger: Send + Sync {
-    /// Blocks until `seq` is as safe as `durability` says.
+    /// Blocks until `seq` has reached `durability`.
     fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError>;
 
     /// Like [`Acknowledger::wait`], without blocking.
@@ -71,18 +71,18 @@ pub trait Acknowledger: Send + Sync {
     ) -> Poll<Result<(), AppendError>>;
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 type Outcome = Result<Vec<Acknowledged>, AppendError>;
 
-/// Events that were taken in and are not acknowledged yet. Wait on it, or await it.
+/// A batch that is appended but not acknowledged yet. Wait on it, or await it.
 #[must_use = "an event is acknowledged only when its ticket was waited on"]
 pub struct Ticket(Waits);
 
 /// What a ticket waits for.
 enum Waits {
-    /// Events that have their places, until they are safe.
+    /// Events that have their seq and are not durable yet.
     Safe { events: Vec<Acknowledged>, last: Seq, durability: Durability, by: Arc<dyn Acknowledger> },
-    /// The answer of whoever gives them their places.
+    /// The answer of another writer, which assigns the seqs.
     Answer(Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>),
 }
 
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// A ticket for events whose last newly written one is `last`.
+    /// A ticket for events of which `last` is the last newly written one.
     pub fn new(
         events: Vec<Acknowledged>,
         last: Seq,
@@ -107,14 +107,14 @@ impl Ticket {
         Self(Waits::Safe { events, last, durability, by })
     }
 
-    /// A ticket for events that were sent to whoever writes them.
+    /// A ticket for events that were sent to another writer.
     pub fn answered_by(
         answer: impl Future<Output = Result<Vec<Acknowledged>, AppendError>> + Send + Sync + 'static,
     ) -> Self {
         Self(Waits::Answer(Box::pin(answer)))
     }
 
-    /// The seq of the last event of the batch. None where it is known only with the answer.
+    /// The seq of the last event of the batch; `None` if only the answer tells it.
     #[must_use]
     pub fn seq(&self) -> Option<Seq> {
         match &self.0 {
@@ -150,7 +150,7 @@ impl Future for Ticket {
     }
 }
 
-/// Wakes a thread that is parked.
+/// Wakes a parked thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
