@@ -171,7 +171,7 @@ fn nonsense_in_the_settings_is_refused() {
     made(&env, &["one"]);
     configure(&env, "max_age = \"soon\"");
     let refused = env.run(&["history"]).failure(1);
-    assert!(refused.stderr.contains("`soon` is no length of time"), "{refused:?}");
+    assert!(refused.stderr.contains("invalid duration `soon`"), "{refused:?}");
     let usage = env.run(&["cleanup", "--older-than", "30"]).failure(2);
     assert!(usage.stderr.contains("write it as 30d"), "{usage:?}");
 }

@@ -115,7 +115,7 @@ fn what_is_typed_wrong_is_told() {
     for (args, told) in [
         (["--status", "done"], "it is one of: pending, running"),
         (["--since", "soon"], "a time is 2026-11-15"),
-        (["--search", "++"], "there is no word in \"++\""),
+        (["--search", "++"], "no word to search for in \"++\""),
         (["--limit", "-1"], "unexpected argument"),
     ] {
         let done = env.run(&[&["history"], &args[..]].concat()).failure(2);

@@ -186,7 +186,7 @@ fn a_restart_of_the_machine_and_another_machine_are_told_apart() {
     });
     let seen = one(&env, &session);
     assert_eq!(seen["liveness"], "crashed", "{seen}");
-    assert_eq!(seen["why"], "the machine was restarted since");
+    assert_eq!(seen["why"], "the machine has been restarted since");
     // On another machine, whose locks are not seen here: heard of a moment ago, and long ago.
     forge(&env, |holder| holder["host"] = "elsewhere\u{1b}[2J".into());
     forge(&env, |holder| holder["beat"] = "2999-01-01T00:00:00.000Z".into());

@@ -115,12 +115,12 @@ fn a_url_that_is_none_says_what_is_wrong() {
     let said = |url: &str| env.run(&["history", "--store", url]).failure(1).stderr;
     insta::assert_snapshot!(said("mysql://user:secret@host/db"), @r"
     Error: mysql://… is not the URL of a store
-    Caused by: the URL of a shared store begins with postgres:// or postgresql://
+    Caused by: the URL of a shared store must start with postgres:// or postgresql://
     Hint: such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass
     ");
     insta::assert_snapshot!(said("postgres://user:s/cret@host/db"), @r"
     Error: postgres://… is not the URL of a store
-    Caused by: @ / ? # and blanks in a user's name, a password or a parameter are written as %40 %2F %3F %23 and %20
+    Caused by: @ / ? # and blanks in a user name, a password or a parameter must be written as %40 %2F %3F %23 and %20
     Hint: such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass
     ");
     insta::assert_snapshot!(said("postgresql://user@host:x/db"), @r"
@@ -130,7 +130,7 @@ fn a_url_that_is_none_says_what_is_wrong() {
     ");
     insta::assert_snapshot!(said("postgres://user@host"), @r"
     Error: postgres://… is not the URL of a store
-    Caused by: a database's name is missing: postgres://USER@HOST/DATABASE
+    Caused by: missing database name: postgres://USER@HOST/DATABASE
     Hint: such as postgres://USER@HOST/DATABASE; the password can be in PGPASSWORD or ~/.pgpass
     ");
     let acp = env.run(&["acp", "--store", "postgres://user@host", "--", "true"]).failure(1);

@@ -1,4 +1,4 @@
-//! What a session was doing when somebody looked: turns, calls and tasks that have not ended.
+//! What a session is doing: turns, calls and tasks that have not ended.
 
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ use crate::{
 /// A process that was started for a session and outlives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Orphan {
-    /// Its number.
+    /// Process id.
     pub process: u32,
-    /// Its program.
+    /// Program name.
     pub program: String,
 }
 
@@ -21,70 +21,70 @@ pub struct Orphan {
 pub struct OpenTurn {
     /// Its number.
     pub turn: TurnNumber,
-    /// Whose it is.
+    /// Its agent.
     pub agent: String,
-    /// The lane it is in; the main one is "".
+    /// Its lane; "" for the main lane.
     pub lane: String,
-    /// When it began.
+    /// When it started.
     pub started: Timestamp,
 }
 
-/// A call that has no result.
+/// A call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenCall {
     /// Its id.
     pub call: CallId,
-    /// Which tool, where it was made, and what for.
+    /// Its tool, event, turn and task.
     #[serde(flatten)]
     pub state: CallState,
 }
 
-/// A task that somebody was at.
+/// A task in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActiveTask {
     /// Its id.
     pub task: TaskId,
     /// Its title.
     pub title: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
 }
 
-/// What became of the writer of a session, how that is known, and what it was doing.
+/// Whether the writer of a session is alive, the evidence for it, and what the session was doing.
 #[derive(Debug, Clone)]
 pub struct SessionLiveness {
-    /// Which session.
+    /// The session.
     pub session: SessionId,
     /// Alive, stale, crashed or idle.
     pub liveness: Liveness,
     /// Why.
     pub reason: LivenessReason,
-    /// From what it was told.
+    /// What was observed.
     pub evidence: LivenessEvidence,
     /// Title, agent and the rest.
     pub fields: SessionFields,
-    /// The last event …
+    /// The last event.
     pub seq: Seq,
-    /// … and when it was.
+    /// Its time.
     pub at: Timestamp,
-    /// The turns that have not ended, in order.
+    /// Turns that have not ended, in order.
     pub turns: Vec<OpenTurn>,
-    /// The calls that have no result, in order. Of a crashed session, their outcome is unknown.
+    /// Calls without a result, in order. In a crashed session their outcome is unknown.
     pub calls: Vec<OpenCall>,
-    /// The tasks that somebody was at, in order.
+    /// Tasks in progress, in order.
     pub tasks: Vec<ActiveTask>,
-    /// Processes that were started for it and go on without its writer; only of a crashed one.
+    /// Processes started for the session that outlive its writer. Only for a crashed session.
     pub orphans: Vec<Orphan>,
 }
 
 impl SessionLiveness {
-    /// Why, in words that follow the name of the session.
+    /// The reason as a clause that follows the name of the session.
     #[must_use]
     pub fn explain(&self) -> String {
         self.evidence.explain(self.reason)
     }
 
-    /// What is told of a session in this state.
+    /// Builds it from the state of a session.
     #[must_use]
     pub fn of(
         session: SessionId,

@@ -1,4 +1,4 @@
-//! Findings: what is not as it should be, where, how bad, and what would mend it.
+//! Findings: what is wrong, where, how severe it is, and how to repair it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use crate::{Seq, SessionId, path_text};
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing is lost; worth knowing.
+    /// Nothing is lost.
     Warning,
-    /// Something recorded cannot be read, or what is recorded contradicts itself.
+    /// Recorded data cannot be read or contradicts itself.
     Error,
-    /// A whole session, or the store, cannot be used.
+    /// A whole session, or the store, is unusable.
     Critical,
 }
 
 impl Severity {
-    /// The name under which it is written.
+    /// Its name in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -32,22 +32,22 @@ impl Severity {
     }
 }
 
-/// What sort of thing is wrong.
+/// The category of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingType {
-    /// A file or a record is not of its form, or is not finished.
+    /// A file or a record is malformed or incomplete.
     Structural,
-    /// Something names what is not there.
+    /// Something refers to a thing that does not exist.
     Referential,
-    /// What is recorded contradicts the rules of sessions, tasks or conversations.
+    /// Recorded data breaks a rule of sessions, tasks or conversations.
     BusinessLogic,
-    /// Bytes are not those that were written.
+    /// The bytes differ from those that were written.
     Checksum,
 }
 
 impl FindingType {
-    /// The name under which it is written.
+    /// Its name in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,49 +59,49 @@ impl FindingType {
     }
 }
 
-/// Where something is.
+/// Where a finding is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct FoundAt {
     /// The file or directory.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "path_text::serialize_some")]
     pub path: Option<PathBuf>,
-    /// The byte in it.
+    /// The byte offset in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
     /// The event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<Seq>,
-    /// What it is about, where neither a file nor an event tells: `task T1`, `object 12ab…`.
+    /// What it is about, if neither a file nor an event says so: `task T1`, `object 12ab…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
 }
 
 impl FoundAt {
-    /// A file or directory.
+    /// At a file or directory.
     #[must_use]
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self { path: Some(path.into()), ..Self::default() }
     }
 
-    /// An event.
+    /// At an event.
     #[must_use]
     pub fn event(seq: Seq) -> Self {
         Self { seq: Some(seq), ..Self::default() }
     }
 
-    /// What it is about.
+    /// About this subject.
     #[must_use]
     pub fn subject(subject: impl Into<String>) -> Self {
         Self { subject: Some(subject.into()), ..Self::default() }
     }
 
-    /// With the byte.
+    /// With a byte offset.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         Self { offset: Some(offset), ..self }
     }
 
-    /// With the event.
+    /// With an event.
     #[must_use]
     pub fn of_event(self, seq: Seq) -> Self {
         Self { seq: Some(seq), ..self }
@@ -124,43 +124,43 @@ impl fmt::Display for FoundAt {
     }
 }
 
-/// Something that is not as it should be.
+/// Something that is wrong with a store or a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The name of the rule, stable for programs.
+    /// The name of the rule; stable.
     pub rule: Cow<'static, str>,
-    /// What sort of thing is wrong.
+    /// Its category.
     pub r#type: FindingType,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// In which session; none for the store itself.
+    /// The session; `None` for the store itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// Where.
+    /// Where it is.
     pub place: FoundAt,
-    /// What.
+    /// What is wrong, in words.
     pub message: String,
-    /// What would mend it.
+    /// How to repair it.
     pub repair: Repair,
 }
 
-/// What would mend a finding.
+/// How to repair a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Repair {
-    /// In words.
+    /// The repair in words.
     pub how: String,
-    /// `abide doctor --repair` does it.
+    /// Whether `abide doctor --repair` does it.
     pub automatic: bool,
 }
 
 impl Repair {
-    /// `abide doctor --repair` does this.
+    /// A repair that `abide doctor --repair` does.
     #[must_use]
     pub fn automatic(how: impl Into<String>) -> Self {
         Self { how: how.into(), automatic: true }
     }
 
-    /// A person must do this.
+    /// A repair that a person must do.
     #[must_use]
     pub fn by_hand(how: impl Into<String>) -> Self {
         Self { how: how.into(), automatic: false }
@@ -168,7 +168,7 @@ impl Repair {
 }
 
 impl Finding {
-    /// A finding of a session's rule, which has no session yet.
+    /// A finding of a rule, with no session yet.
     #[must_use]
     pub fn new(
         rule: impl Into<Cow<'static, str>>,
@@ -182,7 +182,7 @@ impl Finding {
         Self { rule, r#type, severity, session: None, place, message, repair }
     }
 
-    /// In this session.
+    /// With its session.
     #[must_use]
     pub fn in_session(self, session: SessionId) -> Self {
         Self { session: Some(session), ..self }

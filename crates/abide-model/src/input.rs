@@ -1,4 +1,4 @@
-//! What may come in: the limits, and why an input is refused.
+//! Limits on input, and why an event is refused.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use crate::{AppendError, Kind, MakeEvent, NewEvent, Seq};
 /// Limits on one event. Every decoder is bounded by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes of one event's JSON.
+    /// Maximum size of an event's JSON in bytes.
     pub event_bytes: usize,
-    /// The deepest nesting of its data.
+    /// Maximum nesting depth of its data.
     pub depth: usize,
-    /// The most bytes of a key, task, lane or call name.
+    /// Maximum size of a key, task, lane or call name in bytes.
     pub name_bytes: usize,
 }
 
@@ -21,7 +21,7 @@ impl Default for Limits {
     }
 }
 
-/// Why an input event is refused. Nothing was written for it.
+/// Why an event is refused. Nothing was written for it.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// Not UTF-8.
@@ -30,64 +30,64 @@ pub enum InputError {
         /// Offset of the first bad byte.
         at: usize,
     },
-    /// Not JSON, or a field is missing, doubled, unknown or of the wrong type.
-    #[error("not an event: {reason}")]
+    /// Not JSON, or a field is missing, duplicated, unknown or of the wrong type.
+    #[error("invalid event: {reason}")]
     NotJson {
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// `data` is not an object.
     #[error("`data` must be a JSON object")]
     NotAnObject,
-    /// More bytes than allowed.
+    /// Too large.
     #[error("larger than {limit} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// Nested too deep.
+    /// Nested too deeply.
     #[error("nested deeper than {limit} levels")]
     TooDeep {
-        /// The limit.
+        /// The limit in levels.
         limit: usize,
     },
-    /// Not a dotted lower-case name.
-    #[error("not an event kind: {kind:?} (lower-case words joined by dots, at most 64 characters)")]
+    /// Not lower-case words joined by dots.
+    #[error("invalid event kind {kind:?} (lower-case words joined by dots, at most 64 characters)")]
     BadKind {
-        /// What was given.
+        /// The kind as given.
         kind: String,
     },
-    /// A name that is empty or too long.
+    /// A name is empty or too long.
     #[error("`{field}` must have 1 to {limit} bytes")]
     BadName {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
     /// `occurred` is not a time.
     #[error("`occurred` is not an RFC 3339 time")]
     BadTime(#[source] jiff::Error),
-    /// A kind that must be recorded by itself, not in a batch.
+    /// A kind that must be recorded alone, not in a batch.
     #[error("`{kind}` must be recorded by itself, not in a batch")]
     NotAlone {
         /// Which kind.
         kind: String,
     },
-    /// A batch with more events than allowed.
-    #[error("a batch has at most {limit} events here")]
+    /// Too many events in one batch.
+    #[error("a batch can hold at most {limit} events here")]
     TooMany {
-        /// The limit.
+        /// The limit in events.
         limit: usize,
     },
-    /// A kind that only the process that holds the session may record, and none of its children.
+    /// A kind that only the process holding the session may record, not its children.
     #[error("`{kind}` can be recorded only by the process that holds the session")]
     HolderOnly {
         /// Which kind.
         kind: String,
     },
     /// A kind that only the store itself writes.
-    #[error("`{kind}` is written by the store alone")]
+    #[error("`{kind}` is reserved: only the store writes it")]
     Reserved {
         /// Which kind.
         kind: String,
@@ -95,7 +95,7 @@ pub enum InputError {
 }
 
 impl InputError {
-    /// A short, stable name for programs.
+    /// A short, stable code for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl InputError {
     }
 }
 
-/// The event that `make` makes for the place behind `last`, where a caller may have it recorded.
+/// The event that `make` makes to follow `last`, checked against what a caller may record.
 pub fn made_behind(
     make: &MakeEvent<'_>,
     last: Seq,
@@ -131,7 +131,7 @@ pub fn made_behind(
     Ok(event)
 }
 
-/// Is this what a caller may have recorded together?
+/// Checks a batch: the limits of each event, and whether a caller may record it.
 pub fn check_batch(events: &[NewEvent], limits: &Limits) -> Result<(), AppendError> {
     let alone = events.len() == 1;
     for (index, event) in events.iter().enumerate() {

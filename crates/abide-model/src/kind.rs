@@ -1,11 +1,11 @@
-//! The kind of an event: a dotted name. Kinds outside the vocabulary are kept as they are.
+//! The kind of an event: a dotted name. Kinds outside the vocabulary are kept unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What sort of fact an event is: `message.added`, `tool.called`, `x.anything`.
+/// The kind of an event: `message.added`, `tool.called`, `x.anything`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Kind(Cow<'static, str>);
@@ -16,7 +16,7 @@ macro_rules! vocabulary {
         impl Kind {
             $(pub const $constant: Self = Self(Cow::Borrowed($text));)+
 
-            /// Every kind that this version knows.
+            /// Every kind this version knows.
             pub const VOCABULARY: &'static [&'static str] = &[$($text),+];
 
             fn known(text: &str) -> Option<Self> {
@@ -73,10 +73,10 @@ vocabulary! {
 }
 
 impl Kind {
-    /// The most characters a kind may have.
+    /// The maximum length of a kind.
     pub const MAX: usize = 64;
 
-    /// A kind from its name: lower-case words of letters, digits, `_` and `-`, joined by dots.
+    /// Parses a kind: lower-case words of letters, digits, `_` and `-`, joined by dots.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         if let Some(known) = Self::known(text) {
@@ -92,7 +92,7 @@ impl Kind {
             .then(|| Self(Cow::Owned(text.to_owned())))
     }
 
-    /// Is it one that only a store writes, never a caller?
+    /// Is it written by the store only, never by a caller?
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         [
@@ -105,7 +105,7 @@ impl Kind {
         .contains(self)
     }
 
-    /// Does it say how the other events are to be read? Then its data cannot be erased.
+    /// Does it determine how other events are read? If so, its data cannot be erased.
     #[must_use]
     pub fn is_structural(&self) -> bool {
         [

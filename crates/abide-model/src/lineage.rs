@@ -1,11 +1,11 @@
-//! The lineage: which events are live after rewinds.
+//! The lineage: the events that are live after rewinds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Event, Fact, Kind, Seq, SessionState};
 
-/// The seq ranges that are live, in order, both ends included. A rewind to `to` at `seq` takes
-/// everything between them out of the lineage; the events stay in the journal.
+/// The ranges of live events, in order, both ends included. A rewind at `seq` to `to` removes
+/// everything between the two from the lineage; the events stay in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Lineage {
@@ -13,7 +13,7 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// Takes `seq` in as the newest live event.
+    /// Adds `seq` as the newest live event.
     pub fn extend(&mut self, seq: Seq) {
         match self.ranges.last_mut() {
             Some((_, end)) if end.next() == seq => *end = seq,
@@ -21,8 +21,8 @@ impl Lineage {
         }
     }
 
-    /// The lineage as of `end`, given every rewind up to there: where it is and where it went
-    /// back to, in order.
+    /// The lineage as of `end`. `rewinds` holds the seq and the target of every rewind up to there,
+    /// in order.
     #[must_use]
     pub fn at(end: Seq, rewinds: &[(Seq, Seq)]) -> Self {
         let mut ranges = Vec::new();
@@ -31,11 +31,11 @@ impl Lineage {
             let before = rewinds.partition_point(|(seq, _)| *seq <= end);
             let rewind = before.checked_sub(1).and_then(|index| rewinds.get(index));
             ranges.push((rewind.map_or(Seq::FIRST, |(seq, _)| *seq), end));
-            // A rewind goes back, so this ends.
+            // Each step moves `end` back, so the loop ends.
             end = rewind.map_or(Seq::ZERO, |(seq, to)| (*to).min(seq.back(1)));
         }
         ranges.reverse();
-        // A rewind to the event just before it leaves nothing out.
+        // A rewind to the event just before it removes nothing.
         ranges.dedup_by(|later, earlier| {
             let adjacent = earlier.1.next() == later.0;
             if adjacent {
@@ -60,7 +60,7 @@ impl Lineage {
     }
 }
 
-/// Where a valid rewind goes back to. None for one that leaves no event out: files alone went back.
+/// The target of a valid rewind. `None` if it removes no event because only files were restored.
 #[must_use]
 pub fn rewind_target(event: &Event) -> Option<Seq> {
     if event.kind != Kind::SESSION_REWOUND {
@@ -74,10 +74,10 @@ pub fn rewind_target(event: &Event) -> Option<Seq> {
     }
 }
 
-/// Gives every event up to a place, in order.
+/// Calls a function with each event up to some seq, in order.
 pub type EachEvent<'a, E> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<(), E> + 'a;
 
-/// The state at `to`: a fold over the lineage as of there. The events are gone through twice.
+/// The state as of `to`: folds the lineage as of there. Visits the events twice.
 pub fn fold_lineage<E>(to: Seq, each: &EachEvent<'_, E>) -> Result<SessionState, E> {
     let mut rewinds = Vec::new();
     each(&mut |event| rewinds.extend(rewind_target(event).map(|to| (event.seq, to))))?;

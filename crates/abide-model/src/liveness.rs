@@ -1,7 +1,7 @@
-//! Is somebody at work on a session? A decision over what can be seen of its writer, and nothing
-//! else: pure, so that every case can be gone through.
+//! Decides whether a session has a live writer, from observations alone. Pure, so that every case
+//! can be tested.
 //!
-//! The law: where anything speaks for a writer that lives, the session is never called crashed.
+//! Invariant: if anything indicates a live writer, the session is never called crashed.
 
 use std::fmt;
 
@@ -9,26 +9,26 @@ use serde::Serialize;
 
 use crate::{SessionStatus, Timestamp, WriterHolder};
 
-/// A writer of another machine that was not heard of for so long, in milliseconds, is no longer
-/// taken for one that lives.
+/// A writer on another machine that has been silent for this many milliseconds is no longer assumed
+/// to be alive.
 const SILENT: i64 = 60_000;
 
-/// What became of the writer of a session.
+/// The state of a session's writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Liveness {
-    /// It is there.
+    /// The writer is running.
     Alive,
-    /// It cannot be told, or it is there and does nothing.
+    /// Unknown, or the writer exists but does nothing.
     Stale,
-    /// It died with the session open.
+    /// The writer died with the session open.
     Crashed,
-    /// It closed the session.
+    /// The writer closed the session.
     Idle,
 }
 
 impl Liveness {
-    /// The name under which it is written.
+    /// Its name in output.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -40,31 +40,31 @@ impl Liveness {
     }
 }
 
-/// What is seen of a session's lock.
+/// The observed state of a session's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockSeen {
-    /// Somebody has it.
+    /// A process holds it.
     Held,
-    /// Nobody has it.
+    /// No process holds it.
     Free,
-    /// There is none, or it cannot be looked at.
+    /// It does not exist or cannot be inspected.
     Unknown,
 }
 
-/// What is seen of the process that a lock names, on this machine.
+/// The observed state of the process that a lock names, on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessSeen {
-    /// There is none of this number.
+    /// No process has this id.
     Gone,
-    /// It lives.
+    /// It is running.
     Lives,
-    /// It lives and was stopped.
+    /// It is stopped.
     Stopped,
-    /// Another one has its number now.
+    /// Another process has its id now.
     Another,
-    /// It cannot be looked at.
+    /// It cannot be inspected.
     Unknown,
 }
 
@@ -74,31 +74,31 @@ impl ProcessSeen {
     }
 }
 
-/// All that can be seen of a session's writer.
+/// Everything observed about a session's writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LivenessEvidence {
-    /// Its lock.
+    /// The state of the lock.
     pub lock: LockSeen,
-    /// Who is named as its holder, now or the last time.
+    /// The current or last known holder.
     pub holder: Option<WriterHolder>,
-    /// The process that is named, where it is one of this machine.
+    /// The state of its process, if it is on this machine.
     pub process: ProcessSeen,
-    /// This machine.
+    /// The name of this machine.
     pub host: String,
-    /// This run of it.
+    /// The boot id of this machine.
     pub boot: Option<String>,
-    /// When this was seen.
+    /// When this was observed.
     pub now: Timestamp,
-    /// The journal says that a writer has opened the session and not that it has closed it.
+    /// The journal has an opened writer that was not closed.
     pub writing: bool,
-    /// What was recorded of where the session stands.
+    /// The recorded status of the session.
     pub status: SessionStatus,
 }
 
-/// Where the holder is, seen from here.
+/// Where the holder runs, seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// On this machine, as it runs now.
+    /// On this machine, in its current boot.
     Here,
     /// On this machine, before it was restarted.
     Before,
@@ -106,45 +106,45 @@ enum Origin {
     Elsewhere,
 }
 
-/// Why a session is said to be alive, stale, crashed or idle.
+/// Why a session is alive, stale, crashed or idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LivenessReason {
-    /// The lock is held, and nothing speaks against its holder.
+    /// The lock is held, and nothing contradicts its holder.
     Held,
-    /// A writer of another machine was heard of a moment ago.
+    /// A writer on another machine gave a recent sign of life.
     Heard,
-    /// The process lives; whether it has the session cannot be told.
+    /// The process is running; whether it holds the session is unknown.
     ProcessLives,
-    /// The lock is held, and the process that is named is not there.
+    /// The lock is held, but the named process does not exist here.
     HeldUnseen,
-    /// The lock is held, and names a process from before the machine was restarted.
+    /// The lock is held, but names a process from before the machine was restarted.
     HeldFromBefore,
-    /// The process was stopped.
+    /// The process is stopped.
     Stopped,
-    /// The writer is on another machine and was not heard of for long.
+    /// The writer is on another machine and has been silent for too long.
     Silent,
-    /// The process lives and let the session go without closing it.
+    /// The process is running but released the session without closing it.
     LetGo,
-    /// Nobody is named who had it.
+    /// The session was not closed, and no holder is recorded.
     Nobody,
-    /// The process cannot be looked at; or neither it nor the lock can be seen, and it was heard
-    /// of a moment ago.
+    /// The process cannot be inspected; or neither it nor the lock can be seen, but it gave a
+    /// recent sign of life.
     Unseen,
     /// The process is gone.
     ProcessGone,
-    /// The process is gone, and another one has its number.
+    /// The process is gone, and another one has its id.
     ProcessReplaced,
     /// The machine was restarted since.
     Restarted,
-    /// It was closed.
+    /// The session was closed.
     Closed,
-    /// It is over, whatever became of its writer.
+    /// The session is over, whatever happened to its writer.
     Over,
 }
 
 impl LivenessEvidence {
-    /// What follows from it.
+    /// The verdict and its reason.
     #[must_use]
     pub fn judge(&self) -> (Liveness, LivenessReason) {
         use LivenessReason as Reason;
@@ -157,8 +157,8 @@ impl LivenessEvidence {
         if !self.writing {
             return (Liveness::Idle, Reason::Closed);
         }
-        // Without a look at the lock a sign of life outweighs a process that is not to be seen: it
-        // may be in a box of its own.
+        // If the lock cannot be inspected, a sign of life outweighs a process that cannot be seen:
+        // it may run in a container.
         let heard = self.lock == LockSeen::Unknown && self.is_heard();
         match (self.origin(), self.process) {
             (None, _) => (Liveness::Stale, Reason::Nobody),
@@ -178,7 +178,7 @@ impl LivenessEvidence {
         }
     }
 
-    /// Whoever has the lock lives. The question is whether it is the one that is named, and
+    /// The holder of the lock is alive. It remains to decide whether it is the named process, and
     /// whether it does anything.
     fn judge_held(&self) -> (Liveness, LivenessReason) {
         use LivenessReason as Reason;
@@ -206,7 +206,7 @@ impl LivenessEvidence {
     fn origin(&self) -> Option<Origin> {
         let holder = self.holder.as_ref()?;
         Some(match (&holder.boot, &self.boot) {
-            // A run of a machine has an id of its own, whatever the machine is called.
+            // A boot id identifies the machine, whatever its host name is.
             (Some(its), Some(this)) if its == this => Origin::Here,
             _ if holder.host != self.host => Origin::Elsewhere,
             (Some(_), Some(_)) => Origin::Before,
@@ -214,7 +214,7 @@ impl LivenessEvidence {
         })
     }
 
-    /// Did the holder give a sign of life a moment ago?
+    /// Did the holder give a recent sign of life?
     fn is_heard(&self) -> bool {
         self.holder.as_ref().is_some_and(|holder| {
             let heard = holder.beat.unwrap_or(holder.since).max(holder.since);
@@ -222,7 +222,7 @@ impl LivenessEvidence {
         })
     }
 
-    /// Why, in words that follow the name of the session.
+    /// The reason as a clause that follows the name of the session.
     #[must_use]
     pub fn explain(&self, reason: LivenessReason) -> String {
         Explained { evidence: self, reason }.to_string()
@@ -248,33 +248,33 @@ impl fmt::Display for Explained<'_> {
             }
             Reason::Held => write!(f, "{program} has it open (process {process})"),
             Reason::Heard => write!(f, "{program} on {host} was heard of at {heard}"),
-            Reason::ProcessLives => write!(f, "its process {process} lives"),
+            Reason::ProcessLives => write!(f, "its process {process} is running"),
             Reason::HeldUnseen => {
-                write!(f, "its lock is held, but process {process} is not to be seen here")
+                write!(f, "its lock is held, but process {process} does not exist here")
             }
             Reason::HeldFromBefore => write!(
                 f,
                 "its lock is held, but names process {process} from before the machine was restarted"
             ),
             Reason::Stopped => {
-                write!(f, "its process {process} was stopped (`kill -CONT` lets it go on)")
+                write!(f, "its process {process} was stopped (`kill -CONT` resumes it)")
             }
             Reason::Silent => write!(f, "{program} on {host} was last heard of at {heard}"),
             Reason::LetGo => {
-                write!(f, "process {process}, which had it last, lives and did not close it")
+                write!(f, "process {process} had it last, is still running and did not close it")
             }
-            Reason::Nobody => write!(f, "it was not closed, and nothing says who had it"),
+            Reason::Nobody => write!(f, "it was not closed, and its last writer is unknown"),
             Reason::Unseen if self.evidence.process != ProcessSeen::Unknown => write!(
                 f,
-                "its lock cannot be looked at, and process {process}, which is not to be seen \
+                "its lock cannot be inspected, and process {process}, which cannot be seen \
                  here, was heard of at {heard}"
             ),
-            Reason::Unseen => write!(f, "its process {process} cannot be looked at"),
+            Reason::Unseen => write!(f, "its process {process} cannot be inspected"),
             Reason::ProcessGone => write!(f, "its process {process} is gone"),
             Reason::ProcessReplaced => {
-                write!(f, "its process {process} is gone; another one has its number now")
+                write!(f, "its process {process} is gone; another process has its id now")
             }
-            Reason::Restarted => write!(f, "the machine was restarted since"),
+            Reason::Restarted => write!(f, "the machine has been restarted since"),
             Reason::Closed => write!(f, "it was closed"),
             Reason::Over => write!(f, "it is over"),
         }

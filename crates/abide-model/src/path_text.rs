@@ -1,5 +1,5 @@
-//! A path as text that leads back to it: what is UTF-8 as it is, any other byte as `\xNN`, and a
-//! backslash as `\\`. For `#[serde(with = "abide_model::path_text")]`, and for records.
+//! Lossless text form of a path: UTF-8 as it is, other bytes as `\xNN`, a backslash as `\\`. For
+//! `#[serde(with = "abide_model::path_text")]`, and for records.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// The text of a path.
+/// The text form of a path.
 #[must_use]
 pub fn text(path: &Path) -> String {
     let mut text = String::new();
@@ -20,7 +20,7 @@ pub fn text(path: &Path) -> String {
     text
 }
 
-/// The path of a text. A backslash that begins neither form is one.
+/// The path of a text form. A backslash that starts no escape stands for itself.
 #[must_use]
 pub fn path(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
@@ -42,7 +42,7 @@ pub fn path(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// The byte that `xNN` stands for, and what comes after it.
+/// The byte of an `xNN` escape, and the text after it.
 fn escaped(text: &str) -> Option<(u8, &str)> {
     let (digits, after) = text.strip_prefix('x')?.split_at_checked(2)?;
     let hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -50,17 +50,17 @@ fn escaped(text: &str) -> Option<(u8, &str)> {
     Some((byte, after))
 }
 
-/// Writes a path as its text.
+/// Serialises a path in its text form.
 pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text(path))
 }
 
-/// Reads a path from its text.
+/// Deserialises a path from its text form.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     String::deserialize(deserializer).map(|text| path(&text))
 }
 
-/// Writes a path that may be missing.
+/// Serialises an optional path.
 pub(crate) fn serialize_some<S: Serializer>(
     path: &Option<PathBuf>,
     serializer: S,

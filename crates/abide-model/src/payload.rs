@@ -1,8 +1,8 @@
 //! The data of an event: the caller's JSON, verbatim, on one line.
 //!
-//! A payload is never re-serialised: numbers beyond 2^64, duplicate keys, lone surrogates and
-//! the order of keys come back as they went in. The one change made is that line breaks between
-//! tokens become spaces, so that an event is one line.
+//! A payload is never re-serialised: numbers beyond 2^64, duplicate keys, lone surrogates and the
+//! order of keys are preserved. The only change is that line breaks between tokens become spaces,
+//! so that an event is one line.
 
 use std::sync::Arc;
 
@@ -11,38 +11,38 @@ use serde_json::value::RawValue;
 
 use crate::{InputError, Limits};
 
-/// One JSON object, verbatim. Clones share it: a message with many results is one text in a context.
+/// A JSON object, verbatim. Clones share the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload(Arc<String>);
 
-/// The longest pointer that is kept with a leaf.
+/// Maximum length of a leaf's pointer in bytes.
 const MAX_POINTER: usize = 256;
 
-/// How the bytes of an object stand for the JSON string they were taken from.
+/// How the bytes of an object encode the JSON string they were taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeafEncoding {
-    /// The text itself, which written as JSON gives the string back byte for byte.
+    /// The text itself. Serialising it gives the original string byte for byte.
     Text,
-    /// The JSON string as it stood, quotes and escapes included.
+    /// The JSON string verbatim, with quotes and escapes.
     Json,
 }
 
-/// A string taken out of a payload: where it stood and how its bytes stand for it.
+/// A string taken out of a payload, and where it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
-    /// JSON pointer to it; empty when it is longer than 256 bytes.
+    /// JSON pointer to it; empty if longer than 256 bytes.
     pub pointer: String,
-    /// Where the empty string that holds its place starts in the payload left behind.
+    /// Offset of the empty string that replaces it in the remaining payload.
     pub offset: usize,
-    /// How `bytes` stand for it.
+    /// How `bytes` encode it.
     pub encoding: LeafEncoding,
-    /// What goes to the object.
+    /// The bytes to store as an object.
     pub bytes: Vec<u8>,
 }
 
 impl Leaf {
-    /// The JSON string again, quotes included; `None` when the bytes are not what `encoding` says.
+    /// The JSON string with quotes; `None` if the bytes do not match `encoding`.
     #[must_use]
     pub fn to_json(encoding: LeafEncoding, bytes: &[u8]) -> Option<String> {
         let text = std::str::from_utf8(bytes).ok()?;
@@ -57,17 +57,17 @@ impl Leaf {
     }
 }
 
-/// What a look over a payload's structure found.
+/// The structure of a payload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Leaves {
-    /// The deepest nesting; a flat object has 1.
+    /// The nesting depth; 1 for a flat object.
     pub depth: usize,
-    /// Strings longer than asked for: pointer, first byte, byte after the last, quotes included.
+    /// Strings longer than the threshold: pointer, start and end offset, including the quotes.
     pub large: Vec<(String, usize, usize)>,
 }
 
 impl Payload {
-    /// Takes a caller's JSON, checked against `limits`.
+    /// Parses a caller's JSON and checks it against `limits`.
     pub fn new(text: &str, limits: &Limits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
@@ -76,7 +76,7 @@ impl Payload {
         Self::from_raw(raw, limits)
     }
 
-    /// Takes JSON that serde has already found well-formed.
+    /// Takes JSON that serde has already parsed, and checks it against `limits`.
     pub fn from_raw(raw: &RawValue, limits: &Limits) -> Result<Self, InputError> {
         Self::checked(raw.get().to_owned(), limits)
     }
@@ -86,7 +86,7 @@ impl Payload {
         Self(Arc::new(text))
     }
 
-    /// Takes well-formed JSON.
+    /// Checks well-formed JSON against `limits`.
     fn checked(text: String, limits: &Limits) -> Result<Self, InputError> {
         if text.len() > limits.event_bytes {
             return Err(InputError::TooLarge { limit: limits.event_bytes });
@@ -99,20 +99,20 @@ impl Payload {
             return Err(InputError::TooDeep { limit: limits.depth });
         }
         let broken = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some();
-        // Inside strings a raw line break is not JSON, so each one here stands between tokens.
+        // A string cannot contain a raw line break, so every one here is between tokens.
         let text = if broken { text.replace(['\n', '\r'], " ") } else { text };
         Ok(Self::owned(text))
     }
 
-    /// The JSON of a value of our own types.
+    /// Serialises a value of one of our own types.
     pub fn of<T: Serialize>(value: &T) -> Result<Self, InputError> {
-        // What serde writes is well-formed, so that only its size and shape are looked at.
+        // serde writes well-formed JSON, so only size and shape are checked.
         let text = serde_json::to_string(value).map_err(InputError::json)?;
         Self::checked(text, &Limits::default())
     }
 
-    /// What a store reads back. The caller has checked its sum; its JSON was checked when it was
-    /// taken, and whoever decodes it meets an error if it is not JSON after all.
+    /// Takes a payload read from a store. The caller has verified its checksum. Its JSON was
+    /// checked when it was recorded; if it is not JSON after all, decoding it fails.
     #[must_use]
     pub fn from_stored(text: Box<str>) -> Self {
         Self(Arc::new(text.into_string()))
@@ -124,19 +124,19 @@ impl Payload {
         &self.0
     }
 
-    /// Reads it as a type.
+    /// Decodes it into a type.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 
-    /// The value of a field of the object, as it is written; of one that stands twice, the first.
-    /// Passes over the rest without reading it: JSON that is not well-formed gives what it gives.
+    /// The value of a top-level field as written; the first one if the field is duplicated. Skips
+    /// the rest without parsing it, so the result for malformed JSON is unspecified.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         let bytes = self.0.as_bytes();
         let mut depth = 0_usize;
         let mut at = 0;
-        // Where the last string at the top began and ended, and where the wanted value begins.
+        // Start and end of the last top-level string, and the start of the wanted value.
         let mut key = (0, 0);
         let mut value: Option<usize> = None;
         while let Some(&byte) = bytes.get(at) {
@@ -169,12 +169,11 @@ impl Payload {
         None
     }
 
-    /// Gives every string that is a value, in order, as it is written, quotes included, with the name
-    /// of the field it is in: of an array's strings, the array's. Of a name with escapes in it, what
-    /// is written.
+    /// Visits every string value in order, verbatim and with quotes, together with the name of its
+    /// field. A string in an array has the name of the array's field. Names are not unescaped.
     pub fn each_string(&self, mut visit: impl FnMut(&str, &str)) {
         let bytes = self.0.as_bytes();
-        // The names of the fields that are open; an array goes by the name of the field it is in.
+        // Names of the open fields; an array has the name of the field it is in.
         let mut open: Vec<(bool, &str)> = Vec::new();
         let mut name = "";
         let mut key_next = false;
@@ -212,7 +211,7 @@ impl Payload {
         }
     }
 
-    /// Takes the strings of more than `threshold` bytes out and leaves `""` in their places.
+    /// Removes the strings of more than `threshold` bytes and leaves `""` in their places.
     #[must_use]
     pub fn take_leaves(self, threshold: usize) -> (Self, Vec<Leaf>) {
         if self.0.len() <= threshold {
@@ -237,8 +236,8 @@ impl Payload {
                 }
                 _ => (LeafEncoding::Json, raw.as_bytes().to_vec()),
             };
-            // The offset is what leads back; the pointer is for people, and only while it is short:
-            // the list of leaves must never outgrow the strings that it stands for.
+            // Restoring uses the offset alone. The pointer is for people and is kept only if short:
+            // the list of leaves must never be larger than the strings it replaces.
             let pointer = if pointer.len() <= MAX_POINTER { pointer } else { String::new() };
             leaves.push(Leaf { pointer, offset: rest.len(), encoding, bytes });
             rest.push_str("\"\"");
@@ -248,8 +247,8 @@ impl Payload {
         (Self::owned(rest), leaves)
     }
 
-    /// Puts JSON strings back in the places that [`Payload::take_leaves`] left; `None` when a
-    /// place is not there. `strings` are in order of their offsets.
+    /// Puts JSON strings back where [`Payload::take_leaves`] removed them; `None` if an offset does
+    /// not fit. `strings` must be in order of their offsets.
     #[must_use]
     pub fn put_leaves(self, strings: &[(usize, String)]) -> Option<Self> {
         let mut whole = String::with_capacity(
@@ -269,18 +268,18 @@ impl Payload {
     }
 }
 
-/// One step of the way to a value: the range of a raw object key, or an array index.
+/// A step on the path to a value: the range of a raw object key, or an array index.
 enum Step {
     Key(usize, usize),
     Index(usize),
 }
 
-/// Walks well-formed JSON once, without building anything.
+/// Walks well-formed JSON once without allocating values.
 fn look(text: &str, threshold: usize) -> Leaves {
     let bytes = text.as_bytes();
     let mut found = Leaves::default();
     let mut path: Vec<Step> = Vec::new();
-    // A string in an object is a key when it follows `{` or `,`.
+    // In an object, a string is a key if it follows `{` or `,`.
     let mut key_next = false;
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -324,7 +323,7 @@ fn look(text: &str, threshold: usize) -> Leaves {
     found
 }
 
-/// The byte after the closing quote of the JSON string that opens at `start`, or the end.
+/// The offset after the closing quote of the JSON string that starts at `start`, or the end.
 #[must_use]
 pub fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;

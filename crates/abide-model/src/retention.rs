@@ -1,9 +1,9 @@
-//! Retention: which sessions and which checkpoints go. Pure: facts in, a plan out.
+//! Retention: which sessions and checkpoints are deleted. Pure: facts in, a plan out.
 //!
-//! What stays is decided first, and nothing overrules it: a session in use, the newest
-//! `min_keep`, then those that failed or were interrupted, and the parents of what stays. Among the
-//! rest the limits take the oldest first: `max_size`, `max_count`, `max_age`. Sessions may be in
-//! groups that have settings of their own: each is counted by itself.
+//! Protected sessions are never deleted: those in use, the newest `min_keep`, failed or interrupted
+//! ones, and the parents of sessions that stay. Of the rest, the limits delete the oldest first:
+//! `max_size`, `max_count`, `max_age`. Sessions may be divided into groups with their own settings;
+//! each group is counted separately.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -21,13 +21,13 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
-/// A length of time that a setting names: `30d`, `12h`, `90m`.
+/// A duration in a setting: `30d`, `12h`, `90m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(i64);
 
 impl Span {
-    /// So many milliseconds.
+    /// From milliseconds.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
@@ -44,7 +44,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no length of time; write it as 30d, 12h or 90m");
+        let wrong = || format!("invalid duration `{text}` (examples: 30d, 12h, 90m)");
         let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
         let unit = match unit {
             "s" => SECOND,
@@ -83,7 +83,7 @@ impl From<Span> for String {
     }
 }
 
-/// A number of bytes that a setting names: `500MB`, `2GiB`.
+/// A size in a setting: `500MB`, `2GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ByteSize(pub u64);
@@ -92,7 +92,7 @@ impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no size; write it as 500MB, 10GB or 2GiB");
+        let wrong = || format!("invalid size `{text}` (examples: 500MB, 10GB, 2GiB)");
         let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
         let unit = match unit.to_ascii_lowercase().as_str() {
             "b" => 1,
@@ -145,21 +145,21 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, unit.trim()))
 }
 
-/// `[retention]`: what is let go. Without a limit nothing is.
+/// `[retention]`: what is deleted. Without a limit, nothing is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Sessions that were not used for so long go.
+    /// Delete sessions that were not used for this long.
     pub max_age: Option<Span>,
-    /// At most so many sessions stay.
+    /// Keep at most this many sessions.
     pub max_count: Option<u64>,
-    /// Sessions go until the rest take at most so much.
+    /// Delete sessions until the rest fit into this size.
     pub max_size: Option<ByteSize>,
-    /// Sessions that failed or were interrupted stay.
+    /// Keep sessions that failed or were interrupted.
     pub keep_failed: bool,
-    /// So many of the newest stay, whatever the limits say.
+    /// Always keep this many of the newest, whatever the limits say.
     pub min_keep: u64,
-    /// Old checkpoints are thinned.
+    /// Thin old checkpoints.
     pub thin: bool,
 }
 
@@ -177,20 +177,20 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Is anything to be let go at all?
+    /// Is any limit set?
     #[must_use]
     pub const fn is_set(&self) -> bool {
         self.max_age.is_some() || self.max_count.is_some() || self.max_size.is_some() || self.thin
     }
 
-    /// Does anything of it depend on the clock?
+    /// Does any setting depend on the clock?
     #[must_use]
     pub const fn needs_clock(&self) -> bool {
         self.max_age.is_some() || self.thin
     }
 
-    /// Is the clock likely to have jumped forward since the store was last seen at `seen`? So it is
-    /// taken when more than a quarter of `max_age` has passed; at least a day, at most a week.
+    /// Has the clock probably jumped forward since the store was last seen at `seen`? Assumed if
+    /// more than a quarter of `max_age` has passed, but at least a day and at most a week.
     #[must_use]
     pub fn clock_jumped(&self, seen: Timestamp, now: Timestamp) -> bool {
         let quarter = self.max_age.map_or(WEEK, |age| age.as_millis() / 4).clamp(DAY, WEEK);
@@ -198,12 +198,12 @@ impl Retention {
     }
 }
 
-/// A limit in the place of another, which it may switch off: `off`, or as the limit itself is written.
+/// A limit that overrides another one: `off`, or a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit<T> {
-    /// There is none.
+    /// No limit.
     Off,
-    /// This one.
+    /// This limit.
     At(T),
 }
 
@@ -217,7 +217,7 @@ impl<T> Limit<T> {
     }
 }
 
-/// The word for [`Limit::Off`].
+/// The text for [`Limit::Off`].
 const OFF: &str = "off";
 
 impl<'de, T: Limited> Deserialize<'de> for Limit<T> {
@@ -252,7 +252,7 @@ impl<'de, T: Limited> Deserialize<'de> for Limit<T> {
     }
 }
 
-/// What a limit can be.
+/// A value that can be a limit.
 trait Limited: Sized {
     const EXPECTED: &str;
     fn of_text(text: &str) -> Result<Self, String>;
@@ -260,7 +260,7 @@ trait Limited: Sized {
 }
 
 impl Limited for Span {
-    const EXPECTED: &str = "a length of time";
+    const EXPECTED: &str = "a duration";
 
     fn of_text(text: &str) -> Result<Self, String> {
         text.parse()
@@ -287,7 +287,7 @@ impl Limited for u64 {
     const EXPECTED: &str = "a number";
 
     fn of_text(text: &str) -> Result<Self, String> {
-        Err(format!("`{text}` is no number"))
+        Err(format!("invalid number `{text}`"))
     }
 
     fn of_number(number: u64) -> Option<Self> {
@@ -295,7 +295,7 @@ impl Limited for u64 {
     }
 }
 
-/// Settings in the place of others; what is not given stays as those have it.
+/// Settings that override others. A setting that is not given is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionOverrides {
@@ -314,7 +314,7 @@ pub struct RetentionOverrides {
 }
 
 impl RetentionOverrides {
-    /// Those settings with these in their place.
+    /// `settings` with these overrides.
     #[must_use]
     pub fn over(&self, settings: &Retention) -> Retention {
         Retention {
@@ -328,32 +328,32 @@ impl RetentionOverrides {
     }
 }
 
-/// What retention must know of a session.
+/// What retention needs to know about a session.
 #[derive(Debug, Clone)]
 pub struct SessionFacts {
-    /// Which.
+    /// Its id.
     pub id: SessionId,
     /// The time of its last event.
     pub last_used: Timestamp,
-    /// Where it stands. One whose writer died is interrupted.
+    /// Its status. If its writer died, it is interrupted.
     pub status: SessionStatus,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub bytes: u64,
-    /// The session that it was forked from.
+    /// The session it was forked from.
     pub parent: Option<SessionId>,
     /// A writer has it open, or it cannot be read.
     pub in_use: bool,
-    /// Which of the settings are for it.
+    /// The index of its settings.
     pub group: usize,
 }
 
-/// Why a session goes.
+/// Why a session is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemovalReason {
-    /// Together the sessions take more than `max_size`.
+    /// The sessions take more than `max_size`.
     Size,
-    /// There are more than `max_count`.
+    /// There are more than `max_count` sessions.
     Count,
     /// It was not used for `max_age`.
     Age,
@@ -369,7 +369,7 @@ impl fmt::Display for RemovalReason {
     }
 }
 
-/// Why a session stays although a limit would take it.
+/// Why a session is kept although a limit would delete it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeepReason {
@@ -379,21 +379,21 @@ pub enum KeepReason {
     MinKeep,
     /// It failed or was interrupted.
     Failed,
-    /// A fork of it stays.
+    /// A fork of it is kept.
     Parent,
 }
 
-/// Which sessions go, and which stay although a limit would take them.
+/// The sessions to delete, and those kept although a limit would delete them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionPlan {
-    /// Those that go, oldest first.
+    /// To delete, oldest first.
     pub remove: Vec<(SessionId, RemovalReason)>,
-    /// Those that stay, oldest first.
+    /// To keep, oldest first.
     pub keep: Vec<(SessionId, KeepReason)>,
 }
 
-/// Decides which sessions go. `settings` are those of each group; a session whose group has none
-/// stays.
+/// Decides which sessions to delete. `settings` holds those of each group; a session whose group
+/// has none is kept.
 #[must_use]
 pub fn plan_retention(
     now: Timestamp,
@@ -417,7 +417,7 @@ pub fn plan_retention(
     }
     let mut plan = RetentionPlan::default();
     let mut removed: HashSet<SessionId> = HashSet::new();
-    // A parent may go once its last fork went: looked at again until nothing more goes.
+    // A parent can be deleted once its last fork is: repeat until nothing more is deleted.
     loop {
         let before = removed.len();
         for session in &oldest {
@@ -451,7 +451,7 @@ pub fn plan_retention(
     plan
 }
 
-/// The sessions that are counted together.
+/// The remaining sessions of one group.
 struct Group<'a> {
     settings: &'a Retention,
     count: u64,
@@ -473,7 +473,7 @@ impl<'a> Group<'a> {
         self.bytes = self.bytes.saturating_sub(session.bytes);
     }
 
-    /// The limit that takes a session, as many as there are now.
+    /// The limit that deletes a session, given the sessions that remain.
     fn wants_gone(&self, now: Timestamp, session: &SessionFacts) -> Option<RemovalReason> {
         let age = now.as_millis().saturating_sub(session.last_used.as_millis());
         if self.settings.max_size.is_some_and(|max| self.bytes > max.0) {
@@ -487,7 +487,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The sessions of a group that no limit takes.
+/// The protected sessions of a group.
 fn protected_of(oldest: &[&SessionFacts], settings: &Retention) -> HashMap<SessionId, KeepReason> {
     let newest =
         oldest.len().saturating_sub(usize::try_from(settings.min_keep).unwrap_or(usize::MAX));
@@ -507,21 +507,22 @@ fn protected_of(oldest: &[&SessionFacts], settings: &Retention) -> HashMap<Sessi
     oldest.iter().enumerate().filter_map(reason).collect()
 }
 
-/// What thinning must know of a checkpoint.
+/// What thinning needs to know about a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointFacts {
     /// Its number.
     pub number: u64,
-    /// When it was taken.
+    /// When it was made.
     pub at: Timestamp,
-    /// It stays.
+    /// It is never thinned.
     pub pinned: bool,
-    /// It was let go before.
+    /// It was thinned before.
     pub thinned: bool,
 }
 
-/// Which checkpoints of a session go: all of the last day stay, of the week before the newest of
-/// each hour, before that the newest of each day. The newest of all stays, and so do pinned ones.
+/// Decides which checkpoints of a session to thin. All of the last day are kept, of the week before
+/// that the newest of each hour, and of older ones the newest of each day. The newest checkpoint
+/// and pinned ones are always kept.
 #[must_use]
 pub fn plan_thinning(now: Timestamp, checkpoints: &[CheckpointFacts]) -> Vec<u64> {
     let mut newest_first: Vec<&CheckpointFacts> =
@@ -594,7 +595,7 @@ mod tests {
         for bad in ["", "12", "GB", "0GB", "1.5GB", "99999999999999999TB"] {
             assert!(size(bad).is_err(), "{bad}");
         }
-        assert!(span("soon").unwrap_err().contains("`soon` is no length of time"));
+        assert!(span("soon").unwrap_err().contains("invalid duration `soon`"));
     }
 
     #[test]

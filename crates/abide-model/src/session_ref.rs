@@ -1,27 +1,27 @@
-//! How a caller names a session.
+//! References to a session.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::SessionId;
 
-/// A session as a person or a program names it.
+/// How a person or a program refers to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionRef {
     /// By its id.
     Id(SessionId),
-    /// By the start of its id or short id; it must be the only one.
+    /// By a prefix of its id or short id, which must be unique.
     Prefix(String),
-    /// By the client's own key.
+    /// By its key.
     Key(String),
-    /// The newest that holds more than the store's own bookkeeping.
+    /// The newest session that holds more than the store's own bookkeeping.
     Latest,
-    /// The newest of those whose workspace is this directory, empty ones passed over.
+    /// The newest non-empty session whose workspace is this directory.
     LatestIn(PathBuf),
 }
 
 impl SessionRef {
-    /// A full id, or else a prefix.
+    /// Parses a full id; any other text is a prefix.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         text.parse().map_or_else(|_| Self::Prefix(text.to_ascii_lowercase()), Self::Id)

@@ -1,36 +1,35 @@
-//! The URL of a shared store. Its secrets are for whoever connects, and for nobody's eyes.
+//! The URL of a shared store. Secrets in it are used to connect and never shown.
 
 use std::fmt;
 
-/// The URL of a shared store. Shown, by `Display` and by `Debug`, it has neither a password nor
-/// parameters; one that is not well formed shows its scheme alone, since nobody knows what in it is
-/// secret.
+/// The URL of a shared store. `Display` and `Debug` omit the password and the parameters. For a
+/// malformed URL they show only the scheme, because any other part may be secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct StoreUrl(String);
 
-/// Why a URL leads to no store. It never repeats the URL.
+/// Why a URL is invalid. Never repeats the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUrlError {
-    /// It begins otherwise.
-    #[error("the URL of a shared store begins with postgres:// or postgresql://")]
+    /// Wrong scheme.
+    #[error("the URL of a shared store must start with postgres:// or postgresql://")]
     Scheme,
-    /// A character that must be written otherwise.
+    /// A character that must be percent-encoded.
     #[error(
-        "@ / ? # and blanks in a user's name, a password or a parameter are written as %40 %2F %3F %23 and %20"
+        "@ / ? # and blanks in a user name, a password or a parameter must be written as %40 %2F %3F %23 and %20"
     )]
     Characters,
-    /// The port is no number.
+    /// Invalid port.
     #[error("the port is not a number from 1 to 65535")]
     Port,
-    /// Which database?
-    #[error("a database's name is missing: postgres://USER@HOST/DATABASE")]
+    /// No database.
+    #[error("missing database name: postgres://USER@HOST/DATABASE")]
     Database,
 }
 
-/// The schemes of PostgreSQL.
+/// The PostgreSQL schemes.
 const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
-/// A well-formed URL, taken apart.
+/// The parts of a well-formed URL.
 struct Parts<'a> {
     scheme: &'a str,
     user: Option<&'a str>,
@@ -39,7 +38,7 @@ struct Parts<'a> {
 }
 
 impl StoreUrl {
-    /// A text that names a store by a URL; none where it is the path of a directory.
+    /// Reads a URL; `None` if the text is the path of a directory.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once(':')?;
@@ -47,13 +46,14 @@ impl StoreUrl {
         url.then(|| Self(text.to_owned()))
     }
 
-    /// All of it, secrets included: to connect with, and for the environment of a child.
+    /// The whole URL, secrets included: to connect with, and for the environment of a child
+    /// process.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Does it hold a password?
+    /// Does it contain a password?
     #[must_use]
     pub fn has_password(&self) -> bool {
         let (before, parameters) = self.0.split_once('?').unwrap_or((&self.0, ""));
@@ -62,8 +62,8 @@ impl StoreUrl {
         user.contains(':') || parameters.split('&').any(|one| is_secret(name_of(one)))
     }
 
-    /// With its parameters, for a user who is asked about it: they may lead to another server than
-    /// its host says. A password is left out.
+    /// The URL with its parameters but without the password, for a user who must confirm it:
+    /// parameters may redirect to another server than the host.
     #[must_use]
     pub fn shown_whole(&self) -> String {
         let parameters = self.0.split_once('?').map_or("", |(_, parameters)| parameters);
@@ -94,10 +94,10 @@ impl StoreUrl {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
         };
-        // One of these in the wrong place may mean that a secret is taken for something else.
+        // If one of these is misplaced, a secret may be taken for another part.
         let stray = [hosts, database, parameters].iter().any(|part| part.contains('@'));
         let odd = |c: char| c.is_whitespace() || c.is_control() || c == '#';
-        // A name that is written with `%` may be any: nobody could tell what it is that is shown.
+        // A percent-encoded name could be any parameter, so it cannot be shown safely.
         let veiled = parameters.split('&').any(|one| name_of(one).contains('%'));
         if stray || veiled || rest.contains(odd) || database.contains('/') {
             return Err(StoreUrlError::Characters);
@@ -119,7 +119,7 @@ fn name_of(parameter: &str) -> &str {
     parameter.split('=').next().unwrap_or_default()
 }
 
-/// Is this parameter a password? One whose name is written with `%` may be any.
+/// Is this parameter a password? A percent-encoded name could be.
 fn is_secret(name: &str) -> bool {
     name.to_ascii_lowercase().contains("password") || name.contains('%')
 }
@@ -133,9 +133,9 @@ fn is_postgres(scheme: &str) -> bool {
     SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// A host, with a port or without.
+/// Is the port of this host valid or absent?
 fn has_good_port(host: &str) -> bool {
-    // The address of an IPv6 host has colons of its own, in brackets.
+    // An IPv6 address has colons of its own, inside brackets.
     let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
     match behind.split_once(':') {
         Some((_, port)) => port.parse::<u16>().is_ok_and(|port| port > 0),

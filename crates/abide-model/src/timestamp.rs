@@ -1,4 +1,4 @@
-//! A point in time, in whole milliseconds since 1970, as it stands in the journal.
+//! A point in time, in milliseconds since 1970, as it is written in the journal.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Timestamp(i64);
 
 const MILLIS_A_DAY: i64 = 86_400_000;
-/// Year 0 to the last but one day of year 9999: what the written form and its parser can hold.
+/// Year 0 to the last day but one of year 9999: the range of the text form and its parser.
 const LEAST: i64 = -62_167_219_200_000;
 const GREATEST: i64 = 253_402_207_200_000;
 
 impl Timestamp {
-    /// The length of the written form.
+    /// The length of the text form.
     pub const WIDTH: usize = 24;
 
-    /// From milliseconds since 1970, clamped to what the written form can hold.
+    /// From milliseconds since 1970, clamped to the range of the text form.
     #[must_use]
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(LEAST, GREATEST))
@@ -31,7 +31,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Reads the written form, and that alone. On the read path, hence no parser behind it.
+    /// Parses the text form and nothing else. Written by hand because it is on the read path.
     #[must_use]
     pub fn from_ascii(text: &[u8]) -> Option<Self> {
         let text: &[u8; Self::WIDTH] = text.try_into().ok()?;
@@ -49,17 +49,17 @@ impl Timestamp {
         let days = era * 146_097 + day_of_era - 719_468;
         let clock = number(11, 2) * 3_600_000 + number(14, 2) * 60_000 + number(17, 2) * 1000;
         let at = Self::from_millis(days * MILLIS_A_DAY + clock + number(20, 3));
-        // Whatever is not a time in this form is not written back the same.
+        // Text that is not in this form does not survive the round trip.
         (at.to_ascii() == *text).then_some(at)
     }
 
-    /// The written form. On the append path, hence no formatter behind it.
+    /// The text form. Written by hand because it is on the append path.
     #[must_use]
     pub fn to_ascii(self) -> [u8; Self::WIDTH] {
         let days = self.0.div_euclid(MILLIS_A_DAY);
         let millis = self.0.rem_euclid(MILLIS_A_DAY);
-        // Civil date from a day count: the year is taken to begin in March, which puts the leap
-        // day last, so that months follow one linear rule over a 400-year era.
+        // Civil date from a day count. The year begins in March, which puts the leap day last, so
+        // that the months follow one linear rule over a 400-year era.
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);
@@ -101,7 +101,7 @@ impl fmt::Display for Timestamp {
 impl FromStr for Timestamp {
     type Err = jiff::Error;
 
-    /// Any RFC 3339 time with an offset.
+    /// Parses any RFC 3339 time with an offset.
     fn from_str(text: &str) -> Result<Self, jiff::Error> {
         text.parse::<jiff::Timestamp>().map(|at| Self::from_millis(at.as_millisecond()))
     }

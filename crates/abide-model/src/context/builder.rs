@@ -1,4 +1,4 @@
-//! From the events of the visible places to the context.
+//! Builds the context from the visible events.
 
 use std::collections::{HashMap, HashSet};
 use std::iter::Peekable;
@@ -16,38 +16,38 @@ pub struct ContextBuilder {
     lane: Option<LaneId>,
     visible: Visible,
     lineage: Lineage,
-    /// The instructions stay although a summary covers them.
+    /// Instructions, which stay although a summary covers them.
     kept: HashSet<Seq>,
     conversation: Conversation,
     data: HashMap<Seq, Payload>,
     summaries: Vec<(Seq, Entry)>,
-    /// Where the newest execution of each call was begun.
+    /// Where the newest execution of each call started.
     begun: HashMap<String, Seq>,
-    /// The newest execution that was erased: it may be of any call.
+    /// The newest erased execution, which may be of any call.
     erased: Seq,
-    /// The requests to a model that have no answer yet.
+    /// Requests to a model without an answer.
     asked: HashSet<String>,
 }
 
 /// A call that the model has made and that has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
-    /// The message that holds it, or its `tool.called` where none does.
+    /// The message that holds it, or else its `tool.called`.
     pub seq: Seq,
     /// Its id.
     pub call: CallId,
-    /// Which tool.
+    /// The tool.
     pub name: String,
-    /// How many calls of that message with the same id stand before it.
+    /// How many calls with the same id precede it in that message.
     pub nth: usize,
-    /// It was begun, by a `tool.called`, or may have been, and its outcome is unknown. Where every
-    /// execution is recorded, one that was not begun has had no effect.
+    /// A `tool.called` started it, or may have, and its outcome is unknown. If every execution is
+    /// recorded, a call that was not started has had no effect.
     pub begun: bool,
 }
 
 impl ContextBuilder {
-    /// For a lane as its state says, whose last event is `end`. Give it the events of the places
-    /// that [`ContextBuilder::ranges`] names, in order.
+    /// For a lane with this state, whose last event is `end`. Feed it the events of
+    /// [`ContextBuilder::ranges`], in order.
     #[must_use]
     pub fn new(lane: Option<LaneId>, state: &LaneState, lineage: &Lineage, end: Seq) -> Self {
         Self {
@@ -64,13 +64,13 @@ impl ContextBuilder {
         }
     }
 
-    /// Where the events are that it needs.
+    /// The ranges of events it needs.
     #[must_use]
     pub fn ranges(&self) -> &[(Seq, Seq)] {
         &self.visible.ranges
     }
 
-    /// Takes the next event in.
+    /// Adds the next event.
     pub fn event(&mut self, event: Event) {
         let seq = event.seq;
         if !self.lineage.contains(seq) {
@@ -85,7 +85,8 @@ impl ContextBuilder {
             if ours && self.visible.covers(seq) && !self.kept.contains(&seq) {
                 return;
             }
-            // Those of other lanes too: a tool that is run beside the lanes is told by its call.
+            // Messages of other lanes too: a tool may run outside the lanes and is then found by
+            // its call.
             self.conversation.message(&event);
             if ours {
                 self.data.extend(event.data.map(|data| (seq, data)));
@@ -100,12 +101,12 @@ impl ContextBuilder {
                 if event.lane == self.lane && self.visible.covers(seq) {
                     self.conversation.summarized(&self.lane, call.call.as_str());
                 } else if event.lane == self.lane {
-                    // Shown where no message holds it.
+                    // Shown if no message holds the call.
                     self.data.extend(event.data.map(|data| (seq, data)));
                 }
                 return;
             }
-            // What was begun where a summary stands is not the outcome of a later call.
+            // A result whose call a summary covers is not the outcome of a later call.
             Ok(Fact::ToolResult(result)) => {
                 let id = result.call.as_str();
                 if !self.conversation.has_call(id) && !self.begun.contains_key(id) {
@@ -131,19 +132,20 @@ impl ContextBuilder {
         self.conversation.event(&event, &fact);
     }
 
-    /// Where the execution of a call was begun, as far as that is known.
+    /// Where the execution of a call started, if known.
     fn begun_at(&self, message: Seq, id: &str) -> Option<Seq> {
         let begun = self.begun.get(id).copied();
-        // Ids are used again: one before the message is another call's, unless it still runs.
+        // Ids are reused: an execution before the message belongs to another call, unless it still
+        // runs.
         begun.filter(|begun| *begun > message || self.conversation.is_running(id))
     }
 
-    /// May this call have been begun without our seeing it?
+    /// May an erased or covered event have started this call?
     fn may_be_begun(&self, message: Seq) -> bool {
         self.erased > message || self.visible.summaries.iter().any(|one| one.last > message)
     }
 
-    /// Is a request to the model open: asked, and not answered to the end?
+    /// Is a request to the model open, that is, not completely answered?
     #[must_use]
     pub fn is_asking(&self) -> bool {
         !self.asked.is_empty()
@@ -157,8 +159,8 @@ impl ContextBuilder {
         }
     }
 
-    /// The calls of the model's last answer that have no result, and those since then that no
-    /// message holds, in order.
+    /// The calls of the model's last answer that have no result, and later calls that no message
+    /// holds, in order.
     #[must_use]
     pub fn pending(&self) -> Vec<PendingCall> {
         let pending = |Waiting { seq, id, name, nth }: Waiting<'_>| PendingCall {
@@ -172,7 +174,7 @@ impl ContextBuilder {
         waiting.filter(|call| self.data.contains_key(&call.seq)).map(pending).collect()
     }
 
-    /// The context.
+    /// Builds the context.
     #[must_use]
     pub fn build(self) -> Context {
         let mut summaries = self.summaries.clone();
@@ -191,7 +193,7 @@ impl ContextBuilder {
                 }
                 Placed::Result { seq, call, executed } => {
                     let data = self.data.get(&seq).cloned();
-                    // It may be erased.
+                    // The data may be erased.
                     let unknown = Entry::Unknown { call: call.clone(), begun: Some(seq) };
                     let result = |data| Entry::Result { seq, call, data, executed };
                     built.outcome(data.map_or(unknown, result));
@@ -209,25 +211,25 @@ impl ContextBuilder {
     }
 }
 
-/// Whose outcomes come next.
+/// The owner of the outcomes that come next.
 #[derive(Debug, Clone, Copy)]
 enum Of {
     Message(Seq),
     Call(Seq),
 }
 
-/// A context as it is built.
+/// A context under construction.
 #[derive(Debug)]
 struct Building {
     entries: Vec<Entry>,
-    /// Those still to come, by what they cover.
+    /// Summaries still to be placed, ordered by what they cover.
     summaries: Peekable<IntoIter<(Seq, Entry)>>,
-    /// The answer whose parts come.
+    /// The answer whose parts are being placed.
     answer: Option<String>,
-    /// The outcomes that wait for the end of that answer.
+    /// Outcomes that wait for the end of that answer.
     outcomes: Vec<Entry>,
-    /// The calls that no message holds and that wait for it too, each with its outcome. Of one that
-    /// a summary stands for there is nothing.
+    /// Calls that no message holds and that wait for it too, each with its outcome. Empty for a
+    /// call that a summary covers.
     calls: Vec<(Seq, Vec<Entry>)>,
     of: Of,
 }
@@ -268,7 +270,7 @@ impl Building {
         }
     }
 
-    /// Shows the summaries of what is before an event.
+    /// Places the summaries of everything before an event.
     fn summarize(&mut self, seq: Seq) {
         while let Some((_, summary)) = self.summaries.next_if(|(first, _)| *first <= seq) {
             self.entries.push(summary);

@@ -1,4 +1,4 @@
-//! What of a context can give way to a summary.
+//! What part of a context a summary can replace.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -9,36 +9,36 @@ use crate::{Compacted, LaneState, Seq};
 /// What a compaction would cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactionPlan {
-    /// The first event that is covered.
+    /// The first covered event.
     pub first: Seq,
-    /// The last one.
+    /// The last covered event.
     pub last: Seq,
-    /// Events in between that stay: what is pinned, with the outcomes of its calls.
+    /// Events in between that stay: pinned messages with the outcomes of their calls.
     pub keeps: Vec<Seq>,
-    /// The entries that are covered, by their places in the context.
+    /// Indices of the covered entries in the context.
     pub covered: Vec<usize>,
-    /// How many entries stay.
+    /// The number of entries that stay.
     pub kept: usize,
 }
 
 /// Why there is nothing to compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Uncompactable {
-    /// Nothing was said.
-    #[error("there is nothing in the context")]
+    /// The context is empty.
+    #[error("the context is empty")]
     Empty,
-    /// All of it is kept.
+    /// Every message is kept.
     #[error(
-        "all {messages} messages of the context are kept: the last {keep}, what is pinned, and the instructions"
+        "all {messages} messages of the context are kept: the last {keep}, pinned ones, and the instructions"
     )]
     Kept {
-        /// How many messages there are.
+        /// The number of messages.
         messages: usize,
-        /// How many of the last ones were to be kept.
+        /// The number of newest messages to keep.
         keep: usize,
     },
-    /// A call and its result have all the rest between them.
-    #[error("@{first} and its result @{last} would be split, with what is between them")]
+    /// A call and its result enclose everything else.
+    #[error("the only possible range would split @{first} from its result @{last}")]
     Joined {
         /// The message with the call.
         first: Seq,
@@ -47,19 +47,19 @@ pub enum Uncompactable {
     },
 }
 
-/// A message with the outcomes of its calls, or the parts of an answer with theirs, or a call that no
-/// message holds with its own: never split.
+/// A message with the outcomes of its calls, all parts of an answer with theirs, or a call that no
+/// message holds with its own. A group is never split.
 struct Group {
     entries: Range<usize>,
-    /// The first and the last event of it.
+    /// Its first and last event.
     first: Seq,
     last: Seq,
     kept: bool,
 }
 
 impl CompactionPlan {
-    /// Covers all but the last `keep` messages. More are kept where a call would be split from its
-    /// result; what is pinned stays, and so do the instructions at the beginning.
+    /// Covers everything but the last `keep` messages. Keeps more if a call would be split from its
+    /// result. Pinned messages and the instructions at the start are kept.
     pub fn of(context: &Context, lane: &LaneState, keep: usize) -> Result<Self, Uncompactable> {
         let groups = groups(context, lane);
         if context.entries.is_empty() {
@@ -76,7 +76,7 @@ impl CompactionPlan {
             tail += group.entries.len();
             cut -= 1;
         }
-        // Everything that is covered must lie before everything that is not.
+        // Everything covered must precede everything that is not.
         let wanted = cut;
         let cut = last_cut(&groups, wanted);
         let covered: Vec<&Group> =
@@ -94,7 +94,7 @@ impl CompactionPlan {
             .collect();
         keeps.sort_unstable();
         keeps.dedup();
-        // To put a summary in the place of a summary alone is no gain.
+        // Replacing a single summary by another one gains nothing.
         if places.len() < 2 || keeps.len() > Compacted::KEEPS {
             return Err(nothing());
         }
@@ -102,7 +102,7 @@ impl CompactionPlan {
         Ok(Self { first, last, keeps, covered: places, kept })
     }
 
-    /// The part of a context that is covered.
+    /// The covered part of a context.
     #[must_use]
     pub fn covered_of(&self, context: &Context) -> Context {
         let covered = self.covered.iter().filter_map(|place| context.entries.get(*place));
@@ -111,8 +111,8 @@ impl CompactionPlan {
 }
 
 impl Context {
-    /// The events that hold a message, with the outcomes of its calls and the other parts of the
-    /// answer that it is a part of. None where it is not in the context.
+    /// The events of a message, of the outcomes of its calls and of the other parts of its answer.
+    /// Empty if the message is not in the context.
     #[must_use]
     pub fn together(&self, message: Seq) -> Vec<Seq> {
         let groups = groups(self, &LaneState::default());
@@ -128,12 +128,12 @@ impl Context {
     }
 }
 
-/// The last place up to `wanted` where everything before lies before everything behind it.
+/// The last index up to `wanted` at which everything before it precedes everything after it.
 fn last_cut(groups: &[Group], wanted: usize) -> usize {
     let free = |group: &&Group| !group.kept;
     let behind = groups.get(wanted..).unwrap_or_default().iter().filter(free);
     let mut begins = behind.map(|group| group.first).min().unwrap_or(Seq(u64::MAX));
-    // For each place where everything before it ends.
+    // For each index, the last event before it.
     let mut ends = vec![Seq::ZERO];
     for group in groups.iter().take(wanted) {
         let end = ends.last().copied().unwrap_or(Seq::ZERO);
@@ -163,11 +163,11 @@ fn nothing_for(
     }
 }
 
-/// How many of the last groups are looked at for calls that may still get their results.
+/// How many of the last groups are searched for calls that may still get a result.
 const WAITING: usize = 16;
 
-/// The first group of those behind which the model has not spoken that has a call without a result:
-/// it may still come. Calls that no message holds are made side by side.
+/// The first group with a call without a result among the last message and the bare calls after it,
+/// which are made side by side. Its result may still come.
 fn first_waiting(context: &Context, groups: &[Group]) -> usize {
     let mut first = groups.len();
     for (at, group) in groups.iter().enumerate().rev().take(WAITING) {
@@ -181,7 +181,7 @@ fn first_waiting(context: &Context, groups: &[Group]) -> usize {
     first
 }
 
-/// Has a call of it no result?
+/// Does any of its calls lack a result?
 fn is_open(context: &Context, group: &Group) -> bool {
     let entries = context.entries.get(group.entries.clone()).unwrap_or_default();
     entries.iter().any(|entry| matches!(entry, Entry::Unknown { .. }))
@@ -202,7 +202,7 @@ fn groups(context: &Context, lane: &LaneState) -> Vec<Group> {
                 let range = lane.compactions.iter().find(|one| one.at == *seq);
                 range.map_or((*seq, *seq), |one| (one.first, one.last))
             }
-            // An outcome that is unknown is where its call is.
+            // An unknown outcome counts as part of its call.
             entry => entry.seq().map_or((Seq(u64::MAX), Seq::ZERO), |seq| (seq, seq)),
         };
         let kept = entry.seq().is_some_and(|seq| stays.contains(&seq));

@@ -1,8 +1,8 @@
-//! The context: what the model would see of a lane now, in an order that the APIs take.
+//! The context: what the model would see of a lane now, in an order that the APIs accept.
 //!
-//! It is read from the journal at each request. Where to read is in the state ([`Visible`]), so
-//! that it costs what the context is long, not what the session is. [`ContextBuilder`] takes the
-//! events of those places in; [`CompactionPlan`] says what of it can give way to a summary.
+//! It is read from the journal for each request. The state says which events to read ([`Visible`]),
+//! so the cost depends on the length of the context, not of the session. [`ContextBuilder`] takes
+//! those events in; [`CompactionPlan`] says which part a summary can replace.
 
 mod builder;
 mod compaction;
@@ -21,63 +21,63 @@ use crate::{CallId, LaneId, Marks, Payload, Seq};
 /// What the model would see of a lane.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
-    /// Which lane; the main one has no name.
+    /// The lane; `None` for the main lane.
     pub lane: Option<LaneId>,
-    /// In order. The results stand right behind the message that holds their calls, or behind the
-    /// last one of the answer that it is a part of, or behind the call that no message holds; no call
-    /// is without its one result, and each call is there once.
+    /// The entries in order. The results follow the message that holds their calls, the last
+    /// message of the answer that message is part of, or the call that no message holds. Every call
+    /// occurs once and has exactly one result.
     pub entries: Vec<Entry>,
 }
 
-/// One thing in a context.
+/// An entry of a context.
 #[derive(Debug, Clone)]
 pub enum Entry {
-    /// A message as it was recorded. Results that it holds are not meant: they are entries of
-    /// their own.
+    /// A message as recorded. Results in it are not part of this entry; they are entries of their
+    /// own.
     Message {
-        /// Where it is.
+        /// Its event.
         seq: Seq,
         /// Its data.
         data: Payload,
     },
-    /// A call that no message holds: it was executed, or observed.
+    /// A call that no message holds: it was executed or observed.
     Call {
-        /// Where it is recorded.
+        /// Its event.
         seq: Seq,
         /// Its id.
         call: CallId,
         /// The data of its `tool.called`.
         data: Payload,
     },
-    /// The result of a call before it.
+    /// The result of a preceding call.
     Result {
-        /// Where it is recorded.
+        /// Its event.
         seq: Seq,
-        /// Of which call.
+        /// The call.
         call: CallId,
-        /// The data of the `message.added` or `tool.finished` that has it.
+        /// The data of the `message.added` or `tool.finished` that holds it.
         data: Payload,
-        /// It is from a `tool.finished`.
+        /// Whether it is from a `tool.finished`.
         executed: bool,
     },
-    /// The result of a call that nobody knows the outcome of.
+    /// A placeholder for the result of a call whose outcome is unknown.
     Unknown {
-        /// Of which call.
+        /// The call.
         call: CallId,
-        /// Where it was begun, by a `tool.called`.
+        /// The `tool.called` that started it.
         begun: Option<Seq>,
     },
-    /// A summary, in the place of what a compaction covers.
+    /// A summary in place of the range a compaction covers.
     Summary {
         /// The compaction.
         seq: Seq,
-        /// What it says.
+        /// The summary.
         text: String,
     },
 }
 
 impl Entry {
-    /// Where it is recorded. Of an outcome that is unknown: where its call was begun.
+    /// Its event. For an unknown outcome: the event that started the call.
     #[must_use]
     pub const fn seq(&self) -> Option<Seq> {
         match self {
@@ -95,7 +95,7 @@ impl Entry {
         matches!(self, Self::Result { .. } | Self::Unknown { .. })
     }
 
-    /// Of a message: the answer that it is a part of.
+    /// The answer that a message is part of.
     #[must_use]
     pub fn answer(&self) -> Option<String> {
         match self {

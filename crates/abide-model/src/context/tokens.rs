@@ -1,18 +1,18 @@
-//! How a number of tokens is known.
+//! How a number of tokens was determined.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a number of tokens is known.
+/// How a number of tokens was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tokens {
-    /// The provider said so.
+    /// Reported by the provider.
     Reported,
-    /// By the model's own tokenizer.
+    /// Counted with the model's own tokenizer.
     Counted,
-    /// By the length of the text.
+    /// Estimated from the length of the text.
     Estimated,
 }
 

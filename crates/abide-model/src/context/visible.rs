@@ -1,26 +1,26 @@
-//! Where in the journal the context of a lane is.
+//! Which events of the journal make up the context of a lane.
 
 use crate::{Compacted, LaneState, Lineage, Seq};
 
-/// The places that a context is read from.
+/// The events that a context is read from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Visible {
-    /// The compactions whose summaries are shown, by what they cover.
+    /// The compactions whose summaries are shown, ordered by what they cover.
     pub summaries: Vec<Compacted>,
-    /// The ranges of events to read, in order and apart, both ends included.
+    /// The ranges of events to read, in order and disjoint, both ends included.
     pub ranges: Vec<(Seq, Seq)>,
 }
 
-/// Ranges with fewer events between them are read as one.
+/// Ranges with fewer events than this between them are read as one.
 const CLOSE: u64 = 16;
 
 impl Visible {
-    /// What is visible of a lane whose last event is `end`.
+    /// The visible events of a lane whose last event is `end`.
     #[must_use]
     pub fn of(lane: &LaneState, lineage: &Lineage, end: Seq) -> Self {
         let mut summaries: Vec<Compacted> = Vec::new();
         for later in &lane.compactions {
-            // A compaction of compactions stands for them too.
+            // A compaction of compactions replaces them too.
             let within = |one: &Compacted| later.first <= one.first && one.last <= later.last;
             summaries.retain(|one| !within(one));
             summaries.push(later.clone());
@@ -40,14 +40,14 @@ impl Visible {
         Self { ranges: live(ranges, lineage), summaries }
     }
 
-    /// Is this event covered by a summary?
+    /// Does a summary cover this event?
     #[must_use]
     pub fn covers(&self, seq: Seq) -> bool {
         self.summaries.iter().any(|one| one.covers(seq))
     }
 }
 
-/// The parts of the ranges that are live, in order, close ones joined.
+/// The live parts of the ranges, in order, with close ones joined.
 fn live(mut ranges: Vec<(Seq, Seq)>, lineage: &Lineage) -> Vec<(Seq, Seq)> {
     ranges.retain(|(first, last)| first <= last);
     ranges.sort_unstable();

@@ -1,7 +1,7 @@
 //! The conversation of one lane: its messages, and which result belongs to which call.
 //!
-//! A call is recorded in a message, or by a `tool.called` alone: a bare call. One that is recorded
-//! in both ways is one call, and the message holds it, whichever came first. They join by their id.
+//! A call is recorded in a message, or only by a `tool.called` (a bare call). If both are recorded,
+//! in either order, it is one call and the message holds it. The two are matched by their id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,17 +12,17 @@ use crate::{Event, LaneId, Seq, TaskId, ToolCall, TurnNumber};
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) seq: Seq,
-    /// None when it is not known what it says: it was erased, or is malformed.
+    /// `None` if its content is unknown: it was erased or is malformed.
     pub(super) role: Option<Role>,
-    /// Its calls, first and one after the last.
+    /// The range of its calls.
     pub(super) calls: (usize, usize),
-    /// It holds something besides results. A bare call that a message has taken over holds nothing.
+    /// It holds something besides results. False for a bare call that a message has taken over.
     pub(super) rest: bool,
     /// It is a bare call.
     pub(super) bare: bool,
 }
 
-/// A call that a message holds, or a bare one.
+/// A call in a message, or a bare one.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) message: usize,
@@ -32,41 +32,42 @@ pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) form: MessageForm,
-    /// The message that holds its result.
+    /// The message with its result.
     pub(super) result: Option<usize>,
-    /// A repair has recorded that result, later than the call.
+    /// That result was recorded later, by a repair.
     pub(super) repaired: bool,
-    /// The `tool.finished` that has its outcome.
+    /// The `tool.finished` with its outcome.
     pub(super) executed: Option<Seq>,
     /// No message holds it.
     pub(super) bare: bool,
-    /// What the `tool.called` says that began it, as a hash.
+    /// Hash of the `tool.called` that started it.
     pub(super) begun: Option<u64>,
-    /// The bare call that its message has taken over, where that had ended before.
+    /// The bare call that its message has taken over, if that had already ended.
     pub(super) taken: Option<BareCall>,
 }
 
-/// A bare call: its lane, and its place among the calls there.
+/// A bare call: its lane, and its index among the calls there.
 pub(super) type BareCall = (Option<LaneId>, usize);
 
-/// What was recorded of a call before the message that holds it.
+/// What was recorded about a call before the message that holds it.
 #[derive(Debug, Default)]
 pub(super) struct Before {
     pub(super) executed: Option<Seq>,
     pub(super) begun: Option<u64>,
-    /// The message that has its result.
+    /// The message with its result.
     pub(super) result: Option<usize>,
     pub(super) taken: Option<BareCall>,
 }
 
-/// Whose call a `tool.called` begins.
+/// Which call a `tool.called` starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Begins {
     /// One that is known here.
     Known,
-    /// One of a message here, which had taken over this bare call: that was another one.
+    /// A call of a message here. The message had taken over this bare call, which turns out to be
+    /// another one.
     Instead(BareCall),
-    /// None here.
+    /// No call here.
     None,
 }
 
@@ -75,20 +76,20 @@ pub(super) enum Begins {
 pub(super) struct Loose {
     pub(super) message: usize,
     pub(super) id: String,
-    /// The call that already had a result; none when there is no such call.
+    /// The call that already had a result; `None` if there is no such call.
     pub(super) second_for: Option<usize>,
     /// A call with its id came later.
     pub(super) early: bool,
 }
 
-/// A call with the id of one before it.
+/// A call with the id of an earlier one.
 #[derive(Debug)]
 pub(super) struct SameId {
     pub(super) first: usize,
     pub(super) second: usize,
 }
 
-/// A part of the conversation that gave way to a summary.
+/// A range of the conversation that a summary replaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compacted {
     pub(super) at: Seq,
@@ -96,7 +97,7 @@ pub(super) struct Compacted {
     pub(super) last: Seq,
 }
 
-/// One lane's conversation.
+/// The conversation of one lane.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) messages: Vec<Said>,
@@ -104,21 +105,21 @@ pub(super) struct Lane {
     pub(super) loose: Vec<Loose>,
     pub(super) same_ids: Vec<SameId>,
     pub(super) compacted: Vec<Compacted>,
-    /// Calls without a result by their id, newest last.
+    /// Calls without a result, by id, newest last.
     open: HashMap<String, Vec<usize>>,
     /// The newest calls of each id: those of one message, or a bare one.
     newest: HashMap<String, Vec<usize>>,
     /// The newest bare call of each id that no message has taken over.
     bare: HashMap<String, usize>,
-    /// The calls that an API has run by itself: messages hold them with their results.
+    /// Calls that the API ran itself; messages hold them with their results.
     served: HashSet<String>,
-    /// Results that came before any call of their id.
+    /// Results that came before any call with their id.
     early: HashMap<String, Vec<usize>>,
 }
 
 impl Lane {
-    /// Takes a message in; none when it is not known what it says. `before` has for each of its
-    /// calls what was recorded of it before.
+    /// Adds a message; `reading` is `None` if its content is unknown. `before` holds what was
+    /// recorded earlier about each of its calls.
     pub(super) fn message(&mut self, event: &Event, reading: Option<Reading>, before: Vec<Before>) {
         let index = self.messages.len();
         let first = self.calls.len();
@@ -149,7 +150,7 @@ impl Lane {
         self.served.extend(served);
     }
 
-    /// Takes in a call that no message holds.
+    /// Adds a call that no message holds.
     pub(super) fn bare(&mut self, event: &Event, call: &ToolCall, begun: u64) {
         let (index, message) = (self.calls.len(), self.messages.len());
         self.bare.insert(call.call.0.clone(), index);
@@ -172,8 +173,8 @@ impl Lane {
         self.messages.push(Said { seq: event.seq, role, calls, rest: true, bare: true });
     }
 
-    /// Takes in that a tool is called; says whose call that is. One of another lane is only one
-    /// that waits to be begun.
+    /// Adds a `tool.called` and returns which call it starts. In another lane, only a call that
+    /// waits to be started counts.
     pub(super) fn begin(&mut self, id: &str, begun: u64, own: bool) -> Begins {
         if own && self.served.contains(id) {
             return Begins::Known;
@@ -181,7 +182,8 @@ impl Lane {
         let newest = self.newest.get(id).map(Vec::as_slice).unwrap_or_default();
         for at in newest {
             let Some(call) = self.calls.get_mut(*at) else { continue };
-            // Tools are run behind the message: what ran before it was another call of that id.
+            // Tools run after the message: an earlier execution belongs to another call with the
+            // same id.
             let answered = call.result.is_some_and(|result| result >= call.message);
             if let Some(bare) = call.taken.take_if(|_| !answered) {
                 (call.executed, call.begun) = (None, Some(begun));
@@ -195,7 +197,7 @@ impl Lane {
                 return Begins::Known;
             }
         }
-        // Told twice, or run again. A bare call that has ended leaves its id to the next.
+        // Recorded twice, or run again. A bare call that has ended leaves its id to the next.
         let calls = newest.iter().filter_map(|at| self.calls.get(*at));
         let mut same = calls.filter(|call| call.begun == Some(begun));
         match same.any(|call| !call.bare || call.is_open()) {
@@ -204,7 +206,8 @@ impl Lane {
         }
     }
 
-    /// Gives the newest bare call of this id to a message of the lane `to`; this is the lane `own`.
+    /// Hands the newest bare call with this id to a message of the lane `to`; this is the lane
+    /// `own`.
     pub(super) fn take(
         &mut self,
         id: &str,
@@ -226,12 +229,12 @@ impl Lane {
         })
     }
 
-    /// Keeps a bare call of this id from every message to come.
+    /// Makes sure that no later message takes over a bare call with this id.
     pub(super) fn keep(&mut self, id: &str) {
         self.bare.remove(id);
     }
 
-    /// Shows a bare call again that a message had taken over: it was another call.
+    /// Restores a bare call that a message had taken over: it was another call.
     pub(super) fn give_back(&mut self, at: usize) {
         let message = self.calls.get(at).map(|call| call.message);
         if let Some(said) = message.and_then(|message| self.messages.get_mut(message)) {
@@ -239,7 +242,7 @@ impl Lane {
         }
     }
 
-    /// Is there a call of this id?
+    /// Is there a call with this id?
     pub(super) fn has_call(&self, id: &str) -> bool {
         self.newest.contains_key(id)
     }
@@ -278,8 +281,8 @@ impl Lane {
             call.repaired = unknown;
             return;
         }
-        // A call that was also executed is ended twice by a repair, as executed and in its message.
-        // What was recorded of the execution says as much or more.
+        // A repair closes a call that was also executed twice: as an execution and in its message.
+        // What was recorded about the execution says as much or more.
         if unknown && self.open.get(&id).is_some_and(|open| !open.is_empty()) {
             return;
         }
@@ -290,9 +293,9 @@ impl Lane {
         self.loose.push(Loose { message, id, second_for, early: false });
     }
 
-    /// Takes in that a tool has run; says whether a call here waited for it.
+    /// Adds the end of an execution, and returns whether a call here waited for it.
     pub(super) fn executed(&mut self, id: &str, seq: Seq) -> bool {
-        // Of several with one id in a message, the first that waits.
+        // Of several calls with the same id in a message, the first that waits.
         let waiting = self.open.get(id).and_then(|open| {
             let newest = self.calls.get(*open.last()?)?.message;
             let waits = |at: &&usize| {
@@ -310,7 +313,7 @@ impl Lane {
         }
     }
 
-    /// What the compactions that stand cover.
+    /// What the compactions in force cover.
     pub(super) fn cover(&self) -> Cover {
         let mut ranges: Vec<_> =
             self.compacted.iter().map(|range| (range.first, range.last)).collect();
@@ -327,13 +330,13 @@ impl Lane {
 }
 
 impl Call {
-    /// Nothing is recorded of how it ended.
+    /// Its outcome is not recorded.
     pub(super) const fn is_open(&self) -> bool {
         self.result.is_none() && self.executed.is_none()
     }
 }
 
-/// Ranges of events that a summary stands for, in order and apart.
+/// Ranges of events that a summary covers, in order and disjoint.
 #[derive(Debug)]
 pub(super) struct Cover(Vec<(Seq, Seq)>);
 
@@ -345,7 +348,7 @@ impl Cover {
         range.is_some_and(|(_, last)| seq <= *last)
     }
 
-    /// Does a summary stand before this event?
+    /// Is there a summary before this event?
     pub(super) fn is_before(&self, seq: Seq) -> bool {
         self.0.first().is_some_and(|(first, _)| *first <= seq)
     }

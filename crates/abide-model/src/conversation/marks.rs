@@ -6,24 +6,24 @@ use serde_json::value::RawValue;
 
 use crate::Payload;
 
-/// What is noted about a message. The form that it is in is noted there too, and is of use only to
-/// those who know the forms.
+/// Notes about a message. The field also holds the form of the message, which only readers of the
+/// forms need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Marks {
-    /// The answer that it is a part of: what was streamed is recorded block by block.
+    /// The answer it is part of: a streamed answer is recorded block by block.
     pub answer: Option<String>,
-    /// It was cut off.
+    /// The message was cut off.
     pub partial: bool,
 }
 
 impl Marks {
-    /// What is noted about the message of this data.
+    /// The marks of the message with this data.
     #[must_use]
     pub fn of(data: &Payload) -> Self {
         data.field("abide").map(Self::read).unwrap_or_default()
     }
 
-    /// Reads the value of the field. Each mark counts by itself: one that is not of its type is none.
+    /// Parses the value of the field. Marks are independent: one with the wrong type is ignored.
     pub(super) fn read(value: &str) -> Self {
         let marks: BTreeMap<String, &RawValue> = serde_json::from_str(value).unwrap_or_default();
         let mark = |name: &str| marks.get(name).map(|raw| raw.get());

@@ -1,10 +1,10 @@
-//! Conversations: what a model may be shown of a session's messages, and what is missing for it.
+//! Conversations: the messages of a session in an order that a model's API accepts.
 //!
-//! The APIs of the models are strict: each call is followed at once by exactly one result, and no
-//! result stands anywhere else. A journal is not: agents die between a call and its result, and
-//! results come in whatever order tools end. A [`Conversation`] reads the live messages of a
-//! session lane by lane, says which calls have no result, which events would give them one, and
-//! in which order all of it is valid.
+//! The APIs are strict: exactly one result follows each call at once, and no result occurs anywhere
+//! else. A journal is not: agents die between a call and its result, and results arrive in the
+//! order in which the tools end. A [`Conversation`] reads the live messages of a session lane by
+//! lane. It knows which calls have no result, which events would provide one, and which order is
+//! valid.
 
 mod lane;
 mod marks;
@@ -29,28 +29,28 @@ use reading::Reading;
 /// How a call was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallForm {
-    /// In a message, in this form.
+    /// In a message of this form.
     Message(MessageForm),
-    /// As it was executed, by `tool.called`.
+    /// By the `tool.called` of its execution.
     Tool,
-    /// As a request to a model, by `api.called`.
+    /// By the `api.called` of a request to a model.
     Api,
 }
 
-/// A call of which no result is recorded.
+/// A call without a recorded result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCall {
-    /// Where it is.
+    /// Its event.
     pub seq: Seq,
-    /// In which lane.
+    /// Its lane.
     pub lane: Option<LaneId>,
-    /// In which turn.
+    /// Its turn.
     pub turn: Option<TurnNumber>,
-    /// For which task.
+    /// Its task.
     pub task: Option<TaskId>,
     /// Its id.
     pub call: CallId,
-    /// Which tool; `api` for a request to a model.
+    /// The tool; `api` for a request to a model.
     pub name: String,
     /// How it was recorded.
     pub form: CallForm,
@@ -60,17 +60,17 @@ pub struct OpenCall {
 #[derive(Debug, Default)]
 pub struct Conversation {
     lanes: BTreeMap<Option<LaneId>, Lane>,
-    /// Calls as they were executed, without a result.
+    /// Executions without a result.
     executed: HashMap<String, OpenCall>,
-    /// Results of execution of calls that nothing is known of yet.
+    /// Results of executions whose call is not known yet.
     finished: HashMap<String, Seq>,
-    /// The lane of the newest call in a message, by its id.
+    /// The lane of the newest call in a message, by call id.
     called: HashMap<String, Option<LaneId>>,
 }
 
 impl Conversation {
-    /// Takes in the next live event, and what it says. A message that is not of the form its kind
-    /// calls for may still be one of another form; otherwise it counts as unknown.
+    /// Adds the next live event and its fact. A malformed message may still be in another API's
+    /// form; otherwise it counts as unknown.
     pub fn event(&mut self, event: &Event, fact: &Result<Fact, FactError>) {
         if event.kind == Kind::MESSAGE_ADDED {
             self.message(event);
@@ -93,14 +93,14 @@ impl Conversation {
                     self.executed.remove(call.as_str());
                 }
             }
-            // One that is not possible covers nothing.
+            // An impossible range covers nothing.
             Fact::Compaction(range) if range.first <= range.last && range.last < event.seq => {
                 let compacted = Compacted { at: event.seq, first: range.first, last: range.last };
                 self.lane(event).compacted.push(compacted);
             }
             Fact::ContextRestored(restored) => {
                 let compacted = &mut self.lane(event).compacted;
-                // They are in the order in which they came.
+                // Compactions are in the order of the journal.
                 if let Ok(at) = compacted.binary_search_by_key(&restored.compaction, |one| one.at) {
                     compacted.remove(at);
                 }
@@ -124,20 +124,20 @@ impl Conversation {
         self.lane(event).message(event, reading, before);
     }
 
-    /// What is known of a call that a message of this lane holds and that was recorded before, in
-    /// the lane itself or beside the lanes.
+    /// What was recorded earlier about a call in a message of this lane, in the lane itself or
+    /// outside the lanes.
     fn take(&mut self, id: &str, to: &Option<LaneId>) -> Option<Before> {
         let mut lanes = [to.clone()].into_iter().chain(to.is_some().then_some(None));
         lanes.find_map(|own| self.lanes.get_mut(&own)?.take(id, &own, to))
     }
 
-    /// Takes in that a tool is called: a call that a message holds, or a bare one.
+    /// Adds a `tool.called`: the execution of a call in a message, or a bare call.
     fn begin(&mut self, event: &Event, call: &ToolCall) {
         let id = call.call.as_str();
         let mut hasher = DefaultHasher::new();
         event.data.as_ref().map(|data| data.as_str()).hash(&mut hasher);
         let begun = hasher.finish();
-        // Tools are often run beside the lanes: the call is where its message is.
+        // Tools often run outside the lanes: the call belongs to the lane of its message.
         let said = self.called.get(id).filter(|said| **said != event.lane).cloned();
         for name in [Some(event.lane.clone()), said].into_iter().flatten() {
             let Some(lane) = self.lanes.get_mut(&name) else { continue };
@@ -173,7 +173,7 @@ impl Conversation {
     }
 
     fn finish(&mut self, event: &Event, call: &CallId) {
-        // Tools are often run beside the lanes: the call is where its message is.
+        // Tools often run outside the lanes: the call belongs to the lane of its message.
         let lane = self.executed.remove(call.as_str()).map(|open| open.lane);
         let said = self.called.get(call.as_str()).cloned();
         let mut said_already = said.is_some();
@@ -184,37 +184,37 @@ impl Conversation {
             }
             said_already |= lane.has_call(call.as_str());
         }
-        // A second outcome of a call is not that of the next call with its id.
+        // A second outcome of a call does not count for the next call with the same id.
         if !said_already {
             self.finished.insert(call.0.clone(), event.seq);
         }
     }
 
-    /// A summary stands for this call: it is not that of a message to come.
+    /// A summary covers this call, so no later message can hold it.
     pub(crate) fn summarized(&mut self, lane: &Option<LaneId>, call: &str) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.keep(call);
         }
     }
 
-    /// Was this tool called, by an event that no result has followed yet?
+    /// Has this tool been called without a result so far?
     pub(crate) fn is_running(&self, call: &str) -> bool {
         self.executed.contains_key(call)
     }
 
-    /// Does a message that was taken in hold a call with this id?
+    /// Does a message hold a call with this id?
     pub(crate) fn has_call(&self, call: &str) -> bool {
         self.called.contains_key(call)
     }
 
-    /// The calls without a result, in the order in which they were recorded. What a compaction
-    /// covers is not shown to a model, and lacks nothing.
+    /// The calls without a result, in the order in which they were recorded. Calls that a
+    /// compaction covers are left out: the model does not see them.
     #[must_use]
     pub fn open_calls(&self) -> Vec<OpenCall> {
         let mut open: Vec<OpenCall> = self.executed.values().cloned().collect();
         for (name, lane) in &self.lanes {
             let cover = lane.cover();
-            // A bare call is open as it was executed.
+            // A bare call is listed by its execution.
             let calls = lane.calls.iter().filter(|call| call.is_open() && !call.bare);
             open.extend(calls.filter(|call| !cover.contains(call.seq)).map(|call| OpenCall {
                 seq: call.seq,
@@ -226,7 +226,7 @@ impl Conversation {
                 form: CallForm::Message(call.form),
             }));
         }
-        // The outcome of an execution stands before the message that tells the model of it.
+        // The outcome of an execution precedes the message that reports it to the model.
         open.sort_by(|a, b| {
             let message = |form| matches!(form, CallForm::Message(_));
             (message(a.form), a.seq).cmp(&(message(b.form), b.seq))

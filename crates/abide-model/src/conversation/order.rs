@@ -1,47 +1,47 @@
-//! The order in which a model may be shown a conversation, and where the journal's own differs.
+//! The order in which a model may be shown a conversation, and where the journal deviates from it.
 
 use super::Conversation;
 use super::lane::{Call, Compacted, Cover, Lane, Said};
 use super::reading::Role;
 use crate::{CallId, LaneId, Seq};
 
-/// One thing to show to a model.
+/// Something to show to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// The lane.
     pub lane: Option<LaneId>,
-    /// The event it is taken from.
+    /// Its event.
     pub seq: Seq,
-    /// The result of this call, which the event holds: a message, or a `tool.finished`. None for
-    /// a message as it is, without the results that it may hold, and for the `tool.called` of a call
-    /// that no message holds.
+    /// The result of this call, taken from the event, which is a message or a `tool.finished`.
+    /// `None` for a message without the results in it, and for the `tool.called` of a call that no
+    /// message holds.
     pub result: Option<CallId>,
 }
 
-/// What is not in the order that the APIs of the models ask for.
+/// How the journal deviates from the order that the models' APIs require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DisorderSort {
-    /// A call has no result, and the model did not go on after it.
+    /// A call has no result, and the model did not continue after it.
     NoResult,
-    /// A call has no result, and the model went on without it.
+    /// A call has no result, and the model continued without it.
     PassedOver,
     /// A result has no call.
     NoCall,
-    /// A result stands before its call.
+    /// A result precedes its call.
     Early,
     /// A second result for a call.
     SecondResult,
-    /// A call has the id of one before it.
+    /// A call has the id of an earlier one.
     SameId,
-    /// A call has the id of one before it that has no result, or of one in the same message.
+    /// A call has the id of an earlier one that has no result or is in the same message.
     SameIdOpen,
-    /// Something stands between a call and its result.
+    /// Something is between a call and its result.
     Between,
-    /// A conversation begins with something other than a user or instructions.
+    /// A conversation does not start with a user or instructions.
     Beginning,
 }
 
-/// A place where the order is not what the APIs ask for.
+/// A deviation from the order that the models' APIs require.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disorder {
     /// What is wrong.
@@ -52,7 +52,7 @@ pub struct Disorder {
     pub seq: Seq,
     /// The call it is about.
     pub call: Option<CallId>,
-    /// Which tool that is.
+    /// The tool.
     pub name: String,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum Placed {
         seq: Seq,
         call: CallId,
     },
-    /// The outcome of a call, in a message or, when it is executed, in a `tool.finished`.
+    /// The outcome of a call: in a message or, if `executed`, in a `tool.finished`.
     Result {
         seq: Seq,
         call: CallId,
@@ -74,20 +74,20 @@ pub(crate) enum Placed {
     Unknown(CallId),
 }
 
-/// A call that has no outcome.
+/// A call without an outcome.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
     /// The message that holds it, or its `tool.called`.
     pub(crate) seq: Seq,
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
-    /// How many calls of that message with the same id stand before it.
+    /// How many calls with the same id precede it in that message.
     pub(crate) nth: usize,
 }
 
 impl Conversation {
-    /// The calls of the last answer in a lane that have no outcome, and those since then that no
-    /// message holds. What the model has passed over does not wait any longer.
+    /// The calls of the last answer in a lane that have no outcome, and later calls that no message
+    /// holds. Calls that the model has gone past no longer wait.
     pub(crate) fn waiting(&self, lane: Option<&LaneId>) -> Vec<Waiting<'_>> {
         let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
         let spoke = |said: &Said| !said.bare && said.role == Some(Role::Assistant);
@@ -110,8 +110,8 @@ impl Conversation {
         waiting
     }
 
-    /// The messages of one lane and the calls that no message holds, each with its outcomes behind
-    /// it. Compactions are not looked at.
+    /// The messages of one lane and the calls that no message holds, each followed by its outcomes.
+    /// Ignores compactions.
     pub(crate) fn placed(&self, lane: Option<&LaneId>) -> Vec<Placed> {
         let Some(lane) = self.lanes.get(&lane.cloned()) else { return Vec::new() };
         let mut placed = Vec::with_capacity(lane.messages.len());
@@ -135,11 +135,11 @@ impl Conversation {
         placed
     }
 
-    /// What a model may be shown, in order, lane by lane, the main one first: each result directly
-    /// behind the message with its call, wherever it stands in the journal; one result for a call;
-    /// no result without a call; each call once, be it that no message holds it. What a compaction
-    /// covers is left out, and so is what is unknown. A call that has no result stands without one:
-    /// see [`Conversation::repairs`].
+    /// What a model may be shown, in order, lane by lane, the main lane first. Each result directly
+    /// follows the message with its call, wherever it is in the journal. A call has at most one
+    /// result, a result has a call, and each call occurs once, even if no message holds it. Events
+    /// that a compaction covers and unknown messages are left out. A call without a result stays
+    /// without one: see [`Conversation::repairs`].
     #[must_use]
     pub fn valid_order(&self) -> Vec<Shown> {
         let mut shown = Vec::new();
@@ -149,7 +149,7 @@ impl Conversation {
             for said in lane.messages.iter().filter(seen) {
                 shown.push(Shown { lane: name.clone(), seq: said.seq, result: None });
                 let calls = lane.calls.get(said.calls.0..said.calls.1).unwrap_or_default();
-                // A result stays with its call though a compaction covers the result alone.
+                // A result stays with its call even if a compaction covers only the result.
                 shown.extend(calls.iter().filter_map(|call| {
                     let message = call.result.and_then(|at| lane.messages.get(at));
                     let seq = message.map(|said| said.seq).or(call.executed)?;
@@ -161,7 +161,7 @@ impl Conversation {
         shown
     }
 
-    /// Where the journal's own order is not valid, in the order of the journal, lane by lane.
+    /// Where the order of the journal is invalid, in the order of the journal, lane by lane.
     #[must_use]
     pub fn disorder(&self) -> Vec<Disorder> {
         let mut found = Vec::new();
@@ -179,9 +179,8 @@ impl Conversation {
         found
     }
 
-    /// For each compaction that stands the calls that it took from their results, or whose results
-    /// it took from them, as far as nothing else covers the other: a few of them, in the order of
-    /// the journal.
+    /// For each compaction in force, the calls that it separates from their results, unless the
+    /// other one is covered too: a few of them, in the order of the journal.
     pub(crate) fn splits(&self) -> Vec<(Seq, Vec<Split>)> {
         let mut splits = Vec::new();
         for lane in self.lanes.values() {
@@ -197,8 +196,8 @@ impl Conversation {
 impl Lane {
     fn split_by(&self, range: &Compacted, cover: &Cover) -> Vec<Split> {
         let mut split = Vec::new();
-        // A call and its result are close to each other: only the calls near both ends of the range
-        // are looked at, so that many compactions cost no more than one.
+        // A call and its result are close together. Only the calls near both ends of the range are
+        // checked, so that many compactions cost no more than one.
         for edge in [range.first.back(1), range.last] {
             let end = self.calls.partition_point(|call| call.seq <= edge);
             let near = self.calls.get(end.saturating_sub(NEAR)..end).unwrap_or_default();
@@ -216,22 +215,22 @@ impl Lane {
     }
 }
 
-/// A call that a compaction took from its result: where it is, and where that is.
+/// A call that a compaction separates from its result: the events of both.
 pub(crate) type Split = (CallId, Seq, Seq);
 
-/// How many calls before the end of a range are looked at.
+/// How many calls before the end of a range are checked.
 const NEAR: usize = 256;
 
-/// A look over the messages of one lane. Bare calls are passed over: they stand in no order that an
-/// agent gave to its messages, and open ones are told by what is executed.
+/// Scans the messages of one lane. Skips bare calls: they have no order that an agent gave them,
+/// and open ones are found by their execution.
 struct Look<'a> {
     lane: &'a Lane,
     cover: Cover,
-    /// For each message the last of the assistant's messages that it begins or is among.
+    /// For each message, the last message of the run of assistant messages it starts or is in.
     run_end: Vec<usize>,
-    /// How many messages up to here are more than results.
+    /// For each message, how many up to it hold more than results.
     spoken: Vec<usize>,
-    /// From here on: is a message unknown, did the assistant speak?
+    /// For each message, whether a message from here on is unknown, or the assistant's.
     after: Vec<After>,
 }
 
@@ -267,7 +266,7 @@ impl<'a> Look<'a> {
                 continue;
             }
             let assistant = said.role == Some(Role::Assistant);
-            // The answer of a model may be recorded in several messages, one behind the other.
+            // A model's answer may be recorded in several consecutive messages.
             if !assistant || end == count {
                 end = index;
             }
@@ -303,12 +302,12 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The last of the assistant's messages that the call's own begins or is among.
+    /// The last message of the run of assistant messages that holds the call.
     fn run_end(&self, call: &Call) -> usize {
         self.run_end.get(call.message).copied().unwrap_or(call.message)
     }
 
-    /// What comes after the model's answer with this call.
+    /// What follows the answer with this call.
     fn after(&self, call: &Call) -> After {
         self.after.get(self.run_end(call) + 1).copied().unwrap_or_default()
     }
@@ -347,7 +346,7 @@ impl<'a> Look<'a> {
             if first.bare || second.bare {
                 continue;
             }
-            // An unknown message may be the result of the first.
+            // An unknown message may be the result of the first call.
             let open = first.is_open() && !self.after(first).unknown;
             let sort = if open || first.message == second.message {
                 DisorderSort::SameIdOpen
@@ -370,7 +369,7 @@ impl<'a> Look<'a> {
                 Some(call) if self.cover.contains(call.seq) => continue,
                 Some(call) => (DisorderSort::SecondResult, call.name.as_str()),
                 None if loose.early => (DisorderSort::Early, ""),
-                // Its call may be in a message that is not known.
+                // Its call may be in an unknown message.
                 None if unknown.is_some_and(|unknown| unknown < loose.message) => continue,
                 None => (DisorderSort::NoCall, ""),
             };

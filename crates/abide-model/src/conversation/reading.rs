@@ -1,13 +1,13 @@
-//! What a message says about calls, in whichever of the four forms it was recorded.
+//! Reads the calls and results of a message, in any of the four forms in which it may be recorded.
 //!
 //! Agents record messages verbatim. A call is a `tool_call` block (ours), a `tool_use` block
 //! (Anthropic), an entry of `tool_calls` (OpenAI) or an item with a `call_id` (OpenAI's Responses,
-//! as the one block of a message); its result a `tool_result` block that names it by `call` or
-//! `tool_use_id`, a message with `tool_call_id`, or an item `…_output` with its `call_id`. In the
-//! old form of OpenAI, `function_call` and a message of the role `function`, a call goes by the name
-//! of its function. A message that was cut off holds no calls: they were never made. What an API has
-//! run by itself (`server_tool_use`, `web_search_call` …) it answers by itself, and is no call here.
-//! Reading is lenient: what is not one of these is passed over.
+//! as the only block of a message). Its result is a `tool_result` block that names it by `call` or
+//! `tool_use_id`, a message with `tool_call_id`, or an item `…_output` with its `call_id`. In
+//! OpenAI's old form, `function_call` and a message of the role `function`, the name of the
+//! function identifies the call. A message that was cut off holds no calls: they were never made.
+//! Tools that an API runs itself (`server_tool_use`, `web_search_call` …) are answered by the API
+//! and are not calls here. Reading is lenient: anything else is ignored.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,26 +15,26 @@ use serde_json::value::RawValue;
 use super::Marks;
 use crate::Payload;
 
-/// What a model is told of a call that nobody knows the outcome of. A result that says so belongs
-/// to a call of which nothing else is recorded.
+/// What a model is told about a call whose outcome is unknown. A result with this text belongs to a
+/// call of which nothing else is recorded.
 pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the session was interrupted before a result was \
      recorded. The call may or may not have taken effect. Look before you do it again.";
 
-/// In whose form a message was recorded.
+/// The form in which a message was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MessageForm {
     /// Our own: `tool_call` and `tool_result` blocks.
     Abide,
-    /// Anthropic's: `tool_use` blocks, results in a user's message.
+    /// Anthropic's: `tool_use` blocks, results in a user message.
     Anthropic,
     /// OpenAI's Chat Completions: `tool_calls`, and a message of the role `tool` for each result.
     OpenAi,
-    /// OpenAI's Responses: `function_call` and `function_call_output` items, each kept as the one
-    /// block of a message.
+    /// OpenAI's Responses: `function_call` and `function_call_output` items, each as the only block
+    /// of a message.
     Responses,
 }
 
-/// Who speaks, as far as the order of a conversation cares.
+/// The role of a message, as far as the order of a conversation depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Role {
     User,
@@ -45,7 +45,7 @@ pub(super) enum Role {
     Other,
 }
 
-/// A call that a message holds.
+/// A call in a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadCall {
     pub(super) id: String,
@@ -53,10 +53,10 @@ pub(super) struct ReadCall {
     pub(super) form: MessageForm,
 }
 
-/// A result that a message holds.
+/// A result in a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadResult {
-    /// Of which call; empty where it does not say.
+    /// The call; empty if not given.
     pub(super) id: String,
     /// It says that the outcome is unknown.
     pub(super) unknown: bool,
@@ -72,13 +72,13 @@ impl ReadResult {
     }
 }
 
-/// A message as the conversation sees it.
+/// The parts of a message that a conversation needs.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct Reading {
     pub(super) role: Role,
     pub(super) calls: Vec<ReadCall>,
     pub(super) results: Vec<ReadResult>,
-    /// The ids of what the API has run by itself.
+    /// Ids of the tools that the API ran itself.
     pub(super) served: Vec<String>,
     /// It holds something besides results.
     pub(super) rest: bool,
@@ -143,7 +143,7 @@ struct WireFunction<'a> {
 }
 
 impl Reading {
-    /// Reads a message; `None` when it is not known what it says.
+    /// Reads a message; `None` if its content is unknown.
     pub(super) fn of(data: &Payload) -> Option<Self> {
         let wire: WireMessage<'_> = serde_json::from_str(data.as_str()).ok()?;
         let wire_role = text(Some(wire.role))?;
@@ -161,7 +161,7 @@ impl Reading {
             wire.refusal,
             wire.reasoning_content,
         ];
-        // Of a message without content nothing is known, unless it is all calls.
+        // Without content a message is unknown, unless it consists of calls.
         if speaks.iter().all(Option::is_none) && !has_content(data) {
             return None;
         }
@@ -182,7 +182,7 @@ impl Reading {
             reading.calls.push(ReadCall { id, name, form });
         }
         if role == Role::Tool && reading.results.is_empty() {
-            // A result that does not say of what, unless by the name of a function.
+            // A result without a call id, unless the name of a function identifies it.
             let id = text(wire.name).filter(|_| wire_role == "function").unwrap_or_default();
             reading.results.push(ReadResult::new(id, wire.content));
             reading.rest = false;
@@ -259,11 +259,11 @@ fn text(raw: Option<&RawValue>) -> Option<String> {
 }
 
 fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
-    // Most contents are texts, and the error that serde_json makes of one quotes it whole.
+    // Most contents are text, and a serde_json error would quote it all.
     raw.get().starts_with('[').then(|| serde_json::from_str(raw.get()).ok()).flatten()
 }
 
-/// Is there a content, be it `null`?
+/// Does it have a content, even if `null`?
 fn has_content(data: &Payload) -> bool {
     data.field("content").is_some()
 }

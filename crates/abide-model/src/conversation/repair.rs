@@ -1,4 +1,4 @@
-//! The events that give every open call an outcome: nobody knows how it ended, and that is said.
+//! The events that close every open call with an unknown outcome.
 
 use serde_json::json;
 
@@ -7,8 +7,8 @@ use super::{CallForm, Conversation, MessageForm, OpenCall};
 use crate::{Kind, Limits, NewEvent, Payload};
 
 impl Conversation {
-    /// The events that a repair appends so that the conversation is valid: a result for each open
-    /// call, in the form and the lane of the call, that says that its outcome is unknown.
+    /// The events that make the conversation valid: for each open call a result, in the form and
+    /// the lane of the call, that says that its outcome is unknown.
     #[must_use]
     pub fn repairs(&self) -> Vec<NewEvent> {
         self.open_calls().into_iter().filter_map(outcome_unknown).collect()

@@ -4,40 +4,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GitState, ObjectHash, ResourceSample, Seq};
 
-/// Counts of what was there at a checkpoint.
+/// Counts as of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
     /// Tasks in all.
     pub total_tasks: u64,
-    /// Tasks done.
+    /// Completed tasks.
     pub completed_tasks: u64,
-    /// Tasks somebody is at.
+    /// Tasks in progress.
     pub active_tasks: u64,
     /// Files written, deleted or renamed so far.
     pub file_modifications: u64,
     /// Messages so far.
     pub messages: u64,
-    /// Bytes the session takes on disk.
+    /// The session's size on disk.
     pub storage_bytes: u64,
-    /// Edges between tasks.
+    /// Dependencies between tasks.
     pub dependencies: u64,
 }
 
-/// What a workspace snapshot holds, counted.
+/// What a workspace snapshot holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkspaceCounts {
     /// The directory it was taken of.
     pub root: String,
-    /// Files and links.
+    /// Files and symbolic links.
     pub files: u64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Files and directories that are there and not in it: over a cap, special, unreadable.
+    /// Files and directories left out: too large, special or unreadable.
     #[serde(skip_serializing_if = "is_zero")]
     pub omitted: u64,
-    /// Objects that were new, and the bytes they took in the store.
+    /// The number of new objects, and their size in the store.
     pub stored: (u64, u64),
 }
 
@@ -49,16 +49,16 @@ fn is_zero(count: &u64) -> bool {
 /// `checkpoint.created`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Its id, which no other checkpoint has.
+    /// Its unique id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Its number; one more than the last where it is not given.
+    /// Its number; by default one more than the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
-    /// What people call it.
+    /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What brought it about: `hand`, `turn`, `interval`, `error`, `shutdown` …
+    /// What triggered it: `hand`, `turn`, `interval`, `error`, `shutdown` …
     #[serde(default)]
     pub trigger: String,
     /// Milliseconds since the session began.
@@ -67,77 +67,77 @@ pub struct Checkpoint {
     /// Counts.
     #[serde(default)]
     pub manifest: Manifest,
-    /// The digest of the state before.
+    /// The digest of the state before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The last event of that state. Others may have been recorded between it and this.
+    /// The last event of that state. Other events may have been recorded in between.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Seq>,
-    /// The version of the fold that gave the digest.
+    /// The version of the fold that computed the digest.
     #[serde(default)]
     pub fold: u32,
     /// The workspace snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<ObjectHash>,
-    /// What that snapshot holds.
+    /// What the snapshot holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceCounts>,
-    /// Why there is no snapshot although there should be one.
+    /// Why the snapshot could not be taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The git repository.
+    /// The state of the git repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<GitState>,
-    /// Files modified since the checkpoint before.
+    /// Files modified since the previous checkpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// What the agent's processes use.
+    /// Resource usage of the agent's processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceSample>,
-    /// Stays when checkpoints are thinned.
+    /// Never thinned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
 
-/// `checkpoint.thinned`: retention let checkpoints go; their snapshots may be collected.
+/// `checkpoint.thinned`: retention dropped checkpoints. Their snapshots may be collected.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Thinning {
     /// Their numbers.
     pub checkpoints: Vec<u64>,
 }
 
-/// `session.rewound`. It is written before the files are touched: until `files.restored` follows,
-/// they may be half-way.
+/// `session.rewound`. Recorded before the files are touched: until `files.restored` follows, they
+/// may be partly restored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rewind {
-    /// The last event that stays live. The one just before this, when only files go back.
+    /// The last event that stays live. If only files are restored, the event just before this one.
     pub to: Seq,
-    /// Whether the files go back too.
+    /// Whether the files are restored too.
     #[serde(default)]
     pub files: bool,
-    /// The snapshot that the files go back to.
+    /// The snapshot the files are restored to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<ObjectHash>,
-    /// The snapshot taken of the files before.
+    /// The safety snapshot taken of the files before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety: Option<ObjectHash>,
-    /// The directory whose files they are.
+    /// The workspace directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Only these paths go back; all of them where there is none.
+    /// Restore only these paths; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// The rewind that this one takes back.
+    /// The rewind that this one undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<Seq>,
 }
 
-/// `files.restored`: the files of a rewind are all where they should be.
+/// `files.restored`: the files of a rewind are completely restored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FilesRestored {
     /// The rewind.
     pub rewind: Seq,
-    /// Files and directories made.
+    /// Files and directories created.
     #[serde(default)]
     pub created: u64,
     /// Files changed.
@@ -146,7 +146,7 @@ pub struct FilesRestored {
     /// Files and directories removed.
     #[serde(default)]
     pub deleted: u64,
-    /// What could not be put back, and why.
+    /// Paths that could not be restored, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<(String, String)>,
 }

@@ -1,24 +1,24 @@
-//! Compaction of what the model sees.
+//! Facts about the model's context: compactions and pins.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Seq, Tokens};
 
-/// `context.compacted`: the messages of a range give way to a summary in the context. They
-/// stay in the journal.
+/// `context.compacted`: a summary replaces the messages of a range in the context. They stay in the
+/// journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Compaction {
     /// The first event of the range.
     pub first: Seq,
     /// The last event of the range.
     pub last: Seq,
-    /// What stands in its place.
+    /// The text that replaces the range.
     pub summary: String,
-    /// Events of the range that stay in the context, in order: what is pinned, with the outcomes
-    /// of its calls.
+    /// Events of the range that stay in the context, in order: pinned messages with the outcomes of
+    /// their calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<Seq>,
-    /// Who made the summary.
+    /// Who wrote the summary.
     #[serde(default)]
     pub by: String,
     /// Messages in the context before.
@@ -33,17 +33,17 @@ pub struct Compaction {
     /// Tokens in the context after.
     #[serde(default)]
     pub after_tokens: u64,
-    /// How these tokens are known; none where nobody said.
+    /// How these tokens were counted; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
 }
 
-/// `context.pinned`: the next compaction keeps a message in the context, or need not any longer.
+/// `context.pinned`: compactions keep this message in the context, or no longer do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// The event that holds the message, or the outcome of a call.
+    /// The event that holds the message or the outcome of a call.
     pub message: Seq,
-    /// Whether it stays.
+    /// Pinned or unpinned.
     #[serde(default = "yes")]
     pub pinned: bool,
 }
@@ -52,7 +52,7 @@ const fn yes() -> bool {
     true
 }
 
-/// `context.restored`: a compaction was taken back.
+/// `context.restored`: a compaction was undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextRestored {
     /// The seq of the compaction.

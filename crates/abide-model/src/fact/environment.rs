@@ -1,4 +1,4 @@
-//! What is around the agent: git, processes, dependencies, logs, recovery.
+//! Facts about the agent's environment: git, processes, dependencies, logs, recovery.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::{CallId, ObjectHash, Seq};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GitState {
-    /// The branch; none when detached.
+    /// The branch; `None` if HEAD is detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit at HEAD; none before the first.
+    /// The commit at HEAD; `None` before the first commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// Paths staged.
+    /// Staged paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub staged: Vec<String>,
-    /// Paths modified.
+    /// Modified paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modified: Vec<String>,
-    /// Paths untracked.
+    /// Untracked paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untracked: Vec<String>,
-    /// Paths renamed, old and new.
+    /// Renamed paths, old and new.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub renamed: Vec<(String, String)>,
     /// Why the state could not be read.
@@ -33,15 +33,15 @@ pub struct GitState {
     pub error: Option<String>,
 }
 
-/// `resources.sampled`: the agent's process tree.
+/// `resources.sampled`: resource usage of the agent's process tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceSample {
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
     /// Resident memory in bytes.
     pub rss_bytes: u64,
-    /// Processor time so far in milliseconds.
+    /// Processor time so far, in milliseconds.
     pub cpu_ms: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct DependencyResolution {
     /// Its lock file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lockfile: Option<String>,
-    /// Package and version.
+    /// Package names and versions.
     pub packages: BTreeMap<String, String>,
 }
 
@@ -64,7 +64,7 @@ pub struct LogRecord {
     /// `trace`, `debug`, `info`, `warn`, `error`, or another word.
     #[serde(default)]
     pub level: String,
-    /// What it says.
+    /// The message.
     pub text: String,
 }
 
@@ -72,37 +72,37 @@ pub struct LogRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recovery {
-    /// How: `tail` at opening; of a repair `reconstruct`, `partial`, `checkpoint`; `undo` of a
-    /// repair; `accept` by a person.
+    /// The strategy: `tail` when a session is opened; `reconstruct`, `partial` or `checkpoint` for
+    /// a repair; `undo` of a repair; `accept` by a person.
     pub strategy: String,
-    /// The repair that did it, by which what it replaced is found and put back.
+    /// The id of the repair, which finds and restores what the repair replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<String>,
-    /// Bytes of an unacknowledged write that were cut off.
+    /// Size of an unacknowledged write that was cut off.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_bytes: u64,
-    /// Events that were acknowledged and cannot be read: first and last of each range.
+    /// Acknowledged events that cannot be read: first and last of each range.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<(Seq, Seq)>,
-    /// Events that were lost and are written again: first and last of each range.
+    /// Lost events that were written again: first and last of each range.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reconstructed: Vec<(Seq, Seq)>,
-    /// What they were written from: `transcript`, `index`.
+    /// What they were reconstructed from: `transcript`, `index`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Objects that events or checkpoints name and that are lost.
+    /// Lost objects that events or checkpoints refer to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost_objects: Vec<ObjectHash>,
-    /// Calls of which nobody knows how they ended.
+    /// Calls whose outcome is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<CallId>,
-    /// A person has looked: the session wants no look any more.
+    /// A person has reviewed the session; it needs no more review.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accepted: bool,
-    /// The session wants a look by a person.
+    /// The session needs review by a person.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub requires_validation: bool,
-    /// Anything else, in words.
+    /// A note in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -115,10 +115,10 @@ fn is_zero(count: &u64) -> bool {
 /// `payload.erased`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Erasure {
-    /// The event whose data is gone.
+    /// The event whose data was erased.
     pub seq: Seq,
-    /// Its data stays, and the snapshots that it names are gone. So it is with a rewind, whose data
-    /// says how the session is to be read.
+    /// The data stays, and the snapshots it refers to are gone. This is how a rewind is erased,
+    /// because its data determines how the session is read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files: bool,
     /// Why.

@@ -1,10 +1,10 @@
-//! Files touched and artifacts made.
+//! Facts about files and artifacts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ObjectHash, TaskId};
 
-/// What was done to a file.
+/// An operation on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileOp {
@@ -19,7 +19,7 @@ pub enum FileOp {
 }
 
 impl FileOp {
-    /// The name under which it is written.
+    /// Its name in the journal.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -34,36 +34,36 @@ impl FileOp {
 /// `file.touched`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FileTouch {
-    /// Which file, from the workspace.
+    /// Its path, relative to the workspace.
     pub path: String,
-    /// What was done.
+    /// The operation.
     pub op: FileOp,
     /// Its new path, for a rename.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The hash of what it held before.
+    /// The hash of its content before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<ObjectHash>,
-    /// The hash of what it holds now.
+    /// The hash of its content after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<ObjectHash>,
 }
 
-/// `artifact.recorded`: something built or tested.
+/// `artifact.recorded`: the result of a build or a test.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Artifact {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// `build`, `test`, or what else.
+    /// `build`, `test`, or another word.
     #[serde(default)]
     pub kind: String,
     /// The task it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// Whether it went well.
+    /// Whether it succeeded.
     #[serde(default = "yes")]
     pub ok: bool,
-    /// Its bytes, where they are kept.
+    /// The object with its content, if stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectHash>,
 }

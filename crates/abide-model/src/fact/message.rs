@@ -9,31 +9,31 @@ use crate::CallId;
 /// `message.added`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Message {
-    /// `system`, `user`, `assistant`, `tool`, or what the agent calls it.
+    /// `system`, `user`, `assistant`, `tool`, or the agent's own word.
     pub role: String,
-    /// What was said.
+    /// Its content.
     pub content: Content,
 }
 
-/// Plain text, or blocks.
+/// The content of a message.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// Text alone.
+    /// Plain text.
     Text(String),
-    /// Blocks in order.
+    /// A list of blocks.
     Blocks(Vec<Block>),
-    /// Anything else, as it is.
+    /// Anything else, verbatim.
     Other(Box<RawValue>),
 }
 
-/// A part of a message. What is not known here is kept as it is.
+/// A block of a message. Unknown blocks are kept verbatim.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Block {
     /// A block of a known type.
     Known(KnownBlock),
-    /// Any other.
+    /// Any other block, verbatim.
     Other(Box<RawValue>),
 }
 
@@ -46,36 +46,36 @@ pub enum KnownBlock {
         /// The text.
         text: String,
     },
-    /// The model thinking aloud.
+    /// The model's reasoning.
     Thinking {
-        /// The thought.
+        /// The text.
         thinking: String,
         /// The provider's signature over it.
         #[serde(skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    /// The model asks for a tool.
+    /// A call of a tool.
     ToolCall {
-        /// Joins it with its result.
+        /// Links the call to its result.
         call: CallId,
-        /// Which tool.
+        /// The tool.
         name: String,
-        /// With what.
+        /// Its arguments.
         arguments: Box<RawValue>,
     },
-    /// What a tool gave.
+    /// The result of a tool call.
     ToolResult {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Whether it went well.
+        /// Whether it succeeded.
         ok: bool,
-        /// What it gave.
+        /// The result.
         content: Box<RawValue>,
     },
 }
 
-// Raw JSON comes out of serde's derived code only where nothing is tried or looked at twice. So
-// what these types are is told from the raw JSON.
+// serde's derived code buffers tagged and untagged enums, and raw JSON does not survive that. So the
+// variants are told apart by their raw JSON.
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Block {
 
 impl<'de> Deserialize<'de> for KnownBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// The fields of all of them.
+        /// The fields of all types of blocks.
         #[derive(Deserialize)]
         struct Fields {
             r#type: String,

@@ -1,7 +1,7 @@
 //! Facts: the typed data of each kind in the vocabulary.
 //!
-//! Reading is lenient: what a kind does not need may be missing, and what it does not know is
-//! passed over here (the payload keeps it). What a kind cannot do without makes it malformed.
+//! Reading is lenient: optional fields may be missing, and unknown fields are ignored here (the
+//! payload keeps them). Without a required field an event is malformed.
 
 mod checkpoint;
 mod context;
@@ -36,24 +36,24 @@ pub use usage::{LimitObservation, ModelConfiguration, Usage, UsageRecord};
 
 use crate::{InputError, Kind, NewEvent, Payload};
 
-/// Why data is not what its kind calls for.
+/// Why data does not match its kind.
 #[derive(Debug, thiserror::Error)]
-#[error("the data of `{kind}` is not what that kind calls for")]
+#[error("the data of `{kind}` does not match the kind")]
 pub struct FactError {
     /// The kind.
     pub kind: String,
-    /// What the parser says.
+    /// The parser's error.
     #[source]
     pub source: serde_json::Error,
 }
 
 macro_rules! facts {
     ($($(#[$doc:meta])* $name:ident($data:ty) = $kind:ident),+ $(,)?) => {
-        /// The data of an event by its kind.
+        /// The data of an event, typed by its kind.
         #[derive(Debug, Clone)]
         pub enum Fact {
             $($(#[$doc])* $name($data),)+
-            /// The writer let the session go.
+            /// The writer released the session.
             WriterClosed,
             /// The data was erased.
             Erased,
@@ -62,7 +62,7 @@ macro_rules! facts {
         }
 
         impl Fact {
-            /// Reads the data of an event of this kind.
+            /// Decodes the data of an event of this kind.
             pub fn decode(kind: &Kind, data: &Payload) -> Result<Self, FactError> {
                 let wrong = |source| FactError { kind: kind.to_string(), source };
                 $(if *kind == Kind::$kind {
@@ -83,87 +83,87 @@ macro_rules! facts {
 }
 
 facts! {
-    /// Somebody or something said this.
+    /// A message was added.
     Message(Message) = MESSAGE_ADDED,
-    /// A tool is about to run, or was seen to run.
+    /// A tool is about to run, or was observed to run.
     ToolCall(ToolCall) = TOOL_CALLED,
-    /// A tool has run.
+    /// A tool has finished.
     ToolResult(ToolResult) = TOOL_FINISHED,
-    /// The session exists.
+    /// The session was created.
     SessionCreated(session::Created) = SESSION_CREATED,
-    /// Something about the session is now otherwise.
+    /// Fields of the session changed.
     SessionUpdated(SessionFields) = SESSION_UPDATED,
-    /// The session's status.
+    /// The status of the session changed.
     SessionStatus(StatusChange) = SESSION_STATUS,
-    /// The session went back.
+    /// The session was rewound.
     Rewind(Rewind) = SESSION_REWOUND,
-    /// A writer took the session.
+    /// A writer opened the session.
     WriterOpened(WriterOpened) = WRITER_OPENED,
-    /// A run of an agent began.
+    /// A run of an agent started.
     RunStarted(RunStart) = RUN_STARTED,
-    /// It is over.
+    /// A run is over.
     RunFinished(RunEnd) = RUN_FINISHED,
-    /// What an agent says of itself.
+    /// An agent described itself.
     AgentObserved(AgentObservation) = AGENT_OBSERVED,
-    /// A turn began.
+    /// A turn started.
     TurnStarted(TurnStart) = TURN_STARTED,
     /// An arbiter decided.
     TurnDecided(ArbiterDecision) = TURN_DECIDED,
     /// A turn is over.
     TurnFinished(TurnEnd) = TURN_FINISHED,
-    /// A request went to a model.
+    /// A request was sent to a model.
     ApiCall(ApiCall) = API_CALLED,
-    /// The model's answer came.
+    /// The model answered.
     ApiResult(ApiResult) = API_FINISHED,
-    /// An agent asks for leave.
+    /// An agent asked for permission.
     PermissionAsked(PermissionAsked) = PERMISSION_ASKED,
-    /// What the user said to it.
+    /// The user answered a permission request.
     PermissionAnswered(PermissionAnswered) = PERMISSION_ANSWERED,
-    /// A plan was taken in: its tasks follow.
+    /// A task list was recorded; its tasks follow.
     PlanRecorded(PlanRecord) = PLAN_RECORDED,
-    /// A task exists.
+    /// A task was created.
     TaskCreated(task::Created) = TASK_CREATED,
-    /// Something about a task is now otherwise.
+    /// Fields of a task changed.
     TaskChanged(TaskChange) = TASK_CHANGED,
-    /// A task's status.
+    /// The status of a task changed.
     TaskStatus(TaskStatusChange) = TASK_STATUS,
     /// A file was read, written, deleted or renamed.
     FileTouched(FileTouch) = FILE_TOUCHED,
     /// Something was built or tested.
     Artifact(Artifact) = ARTIFACT_RECORDED,
-    /// A checkpoint.
+    /// A checkpoint was made.
     Checkpoint(Box<Checkpoint>) = CHECKPOINT_CREATED,
-    /// Checkpoints that retention let go.
+    /// Retention dropped checkpoints.
     Thinning(Thinning) = CHECKPOINT_THINNED,
-    /// The files of a rewind are back.
+    /// The files of a rewind were restored.
     FilesRestored(FilesRestored) = FILES_RESTORED,
-    /// A prefix of the context gave way to a summary.
+    /// A summary replaced part of the context.
     Compaction(Compaction) = CONTEXT_COMPACTED,
-    /// A compaction was taken back.
+    /// A compaction was undone.
     ContextRestored(ContextRestored) = CONTEXT_RESTORED,
-    /// A message stays in the context.
+    /// A message was pinned to the context, or unpinned.
     Pin(Pin) = CONTEXT_PINNED,
-    /// What was used.
+    /// Usage was recorded.
     Usage(UsageRecord) = USAGE_RECORDED,
-    /// A rate limit was seen.
+    /// A rate limit was observed.
     Limit(LimitObservation) = LIMIT_OBSERVED,
-    /// Which model, with which settings.
+    /// The model or its settings changed.
     Model(ModelConfiguration) = MODEL_CONFIGURED,
     /// The state of the git repository.
     Git(GitState) = GIT_OBSERVED,
-    /// What the agent's processes use.
+    /// Resource usage of the agent's processes.
     Resources(ResourceSample) = RESOURCES_SAMPLED,
-    /// Which versions the dependencies resolved to.
+    /// The resolved versions of dependencies.
     Dependencies(DependencyResolution) = DEPENDENCIES_RESOLVED,
-    /// A line of a log.
+    /// A log line.
     Log(LogRecord) = LOG_RECORDED,
-    /// What a recovery found and did.
+    /// A recovery.
     Recovery(Recovery) = RECOVERY_PERFORMED,
     /// A payload was erased.
     Erasure(Erasure) = PAYLOAD_ERASED,
 }
 
-/// A typed fact as a new event of its kind.
+/// Turns typed facts into new events of their kind.
 macro_rules! new_events {
     ($($name:ident => $kind:ident),+ $(,)?) => {
         $(impl TryFrom<$name> for NewEvent {

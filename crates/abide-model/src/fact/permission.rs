@@ -1,54 +1,54 @@
-//! Permissions: what an agent asked leave for, and what the user said.
+//! Permissions: what an agent asked for, and what the user answered.
 
 use serde::{Deserialize, Serialize};
 
 use crate::CallId;
 
-/// `permission.asked`: journalled before the user is asked.
+/// `permission.asked`: recorded before the user is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PermissionAsked {
-    /// The tool call that waits for it.
+    /// The tool call that waits for the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// What leave is asked for, in a line.
+    /// What is asked for, in one line.
     pub title: String,
-    /// What the user can answer.
+    /// The possible answers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<PermissionOption>,
 }
 
-/// An answer that the user can give.
+/// A possible answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PermissionOption {
-    /// By which it is chosen.
+    /// Its id.
     pub id: String,
-    /// As the user reads it.
+    /// Its label for the user.
     pub name: String,
     /// `allow_once`, `allow_always`, `reject_once`, `reject_always`, or another word.
     pub kind: String,
 }
 
-/// `permission.answered`: journalled before the agent learns of it.
+/// `permission.answered`: recorded before the agent is told.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PermissionAnswered {
-    /// The tool call that waited for it.
+    /// The tool call that waited for the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
     /// `selected`, `cancelled`, or another word.
     pub outcome: String,
-    /// The option that was chosen.
+    /// The chosen option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
-    /// What sort of option that is: `allow_once`, `reject_always` …
+    /// The kind of that option: `allow_once`, `reject_always` …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
 
 impl PermissionAnswered {
-    /// The answer in a word: the sort of option that was chosen, or how it ended otherwise.
+    /// The answer in one word: the kind of the chosen option, or else the outcome.
     #[must_use]
     pub fn word(&self) -> &str {
         self.kind.as_deref().or(self.option.as_deref()).unwrap_or(&self.outcome)

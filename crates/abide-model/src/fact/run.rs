@@ -1,25 +1,25 @@
-//! Facts about runs: an agent, taken through its tasks under supervision.
+//! Facts about runs: an agent works through its tasks under supervision.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::fact::SessionStatus;
 
-/// `run.started`: with what it needs to go on later.
+/// `run.started`: includes what it takes to resume the run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunStart {
-    /// The agent's command and its arguments, as they were given.
+    /// The agent's command and arguments, as given.
     pub command: Vec<String>,
-    /// The directory that it works in.
+    /// Its working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// How its output is read: the name of a kind of agent, or `text` for any other command.
     #[serde(default)]
     pub adapter: String,
-    /// Each task is told to the agent; otherwise the command itself is the task.
+    /// The agent is prompted with each task. Otherwise the command itself is the task.
     #[serde(default)]
     pub planned: bool,
-    /// How it is run, in the words of whoever runs it.
+    /// The options of the run, in the runner's own form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Box<RawValue>>,
 }
@@ -27,27 +27,27 @@ pub struct RunStart {
 /// `run.finished`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// How.
+    /// The final status.
     pub status: SessionStatus,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What came of it, in figures.
+    /// Figures about the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Box<RawValue>>,
 }
 
-/// `agent.observed`: what an agent says of itself. Its task is that of the event.
+/// `agent.observed`: what an agent reports about itself. The task is that of the event.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentObservation {
-    /// Its own name for the session that it works in, by which it can be resumed.
+    /// The agent's own session id, with which it can be resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Which agent.
+    /// The agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Which model.
+    /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }

@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Epoch, Seq, SessionId};
 
-/// Where a session stands.
+/// The status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// Made, nothing done yet.
+    /// Created, not started.
     #[default]
     Pending,
-    /// At work.
+    /// In progress.
     Running,
     /// A conversation that waits for its user.
     Idle,
-    /// Stopped in the middle.
+    /// Interrupted.
     Interrupted,
-    /// Done.
+    /// Completed.
     Completed,
-    /// Given up.
+    /// Failed.
     Failed,
 }
 
 impl SessionStatus {
-    /// The name under which it is written.
+    /// Its name in the journal.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,24 +45,24 @@ impl SessionStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParentReason {
-    /// It starts from a place in the parent's past.
+    /// It forks the parent at some event.
     Fork,
-    /// It is the parent's plan, edited.
+    /// It has an edited version of the parent's task list.
     Delta,
 }
 
-/// The session this one comes from.
+/// The parent of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// Which session.
+    /// The parent.
     pub session: SessionId,
-    /// The last event that is shared.
+    /// The last shared event.
     pub seq: Seq,
     /// Why.
     pub reason: ParentReason,
 }
 
-/// The document a session works from.
+/// The document a session was created from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Its path.
@@ -71,51 +71,51 @@ pub struct Source {
     pub sha256: String,
 }
 
-/// What a session is; in an update, what is now otherwise.
+/// The fields of a session; in an update, the fields that change.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionFields {
-    /// What people call it.
+    /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What its workspace belongs to.
+    /// The project its workspace belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// The id of the project it was recorded in. Only what it was created with counts.
+    /// The id of the project it was recorded in. Fixed when the session is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
-    /// Where its files are.
+    /// Its workspace directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Which agent works in it.
+    /// The agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Which model.
+    /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Names and values to find it by.
+    /// Labels to find it by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The session it comes from.
+    /// Its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// The document it works from.
+    /// The document it was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// The client's own key for it.
+    /// Its idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
 impl SessionFields {
-    /// A directory as `workspace` and `project` have it: as it is, so that whoever writes or reads
-    /// events need not know of any escapes. What in it is not UTF-8 is lost.
+    /// The text of a directory for `workspace` and `project`. Not escaped, so that programs that
+    /// read or write events need not know about escapes. Bytes that are not UTF-8 are lost.
     #[must_use]
     pub fn workspace_text(dir: &Path) -> String {
         dir.to_string_lossy().into_owned()
     }
 
-    /// The session whose past this one shares, when these are the fields that it was created with
-    /// as event `first`.
+    /// The session whose history this one shares, if these are the fields it was created with in
+    /// event `first`.
     #[must_use]
     pub fn forked_from(&self, first: Seq) -> Option<&Parent> {
         let fork = |parent: &&Parent| {
@@ -126,7 +126,7 @@ impl SessionFields {
         self.parent.as_ref().filter(fork)
     }
 
-    /// Takes in what is now otherwise. The project it was recorded in stays what it is.
+    /// Applies the fields that are set. The project id never changes.
     pub fn update(&mut self, new: Self) {
         let texts = [
             (&mut self.title, new.title),
@@ -147,12 +147,12 @@ impl SessionFields {
     }
 }
 
-/// `session.created`: the fields, and the id that never changes.
+/// `session.created`: the id and the fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
     /// The session's id.
     pub session: SessionId,
-    /// What it is.
+    /// Its fields.
     #[serde(flatten)]
     pub fields: SessionFields,
 }
@@ -160,22 +160,22 @@ pub struct Created {
 /// `session.status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusChange {
-    /// Where it stands now.
+    /// The new status.
     pub status: SessionStatus,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What came of it.
+    /// A summary of the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// `writer.opened`: who writes from here on.
+/// `writer.opened`: a new writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriterOpened {
-    /// Greater than that of every writer before.
+    /// Greater than the epoch of every writer before.
     pub epoch: Epoch,
-    /// Who: process, program, host.
+    /// The writer: process, program, host.
     #[serde(default)]
     pub by: String,
 }

@@ -5,33 +5,33 @@ use serde_json::value::RawValue;
 
 use crate::TaskId;
 
-/// Where a task stands.
+/// The status of a task.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Not begun.
+    /// Not started.
     #[default]
     Planned,
-    /// Being looked into.
+    /// Being researched.
     Researching,
-    /// Being done.
+    /// Being implemented.
     Implementing,
-    /// Being done again.
+    /// Being tried again.
     Retrying,
-    /// Done.
+    /// Completed.
     Complete,
-    /// Given up.
+    /// Failed.
     Failed,
-    /// Cannot go on.
+    /// Blocked.
     Blocked,
-    /// No longer wanted.
+    /// No longer needed.
     Obsolete,
 }
 
 impl TaskStatus {
-    /// Every one.
+    /// Every status.
     pub const ALL: [Self; 8] = [
         Self::Planned,
         Self::Researching,
@@ -43,7 +43,7 @@ impl TaskStatus {
         Self::Obsolete,
     ];
 
-    /// The name under which it is written.
+    /// Its name in the journal.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -58,20 +58,20 @@ impl TaskStatus {
         }
     }
 
-    /// Is it over, so that nothing waits for it any more?
+    /// Is the task over, so that nothing waits for it?
     #[must_use]
     pub const fn is_done(self) -> bool {
         matches!(self, Self::Complete | Self::Obsolete)
     }
 
-    /// Is somebody at it?
+    /// Is the task in progress?
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::Researching | Self::Implementing | Self::Retrying)
     }
 
-    /// May it come after `before`? What is complete stays so, unless it becomes obsolete; what
-    /// is obsolete may be planned anew.
+    /// May it follow `before`? A complete task stays complete unless it becomes obsolete. An
+    /// obsolete task may be planned again.
     #[must_use]
     pub const fn may_follow(self, before: Self) -> bool {
         match before {
@@ -82,9 +82,9 @@ impl TaskStatus {
         }
     }
 
-    /// May it come after `before` for a task that has so many parts, so many of them done? What
-    /// follows from the parts is always legal: complete when all of them are done, planned again
-    /// when one is not.
+    /// May it follow `before` for a task with `all` parts of which `done` are done? What follows
+    /// from the parts is always legal: complete once all parts are done, planned again if one is
+    /// not.
     #[must_use]
     pub const fn may_follow_with_parts(self, before: Self, (all, done): (u64, u64)) -> bool {
         let follows = match self {
@@ -95,13 +95,13 @@ impl TaskStatus {
         self.may_follow(before) || all > 0 && follows
     }
 
-    /// Does somebody begin with it, when it comes after `before`?
+    /// Does the task start when this status follows `before`?
     pub(crate) const fn begins_after(self, before: Self) -> bool {
         self.is_active() && !before.is_active()
     }
 
-    /// Did it come to nothing, when this comes after `before`: it failed, or somebody who was at it
-    /// does it again because it did? That it is tried again later was counted when it failed.
+    /// Does an attempt fail when this status follows `before`: the task failed, or a task in
+    /// progress is tried again? A retry after a failure does not count, because the failure did.
     pub(crate) const fn fails_after(self, before: Self) -> bool {
         match self {
             Self::Failed => !matches!(before, Self::Failed),
@@ -111,15 +111,15 @@ impl TaskStatus {
     }
 }
 
-/// `plan.recorded`: a plan was taken in. Its tasks follow.
+/// `plan.recorded`: a task list was recorded. Its tasks follow.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// The form of its document: `prp`, `markdown`, `toml` or `json`.
+    /// The format of its document: `prp`, `markdown`, `toml` or `json`.
     pub form: String,
-    /// What its document calls it.
+    /// The title of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What else the document says, verbatim.
+    /// The rest of the document, verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Box<RawValue>>,
 }
@@ -129,47 +129,47 @@ pub struct PlanRecord {
 pub struct Created {
     /// Its id.
     pub task: TaskId,
-    /// What is to be done, in a line.
+    /// Its title, in one line.
     #[serde(default)]
     pub title: String,
-    /// The task it is a part of.
+    /// The task it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
-    /// What must be done before.
+    /// The tasks it depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<TaskId>,
-    /// Greater goes first.
+    /// Its priority; higher goes first.
     #[serde(default)]
     pub priority: i64,
-    /// What is to be done, at length.
+    /// Its description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-    /// Documents that belong to it: paths or addresses.
+    /// Related documents: paths or URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<String>,
-    /// What the plan of another system says of it, verbatim.
+    /// Fields that only another system understands, verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Box<RawValue>>,
 }
 
-/// `task.changed`: what is given is now so.
+/// `task.changed`: the new values of the fields that change.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TaskChange {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What must be done before, whole.
+    /// The tasks it depends on, replacing all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends: Option<Vec<TaskId>>,
     /// Its priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
-    /// What is to be done, at length.
+    /// Its description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-    /// Documents that belong to it, whole.
+    /// Related documents, replacing all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Vec<String>>,
 }
@@ -177,17 +177,17 @@ pub struct TaskChange {
 /// `task.status`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TaskStatusChange {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
-    /// Where it stands now.
+    /// The new status.
     pub status: TaskStatus,
-    /// The word another system uses for it, kept beside ours.
+    /// Another system's word for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<String>,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What came of it.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
 }

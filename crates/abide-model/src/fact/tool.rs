@@ -1,21 +1,21 @@
-//! Tool calls as they were executed, and requests to a model's API.
+//! Facts about executed tool calls and requests to a model's API.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{CallId, Usage};
 
-/// `tool.called`: journalled before the tool runs, unless it was only `observed`.
+/// `tool.called`: recorded before the tool runs, unless it was only `observed`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Joins it with its result.
+    /// Links it to its result.
     pub call: CallId,
-    /// Which tool.
+    /// The tool.
     pub name: String,
-    /// With what.
+    /// Its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Box<RawValue>>,
-    /// Seen from outside: it may have run before it was journalled.
+    /// Observed from outside: it may have run before it was recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
 }
@@ -23,12 +23,12 @@ pub struct ToolCall {
 /// `tool.finished`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// Which call.
+    /// The call.
     pub call: CallId,
-    /// Whether it went well.
+    /// Whether it succeeded.
     #[serde(default = "yes")]
     pub ok: bool,
-    /// What it gave.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
 }
@@ -40,10 +40,10 @@ const fn yes() -> bool {
 /// `api.called`: a request to a model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ApiCall {
-    /// Joins it with its answer.
+    /// Links it to its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// Which model.
+    /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The request.
@@ -51,22 +51,22 @@ pub struct ApiCall {
     pub request: Option<Box<RawValue>>,
 }
 
-/// `api.finished`: its answer, or its error.
+/// `api.finished`: the answer or the error.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ApiResult {
-    /// Which request.
+    /// The request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// Which model answered.
+    /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Box<RawValue>>,
-    /// The error, where there was one.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it used.
+    /// Its usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }

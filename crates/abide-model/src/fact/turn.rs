@@ -1,4 +1,5 @@
-//! Facts about turns: one activation of one agent, or of an arbiter that chooses the next.
+//! Facts about turns. A turn is one activation of an agent, or of an arbiter that chooses the next
+//! agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use crate::{TurnNumber, Usage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnRole {
-    /// An agent at work.
+    /// An agent that works.
     #[default]
     Agent,
     /// An arbiter that chooses the next agent.
@@ -18,10 +19,10 @@ pub enum TurnRole {
 /// `turn.started`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TurnStart {
-    /// Its number; one more than the last where it is not given.
+    /// Its number; by default one more than the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnNumber>,
-    /// Which agent.
+    /// The agent.
     #[serde(default)]
     pub agent: String,
     /// Agent or arbiter.
@@ -29,16 +30,16 @@ pub struct TurnStart {
     pub role: TurnRole,
 }
 
-/// `turn.decided`: whom the arbiter chose, or what else it decided, and why.
+/// `turn.decided`: what the arbiter decided and why.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ArbiterDecision {
-    /// The turn it was decided in.
+    /// The turn of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnNumber>,
-    /// The agent that is next.
+    /// The next agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<String>,
-    /// Or another decision: done, abort, ask.
+    /// Another decision: done, abort, ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
     /// Why.
@@ -49,13 +50,13 @@ pub struct ArbiterDecision {
 /// `turn.finished`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TurnEnd {
-    /// Which turn; the open one of the lane where it is not given.
+    /// The turn; by default the open turn of the lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnNumber>,
     /// How it ended, in the agent's words.
     #[serde(default)]
     pub status: String,
-    /// What it used.
+    /// Its usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }

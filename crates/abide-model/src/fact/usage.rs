@@ -1,4 +1,4 @@
-//! What was used, which limits were met, which model is set.
+//! Facts about usage, rate limits and the configured model.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use serde_json::value::RawValue;
 
 use crate::Timestamp;
 
-/// Tokens and money.
+/// Tokens and cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Tokens in.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Tokens in that came from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Tokens in that went to the provider's cache.
+    /// Input tokens written to the provider's cache.
     pub cache_write_tokens: u64,
-    /// Tokens out that were thought, not said.
+    /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// Money, in millionths of a US dollar.
+    /// Cost in millionths of a US dollar.
     pub cost_micros: u64,
 }
 
 impl Usage {
-    /// Adds another, without overflow.
+    /// Adds another usage. Saturates.
     pub fn add(&mut self, other: &Self) {
         let pairs = [
             (&mut self.input_tokens, other.input_tokens),
@@ -42,30 +42,30 @@ impl Usage {
     }
 }
 
-/// `usage.recorded`: usage that no `api.finished` or `turn.finished` tells.
+/// `usage.recorded`: usage that no `api.finished` or `turn.finished` reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UsageRecord {
-    /// Which model.
+    /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How much.
+    /// The usage.
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// `limit.observed`: a rate limit as the provider tells it.
+/// `limit.observed`: a rate limit as the provider reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitObservation {
-    /// Which limit: `requests`, `tokens`, `five_hour` …
+    /// The limit: `requests`, `tokens`, `five_hour` …
     pub name: String,
-    /// How much there is in all.
+    /// The total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// How much is left.
+    /// The rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
-    /// When it is whole again.
+    /// When it resets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resets: Option<Timestamp>,
 }
@@ -74,15 +74,15 @@ pub struct LimitObservation {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelConfiguration {
-    /// Which model.
+    /// The model.
     pub model: String,
-    /// Who serves it.
+    /// The provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// How many tokens its context holds.
+    /// The size of its context window in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// Any other setting, as it is.
+    /// Other settings, verbatim.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, Box<RawValue>>,
 }

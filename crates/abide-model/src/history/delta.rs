@@ -1,83 +1,83 @@
-//! What some events of one session bring to an index. Pure: the follower makes it, on another
-//! thread if it likes; the index takes it in.
+//! The changes that a range of a session's events makes to an index. Pure: the follower computes
+//! them, possibly on another thread, and the index applies them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Applied, Overview, TEXT_BYTES, folded_words, searchable};
 use crate::{Event, Fact, FileOp, Kind, LaneId, Seq, SessionId, Timestamp, TurnNumber, TurnRole};
 
-/// What a stretch of a session's events brings, and the overview at its end.
+/// The changes of a range of events, and the overview at its end.
 #[derive(Debug)]
 pub struct Delta {
-    /// What the session goes by in the index.
+    /// The name of the session in the index.
     pub name: String,
-    /// The overview at its end.
+    /// The overview at the end of the range.
     pub overview: Overview,
-    /// The index shall forget all that it has of the session.
+    /// Whether the index must first drop everything it has of the session.
     pub restart: bool,
-    /// What was said.
+    /// New searchable texts.
     pub texts: Vec<TextDelta>,
-    /// What happened to turns.
+    /// Changes to turns.
     pub turns: BTreeMap<TurnNumber, TurnDelta>,
-    /// What happened to files.
+    /// Changes to files.
     pub files: BTreeMap<(String, FileOp), FileDelta>,
-    /// From which event on which turn was open in which lane.
+    /// From which event on a turn was open or not: lane, event, turn.
     pub open_turns: Vec<(String, Seq, Option<TurnNumber>)>,
-    /// The agents that came up.
+    /// The agents that occurred.
     pub agents: BTreeSet<String>,
     bytes: usize,
 }
 
-/// What an event says.
+/// The searchable text of an event.
 #[derive(Debug)]
 pub struct TextDelta {
     /// The event.
     pub seq: Seq,
     /// Its turn.
     pub turn: Option<TurnNumber>,
-    /// Its words, folded, with one space between them.
+    /// Its words, folded and separated by one space.
     pub words: String,
 }
 
-/// What happened to a turn.
+/// The changes to a turn.
 #[derive(Debug, Default)]
 pub struct TurnDelta {
-    /// It started, anew where it was there already.
+    /// It started. Replaces an earlier start.
     pub started: Option<TurnBegun>,
-    /// What was decided in it, and why.
+    /// The decision made in it, and its reason.
     pub decided: Option<(Option<String>, Option<String>)>,
-    /// When it ended, and how.
+    /// When and how it ended.
     pub finished: Option<(Timestamp, String)>,
-    /// How many tool calls came in it.
+    /// The number of tool calls in it.
     pub tool_calls: u64,
 }
 
-/// How a turn started.
+/// The start of a turn.
 #[derive(Debug)]
 pub struct TurnBegun {
     /// When.
     pub at: Timestamp,
-    /// Which agent.
+    /// The agent.
     pub agent: String,
     /// Agent or arbiter.
     pub role: TurnRole,
 }
 
-/// What happened to a file.
+/// The operations on a file.
 #[derive(Debug)]
 pub struct FileDelta {
-    /// How often.
+    /// How many.
     pub count: u64,
-    /// The last time: the event …
+    /// The last event.
     pub seq: Seq,
-    /// … its turn …
+    /// Its turn.
     pub turn: Option<TurnNumber>,
-    /// … and when.
+    /// Its time.
     pub at: Timestamp,
 }
 
 impl Delta {
-    /// Nothing yet, of the session that goes by this name, from where this overview stands.
+    /// An empty delta for the session of this name, starting from this overview.
     #[must_use]
     pub fn new(name: &str, overview: Overview) -> Self {
         Self {
@@ -93,20 +93,20 @@ impl Delta {
         }
     }
 
-    /// Nothing yet, of a session of which the index shall forget all that it has.
+    /// An empty delta for a session that the index must drop first.
     #[must_use]
     pub fn restart(name: &str) -> Self {
         Self { restart: true, ..Self::new(name, Overview::default()) }
     }
 
-    /// An empty one that goes on where this one ends; this one is what was taken in so far.
+    /// Takes out what was added so far, and leaves an empty delta that continues it.
     #[must_use]
     pub fn split(&mut self) -> Self {
         let next = Self::new(&self.name, self.overview.clone());
         std::mem::replace(self, next)
     }
 
-    /// How large it is, in bytes, about.
+    /// Its approximate size in bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
@@ -118,7 +118,7 @@ impl Delta {
         &self.overview
     }
 
-    /// Names the session, where its own first event cannot be read.
+    /// Sets the id of the session, if its own first event cannot be read.
     pub fn identify(&mut self, id: SessionId) {
         self.overview.id.get_or_insert(id);
     }
@@ -136,8 +136,8 @@ impl Delta {
         self.overview = overview;
     }
 
-    /// Takes the next event in. [`Applied::Rewound`]: the overview must be set anew before this
-    /// is put into an index.
+    /// Adds the next event. On [`Applied::Rewound`] the overview must be set again before the delta
+    /// is applied to an index.
     pub fn take_in(&mut self, event: &Event) -> Applied {
         let turn = self.overview.open.turn_of(event);
         if let Some(text) = searchable(event) {

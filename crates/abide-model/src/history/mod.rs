@@ -1,6 +1,6 @@
-//! History: what is kept to list, search and read sessions by, and the questions about it.
+//! History: the data by which sessions are listed and searched, and the queries on it.
 //!
-//! Everything here is derived from events and pure; a store keeps it where it is found fast.
+//! Everything here is pure and derived from events. A store keeps it where it can be found quickly.
 
 mod delta;
 mod open_turns;

@@ -1,4 +1,4 @@
-//! Which turn an event is in: the rule of the fold, for whoever does not keep the whole state.
+//! Which turn an event belongs to: the fold's rule, for code that does not keep the whole state.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Event, Fact, LaneId, TurnNumber};
 
-/// The turn that is open in each lane.
+/// The open turn of each lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OpenTurns {
-    /// The greatest number of a turn; never reverts.
+    /// The highest turn number; never reverts.
     pub last_turn: TurnNumber,
-    /// The turn that is open in each lane; the main one is "".
+    /// The open turn of each lane; the main lane is "".
     pub open_turns: BTreeMap<String, TurnNumber>,
 }
 
 impl OpenTurns {
-    /// The turn that the next event belongs to: the one it names, or else the one open in its
-    /// lane.
+    /// The turn of the next event: the one it names, or else the open turn of its lane.
     #[must_use]
     pub fn turn_of(&self, event: &Event) -> Option<TurnNumber> {
         event.turn.or_else(|| self.open_turns.get(lane(event)).copied())
@@ -30,7 +29,7 @@ impl OpenTurns {
         turn.unwrap_or(self.last_turn.next())
     }
 
-    /// Applies the next event, which is live: a turn starts in its lane, and ends only there.
+    /// Applies the next live event. A turn starts in its lane, and ends only there.
     pub fn apply(&mut self, event: &Event, fact: &Fact) {
         let lane = lane(event);
         match fact {
@@ -48,7 +47,7 @@ impl OpenTurns {
         }
     }
 
-    /// Applies an event that a rewind took out: the number of its turn stays used.
+    /// Applies an event that was rewound: the number of its turn stays used.
     pub fn apply_dead(&mut self, fact: &Fact) {
         if let Fact::TurnStarted(start) = fact {
             self.last_turn = self.last_turn.max(self.number_of(start.turn));

@@ -1,5 +1,5 @@
-//! The overview of a session: what a list of sessions shows of it, folded from its events alone,
-//! so that whoever follows a journal keeps it current without the rest of the state.
+//! The overview of a session: what a list of sessions shows. Folded from the events alone, so that
+//! a follower of the journal can keep it current without the rest of the state.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use crate::{
     Timestamp, Usage,
 };
 
-/// The most characters of a request or a summary.
+/// Maximum length of a request or a summary in characters.
 const CLIP: usize = 500;
 
-/// What there is to say about a session in a few lines.
+/// A session in a few lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overview {
@@ -22,49 +22,49 @@ pub struct Overview {
     pub id: Option<SessionId>,
     /// When it was created.
     pub created: Timestamp,
-    /// When something last happened in it.
+    /// The time of its last activity.
     pub updated: Timestamp,
-    /// Title, workspace, agent and the rest.
+    /// Title, workspace, agent and so on.
     pub fields: SessionFields,
-    /// Where it stands.
+    /// Its status.
     pub status: SessionStatus,
-    /// Why.
+    /// The reason for that status.
     pub reason: Option<String>,
-    /// What came of it.
+    /// A summary of the outcome.
     pub summary: Option<String>,
-    /// What the user first asked for.
+    /// The user's first request.
     pub request: Option<String>,
     /// Live turns.
     pub turns: u64,
-    /// The turn that is open in each lane.
+    /// The open turn of each lane.
     #[serde(flatten)]
     pub open: OpenTurns,
     /// Live messages.
     pub messages: u64,
     /// Live tool calls.
     pub tool_calls: u64,
-    /// What was used, rewound turns included.
+    /// Its usage, including rewound turns.
     pub usage: Usage,
-    /// It has no event but the store's own bookkeeping, and is no fork.
+    /// It has only events of the store's own bookkeeping, and is not a fork.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub empty: bool,
-    /// A writer has it open, or died with it.
+    /// A writer has it open, or died with it open.
     pub writing: bool,
-    /// Which events are live.
+    /// The live events.
     pub lineage: Lineage,
 }
 
-/// What follows from an event that was applied.
+/// The effect of applying an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// It is in.
+    /// The overview is current.
     Done,
-    /// The session went back: the overview must be made anew by [`Overview::of`].
+    /// The session was rewound: rebuild the overview with [`Overview::of`].
     Rewound,
 }
 
 impl Overview {
-    /// The overview of these events, rewinds and all. They are gone over twice.
+    /// The overview of these events, including rewinds. Visits them twice.
     pub fn of<I, E>(events: impl Fn() -> I) -> Result<Self, E>
     where
         I: Iterator<Item = Result<Event, E>>,
@@ -72,8 +72,8 @@ impl Overview {
         Self::default().followed_by(events)
     }
 
-    /// The overview of these events, the first of all, where something was known before them: the
-    /// events of a fork go on with the numbers of turns.
+    /// The overview of these events, starting from this one. The events of a fork continue its turn
+    /// numbers.
     pub fn followed_by<I, E>(self, events: impl Fn() -> I) -> Result<Self, E>
     where
         I: Iterator<Item = Result<Event, E>>,
@@ -99,7 +99,7 @@ impl Overview {
         Ok(overview)
     }
 
-    /// After a rewind to where the overview was `before`: that one, but for what never reverts.
+    /// The overview after a rewind to where it was `before`, plus what never reverts.
     #[must_use]
     pub fn rewound(&self, before: &Self) -> Self {
         let mut lineage = before.lineage.clone();
@@ -163,20 +163,20 @@ impl Overview {
         Applied::Done
     }
 
-    /// The project that a session is created in; what was known before stays where it does not say.
+    /// Sets the project that a session is created in; keeps the known one if none is given.
     fn recorded_in(&mut self, fields: &SessionFields) {
         if fields.project_id.is_some() {
             self.fields.project_id.clone_from(&fields.project_id);
         }
     }
 
-    /// Applies an event that a rewind took out: only what never reverts.
+    /// Applies an event that was rewound: only what never reverts.
     fn apply_dead(&mut self, event: &Event) {
         self.seq = event.seq;
         self.updated = self.updated.max(event.at);
         self.empty &= event.kind.is_reserved();
         match event.fact() {
-            // What a fork is stays so, however far back it goes.
+            // A fork stays a fork, however far it is rewound.
             Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
                 self.id = Some(fact.session);
                 self.created = event.at;
@@ -194,7 +194,7 @@ impl Overview {
     }
 }
 
-/// Where a rewind is and where it went back to; `None` when the event is none that can be.
+/// The seq and the target of a rewind; `None` if the event is not a valid rewind.
 #[must_use]
 pub fn rewind_of(event: &Event) -> Option<(Seq, Seq)> {
     if event.kind != Kind::SESSION_REWOUND {
@@ -212,7 +212,7 @@ fn clip(text: String) -> String {
     if text.len() <= CLIP { text } else { text.chars().take(CLIP).collect() }
 }
 
-/// The text of a user's message.
+/// The text of a user message.
 fn request_of(event: &Event) -> Option<String> {
     let data = event.data.as_ref()?;
     if data.field("role") != Some("\"user\"") {

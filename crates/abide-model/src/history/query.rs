@@ -1,67 +1,66 @@
-//! What is asked of a history, and its answer.
+//! A query of the history, and its answer.
 
 use serde::Serialize;
 
 use super::{Excerpt, Overview, Search};
 use crate::{FileOp, Kind, Seq, SessionId, SessionStatus, Timestamp, TurnNumber, TurnRole};
 
-/// Which sessions, and how many. What is not given is not asked for; what is given must all hold.
+/// Which sessions to list. All conditions that are given must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HistoryQuery {
-    /// At most so many; all, where it is not given.
+    /// At most this many; all if not given.
     pub limit: Option<usize>,
-    /// In one of these states.
+    /// With one of these statuses.
     pub status: Vec<SessionStatus>,
-    /// In which this was said.
+    /// That contain these words.
     pub search: Option<Search>,
-    /// Which touched this file: its path, the end of its path, or a directory above it.
+    /// That touched this file: its path, the end of its path, or a directory above it.
     pub file: Option<String>,
-    /// In which this agent worked, in any turn; in any case of letters.
+    /// In which this agent worked in any turn; case-insensitive.
     pub agent: Option<String>,
     /// With this label: its name, or `name=value`.
     pub label: Option<String>,
-    /// In which something happened at this time or later.
+    /// With activity at or after this time.
     pub since: Option<Timestamp>,
-    /// Which were made at this time or before.
+    /// Created at or before this time.
     pub until: Option<Timestamp>,
-    /// In which nothing happened after this time.
+    /// Without activity after this time.
     pub unchanged_since: Option<Timestamp>,
-    /// Of any project; otherwise of the one that the store was opened for, if any.
+    /// Of any project; otherwise of the project that the store was opened for, if any.
     pub all_projects: bool,
 }
 
-/// The answer.
+/// The answer to a [`HistoryQuery`].
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// The sessions: those with the best matches first where something was searched for, else
-    /// those first in which something happened last.
+    /// The sessions, ordered by the best match in a search, else by the latest activity.
     pub entries: Vec<HistoryEntry>,
-    /// How many more there are than were asked for; none where nobody counted.
+    /// How many more there are; `None` if not counted.
     pub more: Option<u64>,
-    /// What to know about the answer.
+    /// Notes about the answer.
     pub notes: Vec<String>,
 }
 
-/// A session in a history.
+/// A session in the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
     /// Its id.
     pub id: SessionId,
-    /// Its short id: as long as it must be to be the only one.
+    /// Its short id: as many characters as it takes to be unique.
     pub short: String,
-    /// What there is to say about it.
+    /// Its overview.
     pub overview: Overview,
-    /// How many files it changed.
+    /// The number of files it changed.
     pub files: u64,
-    /// Where the searched words stand, the best place first; a few.
+    /// The best matches of the search, best first.
     pub matches: Vec<Match>,
-    /// In how many events they stand, as far as they were counted.
+    /// How many events match, as far as they were counted.
     pub match_count: u64,
-    /// What it did to the file that was asked for.
+    /// What it did to the file in the query.
     pub touched: Vec<Touched>,
 }
 
-/// A place where the searched words stand.
+/// A match of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Match {
     /// The event.
@@ -74,9 +73,9 @@ pub struct Match {
     pub agent: Option<String>,
     /// When.
     pub at: Timestamp,
-    /// A rewind has not taken it out.
+    /// It was not rewound.
     pub live: bool,
-    /// The text around it.
+    /// The text around the match.
     pub excerpt: Excerpt,
 }
 
@@ -85,46 +84,46 @@ pub struct Match {
 pub struct Touched {
     /// The file.
     pub path: String,
-    /// What was done.
+    /// The operation.
     pub op: FileOp,
-    /// How often.
+    /// How many times.
     pub count: u64,
-    /// The last time: the event …
+    /// The last event.
     pub seq: Seq,
-    /// … its turn …
+    /// Its turn.
     pub turn: Option<TurnNumber>,
-    /// … the agent of that turn …
+    /// The agent of that turn.
     pub agent: Option<String>,
-    /// … and when.
+    /// Its time.
     pub at: Timestamp,
 }
 
-/// A turn in a history.
+/// A turn in the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TurnEntry {
     /// Its number.
     pub turn: TurnNumber,
-    /// Which agent.
+    /// The agent.
     pub agent: String,
     /// Agent or arbiter.
     pub role: TurnRole,
-    /// How it ended; empty while it has not.
+    /// How it ended; empty while it is open.
     pub status: String,
-    /// When it began.
+    /// When it started.
     pub started: Timestamp,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Tool calls in it.
+    /// The number of tool calls in it.
     pub tool_calls: u64,
-    /// Whom an arbiter chose, or what else it decided.
+    /// The decision of an arbiter: the next agent, or something else.
     pub decision: Option<String>,
     /// Why.
     pub reason: Option<String>,
 }
 
 impl HistoryQuery {
-    /// Does a session fit, as far as its overview tells? Search, file and the agents of turns are
-    /// told elsewhere.
+    /// Does a session match, as far as its overview tells? Does not check search, file and the
+    /// agents of turns.
     #[must_use]
     pub fn fits(&self, overview: &Overview) -> bool {
         let label = |wanted: &String| match wanted.split_once('=') {
@@ -138,7 +137,7 @@ impl HistoryQuery {
             && self.unchanged_since.is_none_or(|since| overview.updated <= since)
     }
 
-    /// Is this the file that is asked for?
+    /// Does this path match the wanted file?
     #[must_use]
     pub fn fits_file(wanted: &str, path: &str) -> bool {
         let wanted = wanted.trim_end_matches('/').trim_start_matches("./");

@@ -1,4 +1,4 @@
-//! What is searched for: words, beginnings of words and phrases, all of which must be there.
+//! A search: words, prefixes and phrases, all of which must occur.
 
 use std::ops::Range;
 
@@ -6,53 +6,53 @@ use serde::Serialize;
 
 use super::words::{Word, words};
 
-/// The most words of a search.
+/// Maximum number of words in a search.
 const MAX_WORDS: usize = 64;
 
-/// Why a text is nothing to search for.
+/// Why a search is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
-    /// Only punctuation, or nothing.
-    #[error("there is no word in {text:?} to search for")]
+    /// No words.
+    #[error("no word to search for in {text:?}")]
     NoWord {
-        /// As it was given.
+        /// The text as given.
         text: String,
     },
     /// Too many words.
-    #[error("a search has at most {MAX_WORDS} words")]
+    #[error("a search can have at most {MAX_WORDS} words")]
     TooLong,
 }
 
-/// Words that stand one after the other.
+/// Consecutive words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// The words, folded; at least one.
+    /// The folded words; at least one.
     pub words: Vec<String>,
-    /// The last of them may go on.
+    /// The last word is a prefix.
     pub prefix: bool,
 }
 
-/// A search: every term must be in the text.
+/// A search. A text matches if it contains every term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
     terms: Vec<Term>,
 }
 
-/// A part of a text around what was found in it.
+/// Part of a text around a match.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Excerpt {
-    /// The part, on one line, with `…` where something is left out.
+    /// The text on one line, with `…` where something is left out.
     pub text: String,
-    /// Where in it the found words are: first byte, byte after the last.
+    /// The byte ranges of the matched words.
     pub found: Vec<Range<usize>>,
 }
 
 impl Search {
-    /// Reads what a person types: words, `begin*`nings and `"phrases"`. A word with punctuation in
-    /// it (`parse_line`, `src/main.rs`) is a phrase of its parts.
+    /// Parses user input: words, `pref*`ixes and `"phrases"`. A word with punctuation in it
+    /// (`parse_line`, `src/main.rs`) is a phrase of its parts.
     pub fn parse(text: &str) -> Result<Self, SearchError> {
         let mut terms = Vec::new();
-        // Every second part stands between quotes; a last quote that is not closed closes itself.
+        // Every second part is quoted. An unclosed quote ends with the text.
         for (index, part) in text.split('"').enumerate() {
             if index % 2 == 1 {
                 terms.extend(Term::of(part, false));
@@ -72,20 +72,20 @@ impl Search {
         Ok(Self { terms })
     }
 
-    /// Its terms.
+    /// The terms.
     #[must_use]
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
 
-    /// Is every term in this text?
+    /// Does this text contain every term?
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let words: Vec<Word> = words(text).filter(|word| !word.folded.is_empty()).collect();
         self.terms.iter().all(|term| (0..words.len()).any(|at| term.is_at(&words, at)))
     }
 
-    /// About `width` characters of a text around the place where most is found.
+    /// About `width` characters of a text, around the place with the most matches.
     #[must_use]
     pub fn excerpt(&self, text: &str, width: usize) -> Excerpt {
         let all: Vec<Word> = words(text).filter(|word| !word.folded.is_empty()).collect();
@@ -103,8 +103,8 @@ impl Search {
         cut(text, start, width, &found)
     }
 
-    /// Where the window of `width` bytes begins that has the most terms in it, the first of those.
-    /// `found` is in the order of the text.
+    /// The start of the first window of `width` bytes that contains the most terms. `found` is in
+    /// the order of the text.
     fn densest(&self, found: &[(usize, Range<usize>)], width: usize) -> usize {
         let mut best = (0, 0);
         let mut counts = vec![0_usize; self.terms.len()];
@@ -138,7 +138,7 @@ impl Term {
         (!words.is_empty()).then_some(Self { words, prefix })
     }
 
-    /// Does it stand at this word?
+    /// Does it match at this word?
     fn is_at(&self, words: &[Word], at: usize) -> bool {
         let last = self.words.len() - 1;
         self.words.iter().enumerate().all(|(index, wanted)| {
@@ -153,9 +153,9 @@ impl Term {
     }
 }
 
-/// Cuts a part out of a text, on one line.
+/// Cuts an excerpt out of a text, on one line.
 fn cut(text: &str, near: usize, width: usize, found: &[(usize, Range<usize>)]) -> Excerpt {
-    // A third of the room goes to what stands before.
+    // A third of the width goes to the text before the match.
     let before: usize = text
         .get(..near)
         .unwrap_or_default()
@@ -165,7 +165,7 @@ fn cut(text: &str, near: usize, width: usize, found: &[(usize, Range<usize>)]) -
         .map(char::len_utf8)
         .sum();
     let mut start = near - before;
-    // Begin with a whole word, where one begins soon.
+    // Start with a whole word if one starts soon.
     if start > 0
         && let Some(space) = text.get(start..near).and_then(|part| part.find(char::is_whitespace))
     {

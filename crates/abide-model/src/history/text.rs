@@ -1,14 +1,13 @@
-//! The text of an event: what of it can be searched.
+//! The searchable text of an event.
 
 use std::borrow::Cow;
 
 use crate::{Event, Kind};
 
-/// The most bytes of one event's words that are searched. What is beyond is in the journal, and
-/// nowhere else.
+/// Maximum size of an event's searchable words in bytes. The rest is only in the journal.
 pub const TEXT_BYTES: usize = 1 << 20;
 
-/// Names of fields whose strings tell a machine something and a person nothing.
+/// Fields whose strings mean something to machines only.
 const BOOKKEEPING: [&str; 12] = [
     "type",
     "role",
@@ -23,13 +22,13 @@ const BOOKKEEPING: [&str; 12] = [
     "encrypted_content",
     "cache_control",
 ];
-/// Fields of the session itself that say something about it.
+/// Fields of the session itself that are searchable.
 const OF_A_SESSION: [&str; 3] = ["title", "summary", "reason"];
-/// A string longer than this, without a space in it, is an image or a key, not text.
+/// A longer string without a space is an image or a key, not text.
 const BLOB: usize = 512;
 
-/// The strings of an event that a person may look for, one a line; `None` when it has none. Those
-/// of kinds outside the vocabulary are among them.
+/// The strings of an event that a person may search for, one per line; `None` if there are none.
+/// Includes kinds outside the vocabulary.
 #[must_use]
 pub fn searchable(event: &Event) -> Option<String> {
     let machinery = [
@@ -64,7 +63,7 @@ pub fn searchable(event: &Event) -> Option<String> {
             return;
         }
         let string = if inner.contains('\\') {
-            // A lone surrogate is no text; the rest of the string is.
+            // A lone surrogate is not text, but the rest of the string is.
             serde_json::from_str::<Cow<'_, str>>(raw).unwrap_or(Cow::Borrowed(inner))
         } else {
             Cow::Borrowed(inner)

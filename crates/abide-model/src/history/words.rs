@@ -1,23 +1,23 @@
-//! Words: how text is taken apart to be searched.
+//! Words: how text is split for searching.
 //!
-//! A word is a run of letters and digits, in lower case and without accents. Scripts that are
-//! written without spaces (Han, Kana, Thai …) give one word a character, so that any part of such
-//! a text is found. A word is cut after [`WORD_CHARS`] characters.
+//! A word is a run of letters and digits, in lower case and without accents. In scripts without
+//! spaces (Han, Kana, Thai …) every character is a word, so that any part of a text is found. A
+//! word is cut after [`WORD_CHARS`] characters.
 
 use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// The most characters of a word that count.
+/// Maximum length of a word in characters.
 pub const WORD_CHARS: usize = 64;
 
 /// A word of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// Where it stands.
+    /// Its byte range in the text.
     pub place: Range<usize>,
-    /// What it is compared by.
+    /// Its folded form, which is compared.
     pub folded: String,
 }
 
@@ -38,8 +38,8 @@ pub fn words(text: &str) -> impl Iterator<Item = Word> + '_ {
     })
 }
 
-/// The words of a text with one space between them, at most `limit` bytes of them: what an index
-/// takes in.
+/// The folded words of a text, separated by one space, at most `limit` bytes of them: what an index
+/// stores.
 #[must_use]
 pub fn folded_words(text: &str, limit: usize) -> String {
     let mut out = Folded { bytes: Vec::with_capacity(text.len().min(limit) + 1), limit };
@@ -53,8 +53,8 @@ pub fn folded_words(text: &str, limit: usize) -> String {
             at += 1;
             continue;
         }
-        // Up to the next character that is no letter in any script: for most text this is one
-        // word of ASCII, for which none of the tables is needed.
+        // Up to the next ASCII character that is neither a letter nor a digit. Most runs are one
+        // ASCII word, for which no table is needed.
         let rest = bytes.get(at..).unwrap_or_default();
         let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
         let length = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len());
@@ -77,7 +77,7 @@ struct Folded {
 }
 
 impl Folded {
-    /// Takes a word in, in lower case; nothing more once one was too long for the limit.
+    /// Adds a word in lower case; nothing more once a word exceeded the limit.
     fn push(&mut self, word: &[u8]) {
         if word.is_empty() {
             return;
@@ -102,11 +102,11 @@ fn fold(word: &str) -> String {
         return word.get(..WORD_CHARS).unwrap_or(word).to_ascii_lowercase();
     }
     let plain = word.nfkd().filter(|c| !is_combining_mark(*c));
-    // Decomposition may bring in what is no letter: a fraction has a slash.
+    // Decomposition may produce characters that are not letters: a fraction has a slash.
     plain.flat_map(char::to_lowercase).filter(|c| c.is_alphanumeric()).take(WORD_CHARS).collect()
 }
 
-/// Is it of a script that puts no spaces between words?
+/// Does its script have no spaces between words?
 const fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{0e00}'..='\u{0eff}'       // Thai, Lao
