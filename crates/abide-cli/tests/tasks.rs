@@ -190,7 +190,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     Hint: `abide tasks` shows which there are
     ");
     insta::assert_snapshot!(failed(&["set", "P1.M1", "planned"]), @"
-    Error: task P1.M1 is complete, and cannot become planned
+    Error: task P1.M1 is complete and cannot become planned
     Hint: what is complete stays so, unless it becomes obsolete; `abide tasks add` makes a new task
     ");
     insta::assert_snapshot!(failed(&["set", "P2", "complete"]), @"
@@ -219,7 +219,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     Hint: `abide tasks` shows which there are
     ");
     insta::assert_snapshot!(failed(&["add", "Twice", "--id", "P1"]), @"
-    Error: there is a task P1 already
+    Error: task P1 already exists
     Hint: leave `--id` out for the next free one; `abide tasks set` changes what is there
     ");
     insta::assert_snapshot!(failed(&["add", "Lost", "--parent", "P7"]), @"

@@ -1,4 +1,4 @@
-//! The fold itself: one event in, one state on. Total: every event can be applied to every state.
+//! The fold: applies one event to the state. Total: any event can be applied to any state.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use crate::fact::{
 };
 use crate::{Anomaly, CallId, Event, Fact, Kind, LaneId, Seq, TurnNumber};
 
-/// Names counted by themselves before the rest are `other`.
+/// How many names are counted individually; the rest count as `other`.
 const COUNTED: usize = 16;
-/// The most characters of a text that a state holds.
+/// Maximum length of a text in a state, in characters.
 const CLIP: usize = 200;
 
 impl SessionState {
-    /// Applies an event. Says what is odd about it; an odd event is applied as far as it makes
-    /// sense. A `session.rewound` is not applied here but by [`SessionState::rewound`], since
-    /// it needs the state at the place gone back to; here it only counts.
+    /// Applies an event and returns its anomaly, if any. An event with an anomaly is applied as far
+    /// as possible. A `session.rewound` is only counted here; [`SessionState::rewound`] applies it,
+    /// because it needs the state at the target.
     pub fn apply(&mut self, event: &Event) -> Option<Anomaly> {
         self.core.seq = event.seq;
         self.core.at = self.core.at.max(event.at);
@@ -43,13 +43,12 @@ impl SessionState {
         anomaly
     }
 
-    /// Applies an event that a rewind took out of the lineage: only what never reverts. Its key is
-    /// free again.
+    /// Applies an event that was rewound: only what never reverts. Its key becomes free again.
     pub fn apply_dead(&mut self, event: &Event) {
         self.core.seq = event.seq;
         self.core.at = self.core.at.max(event.at);
         match event.fact() {
-            // What a fork is stays so, however far back it goes.
+            // A fork stays a fork, however far it is rewound.
             Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
                 self.session_created(event, fact);
             }
@@ -187,7 +186,7 @@ impl SessionState {
         None
     }
 
-    /// A number that was used is not used again, though nobody can read it any more.
+    /// A number that was used stays used, even if its event can no longer be read.
     fn erased(&mut self, event: &Event) {
         if event.kind == Kind::CHECKPOINT_CREATED {
             self.core.checkpoints.number(None);
@@ -222,7 +221,7 @@ impl SessionState {
     fn message(&mut self, event: &Event) -> Option<Anomaly> {
         more(&mut self.core.messages.total, 1);
         self.core.messages.last = Some(event.seq);
-        // The fold needs the role alone, and a message may be long: it is not read whole.
+        // The fold needs only the role. A message may be long, so it is not parsed completely.
         let role = event.data.as_ref().and_then(|data| {
             data.field("role").and_then(|role| serde_json::from_str::<Cow<'_, str>>(role).ok())
         });
@@ -245,7 +244,7 @@ impl SessionState {
         }
     }
 
-    /// A lane by its name; the main one is "".
+    /// A lane by its name; "" for the main lane.
     #[must_use]
     pub fn lane(&self, name: &str) -> Option<&LaneState> {
         if name.is_empty() { Some(&self.core.main) } else { self.lanes.get(name) }
@@ -258,7 +257,7 @@ impl SessionState {
         }
     }
 
-    /// The turn a fact names, or else the one that is open in its lane.
+    /// The turn that a fact names, or else the open turn of its lane.
     pub(super) fn turn_named(&self, turn: Option<TurnNumber>, lane: &str) -> Option<TurnNumber> {
         turn.or_else(|| self.lane(lane).and_then(|lane| lane.turn))
     }
@@ -296,12 +295,12 @@ impl SessionState {
         again.then_some(Anomaly::DuplicateTurn)
     }
 
-    /// The name of the turn that an event is in.
+    /// The name of the turn of an event.
     pub(super) fn turn_of(&self, event: &Event) -> Option<String> {
         self.turn_named(event.turn, lane(event)).map(|turn| turn.to_string())
     }
 
-    /// Adds to what the turn of a live event has used.
+    /// Adds to the usage of the turn of a live event.
     fn used_in_turn(&mut self, event: &Event, usage: &Usage) {
         let turn = self.turn_of(event);
         if let Some(turn) = turn.filter(|turn| self.turns.get(turn).is_some()) {
@@ -331,7 +330,7 @@ impl SessionState {
     fn tool_called(&mut self, event: &Event, fact: ToolCall) -> Option<Anomaly> {
         more(&mut self.core.calls.tools, 1);
         more(&mut self.core.calls.observed, u64::from(fact.observed));
-        // Where no message holds the call, it is itself a part of the conversation.
+        // If no message holds the call, the call itself is part of the conversation.
         if self.lane(lane(event)).is_none_or(|lane| lane.first.is_none()) {
             self.change_lane(event, |lane| lane.first = Some(event.seq));
         }
@@ -477,7 +476,7 @@ impl SessionState {
         }
         self.change_lane(event, |lane| {
             let _ = lane.compactions.pop();
-            // What was reported since then is of the context that it gave.
+            // Token counts reported since then belong to the compacted context.
             lane.reported = lane.reported.filter(|(seq, _)| *seq < fact.compaction);
         });
         None

@@ -1,4 +1,4 @@
-//! The small part of a state: what every session has, whatever its length.
+//! The core of a state: the part whose size does not depend on the length of the session.
 
 use std::collections::BTreeMap;
 
@@ -13,47 +13,47 @@ use crate::{
     Anomaly, Epoch, FileOp, Lineage, ObjectHash, Seq, SessionId, TaskId, Timestamp, TurnNumber,
 };
 
-/// Counts more of something. A snapshot whose sums are right is believed, whatever it says: no count
-/// overflows.
+/// Adds to a count. Saturates, because a state cache with a valid checksum is trusted whatever it
+/// says.
 pub(super) const fn more(counted: &mut u64, more: u64) {
     *counted = counted.saturating_add(more);
 }
 
-/// How many messages, by role.
+/// Counts of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Messages {
-    /// In all.
+    /// All messages.
     pub total: u64,
-    /// By role; past sixteen roles the rest are `other`.
+    /// By role; after sixteen roles the rest count as `other`.
     pub by_role: BTreeMap<String, u64>,
     /// The newest.
     pub last: Option<Seq>,
 }
 
-/// The turns so far.
+/// Counts of turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Turns {
-    /// The greatest number used; never reverts.
+    /// The highest number used; never reverts.
     pub last: TurnNumber,
-    /// How many are live.
+    /// Live turns.
     pub total: u64,
-    /// How many of them ended.
+    /// Live turns that ended.
     pub finished: u64,
     /// The last decision of an arbiter.
     pub decided: Option<Seq>,
 }
 
-/// The tool calls and requests so far.
+/// Counts of tool calls and requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Calls {
     /// Tool calls.
     pub tools: u64,
-    /// Tool calls that ended.
+    /// Tool calls that finished.
     pub finished: u64,
-    /// Tool calls that ended badly.
+    /// Tool calls that failed.
     pub failed: u64,
     /// Tool calls that were only observed.
     pub observed: u64,
@@ -65,41 +65,41 @@ pub struct Calls {
     pub errors: u64,
 }
 
-/// The tasks so far, counted.
+/// Counts of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tasks {
-    /// In all.
+    /// All tasks.
     pub total: u64,
     /// By status.
     pub by_status: BTreeMap<TaskStatus, u64>,
-    /// Leaves that wait for nothing and nobody has begun.
+    /// Leaves that are planned and wait for nothing.
     pub ready: u64,
-    /// Edges between tasks.
+    /// Dependencies between tasks.
     pub dependencies: u64,
-    /// The last one that somebody began.
+    /// The task that was started last.
     pub active: Option<TaskId>,
 }
 
-/// The checkpoints so far.
+/// Counts of checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Checkpoints {
-    /// The greatest number used; never reverts.
+    /// The highest number used; never reverts.
     pub last: u64,
-    /// How many are live.
+    /// Live checkpoints.
     pub total: u64,
-    /// The newest live one.
+    /// The newest live checkpoint.
     pub newest: Option<u64>,
-    /// The newest snapshot of a live one.
+    /// The newest snapshot of a live checkpoint.
     pub snapshot: Option<ObjectHash>,
-    /// Those that retention let go, first and last of each range; never reverts.
+    /// Checkpoints that retention dropped, first and last of each range; never reverts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thinned: Vec<(u64, u64)>,
 }
 
 impl Checkpoints {
-    /// Did retention let this one go?
+    /// Did retention drop this checkpoint?
     #[must_use]
     pub fn is_thinned(&self, number: u64) -> bool {
         let after = self.thinned.partition_point(|(first, _)| *first <= number);
@@ -107,15 +107,15 @@ impl Checkpoints {
         range.is_some_and(|(_, last)| number <= *last)
     }
 
-    /// Takes in that one was made, and gives its number: its own, or the next one.
+    /// Counts a new checkpoint and returns its number: its own, or the next one.
     pub(super) fn number(&mut self, own: Option<u64>) -> u64 {
         let number = own.unwrap_or(self.last.saturating_add(1));
         self.last = self.last.max(number);
         number
     }
 
-    /// Takes in that these were let go. Where their payloads were erased since, this alone tells
-    /// that their numbers were used.
+    /// Marks these as dropped. If their payloads were erased since, only this tells that their
+    /// numbers were used.
     pub(super) fn thin(&mut self, numbers: &[u64]) {
         self.last = numbers.iter().copied().fold(self.last, u64::max);
         self.thinned.extend(numbers.iter().map(|number| (*number, *number)));
@@ -130,24 +130,24 @@ impl Checkpoints {
     }
 }
 
-/// Recovery and what is odd.
+/// Anomalies and recoveries.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
-    /// Events that did not fit.
+    /// Events with an anomaly.
     pub anomalies: u64,
     /// The newest of them.
     pub last_anomaly: Option<(Seq, Anomaly)>,
     /// Recoveries.
     pub recoveries: u64,
-    /// A person should look at the session.
+    /// A person should review the session.
     pub requires_validation: bool,
-    /// Payloads erased.
+    /// Erased payloads.
     pub erased: u64,
 }
 
 impl Health {
-    /// Takes in a recovery.
+    /// Counts a recovery.
     pub(super) fn recovered(&mut self, fact: &Recovery) {
         more(&mut self.recoveries, 1);
         self.requires_validation |= fact.requires_validation;
@@ -155,12 +155,12 @@ impl Health {
     }
 }
 
-/// A run of an agent under supervision.
+/// A supervised run of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunState {
-    /// Where it began, and is told with its command.
+    /// Its `run.started`, which holds the command.
     pub started: Seq,
-    /// Where it ended.
+    /// Its `run.finished`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<Seq>,
 }
@@ -169,29 +169,29 @@ pub struct RunState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Core {
-    /// The last event that was applied.
+    /// The last applied event.
     pub seq: Seq,
     /// Its time.
     pub at: Timestamp,
-    /// The session's id, once `session.created` was seen.
+    /// The session's id, once `session.created` was applied.
     pub id: Option<SessionId>,
     /// When it was created.
     pub created: Timestamp,
-    /// Title, workspace, agent and the rest.
+    /// Title, workspace, agent and so on.
     pub fields: SessionFields,
-    /// Where it stands.
+    /// Its status.
     pub status: SessionStatus,
-    /// Why.
+    /// The reason for that status.
     pub reason: Option<String>,
-    /// What came of it.
+    /// A summary of the outcome.
     pub summary: Option<String>,
     /// The last writer's epoch; never reverts.
     pub epoch: Epoch,
-    /// That writer has not closed.
+    /// That writer has not closed the session.
     pub writing: bool,
-    /// Which events are live.
+    /// The live events.
     pub lineage: Lineage,
-    /// The main lane. Named ones are in a table.
+    /// The main lane. Named lanes are in a table.
     pub main: LaneState,
     /// Turns.
     pub turns: Turns,
@@ -205,39 +205,39 @@ pub struct Core {
     pub checkpoints: Checkpoints,
     /// Compactions.
     pub compactions: u64,
-    /// What was used in all; never reverts.
+    /// The total usage; never reverts.
     pub usage: Usage,
-    /// The model as it was last configured: its name, and where its settings are.
+    /// The model as last configured: its name, and the event with its settings.
     pub model: Option<(String, Seq)>,
     /// The context window of that model.
     pub window: Option<u64>,
-    /// Rate limits as last seen, by name; at most sixteen.
+    /// Rate limits as last observed, by name; at most sixteen.
     pub limits: BTreeMap<String, LimitObservation>,
     /// File operations.
     pub files: BTreeMap<FileOp, u64>,
-    /// Artifacts, and how many of them went badly.
+    /// Artifacts, and how many of them failed.
     pub artifacts: (u64, u64),
-    /// Where the dependencies were last resolved.
+    /// The last resolution of the dependencies.
     pub dependencies: Option<Seq>,
-    /// Git as last seen, without its lists of paths.
+    /// The git state as last observed, without lists of paths.
     pub git: Option<GitState>,
-    /// The processes as last seen.
+    /// Resource usage as last observed.
     pub resources: Option<ResourceSample>,
-    /// The most memory seen.
+    /// The highest memory usage observed.
     pub peak_rss_bytes: u64,
-    /// Log lines by level; past sixteen levels the rest are `other`.
+    /// Log lines by level; after sixteen levels the rest count as `other`.
     pub logs: BTreeMap<String, u64>,
     /// The newest error in the log.
     pub last_error: Option<Seq>,
-    /// What is odd.
+    /// Anomalies and recoveries.
     pub health: Health,
     /// Rewinds; never reverts.
     pub rewinds: u64,
     /// The newest rewind; never reverts.
     pub last_rewind: Option<Seq>,
-    /// The newest run of an agent under supervision.
+    /// The newest supervised run of an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunState>,
-    /// A rewind whose files may be half-way; never reverts.
+    /// A rewind whose files may be partly restored; never reverts.
     pub restoring: Option<Seq>,
 }

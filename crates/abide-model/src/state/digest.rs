@@ -1,7 +1,7 @@
-//! A digest of a set that is kept as the set changes.
+//! An incremental digest of a set.
 //!
-//! Each entry is hashed by itself, and the hashes are added up. Adding and taking away an entry
-//! costs the same however many there are, and the order in which they came does not matter.
+//! The hashes of the entries are added up. Adding or removing an entry has constant cost, and the
+//! order of the entries does not matter.
 
 use std::fmt;
 
@@ -31,14 +31,14 @@ impl Digest {
         Self(lanes)
     }
 
-    /// Takes an entry in.
+    /// Adds an entry.
     pub fn add(&mut self, other: Self) {
         for (lane, more) in self.0.iter_mut().zip(other.0) {
             *lane = lane.wrapping_add(more);
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, other: Self) {
         for (lane, less) in self.0.iter_mut().zip(other.0) {
             *lane = lane.wrapping_sub(less);

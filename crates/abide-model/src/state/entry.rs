@@ -6,12 +6,12 @@ use super::apply::clip;
 use crate::fact::{Checkpoint, FileOp, TaskStatus, TurnRole, Usage};
 use crate::{Event, LaneId, ObjectHash, Seq, TaskId, Timestamp, TurnNumber};
 
-/// A call that has no result yet. After a crash its outcome is unknown.
+/// A call without a result. After a crash its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallState {
-    /// Where it was made.
+    /// Its event.
     pub seq: Seq,
-    /// Which tool, or `api` for a request to a model.
+    /// The tool, or `api` for a request to a model.
     pub name: String,
     /// It was only observed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -19,10 +19,10 @@ pub struct CallState {
     /// It is a request to a model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub request: bool,
-    /// The lane it was made in.
+    /// Its lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<LaneId>,
-    /// The task it was made for.
+    /// Its task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
 }
@@ -31,24 +31,24 @@ pub struct CallState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnState {
-    /// Where it began.
+    /// Its first event.
     pub first: Seq,
-    /// Where it ended.
+    /// The event that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Seq>,
-    /// When it began.
+    /// When it started.
     pub started: Timestamp,
-    /// Which agent.
+    /// The agent.
     pub agent: String,
     /// Agent or arbiter.
     pub role: TurnRole,
     /// How it ended.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// Where an arbiter's decision is.
+    /// The decision of an arbiter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided: Option<Seq>,
-    /// What it used.
+    /// Its usage.
     #[serde(skip_serializing_if = "is_nothing")]
     pub usage: Usage,
 }
@@ -66,47 +66,47 @@ fn is_nothing(usage: &Usage) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaneState {
-    /// The turn that is open in it.
+    /// Its open turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnNumber>,
-    /// Messages in it.
+    /// The number of messages in it.
     pub messages: u64,
-    /// The first of them, or the first tool call before it.
+    /// The first message, or the first tool call before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<Seq>,
-    /// The instructions that it begins with.
+    /// The instructions at its start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<Seq>,
-    /// What is pinned, in the order of the journal.
+    /// The pinned events, in the order of the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<Seq>,
-    /// The compactions that stand, oldest first; those before the newest are there to go back to.
+    /// The compactions in force, oldest first. Restoring the newest brings the one before it back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compactions: Vec<Compacted>,
-    /// Where a model's answer last said how many tokens it read and wrote, and how many.
+    /// The last event in which a model reported how many tokens it read and wrote, and their sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<(Seq, u64)>,
 }
 
-/// A compaction that stands.
+/// A compaction in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compacted {
-    /// Where it is.
+    /// Its event.
     pub at: Seq,
-    /// The first event that it covers.
+    /// The first covered event.
     pub first: Seq,
-    /// The last one.
+    /// The last covered event.
     pub last: Seq,
-    /// Those in between that stay.
+    /// Events in between that stay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<Seq>,
 }
 
 impl Compacted {
-    /// The most events that one can keep.
+    /// Maximum number of kept events.
     pub const KEEPS: usize = 256;
 
-    /// Does its summary stand for this event?
+    /// Does its summary cover this event?
     #[must_use]
     pub fn covers(&self, seq: Seq) -> bool {
         self.first <= seq && seq <= self.last && self.keeps.binary_search(&seq).is_err()
@@ -114,15 +114,15 @@ impl Compacted {
 }
 
 impl LaneState {
-    /// How many instructions at the beginning are known; what comes after them may be compacted.
+    /// Maximum number of instructions at the start; later ones may be compacted.
     pub(super) const INSTRUCTIONS: usize = 16;
-    /// How many compactions can be taken back, one after the other.
+    /// How many compactions can be undone one after the other.
     pub(super) const COMPACTIONS: usize = 32;
-    /// The most events that can be pinned.
+    /// Maximum number of pinned events.
     pub const PINS: usize = 64;
 
-    /// Takes a compaction in; says whether it covers something that none did before, and whether
-    /// there was room for it. Those that a later one stands for go first.
+    /// Adds a compaction. Returns whether it covers something new and there was room for it. If
+    /// there is no room, one that a later compaction covers is dropped first.
     pub(super) fn compact(&mut self, new: Compacted) -> bool {
         let within =
             |one: &Compacted, other: &Compacted| other.first <= one.first && one.last <= other.last;
@@ -146,7 +146,7 @@ impl LaneState {
         true
     }
 
-    /// The newest compaction that stands.
+    /// The newest compaction in force.
     #[must_use]
     pub fn compacted(&self) -> Option<&Compacted> {
         self.compactions.last()
@@ -156,11 +156,11 @@ impl LaneState {
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
-    /// What was last done to it.
+    /// The last operation on it.
     pub op: FileOp,
-    /// Where.
+    /// The event of that operation.
     pub seq: Seq,
-    /// What it then held.
+    /// The hash of its content then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<ObjectHash>,
 }
@@ -168,7 +168,7 @@ pub struct FileState {
 /// A checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointState {
-    /// Where it is.
+    /// Its event.
     pub seq: Seq,
     /// When it was made.
     pub at: Timestamp,
@@ -178,10 +178,10 @@ pub struct CheckpointState {
     /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What brought it about.
+    /// What triggered it.
     #[serde(default)]
     pub trigger: String,
-    /// Stays when checkpoints are thinned.
+    /// Never thinned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
     /// Its workspace snapshot.
@@ -190,7 +190,7 @@ pub struct CheckpointState {
 }
 
 impl CheckpointState {
-    /// The checkpoint that this event recorded.
+    /// The checkpoint that this event records.
     #[must_use]
     pub fn new(event: &Event, fact: Checkpoint) -> Self {
         Self {
@@ -205,67 +205,67 @@ impl CheckpointState {
     }
 }
 
-/// A task. What is derived (children, what it waits for) is kept as tasks change, so that one
-/// change costs its neighbours and no more.
+/// A task. Derived fields (parts, what it waits for) are kept current, so that the cost of a change
+/// is limited to the task's neighbours.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskState {
-    /// Created; otherwise only named by another task that depends on it or is a part of it.
+    /// Whether it was created. If not, another task only depends on it or is part of it.
     pub known: bool,
-    /// Its title, at most 200 characters of it.
+    /// Its title, at most 200 characters.
     pub title: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// The word another system uses for that.
+    /// Another system's word for the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<String>,
-    /// The task it is a part of.
+    /// The task it is part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
-    /// What must be done before.
+    /// The tasks it depends on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<TaskId>,
-    /// What waits for it.
+    /// The tasks that depend on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<TaskId>,
     /// How many of `depends` are not done.
     pub waits: u64,
-    /// Its parts, and how many of them are done.
+    /// The number of its parts, and how many of them are done.
     pub children: (u64, u64),
-    /// Its place in the order of creation.
+    /// Its position in the order of creation.
     pub order: u64,
-    /// Greater goes first.
+    /// Its priority; higher goes first.
     pub priority: i64,
-    /// How often it was begun.
+    /// How often it was started.
     pub attempts: u64,
-    /// How often it came to nothing: it failed, or is done again because it did.
+    /// How often it failed, including attempts that were retried because they failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub failures: u64,
-    /// Where it was created.
+    /// The event that created it.
     pub created: Seq,
-    /// Where it last changed.
+    /// The last event that changed it.
     pub changed: Seq,
-    /// Where its result is.
+    /// The event with its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Seq>,
-    /// Where it is told at length what is to be done.
+    /// The event with its description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Seq>,
-    /// Where its documents are named.
+    /// The event that names its documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<Seq>,
-    /// The agent's own name for the session in which it last worked on this.
+    /// The agent's own id of the session in which it last worked on this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<String>,
 }
 
 impl TaskState {
-    /// Can somebody begin it? It is planned, has no parts of its own and waits for nothing.
+    /// Can it be started? It is planned, has no parts and waits for nothing.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.known && self.status == TaskStatus::Planned && self.waits == 0 && self.children.0 == 0
     }
 }
 
-/// What was used, per model or lane.
+/// Usage per model or lane.
 pub(super) type UsageEntry = Usage;

@@ -1,7 +1,8 @@
 //! The state of a session: a pure fold over its events.
 //!
-//! `snapshot + tail = full replay`, which [`SessionState::digest`] proves. The state holds no
-//! payloads: it says where they are. What grows with the session is in [`Table`]s, in pages.
+//! A state restored from a cache plus the events since then equals a full replay;
+//! [`SessionState::digest`] proves it. The state holds no payloads, only the seqs of their events.
+//! What grows with the session is in [`Table`]s, which are divided into pages.
 
 mod apply;
 mod core;
@@ -30,20 +31,20 @@ use crate::{Epoch, Event, Fact, Kind, LaneId, Seq, TaskId, Timestamp};
 use entry::UsageEntry;
 use table::TableRoot;
 
-/// The version of the fold. A snapshot of another version is rebuilt, never called damage.
+/// The version of the fold. A state cache of another version is rebuilt; it is not damage.
 pub const FOLD_VERSION: u32 = 5;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;
 
-/// What is true of a session after its events so far.
+/// The state of a session after its events so far.
 #[derive(Debug, Clone)]
 pub struct SessionState {
-    /// What does not grow.
+    /// The part that does not grow.
     pub core: Core,
     /// Tasks by id.
     pub tasks: Table<TaskState>,
-    /// Calls that have no result yet, by call id.
+    /// Calls without a result, by call id.
     pub calls: Table<CallState>,
     /// Turns by number.
     pub turns: Table<TurnState>,
@@ -53,11 +54,11 @@ pub struct SessionState {
     pub files: Table<FileState>,
     /// Checkpoints by number.
     pub checkpoints: Table<CheckpointState>,
-    /// Artifacts by name: where the newest is.
+    /// The newest event of each artifact, by name.
     pub artifacts: Table<Seq>,
-    /// Usage by `model:…` and `lane:…`; never reverts. That of a turn is with the turn.
+    /// Usage by `model:…` and `lane:…`; never reverts. The usage of a turn is in `turns`.
     pub usage: Table<UsageEntry>,
-    /// Keys by their hash: the live events that have them. Two generations.
+    /// The live events that have a key, by hash of the key. Two generations.
     keys: [Table<Seq>; 2],
 }
 
@@ -85,22 +86,22 @@ pub struct PageId {
     page: usize,
 }
 
-/// Takes the pages of a snapshot.
+/// Stores the pages of a state cache.
 pub trait PageSink {
-    /// What can go wrong.
+    /// Why storing failed.
     type Error;
-    /// Keeps these bytes and says where.
+    /// Stores these bytes and returns where they are.
     fn put(&mut self, page: Vec<u8>) -> Result<PageRef, Self::Error>;
 }
 
-/// Why a snapshot could not be used. It is derived: rebuild it.
+/// Why a state cache could not be used. It is derived data: rebuild it.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// Not readable as a snapshot.
-    #[error("the snapshot is not readable")]
+    /// Unreadable.
+    #[error("the state cache is unreadable")]
     Unreadable(#[from] serde_json::Error),
     /// Made by another version of the fold.
-    #[error("the snapshot is of fold version {found}, not {FOLD_VERSION}")]
+    #[error("the state cache has fold version {found}, not {FOLD_VERSION}")]
     Version {
         /// Its version.
         found: u32,
@@ -114,7 +115,7 @@ struct Root {
     tables: Vec<TableRoot>,
 }
 
-/// Runs `$body` with `$table` bound to each table in turn, in the order of their numbers.
+/// Runs `$body` with `$table` bound to each table, in the order of their numbers.
 macro_rules! each_table {
     ($state:expr, |$index:ident, $table:ident| $body:expr) => {{
         let [keys_new, keys_old] = &mut $state.keys;
@@ -164,7 +165,7 @@ macro_rules! each_table {
 use each_table;
 
 impl SessionState {
-    /// A digest over all of it. Two states are equal when their digests are.
+    /// A digest of the whole state. Two states are equal if their digests are.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut digest =
@@ -186,15 +187,14 @@ impl SessionState {
         digest
     }
 
-    /// The live event that has this key, if it is still remembered. The key of an event that a
-    /// rewind took back is free.
+    /// The live event with this key, if still remembered. The key of a rewound event is free.
     #[must_use]
     pub fn key(&self, key: &str) -> Option<Seq> {
         let hashed = hashed_key(key);
         self.keys.iter().find_map(|table| table.get(&hashed)).copied()
     }
 
-    /// Writes what changed since the last snapshot; gives the root, as JSON.
+    /// Writes the pages that changed since the last save. Returns the root as JSON.
     pub fn save<S: PageSink>(&mut self, sink: &mut S) -> Result<Vec<u8>, S::Error> {
         let mut tables = Vec::with_capacity(10);
         let mut put = |bytes| sink.put(bytes);
@@ -203,13 +203,13 @@ impl SessionState {
         Ok(serde_json::to_vec(&root).unwrap_or_default())
     }
 
-    /// Forgets where pages were written: the next [`SessionState::save`] writes every page that
-    /// is here. Bring in those of [`SessionState::away`] before.
+    /// Forgets where pages were written: the next [`SessionState::save`] writes every loaded page.
+    /// Load those of [`SessionState::away`] first.
     pub fn unsave(&mut self) {
         each_table!(self, |_index, table| table.unsave());
     }
 
-    /// The state of a root, its pages still away.
+    /// The state of a root, with no page loaded yet.
     pub fn restore(root: &[u8]) -> Result<Self, PageError> {
         #[derive(Deserialize)]
         struct Version {
@@ -230,8 +230,8 @@ impl SessionState {
         Ok(state)
     }
 
-    /// The pages that must be here before `event` is applied. Ask again after bringing them in:
-    /// a task's page names its neighbours.
+    /// The pages to load before `event` is applied. Call again after loading them, because the page
+    /// of a task names its neighbours.
     #[must_use]
     pub fn missing(&mut self, event: &Event) -> Vec<PageId> {
         let mut wanted: Vec<(usize, String)> = Vec::new();
@@ -311,7 +311,7 @@ impl SessionState {
         missing
     }
 
-    /// The pages that must be here before this lane is looked up.
+    /// The pages to load before this lane is looked up.
     #[must_use]
     pub fn missing_lane(&self, lane: &str) -> Vec<PageId> {
         if lane.is_empty() {
@@ -321,7 +321,7 @@ impl SessionState {
         pages.map(|page| PageId { table: 3, page }).collect()
     }
 
-    /// Do the entries give the digests that are kept beside them? Asks for every page.
+    /// Do the entries match the stored digests? Needs every page.
     #[must_use]
     pub fn is_sound(&mut self) -> bool {
         let mut sound = true;
@@ -329,7 +329,7 @@ impl SessionState {
         sound
     }
 
-    /// Is every page here?
+    /// Is every page loaded?
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let [keys_new, keys_old] = &self.keys;
@@ -345,7 +345,7 @@ impl SessionState {
             && keys_old.is_whole()
     }
 
-    /// Every page that is not here.
+    /// Every page that is not loaded.
     #[must_use]
     pub fn away(&mut self) -> Vec<PageId> {
         let mut away = Vec::new();
@@ -355,7 +355,7 @@ impl SessionState {
         away
     }
 
-    /// Where a page that is not here lies.
+    /// Where a page that is not loaded is stored.
     #[must_use]
     pub fn page_ref(&mut self, page: PageId) -> Option<PageRef> {
         let mut found = None;
@@ -365,7 +365,7 @@ impl SessionState {
         found
     }
 
-    /// Brings a page in.
+    /// Loads a page.
     pub fn install(&mut self, page: PageId, bytes: &[u8]) -> Result<(), PageError> {
         each_table!(self, |index, table| if index == page.table {
             table.install(page.page, bytes)?;
@@ -373,8 +373,8 @@ impl SessionState {
         Ok(())
     }
 
-    /// The state that a fork starts with: the past as it was, of which nothing was spent, opened
-    /// or recovered in the new session. The keys of its past stay known.
+    /// The state that a fork starts with: the history is shared, but nothing was used, opened or
+    /// recovered in the new session. The keys of the history stay known.
     #[must_use]
     pub fn forked(self) -> Self {
         let core = self.core;
@@ -398,8 +398,8 @@ impl SessionState {
         Self { core, usage: Table::new("usage"), ..self }
     }
 
-    /// The state after a rewind: `base` is the state at the place gone back to, `before` the
-    /// state just before the rewind. What never reverts is taken from `before`.
+    /// The state after a rewind. `base` is the state at the target, `before` the state just before
+    /// the rewind. What never reverts is taken from `before`.
     #[must_use]
     pub fn rewound(base: Self, before: Self) -> Self {
         let mut state = base;
@@ -436,13 +436,13 @@ const NAMES: [&str; 10] = [
     "keys",
 ];
 
-/// Keys are kept by hash: a caller's keys may be long.
+/// Keys are stored by hash, because they may be long.
 fn hashed_key(key: &str) -> String {
     let hash = blake3::hash(key.as_bytes());
     hash.to_hex().as_str().chars().take(24).collect()
 }
 
-/// Where usage of a model in a lane is added up.
+/// The keys under which usage of a model in a lane is added up.
 fn usage_keys(model: Option<&str>, lane: &str) -> impl Iterator<Item = String> {
     let model = model.map(|model| format!("model:{model}"));
     model.into_iter().chain(std::iter::once(format!("lane:{lane}")))

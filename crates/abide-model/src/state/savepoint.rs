@@ -1,27 +1,27 @@
-//! The way back to a state as it was before some events.
+//! Savepoints: return to the state before some events.
 //!
-//! What the events change is kept as it was, entry by entry: taking a savepoint costs the core and
-//! no page, however much the state holds. Between [`SessionState::savepoint`] and
-//! [`SessionState::roll_back`] or [`SessionState::release`] only the events that were named may be
-//! applied, besides those that a writer begins with.
+//! Entries that the events change are saved one by one, so a savepoint costs a copy of the core and
+//! no page, however large the state is. Between [`SessionState::savepoint`] and
+//! [`SessionState::roll_back`] or [`SessionState::release`] only the given events may be applied,
+//! and those that a writer starts with.
 
 use super::{Core, KEYS, SessionState, each_table};
 use crate::{Event, Kind};
 
-/// A state as it was before some events.
+/// The state before some events.
 #[derive(Debug)]
 pub struct Savepoint(Kept);
 
 #[derive(Debug)]
 enum Kept {
-    /// The core; each table keeps what is changed in it.
+    /// The core; each table saves what is changed in it.
     Core(Box<Core>),
-    /// All of it, where tables are replaced as a whole.
+    /// The whole state, if tables will be replaced.
     Whole(Box<SessionState>),
 }
 
 impl SessionState {
-    /// Begins to keep what these events change.
+    /// Starts to save what these events change.
     #[must_use]
     pub fn savepoint<'a>(&mut self, events: impl IntoIterator<Item = &'a Event>) -> Savepoint {
         let [keys, _] = &self.keys;
@@ -29,7 +29,7 @@ impl SessionState {
         let mut replaces = false;
         for event in events {
             keyed += u64::from(event.key.is_some());
-            // A rewind and a fork have the state of another place, and full keys are put aside.
+            // A rewind and a fork replace the state, and a full table of keys is set aside.
             replaces |= event.kind == Kind::SESSION_REWOUND
                 || event.kind == Kind::SESSION_CREATED
                 || keyed > KEYS;
@@ -41,7 +41,7 @@ impl SessionState {
         Savepoint(Kept::Core(Box::new(self.core.clone())))
     }
 
-    /// Takes back what was applied since the savepoint.
+    /// Undoes what was applied since the savepoint.
     pub fn roll_back(&mut self, savepoint: Savepoint) {
         match savepoint.0 {
             Kept::Core(core) => {
@@ -52,7 +52,7 @@ impl SessionState {
         }
     }
 
-    /// Keeps what was applied since the savepoint.
+    /// Accepts what was applied since the savepoint.
     pub fn release(&mut self, _savepoint: Savepoint) {
         each_table!(self, |_index, table| table.release());
     }

@@ -1,11 +1,10 @@
-//! A map in pages, for the parts of a state that grow: tasks, files, calls, keys.
+//! A paged map for the parts of a state that grow: tasks, files, calls, keys.
 //!
-//! A snapshot writes only the pages that changed, and a state that was restored reads only the
-//! pages it touches. Pages split one at a time (linear hashing), so that no single change costs
-//! more than two pages.
+//! Saving writes only the pages that changed, and a restored state reads only the pages it touches.
+//! Pages split one at a time (linear hashing), so that no change costs more than two pages.
 //!
-//! Invariant: before a key is looked up or changed, the pages that [`Table::missing`] names have
-//! been installed. A key on a page that was not installed looks absent.
+//! Invariant: before a key is looked up or changed, the pages that [`Table::missing`] names are
+//! loaded. A key on a page that is not loaded looks absent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::Digest;
 
-/// Where a page lies in the file that holds the pages.
+/// Offset and length of a page in the file of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRef(pub u64, pub u32);
 
@@ -24,29 +23,29 @@ enum Page<V> {
     Away(PageRef),
 }
 
-/// A map from text to `V`, in pages, with a digest of its entries. Clones share their pages.
+/// A paged map from text to `V` with a digest of its entries. Clones share their pages.
 #[derive(Debug, Clone)]
 pub struct Table<V> {
     name: &'static str,
     pages: Vec<Page<V>>,
     len: u64,
     digest: Digest,
-    /// How many pages are not here.
+    /// The number of pages that are not loaded.
     away: usize,
-    /// What was here before the changes since [`Table::begin`].
+    /// What changes since [`Table::begin`] have replaced.
     before: Option<Before<V>>,
 }
 
-/// What a table was before some changes.
+/// A table before some changes.
 #[derive(Debug, Clone)]
 struct Before<V> {
     len: u64,
     digest: Digest,
-    /// Each entry that was changed, as it was, in the order of the changes.
+    /// The old value of each changed entry, in the order of the changes.
     entries: Vec<(String, Option<V>)>,
 }
 
-/// A table without its entries: what the root of a snapshot holds of it.
+/// A table without its entries, as stored in the root.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TableRoot {
     len: u64,
@@ -54,7 +53,7 @@ pub(super) struct TableRoot {
     pages: Vec<PageRef>,
 }
 
-/// The mean number of entries at which a page splits.
+/// The mean number of entries per page at which a page splits.
 const FULL: u64 = 48;
 
 impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
@@ -64,13 +63,13 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         Self { name, pages, len: 0, digest: Digest::default(), away: 0, before: None }
     }
 
-    /// How many entries.
+    /// The number of entries.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Has it none?
+    /// Is it empty?
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -89,7 +88,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         }
     }
 
-    /// Every entry that is here, in no order that means anything.
+    /// Every loaded entry, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         self.pages.iter().flat_map(|page| {
             match page {
@@ -102,7 +101,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         })
     }
 
-    /// Puts an entry, or takes it out.
+    /// Sets or removes an entry.
     pub(super) fn set(&mut self, key: &str, value: Option<V>) {
         let name = self.name;
         let index = self.page_of(key);
@@ -116,7 +115,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         *at = None;
         if let Some(old) = old {
             self.digest.remove(entry_digest(name, key, old));
-            // A root that was read may say less than its pages hold.
+            // A root that was read may count fewer entries than its pages hold.
             self.len = self.len.saturating_sub(1);
         }
         let old = match value {
@@ -135,13 +134,12 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         }
     }
 
-    /// Keeps what is changed from here on, until [`Table::roll_back`] or [`Table::release`].
+    /// Saves what is changed from here on, until [`Table::roll_back`] or [`Table::release`].
     pub(super) fn begin(&mut self) {
         self.before = Some(Before { len: self.len, digest: self.digest, entries: Vec::new() });
     }
 
-    /// Takes back what was changed since [`Table::begin`]. Pages that were split or brought in stay
-    /// so.
+    /// Undoes the changes since [`Table::begin`]. Pages that were split or loaded stay so.
     pub(super) fn roll_back(&mut self) {
         let Some(before) = self.before.take() else { return };
         for (key, old) in before.entries.into_iter().rev() {
@@ -156,12 +154,12 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         (self.len, self.digest) = (before.len, before.digest);
     }
 
-    /// Keeps the changes since [`Table::begin`].
+    /// Accepts the changes since [`Table::begin`].
     pub(super) fn release(&mut self) {
         self.before = None;
     }
 
-    /// Changes the entry under this key, made by default where there is none.
+    /// Changes the entry under this key, or a default one if there is none.
     pub(super) fn update(&mut self, key: &str, change: impl FnOnce(&mut V))
     where
         V: Default,
@@ -171,7 +169,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         self.set(key, Some(value));
     }
 
-    /// The pages that must be here before `key` is looked up or set.
+    /// The pages to load before `key` is looked up or set.
     pub(super) fn missing(&self, key: &str) -> Vec<usize> {
         let mut missing = Vec::new();
         for index in [self.page_of(key), splits_into(self.pages.len()).0] {
@@ -182,7 +180,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         missing
     }
 
-    /// Do the entries that are here give the digest that is kept? Asks for every page.
+    /// Do the entries match the stored digest? Needs every page.
     pub(super) fn is_sound(&self) -> bool {
         let mut digest = Digest::default();
         let mut count = 0;
@@ -193,12 +191,12 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         self.is_whole() && digest == self.digest && count == self.len
     }
 
-    /// Is every page here?
+    /// Is every page loaded?
     pub(super) const fn is_whole(&self) -> bool {
         self.away == 0
     }
 
-    /// Every page that is not here.
+    /// Every page that is not loaded.
     pub(super) fn away(&self) -> Vec<usize> {
         let away =
             |(index, page): (usize, &Page<V>)| matches!(page, Page::Away(_)).then_some(index);
@@ -212,7 +210,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         }
     }
 
-    /// Brings a page in. Its bytes were checked by whoever read them.
+    /// Loads a page. The caller has verified its checksum.
     pub(super) fn install(&mut self, index: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
         let read: BTreeMap<String, V> = serde_json::from_slice(bytes)?;
         if let Some(page) = self.pages.get_mut(index)
@@ -224,14 +222,14 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         Ok(())
     }
 
-    /// Writes the pages that changed and gives the root over all of them.
+    /// Writes the pages that changed and returns the root.
     pub(super) fn save<E>(
         &mut self,
         put: &mut impl FnMut(Vec<u8>) -> Result<PageRef, E>,
     ) -> Result<TableRoot, E> {
         let mut refs = Vec::with_capacity(self.pages.len());
         if self.len == 0 && self.pages.len() == 1 {
-            // Nothing to write, and nothing to read when it is restored.
+            // Nothing to write now, and nothing to read when restored.
             return Ok(TableRoot { len: 0, digest: self.digest, pages: refs });
         }
         for page in &mut self.pages {
@@ -255,7 +253,7 @@ impl<V: Clone + PartialEq + Serialize + DeserializeOwned> Table<V> {
         Self { name, pages, len: root.len, digest: root.digest, away, before: None }
     }
 
-    /// Forgets where pages were written, so that the next snapshot writes all that is here.
+    /// Forgets where pages were written, so that the next save writes every loaded page.
     pub(super) fn unsave(&mut self) {
         for page in &mut self.pages {
             if let Page::Here { at, .. } = page {
@@ -295,14 +293,14 @@ fn hash(key: &str) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The page of a hash among `count` pages.
+/// The index of the page for a hash among `count` pages.
 fn place(hash: u64, count: usize) -> usize {
     let whole = count.next_power_of_two();
     let index = usize::try_from(hash & (whole as u64 - 1)).unwrap_or(0);
     if index < count { index } else { index - whole / 2 }
 }
 
-/// Which page splits next when there are `count`, and the index of the page it gives.
+/// Which page splits next if there are `count`, and the index of the new page.
 fn splits_into(count: usize) -> (usize, usize) {
     (count - (count + 1).next_power_of_two() / 2, count)
 }

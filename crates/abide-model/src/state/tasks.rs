@@ -1,4 +1,4 @@
-//! The fold of task facts. Readiness and progress are kept with each change.
+//! The fold of task facts. Keeps readiness and progress current with each change.
 
 use super::apply::clip;
 use super::core::more;
@@ -6,7 +6,7 @@ use super::{SessionState, TaskState};
 use crate::fact::{AgentObservation, TaskChange, TaskCreated, TaskStatus, TaskStatusChange};
 use crate::{Anomaly, Event, TaskId};
 
-/// The most characters of a title that a state holds.
+/// Maximum length of a title in a state, in characters.
 pub(crate) const TASK_TITLE: usize = 200;
 
 impl SessionState {
@@ -106,7 +106,7 @@ impl SessionState {
         (!now.may_follow_with_parts(was, before.children)).then_some(Anomaly::IllegalTransition)
     }
 
-    /// Which session of its own an agent works on a task in.
+    /// Records the agent's own session for a task.
     pub(super) fn agent_observed(&mut self, event: &Event, fact: AgentObservation) {
         let Some(task) = &event.task else { return };
         if self.tasks.get(task.as_str()).is_some_and(|task| task.known)
@@ -116,7 +116,7 @@ impl SessionState {
         }
     }
 
-    /// The tasks that a fact about this one touches: itself, its parent, and what waits for it.
+    /// The tasks that a fact about this one affects: itself, its parent, and what waits for it.
     pub(super) fn task_neighbours(&self, task: &TaskId) -> Vec<TaskId> {
         let mut names = vec![task.clone()];
         if let Some(state) = self.tasks.get(task.as_str()) {
@@ -156,7 +156,7 @@ impl SessionState {
         own.map(|_| Anomaly::SelfDependency)
     }
 
-    /// Changes a task and keeps the count of those that are ready.
+    /// Changes a task and updates the number of ready tasks.
     fn change_task(&mut self, id: &str, change: impl FnOnce(&mut TaskState)) {
         let mut ready = self.core.tasks.ready;
         self.tasks.update(id, |task| {

@@ -1,4 +1,4 @@
-//! The tree of the tasks that a state holds.
+//! Builds the tree from the tasks of a state.
 
 use super::node::TaskNode;
 use super::progress::Tally;
@@ -6,11 +6,11 @@ use super::slot::{At, Slot};
 use super::tree::TaskTree;
 use crate::{Table, TaskState};
 
-/// Where a task stands in the search for circles of parents.
+/// The state of a task in the search for cycles of parents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     New,
-    /// On the way up from this task.
+    /// Visited on the way up from this task.
     From(At),
     Settled,
 }
@@ -20,7 +20,7 @@ impl TaskTree {
     #[must_use]
     pub fn of(tasks: &Table<TaskState>) -> Self {
         let mut all: Vec<(&str, &TaskState)> = tasks.iter().collect();
-        // Those that exist in the order of creation, then those that are only named.
+        // Existing tasks in the order of creation, then those that are only named.
         all.sort_unstable_by_key(|(id, task)| (!task.known, task.order, *id));
         let mut tree = Self::default();
         tree.slots.reserve(all.len());
@@ -41,7 +41,7 @@ impl TaskTree {
         tree
     }
 
-    /// The place of a task, made where it is only named.
+    /// The index of a task, which is added if it is only named so far.
     pub(super) fn place_of(&mut self, id: &crate::TaskId) -> At {
         if let Some(at) = self.places.get(id.as_str()) {
             return *at;
@@ -53,8 +53,8 @@ impl TaskTree {
         at
     }
 
-    /// Hangs every task under its parent. Where parents go in a circle, the first of them that was
-    /// created is a part of nothing.
+    /// Attaches every task to its parent. In a cycle of parents, the task created first becomes a
+    /// root.
     fn hang(&mut self) {
         for at in 0..self.slots.len() {
             let parent = self
@@ -99,11 +99,11 @@ impl TaskTree {
         }
     }
 
-    /// `at` is a part of itself by way of its parents.
+    /// Breaks the cycle of parents that contains `at`.
     fn cut_circle(&mut self, at: At) {
         let mut first = at;
         let mut here = self.slot(at).and_then(|slot| slot.parent);
-        // Places are in the order of creation.
+        // Indices are in the order of creation.
         while let Some(next) = here.filter(|next| *next != at) {
             first = first.min(next);
             here = self.slot(next).and_then(|slot| slot.parent);
@@ -113,7 +113,7 @@ impl TaskTree {
         }
     }
 
-    /// Joins every task with what it depends on.
+    /// Links every task with what it depends on.
     fn link(&mut self) {
         for at in 0..self.slots.len() {
             let depends = self.slots.get(at).map(|slot| slot.node.depends.clone());
@@ -133,7 +133,7 @@ impl TaskTree {
         }
     }
 
-    /// Counts what is counted over parts, from the leaves up.
+    /// Computes the counts over parts, from the leaves up.
     fn count(&mut self) {
         let mut parts = vec![Vec::new(); self.slots.len()];
         let mut order: Vec<At> = Vec::with_capacity(self.slots.len());

@@ -1,4 +1,4 @@
-//! Changes taken in, one at a time.
+//! Changes to the tree, one at a time.
 
 use super::cycle::Wish;
 use super::error::TaskError;
@@ -10,17 +10,17 @@ use crate::state::TASK_TITLE;
 use crate::{Limits, Seq, TaskCreated, TaskId, TaskStatus};
 
 impl TaskTree {
-    /// Takes a status in, whether it is legal or not, and gives what follows for the tasks that it
-    /// is a part of, in the order in which that is to be recorded: one all of whose parts are done
-    /// is complete, or obsolete where no part is complete; one that is done and gets a part that is
-    /// not is planned again. What follows is taken in too.
+    /// Sets a status, legal or not, and returns the resulting changes of the tasks above, in the
+    /// order in which they must be recorded. A task whose parts are all done is complete, or
+    /// obsolete if no part is complete. A done task that gets a part that is not done is planned
+    /// again. The resulting changes are applied too.
     pub fn set_status(&mut self, id: &str, status: TaskStatus) -> Vec<(TaskId, TaskStatus)> {
         let Some(at) = self.find(id) else { return Vec::new() };
         let next = self.take_status(at, status);
         self.follow(next)
     }
 
-    /// Takes a new task in, and gives what follows for the tasks that it is a part of.
+    /// Adds a task, and returns the resulting changes of the tasks above.
     pub fn insert(
         &mut self,
         created: &TaskCreated,
@@ -46,7 +46,7 @@ impl TaskTree {
         let named = self.places.contains_key(task);
         let at = self.place_of(task);
         if let Err(refused) = self.check_new(at, parent, &needs) {
-            // It was made last, and nothing speaks of it.
+            // It was added last, and nothing refers to it.
             if !named {
                 self.places.remove(task);
                 self.slots.pop();
@@ -82,8 +82,8 @@ impl TaskTree {
         Ok(self.follow(next))
     }
 
-    /// Takes in what follows from parts for the tasks that they are parts of and was never
-    /// recorded, as after a write that was cut off: looks at every task.
+    /// Applies the changes that follow from parts and were never recorded, as after a torn write.
+    /// Visits every task.
     pub fn settle(&mut self) -> Vec<(TaskId, TaskStatus)> {
         let mut follows = Vec::new();
         for at in 0..self.slots.len() {
@@ -97,8 +97,7 @@ impl TaskTree {
         follows
     }
 
-    /// What it depends on is now this. Refused where something in it does not exist, or where tasks
-    /// would wait for each other.
+    /// Sets its dependencies. Fails if one does not exist, or if tasks would wait for each other.
     pub fn set_depends(&mut self, id: &str, depends: Vec<TaskId>) -> Result<(), TaskError> {
         let at = self.known_place(id)?;
         let (depends, needs) = self.needs(&id.into(), &depends)?;
@@ -114,7 +113,7 @@ impl TaskTree {
         Ok(())
     }
 
-    /// Its priority is now this.
+    /// Sets its priority.
     pub fn set_priority(&mut self, id: &str, priority: i64) -> Result<(), TaskError> {
         let at = self.known_place(id)?;
         let Some(slot) = self.slot_mut(at) else { return Ok(()) };
@@ -132,17 +131,17 @@ impl TaskTree {
         Ok(())
     }
 
-    /// Its title is now this.
+    /// Sets its title.
     pub fn set_title(&mut self, id: &str, title: &str) -> Result<(), TaskError> {
         self.change(id, |node| node.title = clipped(title))
     }
 
-    /// Another system has this word for its status; until the next status.
+    /// Sets another system's word for its status. It is valid until the next status.
     pub fn set_foreign(&mut self, id: &str, foreign: Option<String>) -> Result<(), TaskError> {
         self.change(id, |node| node.foreign = foreign)
     }
 
-    /// An agent works on it in this session of its own.
+    /// Sets the agent's own session for it.
     pub fn set_agent_session(
         &mut self,
         id: &str,
@@ -151,22 +150,22 @@ impl TaskTree {
         self.change(id, |node| node.agent_session = session)
     }
 
-    /// What was taken in is recorded here.
+    /// Sets the event that created it.
     pub fn set_created(&mut self, id: &str, at: Seq) -> Result<(), TaskError> {
         self.change(id, |node| node.created = at)
     }
 
-    /// Where its result is.
+    /// Sets the event with its result.
     pub fn set_result(&mut self, id: &str, at: Seq) -> Result<(), TaskError> {
         self.change(id, |node| node.result = Some(at))
     }
 
-    /// Where it is told at length what is to be done.
+    /// Sets the event with its description.
     pub fn set_details(&mut self, id: &str, at: Seq) -> Result<(), TaskError> {
         self.change(id, |node| node.details = Some(at))
     }
 
-    /// Where its documents are named; none where it has none any more.
+    /// Sets the event that names its documents; `None` if it has none any more.
     pub fn set_documents(&mut self, id: &str, at: Option<Seq>) -> Result<(), TaskError> {
         self.change(id, |node| node.documents = at)
     }
@@ -183,7 +182,7 @@ impl TaskTree {
         self.find(id).ok_or_else(|| TaskError::Unknown { task: id.into() })
     }
 
-    /// Every task that is changed is asked for here.
+    /// Every changed task is accessed through this.
     pub(super) fn slot_mut(&mut self, at: At) -> Option<&mut Slot> {
         #[cfg(test)]
         {
@@ -192,7 +191,7 @@ impl TaskTree {
         self.slots.get_mut(at)
     }
 
-    /// The parts of a task that has some; without a task, what is a part of nothing.
+    /// The parts of a task that has some; without a task, the roots.
     fn parts_mut(&mut self, of: Option<At>) -> Option<&mut Parts> {
         match of {
             None => Some(&mut self.top),
@@ -200,7 +199,7 @@ impl TaskTree {
         }
     }
 
-    /// Dependencies as they are kept: each once, by id, with their places.
+    /// Normalises dependencies: each once, ordered by id, with their indices.
     fn needs(
         &self,
         task: &TaskId,
@@ -222,8 +221,8 @@ impl TaskTree {
         Ok((depends, needs))
     }
 
-    /// Would a new task wait for itself? One that was named before it exists may have tasks that
-    /// depend on it, and parts, already.
+    /// Would a new task wait for itself? If it was named before it existed, tasks may already
+    /// depend on it or be part of it.
     fn check_new(&self, at: At, parent: Option<At>, needs: &[At]) -> Result<(), TaskError> {
         let named = self
             .slot(at)
@@ -261,7 +260,7 @@ impl TaskTree {
         }
     }
 
-    /// Hangs a task that hangs nowhere.
+    /// Attaches a detached task.
     fn attach(&mut self, at: At, parent: Option<At>) {
         if let Some(parent) = parent {
             self.make_inner(parent);
@@ -281,7 +280,7 @@ impl TaskTree {
         }
     }
 
-    /// Takes a task that is a part of nothing from where it hangs.
+    /// Detaches a root.
     fn detach(&mut self, at: At) {
         let Some(slot) = self.slot_mut(at) else { return };
         let (rank, status, tally) = (slot.rank(at), slot.node.status, slot.tally());
@@ -292,7 +291,7 @@ impl TaskTree {
         self.top.tally.change(&Tally::default(), &tally);
     }
 
-    /// A task that gets its first part is no leaf any more.
+    /// Turns a leaf into a task with parts, because it gets its first part.
     fn make_inner(&mut self, at: At) {
         let Some(slot) = self.slot_mut(at).filter(|slot| slot.parts.is_none()) else { return };
         let (tally, parent) = (slot.tally(), slot.parent);
@@ -301,7 +300,7 @@ impl TaskTree {
         self.offer(at);
     }
 
-    /// Leaves come and go below `from`, and so below all that it is a part of.
+    /// Adjusts the leaf counts of `from` and of every task above it.
     fn lift(&mut self, from: Option<At>, come: &Tally, go: &Tally) {
         let mut at = from;
         while let Some(here) = at {
@@ -314,7 +313,7 @@ impl TaskTree {
         self.top.tally.change(come, go);
     }
 
-    /// Tells those above what can be begun here, as far as that is otherwise now.
+    /// Updates the ready tasks of this task and of every task above it, as far as they change.
     fn offer(&mut self, at: At) {
         let mut here = Some(at);
         while let Some(at) = here {
@@ -332,7 +331,7 @@ impl TaskTree {
         }
     }
 
-    /// Takes in what follows, and what follows from that.
+    /// Applies a resulting change, and those that result from it.
     fn follow(&mut self, next: Option<(At, TaskStatus)>) -> Vec<(TaskId, TaskStatus)> {
         let mut next = next;
         let mut follows = Vec::new();
@@ -345,7 +344,7 @@ impl TaskTree {
         follows
     }
 
-    /// Takes one status in and says what follows for the task above.
+    /// Applies one status and returns the resulting change of the task above.
     fn take_status(&mut self, at: At, now: TaskStatus) -> Option<(At, TaskStatus)> {
         let slot = self.slot_mut(at)?;
         let was = slot.node.status;
@@ -378,7 +377,7 @@ impl TaskTree {
         }
     }
 
-    /// A part of it is done now.
+    /// The resulting change now that a part of it is done.
     fn finished(&self, at: At) -> Option<(At, TaskStatus)> {
         let slot = self.slot(at)?;
         let parts = slot.parts.as_ref()?;
@@ -387,7 +386,7 @@ impl TaskTree {
         over.then_some((at, if complete { TaskStatus::Complete } else { TaskStatus::Obsolete }))
     }
 
-    /// A part of it is to be done now.
+    /// The resulting change now that a part of it is not done.
     fn reopened(&self, at: At) -> Option<(At, TaskStatus)> {
         let slot = self.slot(at)?;
         slot.node.status.is_done().then_some((at, TaskStatus::Planned))

@@ -1,12 +1,12 @@
-//! Would tasks wait for each other?
+//! Detects tasks that would wait for each other.
 //!
-//! Every task has a beginning and an end. The beginning waits for the beginning of what it is a
-//! part of and for the end of what it depends on; the end of a leaf waits for its beginning, the
-//! end of any other task for the ends of its parts. Tasks wait for each other when that goes in a
-//! circle; so a task can depend on nothing that it is a part of, and on none of its own parts.
+//! Every task has a start and an end. The start waits for the start of the task it is part of and
+//! for the end of what it depends on. The end of a leaf waits for its start, the end of any other
+//! task for the ends of its parts. Tasks wait for each other if this forms a cycle. Hence a task
+//! cannot depend on a task it is part of, nor on its own parts.
 //!
-//! The search goes from both ends at once and is over when one of them has seen all there is, so
-//! that a new task, on which nothing depends yet, costs what it is a part of.
+//! The search runs from both ends at once and stops when one of them is exhausted, so that for a
+//! new task, on which nothing depends yet, it only visits the tasks above.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -29,14 +29,14 @@ impl Moment {
     }
 }
 
-/// A task that would be a part of another.
+/// A task that would become part of another.
 #[derive(Clone, Copy)]
 pub(super) struct Wish {
     pub(super) part: At,
     pub(super) parent: At,
 }
 
-/// One side of the search: what it saw, from where, and what it has yet to look at.
+/// One side of the search: what it visited, from where, and what is left to visit.
 #[derive(Default)]
 struct Side {
     from: HashMap<Moment, Option<Moment>>,
@@ -51,20 +51,20 @@ impl Side {
         }
     }
 
-    /// From here back to where this side began.
+    /// The path from here back to the start of this side.
     fn way(&self, from: Moment) -> impl Iterator<Item = Moment> {
         std::iter::successors(Some(from), |moment| self.from.get(moment).copied().flatten())
     }
 }
 
 impl TaskTree {
-    /// The way from `task` by way of one of `needs` back to itself, where there is one.
+    /// The path from `task` through one of `needs` back to itself, if there is one.
     pub(super) fn circle(&self, task: At, needs: &[At]) -> Option<Vec<TaskId>> {
         self.circle_with(task, needs, None, None)
     }
 
-    /// The same, or by way of the beginning of what it would be a part of; `wish` is as if it were
-    /// so already.
+    /// Like `circle`, or through the start of the task it would be part of; treats `wish`
+    /// as already done.
     pub(super) fn circle_with(
         &self,
         task: At,
@@ -121,7 +121,7 @@ impl TaskTree {
     fn parent_of(&self, at: At, wish: Option<Wish>) -> Option<At> {
         let wished = wish.filter(|wish| wish.part == at).map(|wish| wish.parent);
         let slot = self.slot(at)?;
-        // One that was recorded as a part of what does not exist yet.
+        // A task recorded as part of one that does not exist yet.
         let named = || {
             let parent = *self.places.get(slot.node.parent.as_ref()?.as_str())?;
             self.slot(parent).filter(|slot| !slot.node.known).map(|_| parent)
@@ -129,7 +129,7 @@ impl TaskTree {
         wished.or(slot.parent).or_else(named)
     }
 
-    /// What must have come before.
+    /// What must come before.
     fn waits_on(&self, moment: Moment, wish: Option<Wish>) -> Vec<Moment> {
         match moment {
             Moment::Begin(at) => {
@@ -147,7 +147,7 @@ impl TaskTree {
         }
     }
 
-    /// What can come only after.
+    /// What can only come after.
     fn waited_on_by(&self, moment: Moment, wish: Option<Wish>) -> Vec<Moment> {
         match moment {
             Moment::Begin(at) => {

@@ -1,76 +1,76 @@
-//! Why tasks were not changed.
+//! Why a change of tasks failed.
 
 use crate::{TaskId, TaskStatus};
 
-/// Why tasks were not changed. Nothing was taken in.
+/// Why a change of tasks failed. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
-    /// There is no such task.
+    /// No such task.
     #[error("there is no task {task}")]
     Unknown {
-        /// As it was asked for.
+        /// The task.
         task: TaskId,
     },
-    /// There is one already.
-    #[error("there is a task {task} already")]
+    /// The task already exists.
+    #[error("task {task} already exists")]
     Exists {
-        /// Which.
+        /// The task.
         task: TaskId,
     },
-    /// Not an id.
-    #[error("the id of a task has 1 to {limit} bytes; this one has {bytes}")]
+    /// Invalid length of an id.
+    #[error("a task id must have 1 to {limit} bytes; this one has {bytes}")]
     BadId {
-        /// How many bytes it has.
+        /// Its length in bytes.
         bytes: usize,
-        /// The most.
+        /// The maximum in bytes.
         limit: usize,
     },
-    /// Its parent was never created.
+    /// The parent does not exist.
     #[error("task {task} cannot be a part of {parent}, which does not exist")]
     UnknownParent {
-        /// Which task.
+        /// The task.
         task: TaskId,
         /// Its parent.
         parent: TaskId,
     },
-    /// What it depends on was never created.
+    /// A dependency does not exist.
     #[error("task {task} cannot depend on {dependency}, which does not exist")]
     UnknownDependency {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// What it would depend on.
+        /// The dependency.
         dependency: TaskId,
     },
-    /// A status that does not follow from the one before.
-    #[error("task {task} is {}, and cannot become {}", from.as_str(), to.as_str())]
+    /// The status cannot follow the current one.
+    #[error("task {task} is {} and cannot become {}", from.as_str(), to.as_str())]
     IllegalTransition {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Where it stands.
+        /// Its status.
         from: TaskStatus,
-        /// Where it should stand.
+        /// The new status.
         to: TaskStatus,
     },
-    /// A task is complete when its parts are.
+    /// A task cannot be complete before its parts are.
     #[error("task {task} cannot be complete: {open} of its parts are not done, {first} among them")]
     OpenParts {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// How many parts are not done.
+        /// The number of parts that are not done.
         open: u64,
         /// The first of them.
         first: TaskId,
     },
-    /// Tasks would wait for each other. A part waits for what its parent waits for, and a parent
-    /// is done when its parts are.
+    /// Tasks would wait for each other. A part waits for what its parent waits for, and a parent is
+    /// done when its parts are.
     #[error("tasks would wait for each other: {}", told(path))]
     Cycle {
-        /// The way round, from a task back to itself.
+        /// The cycle, from a task back to itself.
         path: Vec<TaskId>,
     },
 }
 
-/// The most tasks of a circle that are named.
+/// Maximum number of tasks named in a cycle.
 const NAMED: usize = 12;
 
 fn told(path: &[TaskId]) -> String {

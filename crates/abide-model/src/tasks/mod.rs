@@ -1,11 +1,11 @@
-//! The tasks of a session as a tree: what can be begun, in which order, and how far it is.
+//! The tasks of a session as a tree: what can be started, in which order, and the progress.
 //!
-//! [`TaskTree`] is built once from a state's tasks and then kept up with each change, so that one
-//! change costs its neighbours and its ancestors and no more, however many tasks there are.
+//! [`TaskTree`] is built once from a state and then updated with each change, so that a change
+//! costs only the task's neighbours and ancestors, however many tasks there are.
 //!
-//! The fold tolerates what nobody should record: a parent that was never created, dependencies in a
-//! circle. So does the tree, which never waits for ever and never panics over it; what a caller
-//! asks it to take in is refused when it is illegal.
+//! The fold tolerates invalid records: a parent that was never created, cyclic dependencies. So
+//! does the tree, which neither loops for ever nor panics; but it refuses illegal changes that a
+//! caller asks for.
 
 mod build;
 mod change;

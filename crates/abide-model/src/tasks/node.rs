@@ -1,4 +1,4 @@
-//! One task of the tree.
+//! A task of the tree.
 
 use crate::{Seq, TaskId, TaskState, TaskStatus};
 
@@ -7,35 +7,36 @@ use crate::{Seq, TaskId, TaskState, TaskStatus};
 pub struct TaskNode {
     /// Its id.
     pub id: TaskId,
-    /// Created; otherwise another task only depends on it, and it never gets done.
+    /// Whether it was created. If not, another task only depends on it, and it is never done.
     pub known: bool,
-    /// Its title, at most 200 characters of it.
+    /// Its title, at most 200 characters.
     pub title: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// The word another system uses for that.
+    /// Another system's word for the status.
     pub foreign: Option<String>,
-    /// The task it is a part of, as it was recorded.
+    /// The task it is part of, as recorded.
     pub parent: Option<TaskId>,
-    /// What must be done before, by id.
+    /// The tasks it depends on.
     pub depends: Vec<TaskId>,
-    /// Greater goes first.
+    /// Its priority; higher goes first.
     pub priority: i64,
-    /// Its place in the order of creation.
+    /// Its position in the order of creation.
     pub order: u64,
-    /// How often it was begun.
+    /// How often it was started.
     pub attempts: u64,
-    /// How often it came to nothing.
+    /// How often it failed.
     pub failures: u64,
-    /// Where it was created. [`Seq::ZERO`] as long as that is not recorded; so are the places below.
+    /// The event that created it. [`Seq::ZERO`] until that is recorded; the same holds for the seqs
+    /// below.
     pub created: Seq,
-    /// Where its result is.
+    /// The event with its result.
     pub result: Option<Seq>,
-    /// Where it is told at length what is to be done.
+    /// The event with its description.
     pub details: Option<Seq>,
-    /// Where its documents are named.
+    /// The event that names its documents.
     pub documents: Option<Seq>,
-    /// The agent's own name for the session in which it last worked on this.
+    /// The agent's own id of the session in which it last worked on this.
     pub agent_session: Option<String>,
 }
 

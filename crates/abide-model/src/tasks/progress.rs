@@ -1,40 +1,40 @@
-//! How far tasks are: a count of leaves, kept at every task that has parts.
+//! Progress: counts of leaves, kept for every task that has parts.
 
 use serde::Serialize;
 
 use crate::TaskStatus;
 
-/// How far the tasks of a scope are. Only those without parts count: the others are done when
-/// their parts are.
+/// The progress of a scope. Only tasks without parts count; the others are done when their parts
+/// are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TaskProgress {
-    /// All of them.
+    /// All tasks.
     pub all: u64,
     /// Complete.
     pub complete: u64,
-    /// No longer wanted.
+    /// No longer needed.
     pub obsolete: u64,
-    /// Given up.
+    /// Failed.
     pub failed: u64,
-    /// Cannot go on.
+    /// Blocked.
     pub blocked: u64,
-    /// Somebody is at them.
+    /// In progress.
     pub active: u64,
-    /// Not begun, the ready ones among them.
+    /// Not started, including ready ones.
     pub planned: u64,
-    /// Can be begun now.
+    /// Can be started now.
     pub ready: u64,
 }
 
 impl TaskProgress {
-    /// Complete or no longer wanted.
+    /// Complete or no longer needed.
     #[must_use]
     pub const fn done(&self) -> u64 {
         self.complete + self.obsolete
     }
 }
 
-/// How many leaves have each status.
+/// The number of leaves with each status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tally([u64; TaskStatus::ALL.len()]);
 
@@ -48,7 +48,7 @@ impl Tally {
         tally
     }
 
-    /// These come, those go.
+    /// Adds `come` and subtracts `go`.
     pub(super) fn change(&mut self, come: &Self, go: &Self) {
         for ((count, come), go) in self.0.iter_mut().zip(come.0).zip(go.0) {
             *count = (*count + come).saturating_sub(go);

@@ -1,4 +1,4 @@
-//! A task in its place: what the tree keeps of it to find its way.
+//! A task and its links in the tree.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,18 +7,18 @@ use super::node::TaskNode;
 use super::progress::Tally;
 use crate::TaskStatus;
 
-/// Where a task is in the tree's list.
+/// The index of a task in the tree's list.
 pub(super) type At = usize;
 
-/// The order among the parts of a task: priority first, then creation.
+/// The order among the parts of a task: by priority, then by creation.
 pub(super) type Rank = (Reverse<i64>, u64, At);
 
 /// A task and its neighbours.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slot {
     pub(super) node: TaskNode,
-    /// The task it hangs under. None where the one that was recorded does not exist, or is a part
-    /// of this one.
+    /// The task it is attached to. `None` if the recorded parent does not exist or is part of this
+    /// task.
     pub(super) parent: Option<At>,
     /// What it depends on.
     pub(super) needs: Vec<At>,
@@ -28,19 +28,19 @@ pub(super) struct Slot {
     pub(super) waits: usize,
     /// How many leaves its parent may count as ready: itself, or those of its parts.
     pub(super) offered: u64,
-    /// None for a leaf.
+    /// `None` for a leaf.
     pub(super) parts: Option<Box<Parts>>,
-    /// Tasks that were recorded as its parts, as long as it does not exist.
+    /// Tasks recorded as its parts while it does not exist.
     pub(super) orphans: Vec<At>,
 }
 
-/// The parts of a task, in order, and what is counted over them.
+/// The parts of a task in order, and counts over them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parts {
     pub(super) all: BTreeSet<Rank>,
-    /// Those that offer something that can be begun.
+    /// Parts that are ready or have something ready below.
     pub(super) ready: BTreeSet<Rank>,
-    /// How much they offer together.
+    /// How many ready leaves they have together.
     pub(super) offered: u64,
     /// How many of them are done.
     pub(super) done: u64,
@@ -55,7 +55,7 @@ impl Slot {
         (Reverse(self.node.priority), self.node.order, at)
     }
 
-    /// May its parts be begun, as far as it is concerned?
+    /// Does its own status allow its parts to start?
     pub(super) const fn lets_begin(&self) -> bool {
         let held = matches!(
             self.node.status,
@@ -64,7 +64,7 @@ impl Slot {
         self.waits == 0 && !held
     }
 
-    /// How many ready leaves it offers to its parent, by what is known here.
+    /// How many ready leaves its parent may count, as far as this task is concerned.
     pub(super) fn offers(&self) -> u64 {
         match &self.parts {
             Some(parts) if self.lets_begin() => parts.offered,
@@ -82,12 +82,12 @@ impl Slot {
 }
 
 impl Parts {
-    /// How many are not done.
+    /// How many parts are not done.
     pub(super) fn open(&self) -> u64 {
         (self.all.len() as u64).saturating_sub(self.done)
     }
 
-    /// One of them had this status and has that; none is one that was not there or is not any more.
+    /// Updates the counts when a part's status changes; `None` for a part that is added or removed.
     pub(super) fn count(&mut self, was: Option<TaskStatus>, now: Option<TaskStatus>) {
         let done = |status: Option<TaskStatus>| u64::from(status.is_some_and(TaskStatus::is_done));
         let complete = |status| u64::from(status == Some(TaskStatus::Complete));
@@ -95,7 +95,7 @@ impl Parts {
         self.complete = (self.complete + complete(now)).saturating_sub(complete(was));
     }
 
-    /// One of them offered so much and offers so much now.
+    /// Updates the ready leaves when a part had `was` of them and now has `now`.
     pub(super) fn offer(&mut self, rank: Rank, was: u64, now: u64) {
         self.offered = (self.offered + now).saturating_sub(was);
         if now == 0 {

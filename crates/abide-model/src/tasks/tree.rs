@@ -1,4 +1,4 @@
-//! The tree, for reading.
+//! Queries on the tree.
 
 use std::collections::{HashMap, HashSet, btree_set};
 
@@ -8,42 +8,42 @@ use super::progress::TaskProgress;
 use super::slot::{At, Parts, Rank, Slot};
 use crate::{TaskId, TaskStatus};
 
-/// The tasks of a session: who is a part of whom, who waits for whom, what can be begun.
+/// The tasks of a session: their parts, their dependencies, and what can be started.
 #[derive(Debug, Clone, Default)]
 pub struct TaskTree {
     pub(super) slots: Vec<Slot>,
     pub(super) places: HashMap<TaskId, At>,
-    /// What is a part of nothing.
+    /// The roots.
     pub(super) top: Parts,
-    /// How many tasks exist; those that are only named are not counted.
+    /// The number of tasks that exist, without those that are only named.
     pub(super) known: usize,
-    /// The place in the order of creation of the next task.
+    /// The position of the next task in the order of creation.
     pub(super) next_order: u64,
-    /// How many tasks were changed, for a test of what a change costs.
+    /// How many tasks were changed, for a test of the cost of a change.
     #[cfg(test)]
     pub(super) touched: u64,
 }
 
 impl TaskTree {
-    /// How many tasks.
+    /// The number of tasks.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.known
     }
 
-    /// Are there none?
+    /// Is it empty?
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.known == 0
     }
 
-    /// The task of this id.
+    /// The task with this id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&TaskNode> {
         self.find(id).and_then(|at| self.node(at))
     }
 
-    /// The tasks that are a part of nothing, in order: by priority, then by creation.
+    /// The roots in order: by priority, then by creation.
     pub fn roots(&self) -> impl Iterator<Item = &TaskNode> {
         self.nodes(self.top.all.iter())
     }
@@ -54,8 +54,8 @@ impl TaskTree {
         self.nodes(parts.map(|parts| parts.all.iter()).unwrap_or_default())
     }
 
-    /// Every task of the scope with its depth in it, depth first, in order. The scope itself comes
-    /// first, at depth 0.
+    /// Every task of the scope with its depth, depth first, in order. The scope itself comes first,
+    /// at depth 0.
     pub fn walk(&self, scope: Option<&TaskId>) -> impl Iterator<Item = (&TaskNode, usize)> {
         let start = scope.and_then(|scope| self.slot(self.find(scope.as_str())?));
         let below = match (scope, start) {
@@ -68,9 +68,9 @@ impl TaskTree {
         first.into_iter().chain(below.map(move |(slot, depth)| (&slot.node, depth + deeper)))
     }
 
-    /// The tasks of the scope that can be begun now, in order: leaves that are planned, where
-    /// neither they nor what they are a part of wait for anything, and nothing that they are a
-    /// part of is failed, blocked or obsolete. The first one costs the depth of the tree.
+    /// The tasks of the scope that can be started now, in order: planned leaves, where neither they
+    /// nor any task above them wait for anything, and no task above them is failed, blocked or
+    /// obsolete. Finding the first one costs the depth of the tree.
     pub fn ready(&self, scope: Option<&TaskId>) -> impl Iterator<Item = &TaskNode> {
         let start = scope.and_then(|scope| self.find(scope.as_str()));
         let start = start.filter(|at| self.may_begin_under(*at)).and_then(|at| self.slot(at));
@@ -85,7 +85,7 @@ impl TaskTree {
         leaf.into_iter().chain(below)
     }
 
-    /// Has it no parts?
+    /// Does it have no parts?
     #[must_use]
     pub fn is_leaf(&self, id: &str) -> bool {
         self.find(id).and_then(|at| self.slot(at)).is_some_and(|slot| slot.parts.is_none())
@@ -100,14 +100,14 @@ impl TaskTree {
         path
     }
 
-    /// Is it the scope, or a part of it at any depth?
+    /// Is it the scope, or part of it at any depth?
     #[must_use]
     pub fn contains(&self, scope: &TaskId, id: &str) -> bool {
         let scope = self.find(scope.as_str());
         scope.is_some() && self.upward(self.find(id)).any(|(at, _)| Some(at) == scope)
     }
 
-    /// How far the tasks of the scope are.
+    /// The progress of the scope.
     #[must_use]
     pub fn progress(&self, scope: Option<&TaskId>) -> TaskProgress {
         let Some(scope) = scope else {
@@ -122,8 +122,8 @@ impl TaskTree {
         slot.tally().progress(ready)
     }
 
-    /// Why it is not ready: what it and the tasks that it is a part of depend on and is not done.
-    /// Those that were never created are among them.
+    /// Why it is not ready: what it and the tasks above it depend on that is not done, including
+    /// tasks that were never created.
     #[must_use]
     pub fn waits_for(&self, id: &str) -> Vec<&TaskNode> {
         let mut seen = HashSet::new();
@@ -141,7 +141,7 @@ impl TaskTree {
         open
     }
 
-    /// What it depends on itself and is not done.
+    /// Its own dependencies that are not done.
     #[must_use]
     pub fn own_waits_for(&self, id: &str) -> Vec<&TaskNode> {
         let slot = self.find(id).and_then(|at| self.slot(at)).filter(|slot| slot.waits > 0);
@@ -149,19 +149,19 @@ impl TaskTree {
         needs.iter().filter_map(|at| self.node(*at)).filter(|need| !need.is_done()).collect()
     }
 
-    /// Does it, or something that it is a part of, depend on something that is not done?
+    /// Does it, or a task above it, depend on something that is not done?
     #[must_use]
     pub fn is_waiting(&self, id: &str) -> bool {
         self.upward(self.find(id)).any(|(_, slot)| slot.waits > 0)
     }
 
-    /// What waits for it: the tasks that depend on it themselves.
+    /// The tasks that directly depend on it.
     pub fn dependents(&self, id: &str) -> impl Iterator<Item = &TaskNode> {
         let slot = self.find(id).and_then(|at| self.slot(at));
         slot.into_iter().flat_map(|slot| &slot.needed_by).filter_map(|at| self.node(*at))
     }
 
-    /// May it become so? What follows for the tasks it is a part of is always legal.
+    /// May it get this status? What follows for the tasks above is always legal.
     pub fn check_status(&self, id: &str, status: TaskStatus) -> Result<(), TaskError> {
         let slot = self.find(id).and_then(|at| self.slot(at));
         let slot = slot.ok_or_else(|| TaskError::Unknown { task: id.into() })?;
@@ -203,7 +203,7 @@ impl TaskTree {
         ranks.filter_map(|(_, _, at)| self.node(*at))
     }
 
-    /// A task and those that it is a part of, upward.
+    /// A task and the tasks above it, upwards.
     pub(super) fn upward(&self, at: Option<At>) -> impl Iterator<Item = (At, &Slot)> {
         let with_slot = |at: At| self.slot(at).map(|slot| (at, slot));
         std::iter::successors(at.and_then(with_slot), move |(_, slot)| {
@@ -211,7 +211,7 @@ impl TaskTree {
         })
     }
 
-    /// Does nothing that it is a part of keep it from being begun?
+    /// Do the tasks above it allow it to start?
     fn may_begin_under(&self, at: At) -> bool {
         self.upward(Some(at)).skip(1).all(|(_, slot)| slot.lets_begin())
     }

@@ -1,6 +1,6 @@
-//! `anomaly`: events that do not fit what came before them, counted by sort.
+//! `anomaly`: events that do not fit the events before them, counted by anomaly.
 //!
-//! Sorts that a rule of their own tells of are left to it.
+//! Anomalies that have a rule of their own are left to it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     Anomaly, Event, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState, Severity,
 };
 
-/// The rule.
+/// The `anomaly` rule.
 #[derive(Debug, Default)]
 pub(super) struct Anomalies {
     found: BTreeMap<Anomaly, (u64, Seq)>,
@@ -39,7 +39,7 @@ impl Rule for Anomalies {
                 Severity::Warning,
                 FoundAt::event(*first),
                 message,
-                Repair::by_hand("nothing is lost: they are applied as far as they make sense"),
+                Repair::by_hand("nothing to do: they are applied as far as possible"),
             ));
         }
     }
@@ -51,14 +51,14 @@ const fn words(anomaly: Anomaly) -> &'static str {
         Anomaly::SessionCreatedTwice => "further `session.created`",
         Anomaly::UnknownCall => "results for calls that are not open",
         Anomaly::DuplicateCall => "calls with the id of one that is still open",
-        Anomaly::UnknownTurn => "events of turns that were not started, or are over",
+        Anomaly::UnknownTurn => "events of turns that were never started or are over",
         Anomaly::DuplicateTurn => "turns with a number that was used before",
         Anomaly::UnknownTask => "events of tasks that were never created",
         Anomaly::DuplicateTask => "tasks with an id that was used before",
         Anomaly::SelfDependency => "tasks that depend on themselves",
-        Anomaly::IllegalTransition => "task statuses that do not follow from the ones before",
+        Anomaly::IllegalTransition => "task statuses that cannot follow the ones before",
         Anomaly::DuplicateCheckpoint => "checkpoints with a number that was used before",
-        Anomaly::UnknownPosition => "events that name a place that is not in the session",
-        Anomaly::StaleEpoch => "writers with an epoch that is not greater than the one before",
+        Anomaly::UnknownPosition => "events that refer to an event that is not in the session",
+        Anomaly::StaleEpoch => "writers with an epoch that is not greater than the previous one",
     }
 }

@@ -1,8 +1,8 @@
 //! `checkpoint-digest`: the events before a checkpoint no longer give the state it was made of.
 //!
-//! It speaks only where that is certain. A checkpoint says of which state its digest is; where
-//! that was not seen here, because others wrote in between, nothing is compared. Where events are
-//! missing or a payload was erased, the state may well be another, and that is said elsewhere.
+//! Reports only what is certain. A checkpoint names the state of its digest; if that state was not
+//! seen here, because others wrote in between, nothing is compared. If events are missing or a
+//! payload was erased, the state may differ, and other findings say so.
 
 use super::few::Few;
 use super::{Rule, Seen};
@@ -11,22 +11,22 @@ use crate::{
     SessionState, Severity,
 };
 
-/// The rule.
+/// The `checkpoint-digest` rule.
 #[derive(Debug, Default)]
 pub(super) struct CheckpointDigest {
-    /// The state before the newest writer: a checkpoint may be the first thing it records.
+    /// The state before the newest writer: a checkpoint may be the first event it records.
     before_writer: Option<(Seq, Digest)>,
-    /// Whose events these are so far.
+    /// The session of the events so far.
     session: Option<SessionId>,
     /// The last live event.
     last: Seq,
     /// Something was missing or erased so far.
     uncertain: bool,
-    /// Events were passed over because a rewind took them back.
+    /// Rewound events were skipped.
     passed_over: bool,
-    /// Lost events were written again: checkpoints made meanwhile are of a state without them.
+    /// Lost events were written again; checkpoints made in between have a state without them.
     rebuilt: bool,
-    /// Recoveries that were seen.
+    /// The number of recoveries seen.
     recoveries: u64,
     differ: Vec<(Seq, Option<u64>)>,
 }
@@ -35,12 +35,13 @@ impl Rule for CheckpointDigest {
     fn event(&mut self, seen: &Seen<'_>) {
         let before = seen.before.core.seq;
         self.passed_over |= before != self.last;
-        // Every event before must have been here, live or not.
+        // Every event before this one must have been seen, live or not.
         self.uncertain |= before.next() != seen.event.seq;
         self.last = seen.event.seq;
         let session = seen.before.core.id;
         if self.session.is_some() && self.session != session {
-            // A fork does not count what was erased or recovered before it: only live events show it.
+            // A fork does not count what was erased or recovered before it; only live events show
+            // it.
             self.uncertain |= self.passed_over;
             self.recoveries = 0;
         }
@@ -72,8 +73,8 @@ impl Rule for CheckpointDigest {
 
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>) {
         let mut few = Few::new("checkpoint-digest", FindingType::Checksum);
-        // What was erased or written again may be an event that a rewind took back, and so may be
-        // the recovery that tells of it: those are not seen here.
+        // An event that was erased or written again may be rewound, and so may the recovery that
+        // reports it. Rewound events are not seen here.
         let health = &state.core.health;
         let explained = health.erased > 0 || self.rebuilt || health.recoveries != self.recoveries;
         for (seq, number) in self.differ.drain(..).filter(|_| !explained) {
@@ -82,7 +83,7 @@ impl Rule for CheckpointDigest {
                 Severity::Error,
                 FoundAt::event(seq),
                 format!(
-                    "the events before checkpoint{name} give another state than it was made of"
+                    "the events before checkpoint{name} give a different state than it was made of"
                 ),
                 Repair::by_hand("compare with a bundle or another copy of the session"),
             );

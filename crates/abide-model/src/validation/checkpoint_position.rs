@@ -1,4 +1,5 @@
-//! `checkpoint-position`: a thinning, a rewind or its end names what is not in the session.
+//! `checkpoint-position`: a thinning, a rewind or restored files refer to something that does not
+//! exist.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use super::few::Few;
 use super::{Rule, Seen};
 use crate::{Fact, Finding, FindingType, FoundAt, Kind, Repair, Seq, SessionState, Severity};
 
-/// The rule.
+/// The `checkpoint-position` rule.
 #[derive(Debug)]
 pub(super) struct CheckpointPosition {
     rewinds: BTreeSet<Seq>,
@@ -26,17 +27,17 @@ impl Rule for CheckpointPosition {
         if seen.event.kind == Kind::SESSION_REWOUND {
             self.rewinds.insert(seq);
         }
-        // An event before this one; whether a rewind took it back does not matter.
+        // Is it an event before this one, rewound or not?
         let is_before = |named: Seq| named > Seq::ZERO && named < seq;
         match seen.fact {
             Ok(Fact::Thinning(fact)) => {
-                // Numbers count on through rewinds, so that those of checkpoints that were taken
-                // back are known too.
+                // Numbers are not reused after rewinds, so those of rewound checkpoints are known
+                // too.
                 let last = seen.before.core.checkpoints.last;
                 let unknown =
                     fact.checkpoints.iter().find(|number| **number == 0 || **number > last);
                 if let Some(number) = unknown {
-                    self.add(seq, format!("checkpoint {number} was let go, and was never made"));
+                    self.add(seq, format!("checkpoint {number} was dropped but never made"));
                 }
             }
             Ok(Fact::Rewind(fact)) => {
@@ -46,13 +47,13 @@ impl Rule for CheckpointPosition {
                 if let Some(undone) =
                     fact.undoes.filter(|undone| !self.may_be_rewind(*undone, seen))
                 {
-                    self.add(seq, format!("a rewind takes back @{undone}, which is no rewind"));
+                    self.add(seq, format!("a rewind undoes @{undone}, which is not a rewind"));
                 }
             }
             Ok(Fact::FilesRestored(fact)) if !self.may_be_rewind(fact.rewind, seen) => {
                 self.add(
                     seq,
-                    format!("files were restored for @{}, which is no rewind", fact.rewind),
+                    format!("files were restored for @{}, which is not a rewind", fact.rewind),
                 );
             }
             _ => {}
@@ -65,14 +66,14 @@ impl Rule for CheckpointPosition {
 }
 
 impl CheckpointPosition {
-    /// Events that are not live are not seen here: any of them may have been a rewind.
+    /// Rewound events are not seen here, and any of them may have been a rewind.
     fn may_be_rewind(&self, named: Seq, seen: &Seen<'_>) -> bool {
         let is_before = named > Seq::ZERO && named < seen.event.seq;
         is_before && (self.rewinds.contains(&named) || !seen.before.core.lineage.contains(named))
     }
 
     fn add(&mut self, seq: Seq, message: String) {
-        let repair = Repair::by_hand("nothing: it is kept, and changes nothing");
+        let repair = Repair::by_hand("nothing to do: it has no effect");
         self.few.add(Severity::Error, FoundAt::event(seq), message, repair);
     }
 }

@@ -1,4 +1,4 @@
-//! `compaction-range`: a compaction covers what it cannot, or takes a call from its result.
+//! `compaction-range`: a compaction has an impossible range, or separates a call from its result.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{
     Severity,
 };
 
-/// The rule.
+/// The `compaction-range` rule.
 #[derive(Debug)]
 pub(super) struct CompactionRange {
     conversation: Conversation,
@@ -42,7 +42,7 @@ impl Rule for CompactionRange {
                     Severity::Error,
                     FoundAt::event(seq),
                     format!("a compaction of @{} to @{} {why}", range.first, range.last),
-                    Repair::by_hand("nothing: it covers no message; compact anew"),
+                    Repair::by_hand("nothing to do: it covers no message; compact again"),
                 ),
                 None => {
                     self.possible.insert(seq);
@@ -50,15 +50,15 @@ impl Rule for CompactionRange {
             },
             Ok(Fact::ContextRestored(fact)) if !self.compactions.contains(&fact.compaction) => {
                 let named = fact.compaction;
-                // One that a rewind took back was there once.
+                // A rewound compaction did exist.
                 let gone = named < seq && !seen.before.core.lineage.contains(named);
                 let severity =
                     if gone && named > Seq::ZERO { Severity::Warning } else { Severity::Error };
                 self.few.add(
                     severity,
                     FoundAt::event(seq),
-                    format!("`context.restored` names @{named}, which is no compaction"),
-                    Repair::by_hand("nothing: it restores nothing"),
+                    format!("`context.restored` names @{named}, which is not a compaction"),
+                    Repair::by_hand("nothing to do: it restores nothing"),
                 );
             }
             _ => {}
@@ -76,7 +76,7 @@ impl Rule for CompactionRange {
                 Severity::Error,
                 FoundAt::event(seq),
                 format!(
-                    "a compaction takes calls from their results: {calls} (@{call} and @{result})"
+                    "a compaction separates calls from results: {calls} (@{call} and @{result})"
                 ),
                 Repair::by_hand(
                     "record `context.restored` for it, and compact with the call and its result",
@@ -89,13 +89,13 @@ impl Rule for CompactionRange {
 
 fn impossible(range: &Compaction, seq: Seq) -> Option<&'static str> {
     if range.first > range.last {
-        Some("ends before it begins")
+        Some("ends before it starts")
     } else if range.first == Seq::ZERO {
-        Some("begins before the session")
+        Some("starts before the session")
     } else if range.first <= seq && seq <= range.last {
         Some("covers itself")
     } else if range.last > seq {
-        Some("is of events that were not there yet")
+        Some("covers events that did not exist yet")
     } else {
         None
     }

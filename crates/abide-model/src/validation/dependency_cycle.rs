@@ -1,4 +1,4 @@
-//! `dependency-cycle`: tasks wait for each other, so that none can ever begin.
+//! `dependency-cycle`: tasks wait for each other, so that none can ever start.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::{
     Fact, Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity, TaskId, TaskStatus,
 };
 
-/// The most tasks of a cycle that are named.
+/// Maximum number of tasks named in a cycle.
 const NAMED: usize = 20;
 
-/// The rule. Obsolete tasks are left out: nobody waits for them.
+/// The `dependency-cycle` rule. Ignores obsolete tasks: nothing waits for them.
 #[derive(Debug, Default)]
 pub(super) struct DependencyCycle {
-    /// Tasks that depend on themselves. The fold does not keep that.
+    /// Tasks that depend on themselves. The fold does not keep these.
     own: BTreeMap<TaskId, Seq>,
 }
 
@@ -67,7 +67,7 @@ fn add(few: &mut Few, cycle: &[&str], seq: Seq) {
     );
 }
 
-/// Who depends on whom, by places in the list.
+/// The dependencies between tasks, by index.
 struct Graph<'a> {
     list: TaskList<'a>,
     edges: Vec<Vec<usize>>,
@@ -107,7 +107,7 @@ impl<'a> Graph<'a> {
             if done.get(own).copied().unwrap_or(true) || within(start).is_none() {
                 continue;
             }
-            // Whoever is in a group with others leads on within it, and so comes back.
+            // A task in a group has a successor in that group, so the walk returns to its start.
             let mut path = Vec::new();
             let mut at = Some(start);
             while let Some(place) = at {
@@ -127,7 +127,7 @@ impl<'a> Graph<'a> {
         cycles
     }
 
-    /// Tarjan's strongly connected components, without recursion: for each task the group it is in.
+    /// Tarjan's strongly connected components without recursion: the group of each task.
     fn groups(&self) -> Vec<usize> {
         const NEW: usize = usize::MAX;
         let count = self.edges.len();
@@ -145,7 +145,7 @@ impl<'a> Graph<'a> {
             if get(&number, start) != NEW {
                 continue;
             }
-            // Tasks on the way, each with how many of its edges were followed.
+            // The tasks on the current path, each with the number of edges followed.
             let mut way: Vec<(usize, usize)> = vec![(start, 0)];
             while let Some((place, followed)) = way.pop() {
                 if followed == 0 {
@@ -154,7 +154,8 @@ impl<'a> Graph<'a> {
                     next_number += 1;
                     open.push(place);
                 } else if let Some(back) = self.edges(place).get(followed - 1) {
-                    // Back from a task, or past one that was known: what it reaches, this one does.
+                    // On return from a task, or past a known one: whatever that one reaches, this
+                    // one reaches.
                     if get(&group, *back) == NEW {
                         let least = get(&low, place).min(get(&low, *back));
                         set(&mut low, place, least);

@@ -1,19 +1,19 @@
-//! The first findings of a rule; the rest are counted.
+//! The first findings of a rule in full; the rest are counted.
 
 use crate::{Finding, FindingType, FoundAt, Repair, Severity};
 
-/// How many findings a rule says in full.
+/// How many findings of a rule are reported in full.
 const MOST: usize = 20;
-/// The most characters of a recorded name in a message.
+/// Maximum length of a recorded name in a message, in characters.
 const NAME: usize = 80;
 
-/// The findings of one rule, a bounded number of them.
+/// A bounded number of findings of one rule.
 #[derive(Debug)]
 pub(super) struct Few {
     rule: &'static str,
     r#type: FindingType,
     first: Vec<Finding>,
-    /// How many more, the worst of them, and where the first of them is.
+    /// How many more, the highest severity among them, and the place of the first.
     more: Option<(u64, Severity, FoundAt)>,
 }
 
@@ -40,18 +40,18 @@ impl Few {
         *worst = (*worst).max(severity);
     }
 
-    /// Gives what there is.
+    /// Appends the findings to `findings`.
     pub(super) fn finish(&mut self, findings: &mut Vec<Finding>) {
         findings.append(&mut self.first);
         if let Some((count, worst, place)) = self.more.take() {
             let message = format!("and {count} more like these");
-            let repair = Repair::by_hand("see those before it");
+            let repair = Repair::by_hand("see the findings above");
             findings.push(Finding::new(self.rule, self.r#type, worst, place, message, repair));
         }
     }
 }
 
-/// A recorded name, short enough for a message.
+/// A recorded name, shortened for a message.
 pub(super) fn short(name: &str) -> String {
     if name.chars().nth(NAME).is_none() {
         return name.to_owned();
@@ -59,7 +59,7 @@ pub(super) fn short(name: &str) -> String {
     name.chars().take(NAME).chain(['…']).collect()
 }
 
-/// A few names with commas.
+/// A few names, separated by commas.
 pub(super) fn joined<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
     let mut first: Vec<String> = names.by_ref().take(10).map(short).collect();

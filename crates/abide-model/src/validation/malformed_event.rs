@@ -1,12 +1,12 @@
-//! `malformed-event`: the data of an event is not what its kind calls for.
+//! `malformed-event`: the data of an event does not match its kind.
 
 use super::{Rule, Seen};
 use crate::{Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity};
 
-/// How many are named.
+/// How many events are named.
 const NAMED: usize = 5;
 
-/// The rule.
+/// The `malformed-event` rule.
 #[derive(Debug, Default)]
 pub(super) struct MalformedEvent {
     count: u64,
@@ -43,7 +43,7 @@ impl Rule for MalformedEvent {
                 named.join(", ")
             ),
             Repair::by_hand(
-                "they are kept and count for nothing; record them anew as they should be",
+                "they are kept but have no effect; record them again in the right form",
             ),
         ));
     }

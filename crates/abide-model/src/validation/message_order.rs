@@ -1,4 +1,4 @@
-//! `message-order`: a conversation is not in the order that the APIs of the models ask for.
+//! `message-order`: a conversation is not in the order that the models' APIs require.
 
 use super::few::{Few, short};
 use super::{Rule, Seen};
@@ -7,7 +7,7 @@ use crate::{
     Severity,
 };
 
-/// The rule.
+/// The `message-order` rule.
 #[derive(Debug, Default)]
 pub(super) struct MessageOrder {
     conversation: Conversation,
@@ -42,50 +42,48 @@ fn words(disorder: &Disorder) -> (Severity, String, Repair) {
         name => format!("call {id} of {}", short(name)),
     };
     let recorded = || Repair::automatic("a result that says 'outcome unknown' is recorded");
-    let hidden = || Repair::by_hand("nothing: it is not shown to a model");
-    let moved = || Repair::by_hand("nothing: a model is shown the result directly behind its call");
+    let hidden = || Repair::by_hand("nothing to do: it is not shown to a model");
+    let moved = || Repair::by_hand("nothing to do: a model sees the result right after its call");
     match disorder.sort {
         DisorderSort::NoResult => (Severity::Warning, format!("{call} has no result"), recorded()),
         DisorderSort::PassedOver => (
             Severity::Error,
-            format!("{call} has no result, and the model went on without it"),
+            format!("{call} has no result, and the model continued without it"),
             recorded(),
         ),
         DisorderSort::NoCall if id.is_empty() => {
-            (Severity::Warning, "a result that does not say for which call".to_owned(), hidden())
+            (Severity::Warning, "a result that names no call".to_owned(), hidden())
         }
         DisorderSort::NoCall => (
             Severity::Warning,
-            format!("a result for {call}, which is in no message before it"),
+            format!("a result for {call}, which no message before it holds"),
             hidden(),
         ),
         DisorderSort::Early => {
-            (Severity::Warning, format!("the result for {call} stands before the call"), moved())
+            (Severity::Warning, format!("the result for {call} precedes the call"), moved())
         }
         DisorderSort::SecondResult => {
             (Severity::Warning, format!("a second result for {call}"), hidden())
         }
         DisorderSort::SameId => (
             Severity::Warning,
-            format!("{call} has the id of a call before it, which Anthropic's API refuses"),
-            Repair::by_hand("have the agent give each call an id of its own"),
+            format!("{call} has the id of an earlier call, which Anthropic's API refuses"),
+            Repair::by_hand("have the agent give each call a unique id"),
         ),
         DisorderSort::SameIdOpen => (
             Severity::Error,
-            format!("{call} has the id of a call that has no result or stands beside it"),
-            Repair::by_hand(
-                "have the agent give each call an id of its own; compact these messages",
-            ),
+            format!("{call} has the id of a call that has no result or is in the same message"),
+            Repair::by_hand("have the agent give each call a unique id; compact these messages"),
         ),
         DisorderSort::Between => (
             Severity::Warning,
-            format!("something else was said between {call} and its result"),
+            format!("another message is between {call} and its result"),
             moved(),
         ),
         DisorderSort::Beginning => (
             Severity::Warning,
-            "the conversation begins with neither a user nor instructions".to_owned(),
-            Repair::by_hand("nothing: have the agent record what it was asked"),
+            "the conversation does not start with a user or instructions".to_owned(),
+            Repair::by_hand("nothing to do: have the agent record its prompt"),
         ),
     }
 }

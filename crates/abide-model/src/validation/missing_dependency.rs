@@ -1,14 +1,14 @@
-//! `missing-dependency`: a task depends on one that was never created.
+//! `missing-dependency`: a task depends on a task that was never created.
 
 use super::few::{Few, joined, short};
 use super::task_list::TaskList;
 use super::{Rule, Seen};
 use crate::{Finding, FindingType, FoundAt, Kind, Repair, SessionState, Severity, TaskId};
 
-/// The rule.
+/// The `missing-dependency` rule.
 #[derive(Debug, Default)]
 pub(super) struct MissingDependency {
-    /// A task's creation was erased: it may be the one that is missing.
+    /// The creation of a task was erased; it may be the missing one.
     erased: bool,
 }
 
@@ -31,7 +31,7 @@ impl Rule for MissingDependency {
             few.add(
                 severity,
                 FoundAt::subject(format!("task {id}")).of_event(task.created),
-                format!("task {id} depends on what was never created: {names}"),
+                format!("task {id} depends on tasks that were never created: {names}"),
                 Repair::by_hand(format!(
                     "record `task.created` for it, or `task.changed` for {id} without it"
                 )),

@@ -1,10 +1,11 @@
-//! Validation: rules over the live events of a session and the state they fold to.
+//! Validation: rules for the live events of a session and their state.
 //!
-//! A rule sees every live event once, in order, with the state just before it, and then the state
-//! at the end. What it keeps in between is its own. Rules judge what was recorded and change
-//! nothing. They are linear in the events, and say at most some twenty things each.
+//! A rule sees every live event once, in order, with the state just before it, and then the final
+//! state. It keeps its own data in between. Rules only judge what was recorded; they change
+//! nothing. Their cost is linear in the number of events, and each reports about twenty findings at
+//! most.
 //!
-//! A rule of one's own, beside the standard ones:
+//! A custom rule beside the standard ones:
 //!
 //! ```
 //! use abide_model::{
@@ -71,32 +72,32 @@ mod unknown_call;
 
 use crate::{Anomaly, Event, Fact, FactError, Finding, SessionState};
 
-/// A live event, as a rule sees it.
+/// A live event with its context.
 #[derive(Debug)]
 pub struct Seen<'a> {
     /// The event.
     pub event: &'a Event,
-    /// What it says.
+    /// Its fact.
     pub fact: &'a Result<Fact, FactError>,
     /// The state just before it.
     pub before: &'a SessionState,
 }
 
-/// A rule that a session must keep.
+/// A rule that a session must satisfy.
 pub trait Rule {
-    /// Takes in the next live event.
+    /// Called with each live event.
     fn event(&mut self, seen: &Seen<'_>);
 
-    /// Takes in that the fold found the event odd that was just seen.
+    /// Called after an event for which the fold reports an anomaly.
     fn anomaly(&mut self, event: &Event, anomaly: Anomaly) {
         let _ = (event, anomaly);
     }
 
-    /// Says what is wrong, once all events were seen.
+    /// Reports the findings, after all events.
     fn finish(&mut self, state: &SessionState, findings: &mut Vec<Finding>);
 }
 
-/// Rules at work on one session.
+/// Validates one session.
 pub struct Validation {
     rules: Vec<Box<dyn Rule>>,
 }
@@ -108,8 +109,8 @@ impl Validation {
         Self { rules }
     }
 
-    /// Takes in the next live event: shows it to the rules, then applies it to the state. Events
-    /// that are not live go to [`SessionState::apply_dead`].
+    /// Shows the next live event to the rules, then applies it to the state. Events that are not
+    /// live go to [`SessionState::apply_dead`].
     pub fn apply(&mut self, state: &mut SessionState, event: &Event) {
         let fact = event.fact();
         let seen = Seen { event, fact: &fact, before: state };
@@ -123,7 +124,7 @@ impl Validation {
         }
     }
 
-    /// What is wrong, given the state at the end, in the order of the rules.
+    /// The findings, given the final state, in the order of the rules.
     #[must_use]
     pub fn finish(mut self, state: &SessionState) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -134,7 +135,7 @@ impl Validation {
     }
 }
 
-/// The rules that every session must keep.
+/// The rules that every session must satisfy.
 #[must_use]
 pub fn standard_rules() -> Vec<Box<dyn Rule>> {
     vec![

@@ -1,10 +1,10 @@
-//! `open-call`: a call has no result at the end. It runs, or nobody knows how it ended.
+//! `open-call`: a call has no result at the end. It is running, or its outcome is unknown.
 
 use super::few::{Few, short};
 use super::{Rule, Seen};
 use crate::{Finding, FindingType, FoundAt, Repair, SessionState, Severity};
 
-/// The rule.
+/// The `open-call` rule.
 #[derive(Debug)]
 pub(super) struct OpenCall;
 

@@ -1,14 +1,14 @@
-//! `orphaned-task`: a task is a part of one that was never created.
+//! `orphaned-task`: a task is part of a task that was never created.
 
 use super::few::{Few, short};
 use super::task_list::TaskList;
 use super::{Rule, Seen};
 use crate::{Finding, FindingType, FoundAt, Kind, Repair, SessionState, Severity};
 
-/// The rule.
+/// The `orphaned-task` rule.
 #[derive(Debug, Default)]
 pub(super) struct OrphanedTask {
-    /// A task's creation was erased: it may be the one that is missing.
+    /// The creation of a task was erased; it may be the missing one.
     erased: bool,
 }
 
@@ -29,7 +29,7 @@ impl Rule for OrphanedTask {
             few.add(
                 severity,
                 FoundAt::subject(format!("task {id}")).of_event(task.created),
-                format!("task {id} is a part of {parent}, which was never created"),
+                format!("task {id} is part of {parent}, which was never created"),
                 Repair::by_hand(format!("record `task.created` for {parent}")),
             );
         }

@@ -9,10 +9,10 @@ use crate::{
     Fact, Finding, FindingType, FoundAt, Repair, Seq, SessionState, Severity, TaskId, TaskState,
 };
 
-/// The rule.
+/// The `parent-mismatch` rule.
 #[derive(Debug, Default)]
 pub(super) struct ParentMismatch {
-    /// Tasks that were recorded as parts of themselves. The fold does not keep that.
+    /// Tasks recorded as parts of themselves. The fold does not keep these.
     own: Vec<(TaskId, Seq)>,
 }
 
@@ -44,12 +44,12 @@ fn own_ancestor(few: &mut Few, circle: &[&str], seq: Seq) {
     few.add(
         Severity::Error,
         FoundAt::subject(format!("task {first}")).of_event(seq),
-        format!("task {first} is a part of itself: {}", joined(circle.iter().copied())),
-        Repair::by_hand("record the tasks anew with other ids, and make these obsolete"),
+        format!("task {first} is part of itself: {}", joined(circle.iter().copied())),
+        Repair::by_hand("record the tasks again with other ids, and make these obsolete"),
     );
 }
 
-/// Each task has one parent at most, so that every walk upward ends, or comes back to itself.
+/// Each task has at most one parent, so a walk upwards either ends or returns to itself.
 fn circles(list: &TaskList<'_>, few: &mut Few) {
     let mut walk_of = vec![0_usize; list.tasks.len()];
     for start in 0..list.tasks.len() {
@@ -80,7 +80,7 @@ fn parent(list: &TaskList<'_>, place: usize) -> Option<usize> {
     list.tasks.get(place).and_then(|(_, task)| list.place(task.parent.as_ref()?))
 }
 
-/// What a state keeps of a task's parts must be what the tasks say.
+/// The part counts in a state must match the tasks.
 fn counters(state: &SessionState, few: &mut Few) {
     let mut parts: HashMap<&str, (u64, u64)> = HashMap::new();
     for (_, task) in state.tasks.iter() {
@@ -106,12 +106,12 @@ fn counters(state: &SessionState, few: &mut Few) {
             format!(
                 "task {id} counts {kept} parts, {kept_done} of them done; there are {all}, {done} of them done"
             ),
-            Repair::by_hand("the state is derived: have it folded anew"),
+            Repair::by_hand("the state is derived: rebuild it"),
         );
     }
 }
 
-/// An id such as `P1.M2` says that it is a part of `P1`.
+/// An id such as `P1.M2` implies that the task is part of `P1`.
 fn prefixes(list: &TaskList<'_>, few: &mut Few) {
     for (id, task) in &list.tasks {
         let Some(parent) = &task.parent else { continue };
@@ -128,8 +128,8 @@ fn prefixes(list: &TaskList<'_>, few: &mut Few) {
             few.add(
                 Severity::Warning,
                 FoundAt::subject(format!("task {id}")).of_event(task.created),
-                format!("task {id} is a part of {parent}, though by its id it is one of {named}"),
-                Repair::by_hand("nothing is lost; give it the parent that its id tells"),
+                format!("task {id} is part of {parent}, but its id implies {named}"),
+                Repair::by_hand("nothing is lost; give it the parent that its id implies"),
             );
         }
     }

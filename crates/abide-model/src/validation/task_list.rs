@@ -1,10 +1,10 @@
-//! The tasks of a state in the order in which they were created, by index.
+//! The tasks of a state in the order of creation, by index.
 
 use std::collections::HashMap;
 
 use crate::{SessionState, TaskId, TaskState};
 
-/// Tasks that were created, in order.
+/// The created tasks, in order.
 pub(super) struct TaskList<'a> {
     pub(super) tasks: Vec<(&'a str, &'a TaskState)>,
     places: HashMap<&'a str, usize>,
@@ -18,12 +18,12 @@ impl<'a> TaskList<'a> {
         Self { tasks, places }
     }
 
-    /// The place of a task that was created.
+    /// The index of a created task.
     pub(super) fn place(&self, id: &TaskId) -> Option<usize> {
         self.places.get(id.as_str()).copied()
     }
 
-    /// The id at a place.
+    /// The id at an index.
     pub(super) fn id(&self, place: usize) -> &'a str {
         self.tasks.get(place).map(|(id, _)| *id).unwrap_or_default()
     }

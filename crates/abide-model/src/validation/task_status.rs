@@ -1,4 +1,4 @@
-//! `task-status`: a task is further than its parts, or than what it depends on.
+//! `task-status`: a task is ahead of its parts or of its dependencies.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::task_list::TaskList;
 use super::{Rule, Seen};
 use crate::{Finding, FindingType, FoundAt, Repair, SessionState, Severity, TaskId, TaskStatus};
 
-/// The rule.
+/// The `task-status` rule.
 #[derive(Debug)]
 pub(super) struct TaskStatusRule;
 
@@ -23,7 +23,7 @@ impl Rule for TaskStatusRule {
                 open_parts.entry(parent.as_str()).or_default().push(id);
             }
         }
-        // What was never created is missed by another rule.
+        // Tasks that were never created are left to another rule.
         let waiting = |id: &&TaskId| {
             let task = list.place(id).and_then(|place| list.tasks.get(place));
             task.is_some_and(|(_, task)| !task.status.is_done())
@@ -36,13 +36,13 @@ impl Rule for TaskStatusRule {
                 few.add(
                     Severity::Warning,
                     place(),
-                    format!("task {id} is complete, and these parts of it are not: {parts}"),
+                    format!("task {id} is complete, but these parts of it are not: {parts}"),
                     Repair::by_hand("complete the parts, or make them obsolete"),
                 );
             }
             let begun = match task.status {
                 TaskStatus::Complete => "complete",
-                TaskStatus::Implementing | TaskStatus::Retrying => "being done",
+                TaskStatus::Implementing | TaskStatus::Retrying => "in progress",
                 _ => continue,
             };
             let open: Vec<&TaskId> = task.depends.iter().filter(waiting).collect();
@@ -51,8 +51,8 @@ impl Rule for TaskStatusRule {
                 few.add(
                     Severity::Warning,
                     place(),
-                    format!("task {id} is {begun}, and depends on what is not complete: {open}"),
-                    Repair::by_hand("complete what it depends on, or take the dependency out"),
+                    format!("task {id} is {begun}, but depends on incomplete tasks: {open}"),
+                    Repair::by_hand("complete its dependencies, or remove them"),
                 );
             }
         }

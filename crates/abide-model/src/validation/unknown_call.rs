@@ -1,4 +1,4 @@
-//! `unknown-call`: a result for a call that was never made, or that already has one.
+//! `unknown-call`: a result for a call that was never made or that already has one.
 
 use super::few::{Few, short};
 use super::{Rule, Seen};
@@ -6,10 +6,10 @@ use crate::{
     Anomaly, Event, Fact, Finding, FindingType, FoundAt, Kind, Repair, SessionState, Severity,
 };
 
-/// The rule.
+/// The `unknown-call` rule.
 #[derive(Debug)]
 pub(super) struct UnknownCall {
-    /// Calls that were erased. Each may be the one that a result is for.
+    /// Erased calls. A result may be for any of them.
     erased: u64,
     few: Few,
 }
@@ -43,8 +43,8 @@ impl Rule for UnknownCall {
         self.few.add(
             Severity::Warning,
             FoundAt::event(event.seq),
-            format!("a result for call {call}, which was not made or already has its result"),
-            Repair::by_hand("nothing: it is kept, and counts for no call"),
+            format!("a result for call {call}, which was never made or already has a result"),
+            Repair::by_hand("nothing to do: it is kept but belongs to no call"),
         );
     }
 
