@@ -271,7 +271,7 @@ fn what_is_wrong_is_said() {
     lab.write("plan.txt", PLAN);
     insta::assert_snapshot!(lab.tasks(&["import", "plan.txt"]).failure(1).stderr, @r#"
     Error: cannot import plan.txt
-    Caused by: "plan.txt" does not tell the form of the plan (.md, .json or .toml)
+    Caused by: cannot tell the format of "plan.txt" (expected .md, .json or .toml)
     Hint: `--format prp`, `markdown`, `toml` or `json` says it
     "#);
     insta::assert_snapshot!(lab.tasks(&["import", "nowhere.md"]).failure(1).stderr, @"
@@ -285,10 +285,10 @@ fn what_is_wrong_is_said() {
     fs::write(lab.env.project().join("bad.md"), b"- [ ] a\xff\n").unwrap();
     insta::assert_snapshot!(lab.tasks(&["import", "bad.md"]).failure(1).stderr, @"
     Error: cannot import bad.md
-    Caused by: the plan is not UTF-8 (first bad byte at 7)
+    Caused by: the task list is not UTF-8 (first bad byte at 7)
     ");
     insta::assert_snapshot!(
         lab.tasks(&["import", "plan.txt", "--format", "yaml"]).failure(2).stderr.lines().next().unwrap(),
-        @r#"error: invalid value 'yaml' for '--format <FORM>': "yaml" is none of prp, markdown, toml, json"#
+        @r#"error: invalid value 'yaml' for '--format <FORM>': unknown format "yaml" (expected prp, markdown, toml or json)"#
     );
 }

@@ -1,4 +1,4 @@
-//! From drafts to tasks: ids where there are none, names looked up, and what no plan may be.
+//! Turns drafts into tasks: assigns missing ids, resolves names, and checks the limits and cycles.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,23 +7,23 @@ use abide_model::TaskId;
 use crate::draft::{Draft, fault, path};
 use crate::{PlanError, PlanFault, PlanTask};
 
-/// The most tasks of a plan.
+/// Maximum number of tasks.
 pub const MAX_TASKS: usize = 200_000;
-/// The deepest nesting of tasks.
+/// Maximum nesting depth of tasks.
 pub const MAX_DEPTH: usize = 64;
-/// The most bytes of a document.
+/// Maximum size of a document in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
-/// The most bytes of an id.
+/// Maximum length of an id in bytes.
 const MAX_ID: usize = 200;
 
-/// By what tasks may be named in a document.
+/// How a document may refer to tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Names {
     Ids,
     IdsAndTitles,
 }
 
-/// The id that a place gives: `P1.M2.T1.S3`, by depth and number.
+/// The id of a position: `P1.M2.T1.S3`, by depth and number.
 pub(crate) fn placed(parent: Option<&str>, depth: usize, number: usize) -> String {
     let letter = match depth {
         0 => 'P',
@@ -75,7 +75,7 @@ pub(crate) fn arrange(
     Ok(tasks)
 }
 
-/// The ids that the document gives.
+/// The ids given in the document.
 fn given_ids(drafts: &[Draft]) -> Result<HashMap<String, usize>, PlanError> {
     let mut by_id: HashMap<String, usize> = HashMap::with_capacity(drafts.len());
     for (at, draft) in drafts.iter().enumerate() {
@@ -107,7 +107,7 @@ fn find_parents(drafts: &mut [Draft], by_id: &HashMap<String, usize>) -> Result<
     Ok(())
 }
 
-/// The children of each, in order.
+/// The children of each draft, in order.
 fn children(drafts: &[Draft]) -> Vec<Vec<usize>> {
     let mut children = vec![Vec::new(); drafts.len()];
     for (at, draft) in drafts.iter().enumerate() {
@@ -118,10 +118,10 @@ fn children(drafts: &[Draft]) -> Vec<Vec<usize>> {
     children
 }
 
-/// Which draft, its depth, and its number among its siblings.
+/// A draft, its depth, and its number among its siblings.
 type Placed = (usize, (usize, usize));
 
-/// Each before its parts.
+/// Every draft, each before its parts.
 fn preorder(drafts: &[Draft]) -> Result<Vec<Placed>, PlanError> {
     let children = children(drafts);
     let roots = (0..drafts.len()).filter(|at| drafts.get(*at).is_some_and(|d| d.parent.is_none()));
@@ -146,7 +146,7 @@ fn preorder(drafts: &[Draft]) -> Result<Vec<Placed>, PlanError> {
     Ok(order)
 }
 
-/// The id of each: its own, else that of its place.
+/// The id of each draft: its own, or else that of its position.
 fn place_ids(
     drafts: &[Draft],
     order: &[Placed],
@@ -163,7 +163,7 @@ fn place_ids(
                 let mut number = number;
                 number = number.max(moved.get(&draft.parent).copied().unwrap_or_default());
                 let mut id = placed(parent.as_deref(), depth, number);
-                // Another task was given the id of this place.
+                // Another task has the id of this position.
                 while by_id.contains_key(&id) {
                     number += 1;
                     id = placed(parent.as_deref(), depth, number);
@@ -183,7 +183,7 @@ fn place_ids(
     Ok(ids)
 }
 
-/// What each depends on.
+/// Resolves the dependencies of each draft.
 fn look_up(
     drafts: &[Draft],
     names: Names,
@@ -211,7 +211,7 @@ fn look_up(
             let wrong = |wrong| fault(drafts, at, &format!("{field}[{number}]"), wrong);
             match find(name) {
                 Ok(task) => found.push(task),
-                // A line of Markdown may name several.
+                // A line of Markdown may name several tasks.
                 Err(PlanFault::NoTask { .. }) if names == Names::IdsAndTitles => {
                     for part in name.split(',').map(str::trim).filter(|part| !part.is_empty()) {
                         found.push(find(part).map_err(wrong)?);
@@ -225,9 +225,9 @@ fn look_up(
     Ok(all)
 }
 
-/// Refuses tasks that could never be done. A task's beginning waits for that of what it is a part
-/// of and for the end of what it depends on; its end waits for the ends of its parts, or, where it
-/// has none, for its own beginning. That must not go in a circle.
+/// Refuses tasks that could never be done. The start of a task waits for the start of the task it
+/// is part of and for the end of what it depends on. Its end waits for the ends of its parts or,
+/// without parts, for its own start. This must not form a cycle.
 fn refuse_cycles(
     drafts: &[Draft],
     ids: &[String],
@@ -235,7 +235,7 @@ fn refuse_cycles(
     field: &str,
 ) -> Result<(), PlanError> {
     let children = children(drafts);
-    // The beginning of a task has an even number, its end the odd one behind it.
+    // The start of a task has an even number, its end the odd number after it.
     let waits_for = |moment: usize| -> Vec<usize> {
         let at = moment / 2;
         let parts = children.get(at).map(Vec::as_slice).unwrap_or_default();
@@ -274,7 +274,7 @@ fn refuse_cycles(
         }
     }
     let Some(start) = (0..moments).find(|at| !is_free(&open, *at)) else { return Ok(()) };
-    // Whoever is left waits for another one that is left: follow until one comes again.
+    // Every task left waits for another one left: follow them until one repeats.
     let mut way = vec![start];
     let mut seen = HashMap::from([(start, 0)]);
     loop {
@@ -288,7 +288,7 @@ fn refuse_cycles(
             break;
         }
     }
-    // Named where somebody says that it depends on something.
+    // Report it at a task of the cycle that has dependencies.
     let says = |moment: &&usize| {
         moment.is_multiple_of(2)
             && depends.get(*moment / 2).is_some_and(|depends| !depends.is_empty())

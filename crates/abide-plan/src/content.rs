@@ -1,22 +1,22 @@
-//! What a document says of a task, apart from where it stands: what makes it this task and no
-//! other.
+//! What a document says about a task apart from its position and status: what identifies the task.
 
 use crate::plan::foreign_of;
 use crate::{PlanForm, PlanTask, json};
 
-/// What is to be done, in a form that can be compared. What a task waits for is no part of it: ids
-/// mean something only within one plan.
+/// The content of a task in a comparable form. Dependencies are left out: ids mean something only
+/// within one task list.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Content {
     details: Vec<String>,
     priority: i64,
     documents: Vec<String>,
-    /// What only the document's own system understands.
+    /// Fields that only the document's own system understands.
     beside: Vec<(String, String)>,
 }
 
 impl Content {
-    /// Of a task at this depth of a document; without a form, what is foreign is left out.
+    /// The content of a task at this depth of a document. Without a format, foreign fields are left
+    /// out.
     pub(crate) fn of(task: &PlanTask, form: Option<PlanForm>, depth: usize) -> Self {
         let details = task.details.as_deref().unwrap_or_default().trim();
         let kept = form.and_then(|form| Some((form, foreign_of(task.foreign.as_deref(), form)?)));
@@ -24,7 +24,7 @@ impl Content {
             Some((PlanForm::Prp, kept)) => json::beside(&json::PRP, kept.get(), depth),
             Some((PlanForm::Json, kept)) => json::beside(&json::PLAIN, kept.get(), depth),
             Some((PlanForm::Toml, kept)) => vec![(String::new(), kept.get().to_owned())],
-            // How a task is written is not what it is.
+            // The spelling of a task in Markdown is not part of its content.
             Some((PlanForm::Markdown, _)) | None => Vec::new(),
         };
         Self {

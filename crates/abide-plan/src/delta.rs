@@ -1,7 +1,7 @@
-//! The difference between a session's tasks and an edited plan.
+//! The difference between a session's tasks and an edited task list.
 //!
-//! Tasks are matched by their titles from the root, not by place or id: what stands in another
-//! place is the same task, and what is put between two others is one new task.
+//! Tasks are matched by their titles from the root, not by position or id: a task that moved is the
+//! same task, and inserting one between two others adds just one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,34 +13,34 @@ use crate::matching::{Matching, common_form, depths};
 use crate::removal::{remove, restore};
 use crate::{Plan, PlanForm, PlanTask};
 
-/// What an edited plan means for a new session.
+/// What an edited task list means for a new session.
 #[derive(Debug, Clone)]
 pub struct PlanDelta {
-    /// The plan of the new session: its ids are settled, removed tasks are in it as obsolete.
+    /// The task list of the new session, with final ids. It includes removed tasks as obsolete.
     pub plan: Plan,
-    /// Tasks that are as they were. They keep their id and, when they are complete, their result.
+    /// Unchanged tasks. They keep their id and, if complete, their result.
     pub kept: Vec<TaskId>,
-    /// Tasks of which something is otherwise. They are to be done again.
+    /// Changed tasks. They are to be done again.
     pub changed: Vec<TaskId>,
-    /// Tasks that were not there.
+    /// New tasks.
     pub added: Vec<TaskId>,
-    /// Tasks that are not there any more.
+    /// Tasks that are no longer in the document.
     pub removed: Vec<TaskId>,
 }
 
-/// The plan of a new session that goes on from an old one with an edited document.
+/// The task list of a new session that continues an old one with an edited document.
 ///
-/// - What the document still says in the same words is kept: complete with its result, obsolete,
-///   blocked or failed with the reason, whoever said so; a failed task is tried again when that is
-///   asked for. What somebody was at, and what was not begun, is planned.
-/// - What it says otherwise is planned again, and what is new is planned; what the document itself
-///   calls done is done.
-/// - What it does not say any more is obsolete, with [`REMOVED`](crate::REMOVED) for a reason, and
-///   waits for nobody. When it comes back unchanged it is what it was. A task whose parts are all
-///   gone is to be done itself, so that they are no longer its parts.
-/// - What has parts follows them: it is complete when all are done, obsolete when none of these is
-///   complete, and planned again when one is open. What was made obsolete stays so over parts that
-///   were open all the time, but not over new ones, unless the document calls it obsolete.
+/// - An unchanged task keeps its status: complete with its result; obsolete, blocked or failed with
+///   the reason, whoever set it. A failed task is tried again on request. A task in progress or not
+///   started is planned.
+/// - A changed task is planned again, and a new task is planned, unless the document itself says
+///   that it is done.
+/// - A removed task is obsolete, with [`REMOVED`](crate::REMOVED) as its reason, and waits for
+///   nothing. If it comes back unchanged, it is restored. A task whose parts are all removed is to
+///   be done itself, so they are no longer its parts.
+/// - A task with parts follows them: it is complete when all are done, obsolete when none of these
+///   is complete, and planned again when one is open. A task that was made obsolete stays so over
+///   parts that were open all along, but not over new ones, unless the document calls it obsolete.
 #[must_use]
 pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
     let gone: HashSet<TaskId> =
@@ -105,7 +105,7 @@ pub fn delta(old: &Plan, mut new: Plan) -> PlanDelta {
     PlanDelta { plan: new, kept, changed, added, removed }
 }
 
-/// Where a task stands of which the document says what it said.
+/// Sets the status of a task that the document describes as before.
 fn keep(before: &PlanTask, task: &mut PlanTask) {
     let stays = match before.status {
         TaskStatus::Complete | TaskStatus::Obsolete => true,
@@ -121,7 +121,7 @@ fn keep(before: &PlanTask, task: &mut PlanTask) {
     task.result.clone_from(&before.result);
 }
 
-/// What the document itself calls done is done; all else is to be done.
+/// Complete if the document says so; otherwise to be done.
 fn plan(task: &mut PlanTask) {
     if task.status.is_done() {
         return;
@@ -133,7 +133,7 @@ fn plan(task: &mut PlanTask) {
     task.result = None;
 }
 
-/// Does the document still say the same of it? The ids of both are those of the session.
+/// Does the document describe it as before? Both use the ids of the session.
 fn is_same(before: &PlanTask, task: &PlanTask, form: Option<PlanForm>, depth: usize) -> bool {
     let set = |task: &PlanTask| task.depends.iter().cloned().collect::<HashSet<_>>();
     let said = |task: &PlanTask| Content::of(task, form, depth);
@@ -141,13 +141,13 @@ fn is_same(before: &PlanTask, task: &PlanTask, form: Option<PlanForm>, depth: us
 }
 
 struct Ids {
-    /// Of each new task.
+    /// The id of each new task.
     settled: Vec<TaskId>,
-    /// From those of the document.
+    /// From the document's ids to the final ones.
     by_document: HashMap<TaskId, TaskId>,
 }
 
-/// Matched tasks keep the id of the old one; the others get one that no old task has.
+/// Matched tasks keep the id of the old one; the others get an id that no old task has.
 fn settle_ids(old: &Plan, new: &Plan, matches: &[Option<usize>]) -> Ids {
     let mut taken: HashSet<TaskId> = old.tasks.iter().map(|task| task.id.clone()).collect();
     let mut by_document: HashMap<TaskId, TaskId> = HashMap::with_capacity(new.tasks.len());
@@ -183,7 +183,7 @@ fn settle_ids(old: &Plan, new: &Plan, matches: &[Option<usize>]) -> Ids {
     Ids { settled, by_document }
 }
 
-/// Each before its parts, otherwise in the order in which they are.
+/// Sorts each task before its parts, otherwise in the given order.
 pub(crate) fn order(tasks: &mut Vec<PlanTask>) {
     let known: HashSet<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
     let mut parts: HashMap<Option<TaskId>, Vec<PlanTask>> = HashMap::new();
@@ -199,7 +199,7 @@ pub(crate) fn order(tasks: &mut Vec<PlanTask>) {
             stack.extend(below.into_iter().rev());
             tasks.push(task);
         }
-        // What is left are parts of each other: one of them is made a root.
+        // The rest are parts of each other: one of them becomes a root.
         let Some(mut key) = parts.keys().min().cloned() else { break };
         let mut left = parts.remove(&key).unwrap_or_default();
         if left.is_empty() {
@@ -214,12 +214,12 @@ pub(crate) fn order(tasks: &mut Vec<PlanTask>) {
     }
 }
 
-/// What follows for tasks from their parts.
+/// Derives the status of tasks from their parts.
 #[derive(Debug, Default)]
 struct Parents {
-    /// What was not in the plan like this.
+    /// Tasks that are new or changed.
     new: HashSet<TaskId>,
-    /// What the document itself calls obsolete.
+    /// Tasks that the document itself calls obsolete.
     obsolete: HashSet<TaskId>,
 }
 
@@ -228,14 +228,14 @@ struct Parents {
 struct Parts {
     open: bool,
     complete: bool,
-    /// At any depth there is one that is open and was not there like this.
+    /// At some depth there is an open part that is new or changed.
     new: bool,
 }
 
 impl Parents {
     fn settle(&self, tasks: &mut [PlanTask]) {
         let mut parts: HashMap<TaskId, Parts> = HashMap::new();
-        // Parts come behind what they are parts of.
+        // Parts come after the task they belong to.
         for task in tasks.iter_mut().rev().filter(|task| !task.is_removed()) {
             let own = parts.get(&task.id).copied();
             if let Some(own) = own
@@ -254,7 +254,7 @@ impl Parents {
         }
     }
 
-    /// What a task is from now on because of its parts.
+    /// The new status of a task because of its parts.
     fn follows(&self, task: &PlanTask, parts: Parts) -> Option<TaskStatus> {
         let stays = !parts.new || self.obsolete.contains(&task.id);
         match task.status {

@@ -1,20 +1,20 @@
-//! A task as a reader found it: its id may be missing, what it names is not looked up yet.
+//! A task as read: its id may be missing, and names are not resolved yet.
 
 use abide_model::TaskStatus;
 use serde_json::value::RawValue;
 
 use crate::{PlanError, PlanFault};
 
-/// A task on its way into a plan.
+/// A task that is not part of a task list yet.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) id: Option<String>,
     pub(crate) title: String,
-    /// The draft that it is a part of.
+    /// The draft it is part of.
     pub(crate) parent: Option<usize>,
-    /// The task that it is a part of, by its id.
+    /// The id of the task it is part of.
     pub(crate) parent_id: Option<String>,
-    /// What must be done before, as the document names it.
+    /// Its dependencies, as the document names them.
     pub(crate) depends: Vec<String>,
     pub(crate) priority: i64,
     pub(crate) details: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Draft {
     pub(crate) place: Place,
 }
 
-/// Where in the document a draft is.
+/// The position of a draft in the document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     /// In this list of its parent, at this index.
@@ -41,7 +41,7 @@ impl Default for Place {
     }
 }
 
-/// The way to a draft, for errors.
+/// The path to a draft, for errors.
 pub(crate) fn path(drafts: &[Draft], at: usize) -> String {
     let mut steps = Vec::new();
     let mut next = Some(at);
@@ -50,7 +50,7 @@ pub(crate) fn path(drafts: &[Draft], at: usize) -> String {
             Place::Line(line) => return format!("line {line}"),
             Place::Json(list, index) => steps.push(format!(".{list}[{index}]")),
         }
-        // A parent that is found by its id is no step of the way.
+        // A parent found by its id is not part of the path.
         next = draft.parent.filter(|_| draft.parent_id.is_none());
     }
     steps.reverse();

@@ -1,34 +1,34 @@
-//! Why a document is not a plan, or a plan not a document.
+//! Why a task list cannot be read or written.
 
 use crate::PlanForm;
 
-/// Why a plan could not be read or written.
+/// Why a task list cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Not UTF-8.
-    #[error("the plan is not UTF-8 (first bad byte at {at})")]
+    #[error("the task list is not UTF-8 (first bad byte at {at})")]
     NotUtf8 {
         /// Offset of the first bad byte.
         at: usize,
     },
-    /// Its name does not tell its form.
-    #[error("{name:?} does not tell the form of the plan (.md, .json or .toml)")]
+    /// Its file name does not tell its format.
+    #[error("cannot tell the format of {name:?} (expected .md, .json or .toml)")]
     UnknownForm {
-        /// The file's name.
+        /// The file name.
         name: String,
     },
-    /// More bytes than allowed.
-    #[error("the plan is larger than {limit} bytes")]
+    /// Too large.
+    #[error("the task list is larger than {limit} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// Not even the syntax is right.
-    #[error("the plan is not {form}: {reason}")]
+    /// Invalid syntax.
+    #[error("the task list is not valid {form}: {reason}")]
     Syntax {
-        /// What it should be.
+        /// The expected format.
         form: &'static str,
-        /// What the parser says, with line and column.
+        /// The parser's message, with line and column.
         reason: String,
     },
     /// Something in it is wrong.
@@ -36,74 +36,74 @@ pub enum PlanError {
     Fault {
         /// Where: a path such as `$.backlog[0].milestones[1].title`, or `line 7`.
         place: String,
-        /// What.
+        /// What is wrong.
         fault: PlanFault,
     },
-    /// It cannot be written in this form.
+    /// It cannot be written in this format.
     #[error("task {task:?} cannot be written as {form}: {reason}")]
     Unwritable {
-        /// Which task.
+        /// The task.
         task: String,
-        /// In which form.
+        /// The format.
         form: PlanForm,
         /// Why.
         reason: &'static str,
     },
 }
 
-/// What is wrong at a place of a plan.
+/// What is wrong at some place of a task list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanFault {
-    /// It must be there.
+    /// A required field is missing.
     #[error("it is missing")]
     Missing,
-    /// It is something else.
+    /// A field has the wrong type or value.
     #[error("it must be {wanted}")]
     Not {
-        /// What it must be.
+        /// What is expected.
         wanted: &'static str,
     },
-    /// The same field twice in one object.
-    #[error("it is there twice")]
+    /// A field occurs twice in one object.
+    #[error("duplicate field")]
     Twice,
-    /// Not a word for a status.
+    /// Not a status.
     #[error(
-        "{word:?} is no status (Planned, Researching, Implementing, Retrying, In Progress, Complete, Failed, Blocked, Obsolete)"
+        "invalid status {word:?} (Planned, Researching, Implementing, Retrying, In Progress, Complete, Failed, Blocked, Obsolete)"
     )]
     Status {
         /// The word.
         word: String,
     },
-    /// Another task has the id.
-    #[error("task id {id:?} is taken already, by {other}")]
+    /// Two tasks have the same id.
+    #[error("task id {id:?} is already used by {other}")]
     TakenId {
         /// The id.
         id: String,
-        /// Where the other one is.
+        /// Where the other task is.
         other: String,
     },
-    /// It names a task that is not there.
+    /// It refers to a task that does not exist.
     #[error("there is no task {name:?}")]
     NoTask {
-        /// As it was named.
+        /// The name as given.
         name: String,
     },
-    /// It names more than one task.
-    #[error("more than one task is called {name:?}; name it by its id")]
+    /// It refers to more than one task.
+    #[error("{name:?} is ambiguous; use the id of the task")]
     Ambiguous {
-        /// As it was named.
+        /// The name as given.
         name: String,
     },
-    /// Tasks that wait for each other.
+    /// Tasks wait for each other.
     #[error("these tasks wait for each other: {}", tasks.join(" → "))]
     Cycle {
-        /// Each waits for the next.
+        /// Each task waits for the next.
         tasks: Vec<String>,
     },
-    /// Tasks that are parts of each other.
-    #[error("this task is a part of itself")]
+    /// A task is part of itself.
+    #[error("this task is part of itself")]
     ParentCycle,
-    /// Nested too deep.
+    /// Nested too deeply.
     #[error("nested deeper than {limit} levels")]
     TooDeep {
         /// The limit.
@@ -122,7 +122,7 @@ impl PlanError {
         Self::Fault { place: place.into(), fault }
     }
 
-    /// A short, stable name for programs.
+    /// A short, stable code for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The forms of plan documents.
+//! The formats of task list documents.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::{PlanError, json};
 
-/// In which form a plan is written.
+/// The format of a task list document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PlanForm {
     /// `tasks.json` with a `backlog` of phases, milestones, tasks and subtasks.
@@ -20,7 +20,7 @@ pub enum PlanForm {
 }
 
 impl PlanForm {
-    /// Every one.
+    /// Every format.
     pub const ALL: [Self; 4] = [Self::Prp, Self::Markdown, Self::Toml, Self::Json];
 
     /// Its name.
@@ -34,7 +34,7 @@ impl PlanForm {
         }
     }
 
-    /// The form of a file, by the end of its name; JSON with a `backlog` is PRP.
+    /// The format of a file, by its extension; JSON with a `backlog` is PRP.
     pub fn of(path: &Path, bytes: &[u8]) -> Result<Self, PlanError> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let unknown = || PlanError::UnknownForm { name: name.to_string() };
@@ -59,9 +59,8 @@ impl FromStr for PlanForm {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|form| form.as_str() == text)
-            .ok_or_else(|| format!("{text:?} is none of prp, markdown, toml, json"))
+        Self::ALL.into_iter().find(|form| form.as_str() == text).ok_or_else(|| {
+            format!("unknown format {text:?} (expected prp, markdown, toml or json)")
+        })
     }
 }

@@ -1,9 +1,9 @@
-//! Plan documents: the tasks of a session as people and other systems write them down.
+//! Task list documents: the tasks of a session as people and other systems write them.
 //!
 //! A [`Plan`] is read from a document (the PRP form of `tasks.json`, a Markdown task list, TOML,
-//! plain JSON), written in any of these forms, told as events, and compared with the plan of an
-//! older session, so that finished work is not done again. Everything here is pure: bytes in,
-//! values out. What another system says of a task and abide does not know is kept.
+//! plain JSON), written in any of these formats, turned into events, and compared with the task
+//! list of an older session, so that finished work is not repeated. Everything here is pure: bytes
+//! in, values out. Fields of another system that abide does not know are kept.
 //!
 //! ```
 //! use abide_plan::{Plan, PlanForm, delta};

@@ -1,7 +1,7 @@
-//! Which task of an edited document is which task of a session.
+//! Finds the task of a session for each task of an edited document.
 //!
-//! Tasks are the same by their titles from the root. Siblings of one title are told apart by an id
-//! that is not just their place, then by what they say, then by their order.
+//! Tasks are the same if their titles from the root are. Siblings with the same title are told
+//! apart by an id that is not just their position, then by their content, then by their order.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -11,17 +11,17 @@ use crate::arrange::placed;
 use crate::content::Content;
 use crate::{Plan, PlanForm, PlanTask};
 
-/// Two plans, to be matched.
+/// Two task lists to be matched.
 pub(crate) struct Matching<'a> {
     old: Side<'a>,
     new: Side<'a>,
-    /// The form of both; what is foreign in one form means nothing in another.
+    /// The format of both, if equal; foreign fields of one format mean nothing in another.
     form: Option<PlanForm>,
     /// Which old tasks are matched.
     taken: Vec<bool>,
 }
 
-/// A plan, by the places of its tasks.
+/// A task list with an index by id.
 struct Side<'a> {
     plan: &'a Plan,
     places: HashMap<&'a TaskId, usize>,
@@ -37,7 +37,7 @@ impl<'a> Side<'a> {
         task.parent.as_ref().and_then(|parent| self.places.get(parent).copied())
     }
 
-    /// The titles of what a task waits for.
+    /// The titles of what a task depends on.
     fn depends(&self, task: &PlanTask) -> Vec<String> {
         let at = |id: &TaskId| self.plan.tasks.get(*self.places.get(id)?);
         let mut titles: Vec<_> =
@@ -48,7 +48,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// How deep each task is. Parents come first.
+/// The depth of each task. Parents come first.
 pub(crate) fn depths(plan: &Plan) -> Vec<usize> {
     let mut by_id: HashMap<&TaskId, usize> = HashMap::with_capacity(plan.tasks.len());
     let mut depths = Vec::with_capacity(plan.tasks.len());
@@ -60,17 +60,17 @@ pub(crate) fn depths(plan: &Plan) -> Vec<usize> {
     depths
 }
 
-/// The form of both plans, where that is one.
+/// The format of both task lists, if it is the same.
 pub(crate) fn common_form(old: &Plan, new: &Plan) -> Option<PlanForm> {
     (old.form == new.form).then_some(new.form)
 }
 
-/// The words of a title, however they are spaced.
+/// The words of a title, separated by single spaces.
 fn words(title: &str) -> String {
     title.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Tasks with one title below the same old task.
+/// Tasks with the same title below the same old task.
 type Group = (Option<usize>, String);
 
 impl<'a> Matching<'a> {
@@ -79,8 +79,8 @@ impl<'a> Matching<'a> {
         Self { old: Side::new(old), new: Side::new(new), form, taken }
     }
 
-    /// For each new task the old one that it is. Those old ones that are `gone` from the document
-    /// stand behind the others.
+    /// For each new task the old one it matches. Old tasks that are `gone` from the document come
+    /// last.
     pub(crate) fn find(mut self, gone: impl Fn(&TaskId) -> bool) -> Vec<Option<usize>> {
         let mut candidates: HashMap<Group, Vec<usize>> = HashMap::new();
         for (at, task) in self.old.plan.tasks.iter().enumerate() {
@@ -99,7 +99,7 @@ impl<'a> Matching<'a> {
         let wrapper = wrapper(self.old.plan, self.new.plan);
         let numbers = self.numbers();
         let mut matches: Vec<Option<usize>> = vec![None; tasks.len()];
-        // From the roots down, so that it is known what a task is a part of.
+        // From the roots down, so that the parent of a task is matched before it.
         for (depth, level) in levels {
             let mut groups: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
             for at in level {
@@ -140,7 +140,7 @@ impl<'a> Matching<'a> {
         self.new.plan.tasks.iter().map(&mut number).collect()
     }
 
-    /// Which new task is which old one, of one title.
+    /// Matches new and old tasks with the same title.
     fn tell_apart(
         &mut self,
         old: &[usize],
@@ -151,7 +151,7 @@ impl<'a> Matching<'a> {
         let mut pairs = Vec::with_capacity(new.len());
         let mut open: Vec<usize> = new.to_vec();
         if old.len() > 1 || new.len() > 1 {
-            // An id that is only a place says nothing: places shift.
+            // An id that is only a position says nothing, because positions shift.
             let given = |at: usize| {
                 let task = self.new.plan.tasks.get(at)?;
                 let parent = task.parent.as_ref().map(TaskId::as_str);
@@ -173,8 +173,8 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// Pairs new tasks that are `open` with old ones that are not taken where both say the same, in
-/// their order.
+/// Pairs new tasks that are `open` with old ones that are not taken if their keys are equal, in
+/// order.
 fn pass<K: std::hash::Hash + Eq>(
     taken: &mut [bool],
     open: &mut Vec<usize>,
@@ -200,8 +200,8 @@ fn pass<K: std::hash::Hash + Eq>(
     });
 }
 
-/// A task that has the title that the other plan has as a whole: the only heading of the first
-/// level is a document's title, until there is a second one.
+/// A task whose title is the title of the other document. The only heading of the first level is
+/// the title of a document, until there is a second one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrapper {
     Old(usize),

@@ -1,4 +1,4 @@
-//! A plan and its tasks.
+//! A task list and its tasks.
 
 use abide_model::{
     InputError, NewEvent, PlanRecord, TaskCreated, TaskId, TaskStatus, TaskStatusChange,
@@ -8,45 +8,45 @@ use serde_json::value::RawValue;
 use crate::arrange::MAX_BYTES;
 use crate::{PlanError, PlanForm, json, markdown, toml};
 
-/// The tasks of a document, each before its parts, in the order of the document.
+/// The tasks of a document in its order, each before its parts.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The form that it came in.
+    /// The format it was read from.
     pub form: PlanForm,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
     /// Its tasks.
     pub tasks: Vec<PlanTask>,
-    /// The rest of the document, by the name of its form.
+    /// The rest of the document, under the name of its format.
     pub foreign: Option<Box<RawValue>>,
 }
 
-/// A task of a plan.
+/// A task of a task list.
 #[derive(Debug, Clone, Default)]
 pub struct PlanTask {
     /// Its id.
     pub id: TaskId,
-    /// What is to be done, in a line.
+    /// Its title, in one line.
     pub title: String,
-    /// The task it is a part of.
+    /// The task it is part of.
     pub parent: Option<TaskId>,
-    /// What must be done before.
+    /// The tasks it depends on.
     pub depends: Vec<TaskId>,
-    /// Greater goes first.
+    /// Its priority; higher goes first.
     pub priority: i64,
-    /// What is to be done, at length.
+    /// Its description.
     pub details: Option<String>,
-    /// Documents that belong to it.
+    /// Related documents.
     pub documents: Vec<String>,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// The word another system uses for that, where it is not ours.
+    /// Another system's word for the status, if it differs from ours.
     pub foreign_status: Option<String>,
-    /// Why it stands there.
+    /// The reason for the status.
     pub reason: Option<String>,
-    /// What came of it.
+    /// Its result.
     pub result: Option<Box<RawValue>>,
-    /// What else the document says of it, by the name of the document's form.
+    /// The rest of what the document says about it, under the name of the format.
     pub foreign: Option<Box<RawValue>>,
 }
 
@@ -67,8 +67,8 @@ impl Plan {
         }
     }
 
-    /// Writes it as a document. What only another form can say is left out, and so are the tasks
-    /// that were taken out of the document.
+    /// Writes it as a document. Omits what only another format can express, and tasks that were
+    /// removed from the document.
     pub fn write(&self, form: PlanForm) -> Result<String, PlanError> {
         let without;
         let mut plan = self;
@@ -84,8 +84,8 @@ impl Plan {
         }
     }
 
-    /// The events that tell it: the plan; each task, parents first; then where those stand that
-    /// are not just planned, parts first.
+    /// The events that record it: the task list; each task, parents first; then the status of every
+    /// task that is not just planned, parts first.
     pub fn events(&self) -> Result<Vec<NewEvent>, InputError> {
         let mut events = Vec::with_capacity(self.tasks.len() + 1);
         events.push(self.recorded()?);
@@ -98,7 +98,7 @@ impl Plan {
         Ok(events)
     }
 
-    /// The event that tells of it without its tasks, which come right behind.
+    /// The event that records the task list itself. Its tasks must follow directly.
     pub fn recorded(&self) -> Result<NewEvent, InputError> {
         NewEvent::try_from(PlanRecord {
             form: self.form.to_string(),
@@ -109,7 +109,7 @@ impl Plan {
 }
 
 impl PlanTask {
-    /// The fact that creates it.
+    /// The fact that creates the task.
     #[must_use]
     pub fn fact(&self) -> TaskCreated {
         TaskCreated {
@@ -124,7 +124,7 @@ impl PlanTask {
         }
     }
 
-    /// The fact of where it stands.
+    /// The fact that sets its status.
     #[must_use]
     pub fn standing_fact(&self) -> TaskStatusChange {
         TaskStatusChange {
@@ -136,12 +136,12 @@ impl PlanTask {
         }
     }
 
-    /// The event that creates it.
+    /// The event that creates the task.
     pub fn created(&self) -> Result<NewEvent, InputError> {
         Ok(NewEvent::try_from(self.fact())?.for_task(self.id.as_str()))
     }
 
-    /// The event that says where it stands; none where it is only planned.
+    /// The event that sets its status; `None` if it is only planned.
     pub fn standing(&self) -> Result<Option<NewEvent>, InputError> {
         if self.status == TaskStatus::Planned
             && self.foreign_status.is_none()
@@ -153,14 +153,14 @@ impl PlanTask {
     }
 }
 
-/// What a document of this form says beside what a plan knows.
+/// The kept fields of a document in this format.
 pub(crate) fn foreign_of(foreign: Option<&RawValue>, form: PlanForm) -> Option<Box<RawValue>> {
     let mut fields = json::fields(foreign?.get())?;
     let place = fields.iter().position(|(name, _)| name == form.as_str())?;
     Some(fields.swap_remove(place).1.to_owned())
 }
 
-/// The same, to keep: under the name of its form.
+/// Fields to keep, under the name of their format.
 pub(crate) fn as_foreign(form: PlanForm, json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(format!("{{\"{form}\":{json}}}")).ok()
 }

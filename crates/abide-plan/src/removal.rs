@@ -1,7 +1,7 @@
-//! What became of a task that is no longer in the document.
+//! Tasks that were removed from the document.
 //!
-//! It stays in the session as obsolete. Where it stood before is kept beside it, so that a task
-//! that comes back as it was is what it was, with what came of it.
+//! A removed task stays in the session as obsolete. Its previous fields are kept with it, so that a
+//! task that comes back unchanged gets its status and result back.
 
 use std::collections::HashSet;
 
@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use crate::{Plan, PlanTask, json};
 
-/// Why a task is obsolete that is no longer in the plan.
+/// The reason of a task that is obsolete because it was removed from the document.
 pub const REMOVED: &str = "removed from the plan";
 
-/// The name of a removal among what is kept of a task; no form has this name.
+/// The name of a removal among the kept fields of a task; no format has this name.
 const NAME: &str = "removed";
 
-/// What a task was before it was taken out. Its result stays where it is.
+/// A task before it was removed. Its result stays in the task.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Removal {
@@ -33,7 +33,7 @@ struct Removal {
 }
 
 impl PlanTask {
-    /// Was it taken out of the document?
+    /// Was it removed from the document?
     #[must_use]
     pub fn is_removed(&self) -> bool {
         let why = self.reason.as_deref();
@@ -43,13 +43,13 @@ impl PlanTask {
 }
 
 impl Plan {
-    /// Without the tasks that were taken out of the document; those stay that have a part which
-    /// was not.
+    /// Without the tasks that were removed from the document, except those with a part that was
+    /// not.
     #[must_use]
     pub fn without_removed(&self) -> Self {
         let mut plan = self.clone();
         let mut needed: HashSet<TaskId> = HashSet::new();
-        // Parts come behind what they are parts of.
+        // Parts come after the task they belong to.
         for task in plan.tasks.iter().rev() {
             if !task.is_removed() || needed.contains(&task.id) {
                 needed.insert(task.id.clone());
@@ -64,7 +64,7 @@ impl Plan {
     }
 }
 
-/// Takes a task out. Nobody waits for it then, and it waits for nobody.
+/// Removes a task. Nothing waits for it then, and it waits for nothing.
 pub(crate) fn remove(task: &mut PlanTask) {
     let was = Removal {
         parent: task.parent.clone(),
@@ -79,7 +79,7 @@ pub(crate) fn remove(task: &mut PlanTask) {
     task.reason = Some(REMOVED.to_owned());
 }
 
-/// A task as it was before it was taken out; to be done, where nobody kept that.
+/// Restores a task as it was before it was removed; planned, if that was not kept.
 pub(crate) fn restore(task: &mut PlanTask) {
     let Some(was) = removal(task) else {
         (task.status, task.reason, task.result) = (TaskStatus::Planned, None, None);
@@ -99,7 +99,7 @@ fn removal(task: &PlanTask) -> Option<Removal> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// What is kept of a task, with this removal in the place of another one.
+/// The kept fields of a task, with this removal instead of any other.
 fn with_removal(foreign: Option<&RawValue>, was: Option<String>) -> Option<Box<RawValue>> {
     let kept = foreign.and_then(|foreign| json::fields(foreign.get())).unwrap_or_default();
     let kept = kept.into_iter().filter(|(name, _)| name != NAME);

@@ -1,4 +1,4 @@
-//! The plan that a session's tasks make.
+//! The task list of a session.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use abide_model::{Event, Fact, PlanRecord, Seq, SessionState, TaskCreated, TaskS
 use crate::delta::order;
 use crate::{Plan, PlanForm, PlanTask};
 
-/// The events that tell what a state does not hold of its tasks.
+/// The events that hold what a state does not hold about its tasks.
 pub type PlanSources = BTreeMap<Seq, Event>;
 
 impl Plan {
@@ -19,7 +19,7 @@ impl Plan {
         for (_, task) in state.tasks.iter().filter(|(_, task)| task.known) {
             seqs.insert(task.created);
             seqs.extend([task.result, task.details, task.documents].into_iter().flatten());
-            // Why it is so is said again to whoever goes on from here.
+            // The reason is repeated for whoever continues from here.
             if let TaskStatus::Obsolete | TaskStatus::Blocked | TaskStatus::Failed = task.status {
                 seqs.insert(task.changed);
             }
@@ -27,8 +27,8 @@ impl Plan {
         seqs
     }
 
-    /// The tasks of a session as a plan: its state, and the events of [`Plan::sources`]. What was
-    /// erased is left out. A session that no plan was recorded in gives a plan in plain JSON.
+    /// The tasks of a session as a task list, from its state and the events of [`Plan::sources`].
+    /// Erased data is left out. Without a recorded task list the format is plain JSON.
     #[must_use]
     pub fn of_session(state: &SessionState, sources: &PlanSources) -> Self {
         let mut known: Vec<(&str, &TaskState)> =
@@ -66,7 +66,7 @@ impl Plan {
                 Some(Fact::TaskStatus(fact)) => fact.reason,
                 _ => None,
             };
-            // A state holds the beginning of a title, and dependencies in their own order.
+            // A state holds only the start of a title, and sorts dependencies.
             let whole = created.title == task.title
                 || created.title.starts_with(&task.title)
                     && sources.get(&task.created).is_some_and(|event| is_held(event, id, task));
@@ -103,14 +103,14 @@ impl Plan {
     }
 }
 
-/// Does a state hold this title of the task that is created here, so that it is only cut?
+/// Does the state hold the start of the title that this event creates the task with?
 fn is_held(created: &Event, id: &str, task: &TaskState) -> bool {
     let mut state = SessionState::default();
     state.apply(created);
     state.tasks.get(id).is_some_and(|held| held.title == task.title)
 }
 
-/// Where the plan of the first task is: right before it.
+/// The event that recorded the task list of the first task: right before it.
 fn record(state: &SessionState) -> Option<Seq> {
     let known = state.tasks.iter().filter(|(_, task)| task.known);
     known.map(|(_, task)| task.created).min().map(|first| first.back(1))

@@ -1,10 +1,10 @@
-//! The words for where a task stands, ours and those of others.
+//! The words for a task's status, ours and those of other systems.
 
 use abide_model::TaskStatus;
 
 use crate::PlanTask;
 
-/// What a word stands for, and the word itself where it is not the one that we would write.
+/// The status of a word, and the word itself if it is not the one we would write.
 pub(crate) fn read(word: &str, own: impl Fn(TaskStatus) -> &'static str) -> Option<Standing> {
     let plain: String = word
         .chars()
@@ -42,7 +42,7 @@ pub(crate) const fn prp(status: TaskStatus) -> &'static str {
     }
 }
 
-/// The other system's word for where a task stands, where it would be understood again.
+/// The other system's word for a task's status, if it can be read back.
 pub(crate) fn word(task: &PlanTask) -> Option<&str> {
     let word = task.foreign_status.as_deref()?;
     read(word, TaskStatus::as_str).filter(|(status, _)| *status == task.status).map(|_| word)

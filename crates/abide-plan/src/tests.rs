@@ -162,7 +162,7 @@ fn what_is_wrong_is_named_with_its_path() {
     );
     assert_eq!(
         item(r#"{"id":"x","title":" ","status":"Planned"}"#),
-        "$.backlog[0].milestones[0].title: it must be text that is not empty"
+        "$.backlog[0].milestones[0].title: it must be non-empty text"
     );
     assert_eq!(
         item(r#"{"type":"Task","id":"x","title":"a","status":"Planned"}"#),
@@ -170,11 +170,11 @@ fn what_is_wrong_is_named_with_its_path() {
     );
     assert!(
         item(r#"{"id":"x","title":"a","status":"Perhaps"}"#)
-            .starts_with("$.backlog[0].milestones[0].status: \"Perhaps\" is no status (Planned,")
+            .starts_with("$.backlog[0].milestones[0].status: invalid status \"Perhaps\" (Planned,")
     );
     assert_eq!(
         item(r#"{"id":"P1","title":"a","status":"Planned"}"#),
-        "$.backlog[0].milestones[0].id: task id \"P1\" is taken already, by $.backlog[0]"
+        "$.backlog[0].milestones[0].id: task id \"P1\" is already used by $.backlog[0]"
     );
     assert_eq!(
         item(r#"{"id":"x","title":"a","status":"Planned","dependencies":["P1.M9"]}"#),
@@ -198,9 +198,9 @@ fn what_is_wrong_is_named_with_its_path() {
     );
     assert_eq!(
         item(r#"{"id":"x","id":"y","title":"a","status":"Planned"}"#),
-        "$.backlog[0].milestones[0].id: it is there twice"
+        "$.backlog[0].milestones[0].id: duplicate field"
     );
-    assert!(prp("{").starts_with("the plan is not JSON: EOF while parsing"));
+    assert!(prp("{").starts_with("the task list is not valid JSON: EOF while parsing"));
     let json = |text: &str| error(PlanForm::Json, text);
     assert_eq!(
         json(r#"{"tasks":[{"title":"a","priority":"b"}]}"#),
@@ -218,7 +218,7 @@ fn what_is_wrong_is_named_with_its_path() {
     assert_eq!(toml("[[task]]\nid='a'"), "$.task[0].title: it is missing");
     assert_eq!(
         toml("[[task]]\nid='a'\ntitle='a'\nparent='b'\n[[task]]\nid='b'\ntitle='b'\nparent='a'"),
-        "$.task[0].parent: this task is a part of itself"
+        "$.task[0].parent: this task is part of itself"
     );
     assert_eq!(toml("[[task]]\ntitle='a'\nparent='b'"), "$.task[0].parent: there is no task \"b\"");
     assert!(toml("[[task]\n").contains("line 1"));
@@ -226,14 +226,14 @@ fn what_is_wrong_is_named_with_its_path() {
     assert_eq!(lines("# T\n- [ ] a\n- [ ] b (after: c)\n"), "line 3: there is no task \"c\"");
     assert_eq!(
         lines("- [ ] a\n- [ ] a\n- [ ] b\n  depends: a\n"),
-        "line 3: more than one task is called \"a\"; name it by its id"
+        "line 3: \"a\" is ambiguous; use the id of the task"
     );
     assert_eq!(
         lines("- [ ] `T1` a\n- [ ] `T1` b\n"),
-        "line 2: task id \"T1\" is taken already, by line 1"
+        "line 2: task id \"T1\" is already used by line 1"
     );
     let bytes = Plan::read(PlanForm::Markdown, b"- [ ] a\xff").unwrap_err();
-    assert_eq!(bytes.to_string(), "the plan is not UTF-8 (first bad byte at 7)");
+    assert_eq!(bytes.to_string(), "the task list is not UTF-8 (first bad byte at 7)");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Plans in TOML: a `[[task]]` table for each task, which names its parent.
+//! Task lists in TOML: a `[[task]]` table for each task, which names its parent.
 
 use abide_model::TaskStatus;
 use serde_json::value::RawValue;
@@ -56,11 +56,11 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
     let (details, word, result) = (text("details")?, text("status")?, text("result")?);
     let title = title.ok_or_else(|| wrong("title", PlanFault::Missing))?;
     if title.trim().is_empty() {
-        return Err(not("title", "text that is not empty"));
+        return Err(not("title", "non-empty text"));
     }
     let mut list = |field: &str| -> Result<Vec<String>, PlanError> {
         let Some(value) = table.remove(field) else { return Ok(Vec::new()) };
-        value.try_into().map_err(|_| not(field, "a list of texts"))
+        value.try_into().map_err(|_| not(field, "a list of strings"))
     };
     let (depends, documents) = (list("depends")?, list("documents")?);
     let priority = match table.remove("priority") {
@@ -77,8 +77,8 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
         Some(json) => {
             let result = serde_json::from_str::<&RawValue>(&json).ok();
             let result = result.filter(|raw| json::depth(raw.get()) <= MAX_DEPTH);
-            let result = result.ok_or_else(|| not("result", "JSON in a text"))?;
-            // Nothing is no result, and is not recorded as one.
+            let result = result.ok_or_else(|| not("result", "a string of JSON"))?;
+            // `null` is not a result and is not recorded as one.
             let result = Some(json::compact(result.get())).filter(|result| result != "null");
             result.and_then(|result| RawValue::from_string(result).ok())
         }
@@ -101,7 +101,7 @@ fn draft(mut table: Table, index: usize, place: &str) -> Result<Draft, PlanError
     })
 }
 
-/// What is kept of fields that abide does not know: as TOML, which says times and the like.
+/// Fields that abide does not know, kept as TOML, which can express times and the like.
 fn kept(table: Table, place: &str) -> Result<Option<Box<RawValue>>, PlanError> {
     if table.is_empty() {
         return Ok(None);
@@ -110,7 +110,7 @@ fn kept(table: Table, place: &str) -> Result<Option<Box<RawValue>>, PlanError> {
         return Err(PlanError::at(place, PlanFault::TooDeep { limit: MAX_DEPTH }));
     }
     let written = toml::to_string(&table).map_err(|_| {
-        PlanError::at(place, PlanFault::Not { wanted: "something that can be written again" })
+        PlanError::at(place, PlanFault::Not { wanted: "a value that can be written back" })
     })?;
     Ok(as_foreign(PlanForm::Toml, &json::text(&written)))
 }
@@ -136,7 +136,7 @@ pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
     if let Some(title) = &plan.title {
         put(&mut out, "title", &Value::String(title.clone()));
     }
-    // Tables end the fields of the document, so that they go to its end.
+    // Tables end the fields of the document, so they are written last.
     let mut tables = String::new();
     for (key, value) in unkept(plan.foreign.as_deref()) {
         let field = toml::to_string(&Table::from_iter([(key, value)])).unwrap_or_default();
@@ -186,13 +186,13 @@ fn write_task(out: &mut String, task: &PlanTask) {
         }
     }
     for (key, value) in unkept(task.foreign.as_deref()) {
-        // On one line, so that no table ends the task's fields.
+        // On one line, so that no table ends the fields of the task.
         out.push_str(&format!("{} = {}\n", toml_key(&key), value));
     }
 }
 
 fn toml_key(key: &str) -> String {
-    // Not as a string, which may take several lines, as no key does.
+    // Not as a string, which may span several lines; a key never does.
     let field = toml::to_string(&Table::from_iter([(key.to_owned(), Value::Boolean(true))]));
     field.unwrap_or_default().trim_end().trim_end_matches(" = true").to_owned()
 }

@@ -1,19 +1,19 @@
-//! How the two forms of JSON name things.
+//! The field names of the two JSON formats.
 
 use abide_model::TaskStatus;
 
 use crate::{PlanForm, status};
 
-/// The names that a form uses.
+/// The names that a format uses.
 pub(crate) struct Dialect {
     pub(crate) form: PlanForm,
-    /// The list at the top.
+    /// The top-level list.
     pub(crate) root: &'static str,
     /// The field of the document's title.
     pub(crate) title: Option<&'static str>,
-    /// The field of what must be done before.
+    /// The field of a task's dependencies.
     pub(crate) depends: &'static str,
-    /// Must a task have an id and a status?
+    /// Whether a task must have an id and a status.
     pub(crate) exact: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) const PLAIN: Dialect = Dialect {
     exact: false,
 };
 
-/// What a field of a task is to us.
+/// The meaning of a task's field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     Type,
@@ -51,7 +51,7 @@ pub(crate) enum Field {
 }
 
 impl Dialect {
-    /// The list of a task's parts; none where it can have none.
+    /// The field of a task's parts; `None` if it can have none.
     pub(crate) fn children(&self, depth: usize) -> Option<&'static str> {
         match (self.form, depth) {
             (PlanForm::Prp, 0) => Some("milestones"),
@@ -62,7 +62,7 @@ impl Dialect {
         }
     }
 
-    /// What a task at this depth is called.
+    /// The type of a task at this depth.
     pub(crate) fn sort(&self, depth: usize) -> Option<&'static str> {
         match (self.form, depth) {
             (PlanForm::Prp, 0) => Some("Phase"),
@@ -73,7 +73,7 @@ impl Dialect {
         }
     }
 
-    /// The field that says what is to be done at length.
+    /// The field of the description.
     pub(crate) fn details(&self, depth: usize) -> &'static str {
         match (self.form, depth) {
             (PlanForm::Prp, 0..=2) => "description",
@@ -87,7 +87,7 @@ impl Dialect {
         if self.form == PlanForm::Prp { status::prp } else { TaskStatus::as_str }
     }
 
-    /// What a field is, at this depth.
+    /// The meaning of a field at this depth.
     pub(crate) fn field(&self, name: &str, depth: usize) -> Option<Field> {
         Some(match name {
             "type" if self.sort(depth).is_some() => Field::Type,
@@ -104,7 +104,7 @@ impl Dialect {
         })
     }
 
-    /// The fields that a task has where no document says which, and what else stands there.
+    /// The fields of a task that did not come from this format, with fixed values for some.
     pub(crate) fn usual(&self, depth: usize) -> Vec<(&'static str, Option<String>)> {
         if self.form != PlanForm::Prp {
             return vec![("id", None), ("title", None), ("status", None)];

@@ -1,8 +1,8 @@
-//! Lays JSON out anew without touching what it says: every word and number stays as spelled.
+//! Reformats JSON without changing its content: every string and number keeps its spelling.
 
 use abide_model::string_end;
 
-/// The tokens of well-formed JSON, white space left out.
+/// The tokens of well-formed JSON without white space.
 fn tokens(json: &str) -> impl Iterator<Item = &str> {
     let bytes = json.as_bytes();
     let mut at = 0;
@@ -24,12 +24,12 @@ fn tokens(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// With nothing between the tokens.
+/// The JSON without white space between tokens.
 pub(crate) fn compact(json: &str) -> String {
     tokens(json).collect()
 }
 
-/// How deep lists and objects are nested.
+/// The nesting depth of lists and objects.
 pub(crate) fn depth(json: &str) -> usize {
     let (mut now, mut most) = (0usize, 0);
     for token in tokens(json) {
@@ -43,7 +43,7 @@ pub(crate) fn depth(json: &str) -> usize {
     most
 }
 
-/// One field or element a line, indented by two spaces a level.
+/// One field or element per line, indented by two spaces per level.
 pub(crate) fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut level = 0usize;

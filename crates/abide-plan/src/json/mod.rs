@@ -1,9 +1,9 @@
-//! Plans in JSON: the PRP form of `tasks.json`, and a plain one.
+//! Task lists in JSON: the PRP form of `tasks.json`, and a plain one.
 //!
-//! What abide does not know is kept as it stands, with its place among the other fields: the
-//! fields of an object are remembered in their order, and those that a task itself holds are
-//! replaced by a [`MARKER`]. A field that was written in another way than we would write it keeps
-//! its own spelling for as long as it says the same.
+//! Fields that abide does not know are kept verbatim and in place: the fields of an object are
+//! remembered in order, and those that a task itself holds are replaced by a [`MARKER`]. A field
+//! that is spelled differently from how we would write it keeps its spelling as long as its meaning
+//! is unchanged.
 
 mod dialect;
 mod layout;
@@ -17,12 +17,12 @@ pub(crate) use object::{fields, text};
 pub(crate) use read::{beside, read};
 pub(crate) use write::{parts, write};
 
-/// Stands in a kept object for a field that the task itself holds. No such field is ever `true`.
+/// Stands in a kept object for a field that the task itself holds. Such a field is never `true`.
 const MARKER: &str = "true";
-/// A field that is there and says nothing.
+/// The value of an empty field.
 const NOTHING: &str = "null";
 
-/// Is there a `backlog` at the top?
+/// Does it have a top-level `backlog`?
 pub(crate) fn has_backlog(bytes: &[u8]) -> bool {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -1,11 +1,11 @@
-//! A JSON object as it is written: its fields in their order, their values verbatim.
+//! A JSON object as written: its fields in order, their values verbatim.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Fields in the order of the document, doubled ones included.
+/// Fields in the order of the document, including duplicates.
 type Fields<'a> = Vec<(String, &'a RawValue)>;
 
 struct Object<'a>(Fields<'a>);
@@ -32,7 +32,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
-/// The fields of an object; none of what is no object.
+/// The fields of an object; `None` for anything else.
 pub(crate) fn fields(json: &str) -> Option<Fields<'_>> {
     serde_json::from_str::<Object<'_>>(json).ok().map(|object| object.0)
 }

@@ -1,4 +1,4 @@
-//! Reads a plan in JSON.
+//! Reads a task list in JSON.
 
 use abide_model::TaskStatus;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use crate::{Plan, PlanError, PlanFault, status};
 
 /// Reads a document.
 pub(crate) fn read(dialect: &Dialect, json: &str) -> Result<Plan, PlanError> {
-    // First as a whole, so that what is wrong with it is told with its line.
+    // Parse the whole document first, so that a syntax error is reported with its line.
     if let Err(error) = serde_json::from_str::<&RawValue>(json) {
         return Err(PlanError::Syntax { form: "JSON", reason: error.to_string() });
     }
@@ -51,7 +51,7 @@ pub(crate) fn read(dialect: &Dialect, json: &str) -> Result<Plan, PlanError> {
     Ok(Plan { form: dialect.form, title, tasks, foreign })
 }
 
-/// A kept field: the marker, where it is as we would write it; else its own spelling.
+/// A field to keep: the marker if it is spelled as we would write it, else its own spelling.
 fn spelled(raw: &RawValue, ours: &str) -> String {
     let raw = compact(raw.get());
     if raw == ours { MARKER.to_owned() } else { raw }
@@ -157,7 +157,7 @@ impl Reader<'_> {
         fault(&self.drafts, at, field, wrong)
     }
 
-    /// Takes a field in; gives what is kept of it.
+    /// Reads a field and returns what to keep of it.
     fn field(
         &self,
         draft: &mut Draft,
@@ -191,7 +191,7 @@ impl Reader<'_> {
             Field::Title => {
                 draft.title = said()?;
                 if draft.title.trim().is_empty() {
-                    return Err(PlanFault::Not { wanted: "text that is not empty" });
+                    return Err(PlanFault::Not { wanted: "non-empty text" });
                 }
                 spelled(raw, &text(&draft.title))
             }
@@ -206,7 +206,7 @@ impl Reader<'_> {
                 draft.depends = list().ok_or(PlanFault::Not { wanted: "a list of task ids" })?;
                 spelled(raw, &texts(&draft.depends))
             }
-            // What is no text is theirs alone.
+            // A description that is not text is understood only by the other system.
             Field::Details if foreign && !raw.get().starts_with('"') => own(raw)?,
             Field::Details => {
                 let details = said()?;
@@ -228,7 +228,7 @@ impl Reader<'_> {
                     spelled(raw, &texts(&draft.documents))
                 }
                 None if foreign => own(raw)?,
-                None => return Err(PlanFault::Not { wanted: "a list of texts" }),
+                None => return Err(PlanFault::Not { wanted: "a list of strings" }),
             },
             Field::Result => {
                 if depth(raw.get()) > MAX_DEPTH {
@@ -250,7 +250,7 @@ impl Reader<'_> {
 fn own(raw: &RawValue) -> Result<String, PlanFault> {
     let value = compact(raw.get());
     if value == MARKER {
-        return Err(PlanFault::Not { wanted: "something other than true" });
+        return Err(PlanFault::Not { wanted: "a value other than true" });
     }
     if depth(&value) > MAX_DEPTH {
         return Err(PlanFault::TooDeep { limit: MAX_DEPTH });
@@ -263,7 +263,7 @@ pub(super) fn texts(texts: &[String]) -> String {
     compact(&serde_json::to_string(texts).unwrap_or_default())
 }
 
-/// Does a kept field still say what the task says?
+/// Does a kept field still agree with the task?
 pub(super) fn says(
     raw: &RawValue,
     field: Field,
@@ -290,8 +290,8 @@ pub(super) fn says(
     }
 }
 
-/// The fields of a kept object that say something of a task which the task itself does not hold,
-/// by name, in one spelling. Whether nothing is said of a field or `null` is the same.
+/// The fields of a kept object that say something that the task itself does not hold, by name and
+/// normalised. A missing field and `null` are the same.
 pub(crate) fn beside(dialect: &Dialect, kept: &str, depth: usize) -> Vec<(String, String)> {
     let mut beside: Vec<(String, String)> = Vec::new();
     for (name, raw) in fields(kept).unwrap_or_default() {
@@ -307,7 +307,7 @@ pub(crate) fn beside(dialect: &Dialect, kept: &str, depth: usize) -> Vec<(String
         };
         if !held && raw != NOTHING {
             let value = serde_json::from_str::<serde_json::Value>(raw);
-            // A build may keep the order of members.
+            // serde_json may be built to preserve the order of members.
             let sorted = value.map(|mut value| {
                 value.sort_all_objects();
                 value.to_string()
@@ -319,7 +319,7 @@ pub(crate) fn beside(dialect: &Dialect, kept: &str, depth: usize) -> Vec<(String
     beside
 }
 
-/// Is it only planned, which need not be said?
+/// Is it just planned, which need not be written?
 pub(super) fn is_plain(task: &crate::PlanTask) -> bool {
     task.status == TaskStatus::Planned && task.foreign_status.is_none()
 }

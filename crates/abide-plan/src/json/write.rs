@@ -1,4 +1,4 @@
-//! Writes a plan in JSON.
+//! Writes a task list in JSON.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::arrange::MAX_DEPTH;
 use crate::plan::foreign_of;
 use crate::{Plan, PlanError, PlanTask, status};
 
-/// The parts of each task, in order; those of none are the roots.
+/// The parts of each task, in order. The roots are under `None`.
 pub(crate) type Parts<'a> = HashMap<Option<&'a TaskId>, Vec<&'a PlanTask>>;
 
 /// The parts of each task.
@@ -93,10 +93,10 @@ impl Writer<'_> {
             reason,
         };
         if self.dialect.exact && level > 3 {
-            return Err(unwritable("a backlog has four levels"));
+            return Err(unwritable("a backlog has only four levels"));
         }
         if level >= MAX_DEPTH {
-            return Err(unwritable("it is nested too deep"));
+            return Err(unwritable("it is nested too deeply"));
         }
         out.push('{');
         let start = out.len();
@@ -149,7 +149,7 @@ impl Writer<'_> {
         let details = self.dialect.details(level);
         let children = self.dialect.children(level);
         if parts && children.is_none() {
-            return Err(unwritable("a subtask has no parts"));
+            return Err(unwritable("a subtask cannot have parts"));
         }
         let rest = [
             (Field::Id, "id", true),
@@ -174,7 +174,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A field as we write it; none where there is nothing to say.
+    /// The value of a field as we write it; `None` if there is nothing to write.
     fn value(
         &self,
         field: Field,

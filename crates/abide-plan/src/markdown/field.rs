@@ -1,4 +1,4 @@
-//! What the lines right below a title may say of a task: `depends: …` and the like.
+//! Fields of a task in the lines right below its title: `depends: …` and the like.
 
 use abide_model::TaskStatus;
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use crate::arrange::MAX_DEPTH;
 use crate::json::{compact, depth};
 use crate::status::{self, Standing};
 
-/// One of them.
+/// A field of a task.
 #[derive(Debug)]
 pub(super) enum Field {
     Depends(String),
@@ -19,7 +19,7 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// Reads a line; what does not fit is text.
+    /// Reads a line; `None` for text.
     pub(super) fn read(line: &str) -> Option<Self> {
         let line = line.trim();
         let (key, value) = line.strip_prefix("- ").unwrap_or(line).split_once(':')?;
@@ -32,7 +32,7 @@ impl Field {
             "priority" => value.parse().ok().map(Self::Priority),
             "document" => Some(Self::Document(value.to_owned())),
             "status" => status::read(value, TaskStatus::as_str).map(Self::Status),
-            // Nothing is no result, and is not recorded as one.
+            // `null` is not a result and is not recorded as one.
             "result" if value != "null" => {
                 serde_json::from_str::<&RawValue>(value).ok()?;
                 let shallow = depth(value) <= MAX_DEPTH;

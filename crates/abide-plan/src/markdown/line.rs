@@ -1,8 +1,8 @@
-//! What a line of Markdown is.
+//! Classifies lines of Markdown.
 
 use abide_model::TaskStatus;
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Heading { level: usize, text: &'a str },
@@ -11,7 +11,7 @@ pub(super) enum Line<'a> {
     Text,
 }
 
-/// The columns of white space before a line's text; a tab goes to the next multiple of four.
+/// The indentation of a line in columns; a tab goes to the next multiple of four.
 pub(super) fn indent(line: &str) -> usize {
     let mut column = 0;
     for letter in line.chars() {
@@ -24,7 +24,7 @@ pub(super) fn indent(line: &str) -> usize {
     column
 }
 
-/// Takes a line apart.
+/// Parses a line.
 pub(super) fn look(line: &str) -> Line<'_> {
     let column = indent(line);
     let text = line.trim_matches([' ', '\t']);
@@ -76,12 +76,12 @@ fn checkbox(column: usize, text: &str) -> Option<Line<'_>> {
     (!text.trim().is_empty()).then_some(Line::Checkbox { indent: column, content, status, text })
 }
 
-/// A text between fences, or not: whether each line is code.
+/// Tracks whether lines are inside fenced code.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Fences(Option<(char, usize)>);
 
 impl Fences {
-    /// Is this line part of code? Call with every line in turn.
+    /// Is this line part of code? Call with each line in turn.
     pub(super) fn hold(&mut self, line: &str) -> bool {
         match (self.0, look(line)) {
             (None, Line::Fence { mark, length, .. }) => {
@@ -99,18 +99,18 @@ impl Fences {
         }
     }
 
-    /// Is code open behind the last line?
+    /// Is a code block open after the last line?
     pub(super) const fn is_open(self) -> bool {
         self.0.is_some()
     }
 }
 
-/// Would it be taken for more than text, backslashes before it left aside?
+/// Would it be read as more than text, apart from leading backslashes?
 fn is_special(line: &str) -> bool {
     look(line.trim_start_matches([' ', '\t']).trim_start_matches('\\')) != Line::Text
 }
 
-/// A line of text, so that it is read as text.
+/// Escapes a line of text so that it is read as text.
 pub(super) fn escape(line: &str) -> String {
     if !is_special(line) {
         return line.to_owned();
@@ -120,7 +120,7 @@ pub(super) fn escape(line: &str) -> String {
     format!("{space}\\{text}")
 }
 
-/// The line that was escaped.
+/// Reverts `escape`.
 pub(super) fn unescape(line: &str) -> String {
     let text = line.trim_start_matches([' ', '\t']);
     match text.strip_prefix('\\') {

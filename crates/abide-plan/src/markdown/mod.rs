@@ -1,8 +1,7 @@
-//! Plans in Markdown: headings are phases, checkboxes are tasks, indentation is depth.
+//! Task lists in Markdown: headings are phases, checkboxes are tasks, indentation is depth.
 //!
-//! Read line by line. Code between fences is text, whatever it looks like. A line of text that
-//! would be taken for something else is written with a backslash before it, which goes again when
-//! it is read.
+//! Read line by line. Fenced code is text, whatever it looks like. A line of text that would be
+//! taken for something else is written with a leading backslash, which is removed when it is read.
 
 mod field;
 mod line;

@@ -1,6 +1,6 @@
-//! What the words of a heading or a checkbox say: an id, a title, what comes before.
+//! Parses the words of a heading or a checkbox: id, title and dependency.
 
-/// A title with what was said around it.
+/// A title with the id and the dependency written with it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
     pub(super) id: Option<&'a str>,
@@ -8,12 +8,12 @@ pub(super) struct Name<'a> {
     pub(super) after: Option<&'a str>,
 }
 
-/// The words with one space between.
+/// The words, separated by single spaces.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Is it an id in the manner of `P1.M1.T1`? A single part begins with a capital.
+/// Is it an id like `P1.M1.T1`? A single part must start with a capital.
 pub(super) fn is_id(text: &str) -> bool {
     let part = |part: &str| {
         let letters = part.bytes().take_while(u8::is_ascii_alphabetic).count();
@@ -24,7 +24,7 @@ pub(super) fn is_id(text: &str) -> bool {
     text.split('.').all(part) && (!single || text.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
-/// Takes the words apart. Where the id is marked, the rest is the title as it stands.
+/// Parses the words. If the id is marked, the rest is the title verbatim.
 pub(super) fn read(text: &str) -> Name<'_> {
     if let Some((title, id)) = marked(text) {
         return Name { id: Some(id), title, after: None };

@@ -1,4 +1,4 @@
-//! Reads a plan in Markdown.
+//! Reads a task list in Markdown.
 
 use abide_model::TaskStatus;
 
@@ -11,27 +11,27 @@ use crate::json::text;
 use crate::plan::as_foreign;
 use crate::{Plan, PlanError, PlanFault, PlanForm};
 
-/// Something that text can belong to.
+/// A heading or a checkbox, to which text can belong.
 #[derive(Debug, Default)]
 struct Node {
     draft: Draft,
-    /// The heading's level; none of a checkbox.
+    /// The level of a heading; `None` for a checkbox.
     level: Option<usize>,
     indent: usize,
     content: usize,
-    /// A heading's words as they stand.
+    /// The words of a heading, verbatim.
     words: String,
-    /// What is said in the lines right below the title, each with its line.
+    /// The fields in the lines right below the title, each with its line.
     fields: Vec<(Field, String)>,
     lines: Vec<String>,
-    /// Said with words, not by a checkbox.
+    /// The status was given in words, not by a checkbox.
     stated: bool,
-    /// A task, or a heading with a task somewhere below.
+    /// It is a task, or a heading with a task somewhere below.
     task: bool,
 }
 
 impl Node {
-    /// Takes its fields in; those of what is no task are text.
+    /// Applies its fields; if it is not a task, they are text.
     fn settle(&mut self) {
         let fields = std::mem::take(&mut self.fields);
         if !self.task {
@@ -66,18 +66,18 @@ pub(crate) fn read(document: &str) -> Result<Plan, PlanError> {
 #[derive(Default)]
 struct Reader {
     nodes: Vec<Node>,
-    /// The headings that are open, outermost first.
+    /// The open headings, outermost first.
     headings: Vec<usize>,
-    /// The checkboxes that are open below the last heading.
+    /// The open checkboxes below the last heading.
     boxes: Vec<usize>,
-    /// What stands before everything.
+    /// The text before everything else.
     front: Vec<String>,
     fences: Fences,
-    /// Whose text a fenced block is, and how far it is indented.
+    /// The owner of a fenced block, and the indentation of the block.
     fenced: (Option<usize>, usize),
     /// The last line was blank.
     blank: bool,
-    /// The last line was the title of this node, or a field of it.
+    /// The last line was the title of this node or one of its fields.
     fields_of: Option<usize>,
 }
 
@@ -182,8 +182,8 @@ impl Reader {
         self.boxes.last().and_then(|at| self.nodes.get(*at)).map(|node| node.indent)
     }
 
-    /// Whose text stands at this column, and from which column on it is its own. Without a blank
-    /// line before it, it goes on with what was last.
+    /// The owner of text at this column, and the column where its text starts. Without a blank line
+    /// before it, text continues what was last.
     fn owner(&mut self, column: usize) -> (Option<usize>, usize) {
         let of = |at: usize| self.nodes.get(at).map_or(0, |node| node.content);
         let inside = |at: &&usize| self.nodes.get(**at).is_some_and(|node| node.indent < column);
@@ -197,7 +197,7 @@ impl Reader {
         }
     }
 
-    /// A paragraph that comes later than the rest of its owner's text is one of its own.
+    /// Starts a new paragraph if text comes later than the rest of its owner's text.
     fn separate(&mut self, owner: Option<usize>) {
         let lines = match owner.and_then(|at| self.nodes.get_mut(at)) {
             Some(node) => &mut node.lines,
@@ -208,7 +208,7 @@ impl Reader {
         }
     }
 
-    /// Adds a line of text, without the columns that are its owner's.
+    /// Adds a line of text without the indentation of its owner.
     fn text(&mut self, owner: Option<usize>, content: usize, line: &str) {
         let mut rest = line;
         let mut column = 0;
@@ -232,7 +232,7 @@ impl Reader {
         self.nodes.iter_mut().for_each(Node::settle);
         self.fold_headings();
         self.derive_headings();
-        // Only tasks stay; their parents are found under their new numbers.
+        // Only tasks stay; their parents get new numbers.
         let mut numbers = vec![None; self.nodes.len()];
         let mut drafts = Vec::with_capacity(self.nodes.len());
         for (at, node) in self.nodes.into_iter().enumerate() {
@@ -257,7 +257,7 @@ impl Reader {
         Ok(Plan { form: PlanForm::Markdown, title, tasks, foreign })
     }
 
-    /// The first heading, where it is the only one of the first level: it is the document's title.
+    /// Takes out the first heading if it is the only one of the first level: the document's title.
     fn take_title(&mut self) -> Option<String> {
         let top = self.nodes.iter().filter(|node| node.level == Some(1)).count();
         let first = self.nodes.first_mut().filter(|node| top == 1 && node.level == Some(1))?;
@@ -266,14 +266,14 @@ impl Reader {
         join(&mut self.front, &mut first.lines);
         first.draft = Draft { place: first.draft.place, ..Draft::default() };
         let title = std::mem::take(&mut first.words);
-        // What is below is no longer below it.
+        // Its children become roots.
         for node in self.nodes.iter_mut().skip(1) {
             node.draft.parent = node.draft.parent.filter(|parent| *parent != 0);
         }
         Some(title)
     }
 
-    /// The text of a heading without tasks is that of the heading above it.
+    /// Moves the text of a heading without tasks to the heading above it.
     fn fold_headings(&mut self) {
         for at in 0..self.nodes.len() {
             let Some(node) = self.nodes.get_mut(at) else { continue };
@@ -296,7 +296,7 @@ impl Reader {
         }
     }
 
-    /// A heading stands where its tasks stand: done when they all are.
+    /// Derives the status of a heading from its tasks: done when they all are.
     fn derive_headings(&mut self) {
         let mut parts: Vec<(u64, u64, u64)> = vec![(0, 0, 0); self.nodes.len()];
         for at in (0..self.nodes.len()).rev() {
@@ -316,7 +316,7 @@ impl Reader {
     }
 }
 
-/// Where a heading stands, by its parts: how many, how many complete, how many obsolete.
+/// The status of a heading from its parts: how many in all, complete and obsolete.
 pub(super) const fn derived((all, complete, obsolete): (u64, u64, u64)) -> TaskStatus {
     if complete + obsolete < all || all == 0 {
         TaskStatus::Planned
@@ -327,7 +327,7 @@ pub(super) const fn derived((all, complete, obsolete): (u64, u64, u64)) -> TaskS
     }
 }
 
-/// Puts a text behind another one, with one blank line between.
+/// Appends a text to another one, with one blank line between.
 fn join(lines: &mut Vec<String>, more: &mut Vec<String>) {
     let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
     lines.truncate(end);
@@ -338,7 +338,7 @@ fn join(lines: &mut Vec<String>, more: &mut Vec<String>) {
     lines.extend(more.drain(..).skip(start));
 }
 
-/// Lines as one text, without blank lines at its ends.
+/// Lines as one text, without blank lines at either end.
 fn joined(lines: Vec<String>) -> Option<String> {
     let first = lines.iter().position(|line| !line.is_empty())?;
     let last = lines.iter().rposition(|line| !line.is_empty())?;

@@ -1,4 +1,4 @@
-//! Writes a plan in Markdown.
+//! Writes a task list in Markdown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,9 +13,9 @@ use crate::json::{compact, fields, parts};
 use crate::plan::foreign_of;
 use crate::{Plan, PlanError, PlanForm, PlanTask, status};
 
-/// The deepest heading.
+/// The deepest heading level.
 const DEEPEST: usize = 6;
-/// How deep tasks of other forms become headings.
+/// Down to which depth tasks of other formats become headings.
 const PHASES: usize = 3;
 
 /// Writes a document.
@@ -38,12 +38,12 @@ pub(crate) fn write(plan: &Plan) -> Result<String, PlanError> {
     Ok(writer.out)
 }
 
-/// What a list of tasks stands below.
+/// The position of a list of tasks.
 struct Above {
     depth: usize,
-    /// Of the heading above.
+    /// The level of the heading above.
     level: usize,
-    /// How far the checkboxes are indented; none below a heading.
+    /// The indentation of the checkboxes; `None` below a heading.
     indent: Option<usize>,
 }
 
@@ -54,8 +54,8 @@ struct Writer<'a> {
     out: String,
 }
 
-/// By what tasks are named that others depend on: by their titles, which stay when the places of
-/// tasks change; by an id that is written with them, where the title would not do.
+/// How dependencies are named: by title, which stays when positions change, or by an id written
+/// with the task if the title is not usable.
 struct Names<'a> {
     titles: HashMap<&'a TaskId, String>,
     by_id: HashSet<&'a TaskId>,
@@ -85,7 +85,7 @@ impl<'a> Names<'a> {
 impl Writer<'_> {
     fn list(&mut self, parent: Option<&TaskId>, above: &Above) -> Result<(), PlanError> {
         let tasks = self.parts.get(&parent).cloned().unwrap_or_default();
-        // What follows a heading is below it, so that headings come last.
+        // Everything after a heading is below it, so headings come last.
         let headings = match above.indent {
             None => tasks.iter().rev().take_while(|task| self.is_heading(task, above)).count(),
             Some(_) => 0,
@@ -99,7 +99,7 @@ impl Writer<'_> {
             let placed = place == task.id.as_str() && !self.names.by_id.contains(&task.id);
             let words = words(task, placed)?;
             if above.depth >= MAX_DEPTH {
-                return Err(unwritable(task, "it is nested too deep"));
+                return Err(unwritable(task, "it is nested too deeply"));
             }
             let below = if number < boxes {
                 let indent = above.indent.unwrap_or(0);
@@ -124,7 +124,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The level of the heading that a task was in its document.
+    /// The heading level of a task in its own document.
     fn level(&self, task: &PlanTask) -> Option<usize> {
         let kept = foreign_of(task.foreign.as_deref(), PlanForm::Markdown)?;
         let fields = fields(kept.get())?;
@@ -140,7 +140,7 @@ impl Writer<'_> {
         wanted && above.level < DEEPEST && self.parts.contains_key(&Some(&task.id))
     }
 
-    /// The lines below a task's title: what its title does not say, and its details.
+    /// The lines below a task's title: fields that the title does not express, and the description.
     fn about(&mut self, task: &PlanTask, below: &Above) -> Result<(), PlanError> {
         let indent = below.indent.unwrap_or(0);
         let mut lines = Vec::new();
@@ -165,7 +165,10 @@ impl Writer<'_> {
         }
         for document in task.documents.iter().filter(|document| !document.is_empty()) {
             if document.trim() != document || document.contains('\n') {
-                return Err(unwritable(task, "the name of a document is not a line"));
+                return Err(unwritable(
+                    task,
+                    "the name of a document has a line break or outer spaces",
+                ));
             }
             lines.push(format!("document: {document}"));
         }
@@ -185,7 +188,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Where a heading stands by what is below it.
+    /// The status of a heading, derived from what is below it.
     fn derived(&self, task: &TaskId) -> TaskStatus {
         let parts = self.parts.get(&Some(task));
         let count = |wanted: Option<TaskStatus>| {
@@ -196,14 +199,14 @@ impl Writer<'_> {
         derived((count(None), count(complete), count(obsolete)))
     }
 
-    /// A blank line, where something stands before it.
+    /// A blank line, unless at the start.
     fn blank(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with("\n\n") {
             self.out.push('\n');
         }
     }
 
-    /// A text, line by line, so that each is read as text.
+    /// Writes text line by line, escaped so that it is read as text.
     fn text(&mut self, text: &str, indent: usize) {
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         let first = lines.iter().position(|line| !line.is_empty()).unwrap_or(lines.len());
@@ -224,7 +227,7 @@ impl Writer<'_> {
     }
 }
 
-/// The line behind the code that begins here; this one, where none does that ends.
+/// The line after the code block that starts here; this line if there is none or it is not closed.
 fn code_end(lines: &[&str], at: usize) -> usize {
     let mut fences = Fences::default();
     for (count, line) in lines.iter().skip(at).enumerate() {
@@ -238,7 +241,7 @@ fn code_end(lines: &[&str], at: usize) -> usize {
     at
 }
 
-/// The words of a task's heading or checkbox; without its id where that is the id of its place.
+/// The title line of a task, without its id if that is the id of its position.
 fn words(task: &PlanTask, placed: bool) -> Result<String, PlanError> {
     let title = one_line(&task.title);
     if title.is_empty() {
@@ -256,12 +259,12 @@ fn words(task: &PlanTask, placed: bool) -> Result<String, PlanError> {
     if id.is_empty()
         || id.contains(|c: char| c.is_whitespace() || c.is_control() || "{}".contains(c))
     {
-        return Err(unwritable(task, "its id has spaces or braces in it"));
+        return Err(unwritable(task, "its id contains spaces or braces"));
     }
     Ok(format!("{title} {{#{id}}}"))
 }
 
-/// The words of a heading, whose number signs at the end would be taken for its close.
+/// The words of a heading, protected from number signs at the end, which would close it.
 fn closed(words: &str) -> String {
     if words.ends_with('#') { format!("{words} #") } else { words.to_owned() }
 }
