@@ -1,20 +1,20 @@
-//! The classes of characters that the patterns tell apart.
+//! The character classes that the patterns distinguish.
 //!
-//! They come from the tables of `regex-syntax`, as do those of tiktoken, so that both agree on
-//! every character of the Unicode version they share.
+//! They come from the tables of `regex-syntax`, like those of tiktoken, so both agree on every
+//! character of the Unicode version they share.
 
 use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class as HirClass, HirKind};
 
-/// A set of classes.
+/// A set of character classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Class(u8);
 
 impl Class {
-    /// `\p{Lu}`, `\p{Lt}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: may stand at the head of a word.
+    /// `\p{Lu}`, `\p{Lt}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: allowed at the head of a word.
     pub(crate) const HEAD: Self = Self(1);
-    /// `\p{Ll}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: may stand at the tail of a word.
+    /// `\p{Ll}`, `\p{Lm}`, `\p{Lo}`, `\p{M}`: allowed at the tail of a word.
     pub(crate) const TAIL: Self = Self(1 << 1);
     /// `\p{L}`.
     pub(crate) const LETTER: Self = Self(1 << 2);
@@ -25,12 +25,12 @@ impl Class {
     /// `[\r\n]`.
     pub(crate) const BREAK: Self = Self(1 << 5);
 
-    /// Both sets together.
+    /// The union of both sets.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether the sets have a class in common.
+    /// Do the sets have a class in common?
     pub(crate) const fn is(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -48,7 +48,7 @@ impl Classes {
     }
 
     fn load() -> Self {
-        // Zeroed memory is not touched until it is written: most of it never is.
+        // Zeroed memory is not touched until it is written, and most of it never is.
         let mut table = vec![0; char::MAX as usize + 1];
         let (head, tail, letter) = (Class::HEAD, Class::TAIL, Class::LETTER);
         for (pattern, class) in [
@@ -72,7 +72,7 @@ impl Classes {
         Self(table)
     }
 
-    /// The classes of a character, given by its number.
+    /// The classes of a character, given by its code point.
     pub(crate) fn of(&self, character: u32) -> Class {
         Class(self.0.get(character as usize).copied().unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! The encodings: which vocabulary goes with which pattern.
+//! The encodings: a vocabulary and a split pattern each.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ pub enum Encoding {
 impl Encoding {
     /// The number of tokens of a text.
     ///
-    /// The time is linear in the length of the text. The first count in a process unpacks the
+    /// Takes time linear in the length of the text. The first count in a process unpacks the
     /// vocabulary.
     #[must_use]
     pub fn count(self, text: &str) -> usize {

@@ -1,11 +1,11 @@
 //! Token counts in OpenAI's public encodings.
 //!
-//! A text is split into pieces (`split`), and each piece is merged, byte pair by byte pair, into
-//! tokens (`merge`) of a `vocabulary`. The counts are those of tiktoken's `encode_ordinary`:
+//! A text is split into pieces (`split`), and the bytes of each piece are merged pair by pair
+//! (`merge`) into tokens of a `vocabulary`. The counts equal those of tiktoken's `encode_ordinary`:
 //! the names of special tokens are ordinary text.
 //!
-//! The lists of merges are part of the binary (1.2 MB for both). The tables that are looked up are
-//! made from them at the first count in a process.
+//! The lists of merges are embedded in the binary (1.2 MB for both). The lookup tables are built
+//! from them at the first count in a process.
 //!
 //! ```
 //! use abide_tokens::Encoding;

@@ -1,28 +1,28 @@
 //! Merges the bytes of a piece into tokens.
 //!
-//! Of all neighbours that make a token, those that make the lowest rank are merged first, the
-//! leftmost first among equals, until none are left. What a merge makes has a higher rank than its
-//! parts, so no merge has a lower rank than one before.
+//! Of all neighbours that form a token, the pair that forms the lowest rank is merged first, the
+//! leftmost among equals, until none is left. The result of a merge has a higher rank than its
+//! parts, so no merge has a lower rank than one before it.
 
 use std::collections::BTreeMap;
 
 use crate::vocabulary::{Rank, Vocabulary};
 
-/// The longest piece whose lowest pair is searched anew for each merge, in bytes. That takes time
-/// by the square of the length, with a small factor.
+/// The maximum size in bytes of a piece that is searched again for its lowest pair after each
+/// merge. This takes quadratic time, with a small factor.
 const SHORT: usize = 128;
 
-/// Counts the tokens of pieces. Keeps its memory from one piece to the next.
+/// Counts the tokens of pieces. Reuses its memory from piece to piece.
 #[derive(Debug, Default)]
 pub(crate) struct Merger {
     short: ShortPiece,
     long: LongPiece,
-    /// How many pairs were looked up, compared or queued: the work, for tests.
+    /// How many pairs were looked up, compared or queued, for tests of the cost.
     steps: u64,
 }
 
 impl Merger {
-    /// The number of tokens of a piece.
+    /// The number of tokens in a piece.
     #[inline]
     pub(crate) fn count(&mut self, vocabulary: &Vocabulary, piece: &str) -> usize {
         let bytes = piece.as_bytes();
@@ -32,13 +32,13 @@ impl Merger {
         if bytes.len() <= SHORT {
             return self.short.count(vocabulary, bytes, &mut self.steps);
         }
-        // Positions have 32 bits; no piece is longer than that but to exhaust memory.
+        // Positions have 32 bits. A longer piece would exhaust memory first.
         let parts = bytes.chunks(u32::MAX as usize);
         parts.map(|part| self.long.count(vocabulary, part, &mut self.steps)).sum()
     }
 }
 
-/// A short piece: its tokens, each with what it makes together with the next one.
+/// A short piece: its tokens, each with the token it forms with the next one.
 #[derive(Debug, Default)]
 struct ShortPiece(Vec<Part>);
 
@@ -81,20 +81,20 @@ impl ShortPiece {
     }
 }
 
-/// A long piece: its bytes, of which the first and the last of each token are marked with it, and
-/// the pairs that wait to be merged, by what they make.
+/// A long piece: its bytes, where the first and the last byte of each token are marked with it, and
+/// the queued pairs, ordered by the token they form.
 ///
-/// A pair is known by the position of its first token. It is stale when one of the two has been
-/// merged with another since. All pairs that make the same are queued from left to right: a token
-/// is made of two others in one way only, and pairs of these two are queued while the later of the
-/// two is made, or at the beginning.
+/// A pair is identified by the position of its first token. It is stale if one of the two has since
+/// been merged with another. All pairs that form the same token are queued from left to right: a
+/// token is formed of two others in one way only, and pairs of these two are queued while the later
+/// of the two is formed, or at the start.
 #[derive(Debug, Default)]
 struct LongPiece {
     marks: Vec<Mark>,
     waiting: BTreeMap<Rank, Vec<u32>>,
 }
 
-/// What a byte is of a token.
+/// The position of a byte in a token.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark(u32);
 
@@ -155,13 +155,13 @@ impl LongPiece {
         tokens
     }
 
-    /// Merges the pair at a position, unless it is stale. The end of what it makes.
+    /// Merges the pair at a position unless it is stale. Returns the end of the new token.
     fn merge(&mut self, vocabulary: &Vocabulary, made: Rank, at: usize) -> Option<usize> {
         let left = self.marks.get(at)?.starting()?;
         let middle = at + vocabulary.length(left);
         let right = self.marks.get(middle)?.starting()?;
         let end = middle + vocabulary.length(right);
-        // Tokens only grow: the pair is the one that was queued if it is no longer than that.
+        // Tokens only grow: the pair is still the queued one if it is no longer than that.
         if end - at != vocabulary.length(made) {
             return None;
         }
@@ -187,7 +187,7 @@ impl LongPiece {
         }
     }
 
-    /// Queues a pair by what it makes, if that is a token.
+    /// Queues a pair under the token it forms, if any.
     fn wait(&mut self, made: Rank, at: usize) {
         if made != Rank::NONE {
             self.waiting.entry(made).or_default().push(at as u32);

@@ -1,11 +1,11 @@
-//! Splits a text into the pieces that are merged on their own.
+//! Splits a text into pieces that are merged separately.
 //!
-//! tiktoken does it with a regular expression; this is the same expression written out. The pieces
-//! are not empty and make up the whole text. Each character is looked at a bounded number of times.
+//! tiktoken uses a regular expression; this is the same expression written out by hand. Pieces are
+//! not empty and make up the whole text. Each character is examined a bounded number of times.
 
 use crate::class::{Class, Classes};
 
-/// The regular expression of an encoding. In both, the first alternative that matches is taken.
+/// The regular expression of an encoding. The first alternative that matches is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// ```text
@@ -60,7 +60,7 @@ impl<'a> Pieces<'a> {
         self.text.as_bytes().get(position).copied()
     }
 
-    /// The end of the characters that have one of these classes.
+    /// The end of the run of characters that have one of these classes.
     fn run(&self, mut position: usize, of: Class) -> usize {
         while let Some((class, next)) = self.at(position)
             && class.is(of)
@@ -70,7 +70,7 @@ impl<'a> Pieces<'a> {
         position
     }
 
-    /// The end of the characters that have none of these classes.
+    /// The end of the run of characters that have none of these classes.
     fn run_without(&self, mut position: usize, of: Class) -> usize {
         while let Some((class, next)) = self.at(position)
             && !class.is(of)
@@ -102,7 +102,7 @@ impl<'a> Pieces<'a> {
     /// The first two alternatives of `o200k`.
     fn cased_word(&self, start: usize, first: Class, next: usize) -> Option<usize> {
         let bare = first.is(Class::LETTER.or(Class::NUMBER).or(Class::BREAK));
-        // Of what may stand before a word, a mark alone is a word as well.
+        // Of the characters allowed before a word, a mark can itself be a word.
         let mark = !bare && first.is(Class::HEAD);
         let end = match self.cased_letters(if bare { start } else { next }) {
             Letters::WithTail(end) => end,
@@ -160,7 +160,7 @@ impl<'a> Pieces<'a> {
         match (lower(position + 1)?, lower(position + 2)) {
             (b's' | b't' | b'm' | b'd', _) => Some(position + 2),
             (b'r' | b'v', Some(b'e')) | (b'l', Some(b'l')) => Some(position + 3),
-            // U+017F, the long s, is an s in another case.
+            // U+017F, the long s, is another case of s.
             (0xc5, Some(0xbf)) => Some(position + 3),
             _ => None,
         }
@@ -197,8 +197,8 @@ impl<'a> Pieces<'a> {
         Some(end)
     }
 
-    /// The last alternatives: a run of white space, of which the last character is left to a word
-    /// after it.
+    /// The last alternatives: a run of white space, whose last character is left to a word that
+    /// follows.
     fn space(&self, start: usize, next: usize) -> usize {
         let mut last_break = None;
         let (mut last, mut position) = (start, start);
@@ -220,11 +220,11 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// The letters that a word of `o200k` may have.
+/// The letters of a word in `o200k`.
 enum Letters {
-    /// Such as end with a letter that is not in upper case; the end of the last of these.
+    /// They end with a letter that is not in upper case; the end of the last such letter.
     WithTail(usize),
-    /// Letters in upper case alone.
+    /// Upper-case letters only.
     HeadsOnly(usize),
     None,
 }

@@ -1,32 +1,32 @@
-//! The tokens of an encoding: which two make which one, and which strings of bytes are tokens.
+//! The tokens of an encoding: which pairs form which token, and which byte strings are tokens.
 //!
-//! A token is known by its rank. Each but the first 256, which are the single bytes, is made of
-//! two of lower rank, in one way only: where merging starts from single bytes and takes the
-//! lowest rank first, two neighbours never make a token in another way. `data/README.md` says how
-//! the packed form is made and that this was checked.
+//! A token is identified by its rank. The first 256 are the single bytes. Every other token is
+//! formed of two of lower rank, in one way only: if merging starts from single bytes and takes the
+//! lowest rank first, no other pair of neighbours ever forms it. `data/README.md` describes how the
+//! packed form is made and that this was checked.
 
-/// A token, by its place in the list.
+/// A token, by its index in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(pub(crate) u32);
 
 impl Rank {
-    /// After every token: what is no token.
+    /// Higher than every token: not a token.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// How many bits a rank has.
+/// The number of bits of a rank.
 const BITS: u32 = 18;
 const MASK: u32 = (1 << BITS) - 1;
 
-/// The longest token, in bytes.
+/// The length of the longest token in bytes.
 const LONGEST: usize = 128;
 
 /// The tokens of an encoding.
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
-    /// The tokens that are single bytes.
+    /// The tokens of single bytes.
     bytes: [Rank; 256],
-    /// Slots of `left`, `right` and what they make, 18 bits each.
+    /// Slots of `left`, `right` and the token they form, 18 bits each.
     pairs: Table<u64>,
     /// Slots of 14 bits of a hash of the bytes, and the rank.
     whole: Table<u32>,
@@ -35,8 +35,8 @@ pub(crate) struct Vocabulary {
     ends: Vec<u32>,
 }
 
-/// A power of two of slots, which are probed one after the other. Zero is an empty slot: a rank
-/// below 256 is never in one.
+/// A power of two of slots with linear probing. Zero is an empty slot, because a rank below 256
+/// never occurs in one.
 #[derive(Debug)]
 struct Table<T> {
     slots: Vec<T>,
@@ -44,13 +44,13 @@ struct Table<T> {
 }
 
 impl<T: Copy + Default + PartialEq> Table<T> {
-    /// Not half full with this number of entries.
+    /// Less than half full with this number of entries.
     fn for_entries(entries: usize) -> Self {
         let slots = (2 * entries).next_power_of_two().max(2);
         Self { slots: vec![T::default(); slots], shift: u64::BITS - slots.trailing_zeros() }
     }
 
-    /// The slots from that of a hash on, up to the first empty one.
+    /// The slots from that of a hash up to the first empty one.
     #[inline]
     fn probe(&self, hash: u64) -> impl Iterator<Item = T> + '_ {
         let mut at = (hash >> self.shift) as usize;
@@ -74,7 +74,7 @@ impl<T: Copy + Default + PartialEq> Table<T> {
     }
 }
 
-/// An odd number whose bits are spread: 2^64 over the golden ratio.
+/// An odd number with well-spread bits: 2^64 over the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
@@ -110,7 +110,7 @@ fn bytes_hash(bytes: &[u8]) -> u64 {
 }
 
 impl Vocabulary {
-    /// Unpacks a list.
+    /// Unpacks a list of merges.
     pub(crate) fn unpack(packed: &[u8]) -> Self {
         let (singles, merges) = packed.split_at_checked(256).unwrap_or((packed, &[]));
         let merges = Merges(merges);
@@ -126,7 +126,7 @@ impl Vocabulary {
                 *place = rank;
             }
         }
-        // One table after the other: the processor then waits for many slots at a time.
+        // One table after the other, so that the processor can wait for many slots at a time.
         new.spell(merges.clone());
         new.index_pairs(merges);
         new.index_whole();
@@ -158,7 +158,7 @@ impl Vocabulary {
         }
     }
 
-    /// Where the bytes of a token are.
+    /// The range of a token's bytes.
     fn span(&self, rank: Rank) -> std::ops::Range<usize> {
         let rank = rank.0 as usize;
         let end = |rank: usize| self.ends.get(rank).map_or(0, |end| *end as usize);
@@ -176,7 +176,7 @@ impl Vocabulary {
         self.bytes.get(usize::from(byte)).copied().unwrap_or(Rank::NONE)
     }
 
-    /// The token that two others make.
+    /// The token that two others form.
     #[inline]
     pub(crate) fn merged(&self, left: Rank, right: Rank) -> Rank {
         let key = pair_key(left, right);
@@ -186,7 +186,7 @@ impl Vocabulary {
             .map_or(Rank::NONE, |slot| Rank(slot as u32 & MASK))
     }
 
-    /// Whether these bytes, two or more, are a token.
+    /// Are these bytes, two or more, a token?
     #[inline]
     pub(crate) fn contains(&self, bytes: &[u8]) -> bool {
         if bytes.len() > LONGEST {
@@ -200,13 +200,13 @@ impl Vocabulary {
     }
 }
 
-/// The two parts of each token after the single bytes, packed as numbers in LEB128.
+/// The two parts of each token after the single bytes, packed as LEB128 numbers.
 #[derive(Debug, Clone)]
 struct Merges<'a>(&'a [u8]);
 
 impl Merges<'_> {
     fn len(&self) -> usize {
-        // The last byte of a number is below 128, and a token is made of two numbers.
+        // The last byte of a number is below 128, and a token has two numbers.
         self.0.iter().filter(|byte| byte.is_ascii()).count() / 2
     }
 
