@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::{InputError, Limits};
 
-/// A JSON object, verbatim. Clones share the text.
+/// A JSON object, verbatim. Clones share the text, so a message with many results is held once in a
+/// context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload(Arc<String>);
 

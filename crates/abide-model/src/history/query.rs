@@ -30,7 +30,7 @@ pub struct HistoryQuery {
     pub all_projects: bool,
 }
 
-/// The answer to a [`HistoryQuery`].
+/// The answer to a history query.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// The sessions, ordered by the best match in a search, else by the latest activity.

@@ -55,7 +55,7 @@ impl Slot {
         (Reverse(self.node.priority), self.node.order, at)
     }
 
-    /// Does its own status allow its parts to start?
+    /// May its parts start, as far as this task is concerned?
     pub(super) const fn lets_begin(&self) -> bool {
         let held = matches!(
             self.node.status,
