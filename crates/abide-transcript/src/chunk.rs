@@ -1,4 +1,4 @@
-//! The end of a chunk: how far it goes, what the writer must know to go on, and the sum.
+//! The end line of a chunk: its last event, the state a writer resumes from, and the checksum.
 
 use abide_model::Seq;
 use base64::Engine;
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use crate::outline::Outline;
 use crate::visible;
 
-/// What a chunk's last line starts with.
+/// The prefix of a chunk's end line.
 pub(crate) const END: &str = "@end ";
 /// The second line of every transcript.
 pub(crate) const FORMAT: &str = "Format: abide transcript 1";
 
-/// What stands in the place of an outline that is not written.
+/// The placeholder for an outline that is not stored.
 const NO_OUTLINE: &str = "-";
-/// How many bytes of chunks are worth one byte of an outline.
+/// Bytes of chunks needed per byte of a stored outline.
 const TEXT_PER_OUTLINE: usize = 4;
 
-/// The sum over a chunk, chained to the one before: 20 characters.
+/// A chunk's checksum, chained to the one before: 20 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct ChunkSum(String);
 
 impl ChunkSum {
-    /// Of a chunk's bytes up to the sum itself, behind a chunk with this sum.
+    /// The checksum of a chunk that follows this one; `chunk` ends before its own checksum.
     fn of(&self, chunk: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.0.as_bytes());
@@ -33,27 +33,27 @@ impl ChunkSum {
     }
 }
 
-/// What the last line of a chunk says.
+/// A parsed end line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChunkEnd {
     pub(crate) last: Seq,
-    /// `None` where it follows from the events since the last one that is written.
+    /// `None` where it must be derived from the events since the last stored outline.
     pub(crate) outline: Option<Outline>,
     pub(crate) sum: ChunkSum,
 }
 
-/// The chain of chunks behind which the next one is written.
+/// The state of the checksum chain after the last chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Chain {
-    /// The sum of the last chunk.
+    /// The checksum of the last chunk.
     pub(crate) sum: ChunkSum,
-    /// How many bytes the chunks have since the last outline that is written.
+    /// Bytes of chunks since the last stored outline.
     pub(crate) since: usize,
 }
 
 impl Chain {
-    /// Ends a chunk. Its outline is written when the chunks since the last one are so long that
-    /// the transcript stays in proportion to its events, however short they are.
+    /// Ends a chunk. Stores its outline only if enough bytes came since the last one, so that the
+    /// size of the transcript stays proportional to its events, however short the chunks are.
     pub(crate) fn close(&mut self, chunk: &mut String, last: Seq, outline: &Outline) {
         let mut shown = String::new();
         visible::write(&mut shown, &serde_json::to_string(outline).unwrap_or_default());
@@ -67,15 +67,15 @@ impl Chain {
         self.since = if written { 0 } else { self.since.saturating_add(chunk.len()) };
     }
 
-    /// Goes on behind a chunk that was read.
+    /// Advances past a chunk that was read.
     pub(crate) fn pass(&mut self, bytes: usize, end: &ChunkEnd) {
         self.sum = end.sum.clone();
         self.since = if end.outline.is_some() { 0 } else { self.since.saturating_add(bytes) };
     }
 }
 
-/// Reads the last line of a chunk that is given whole, its line feed included; `None` when the
-/// sum is not that of the chunk.
+/// Parses the end line of a chunk, given whole with its line feed. `None` if the checksum does not
+/// match.
 pub(crate) fn check(chunk: &[u8], end_line: &str, before: &ChunkSum) -> Option<ChunkEnd> {
     let covered = chunk.len().checked_sub(21)?;
     let sum =
@@ -92,14 +92,14 @@ pub(crate) fn check(chunk: &[u8], end_line: &str, before: &ChunkSum) -> Option<C
     Some(ChunkEnd { last: Seq(last.parse().ok()?), outline, sum })
 }
 
-/// Does an end line, not checked, have an outline?
+/// Whether an end line, not verified, has an outline.
 pub(crate) fn has_outline(end_line: &[u8]) -> bool {
     let rest = end_line.get(END.len()..).unwrap_or_default();
     let outline = rest.splitn(2, |byte| *byte == b' ').nth(1);
     !outline.is_some_and(|outline| outline.starts_with(b"- "))
 }
 
-/// The sum that an end line names, not checked.
+/// The checksum in an end line, not verified.
 pub(crate) fn named_sum(end_line: &str) -> Option<ChunkSum> {
     let (_, sum) = end_line.strip_prefix(END)?.rsplit_once(' ')?;
     (sum.len() == 20).then(|| ChunkSum(sum.to_owned()))

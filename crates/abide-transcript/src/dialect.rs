@@ -1,27 +1,27 @@
-//! How a JSON string was written, so that it can be written so again from its text.
+//! Identifies how a JSON string was escaped, so that its text can be encoded to the same bytes.
 //!
-//! Writers of JSON differ in what they escape. For the common ones the text and the name of the
-//! dialect are enough; any other string is kept as it stood.
+//! JSON writers differ in what they escape. For the common ones the text and the dialect's name are
+//! enough; any other string is kept in its encoded form.
 
 use std::fmt::Write;
 
-/// Who would have written the string so.
+/// A style of escaping JSON strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Only what must be is escaped: serde, JavaScript, Rust, most others.
+    /// Only what must be is escaped: serde, JavaScript, most others.
     Text,
     /// Everything outside ASCII is escaped: Python.
     Ascii,
     /// `<`, `>`, `&`, U+2028 and U+2029 are escaped too: Go.
     Html,
-    /// None of these: the string is kept as it stands between its quotes.
+    /// None of these: the encoded string is kept, without its quotes.
     Json,
 }
 
 impl Dialect {
     const ALL: [Self; 4] = [Self::Text, Self::Ascii, Self::Html, Self::Json];
 
-    /// The mark that stands in place of the string.
+    /// The mark that replaces the string.
     pub(crate) const fn mark(self) -> &'static str {
         match self {
             Self::Text => "<text>",
@@ -31,12 +31,12 @@ impl Dialect {
         }
     }
 
-    /// The dialect whose mark this starts with.
+    /// The dialect of the mark at the start.
     pub(crate) fn of_mark(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| text.starts_with(dialect.mark()))
     }
 
-    /// The dialect of a JSON string with its quotes, and its text in it.
+    /// The dialect of a JSON string, given with its quotes, and its text.
     pub(crate) fn of(raw: &str) -> (Self, String) {
         if let Ok(text) = serde_json::from_str::<String>(raw) {
             for dialect in [Self::Text, Self::Ascii, Self::Html] {
@@ -51,7 +51,7 @@ impl Dialect {
         (Self::Json, inner.unwrap_or(raw).to_owned())
     }
 
-    /// The JSON string of a text, with its quotes.
+    /// Encodes a text as a JSON string, with its quotes.
     pub(crate) fn write(self, text: &str, out: &mut String) {
         out.push('"');
         if self == Self::Json {

@@ -1,4 +1,4 @@
-//! An event as it stands in a transcript: its texts, indented, and its stamp.
+//! An event in a transcript: its texts, indented, then its stamp.
 //!
 //! ```text
 //! User:
@@ -6,9 +6,9 @@
 //! @3 2026-11-15T01:20:00.123Z message.added {"role":"user","content":<text>}
 //! ```
 //!
-//! The stamp is the event without its texts: in the place of each stands a mark that says how the
-//! text becomes a JSON string again, byte for byte. Marks and runs of indented lines are in the
-//! same order. `<` does not occur in JSON outside of strings, so that a mark is never in doubt.
+//! The stamp is the event without its texts. Each text is replaced by a mark that says how it
+//! becomes a JSON string again, byte for byte. Marks and runs of indented lines are in the same
+//! order. `<` does not occur in JSON outside strings, so a mark is unambiguous.
 
 use std::fmt::Write;
 
@@ -19,11 +19,11 @@ use abide_model::{
 use crate::dialect::Dialect;
 use crate::visible;
 
-/// What stands before each line of a text.
+/// The prefix of each line of a text.
 pub(crate) const INDENT: &str = "    ";
-/// A string of more bytes is a text of its own; so is one of several lines.
+/// A longer string is shown as a text of its own; so is one with several lines.
 const LONG: usize = 100;
-/// What stands in place of data that was erased.
+/// The placeholder for erased data.
 const ERASED: &str = "erased";
 
 /// An event, ready to be written.
@@ -34,10 +34,10 @@ pub(crate) struct Entry {
     pub(crate) stamp: String,
 }
 
-/// A string that is shown by itself.
+/// A string that is shown on lines of its own.
 #[derive(Debug)]
 pub(crate) struct Text {
-    /// Where it stands in the data.
+    /// Its JSON pointer in the data.
     pub(crate) pointer: String,
     /// Indented lines, each with its line feed.
     pub(crate) lines: String,
@@ -78,7 +78,7 @@ impl Entry {
     }
 }
 
-/// Writes the data with marks in the places of its texts, and gives the texts.
+/// Writes the data to `stamp` with a mark in place of each text, and returns the texts.
 fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<Text> {
     let (rest, leaves) = data.clone().take_leaves(0);
     let rest = rest.as_str();
@@ -90,7 +90,7 @@ fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<Text> {
         let Some(raw) = abide_model::Leaf::to_json(leaf.encoding, &leaf.bytes) else {
             continue;
         };
-        // A text needs as many bytes as it has, so that a short one is not looked into.
+        // A text is never longer than its JSON, so a short string need not be decoded.
         if raw.len() <= LONG && !raw.contains("\\n") && !is_said(kind, &leaf.pointer) {
             stamp.push_str(&raw);
             continue;
@@ -103,7 +103,7 @@ fn take_texts(kind: &Kind, data: &Payload, stamp: &mut String) -> Vec<Text> {
     texts
 }
 
-/// Is it what somebody said, and shown as a text however short?
+/// Whether it is spoken text, which is shown as a text however short.
 fn is_said(kind: &Kind, pointer: &str) -> bool {
     if *kind == Kind::MESSAGE_ADDED {
         return pointer == "/content"
@@ -122,7 +122,7 @@ fn indented(dialect: Dialect, text: &str) -> String {
         out.push('\n');
     };
     if dialect == Dialect::Json {
-        // The lines are put together without anything between them.
+        // These lines are joined again with nothing between them.
         text.split_inclusive("\\n").for_each(&mut push);
     } else {
         text.split('\n').for_each(&mut push);
@@ -130,7 +130,7 @@ fn indented(dialect: Dialect, text: &str) -> String {
     out
 }
 
-/// The event of a stamp and the runs of lines before it; `None` when they are none.
+/// Parses a stamp and the runs of lines before it; `None` if they do not form an event.
 pub(crate) fn read(stamp: &str, texts: &[Vec<&str>]) -> Option<Event> {
     let stamp = visible::read(stamp);
     let (seq, rest) = stamp.strip_prefix('@')?.split_once(' ')?;
@@ -176,12 +176,12 @@ pub(crate) fn read(stamp: &str, texts: &[Vec<&str>]) -> Option<Event> {
     event.data.is_some().then_some(event)
 }
 
-/// A field without spaces in it, and what is behind it.
+/// Splits off a field that contains no spaces.
 fn field<'a>(rest: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
     rest.strip_prefix(name)?.split_once(' ')
 }
 
-/// A field that is a JSON string, and what is behind it.
+/// Splits off a field whose value is a JSON string.
 fn string_field<'a>(rest: &'a str, name: &str) -> Option<(String, &'a str)> {
     let json = rest.strip_prefix(name)?;
     let end = string_end(json.as_bytes(), 0);
@@ -189,7 +189,7 @@ fn string_field<'a>(rest: &'a str, name: &str) -> Option<(String, &'a str)> {
     Some((value, json.get(end..)?.strip_prefix(' ')?))
 }
 
-/// The data again, with a text in the place of each mark.
+/// Restores the data, with a text in place of each mark.
 fn put_texts(marked: &str, texts: &[Vec<&str>]) -> Option<String> {
     let bytes = marked.as_bytes();
     let mut texts = texts.iter();

@@ -1,13 +1,13 @@
-//! Makes recorded text harmless before a terminal shows it.
+//! Escapes recorded text for a terminal.
 //!
-//! Recorded text is anybody's: a control sequence in it could clear the screen, set the title or
-//! type into the shell, and a bidirectional override could show a command as another. Data that
-//! does not go to a terminal is left as it is.
+//! Recorded text is untrusted: a control sequence in it could clear the screen, set the title or
+//! type into the shell, and a bidirectional override could disguise one command as another. Data
+//! that does not go to a terminal is not escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Would a terminal act on it, or show something else than what is there?
+/// Whether a terminal would act on the character or display it misleadingly.
 pub(crate) const fn is_harmful(c: char) -> bool {
     matches!(
         c,
@@ -23,7 +23,7 @@ pub(crate) const fn is_harmful(c: char) -> bool {
     )
 }
 
-/// Text for a terminal, on one line.
+/// Escapes text for a terminal, on one line.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     if !text.contains(is_harmful) {
@@ -40,7 +40,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Text for a terminal, its line breaks and tabs kept.
+/// Escapes text for a terminal, keeping line breaks and tabs.
 #[must_use]
 pub fn lines(lines: &str) -> String {
     let kept =
@@ -48,9 +48,9 @@ pub fn lines(lines: &str) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
-/// JSON for a terminal: the same JSON, with what is harmful written as `\u` escapes.
+/// Escapes JSON for a terminal: equal JSON, with harmful characters as `\u` escapes.
 ///
-/// In JSON the characters in question stand only inside strings, white space apart.
+/// Apart from white space, JSON has these characters only inside strings.
 #[must_use]
 pub fn json(json: &str) -> Cow<'_, str> {
     let harmful = |c: char| is_harmful(c) && !matches!(c, '\t' | '\n');

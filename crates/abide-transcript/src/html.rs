@@ -1,7 +1,7 @@
-//! A session as one HTML page: no script, no outside resource, nothing recorded that acts.
+//! Renders a session as one HTML page with no scripts and no external resources.
 //!
-//! Whatever was recorded goes through [`escaped`], without exception; markup is ours alone. The
-//! page's own policy forbids scripts and requests, should that ever fail.
+//! All recorded text goes through [`escaped`]; markup is ours alone. In case that ever fails, the
+//! page's content security policy forbids scripts and requests.
 
 use std::fmt::Write;
 
@@ -16,21 +16,21 @@ use crate::story::task_status;
 use crate::summary::Summary;
 use crate::visible;
 
-/// No more of a text than this is on the page.
+/// The most bytes shown of a text.
 const TEXT: usize = 256 << 10;
-/// An output of no more lines is open from the start when its call failed.
+/// The output of a failed call starts expanded if it has at most this many lines.
 const SHORT_LINES: usize = 12;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 const STYLE: &str = include_str!("html.css");
 
-/// Renders a page.
+/// Renders an HTML page.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Html;
 
 impl Html {
-    /// A page that begins.
+    /// Creates a renderer.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -323,7 +323,7 @@ fn result(outcome: &Outcome) -> &str {
     }
 }
 
-/// A line that opens to texts; a mere line where there are none. `head` is markup already.
+/// A line that expands to texts, or a plain line if there are none. `head` is already markup.
 fn folded(out: &mut String, class: &str, head: &str, texts: &[&str], open: bool) {
     let mut texts = texts.iter().filter(|text| !text.is_empty()).peekable();
     if texts.peek().is_none() {
@@ -347,7 +347,7 @@ fn left_out(bytes: usize) -> String {
     }
 }
 
-/// What somebody said: blocks of code, paragraphs, and in them code and strong words.
+/// Formats a message: code blocks and paragraphs, with inline code and bold text.
 fn prose(out: &mut String, text: &str) {
     let (text, more) = clip(text, TEXT);
     out.push_str("<div class=\"prose\">");
@@ -404,7 +404,7 @@ fn paragraph(out: &mut String, lines: &[&str]) {
         if at > 0 {
             out.push('\n');
         }
-        // Between backticks is code; an odd one at the end is a backtick.
+        // Text between backticks is code; an unmatched last backtick is literal.
         let parts: Vec<_> = line.split('`').collect();
         let last = parts.len() - 1;
         for (at, part) in parts.iter().enumerate() {
@@ -436,7 +436,7 @@ fn strong(out: &mut String, text: &str) {
     }
 }
 
-/// The lane and the task of an item.
+/// The lane and task of an entry.
 fn around(item: &Item) -> String {
     let mut out = String::new();
     if let Some(lane) = &item.lane {
@@ -455,17 +455,17 @@ fn time(at: Timestamp) -> String {
     format!(" <time datetime=\"{full}\" title=\"{full}\">{}</time>", short::clock(at))
 }
 
-/// The start of a recorded text, on one line, as markup that shows it.
+/// Escapes the start of a recorded text, on one line.
 fn line(text: &str) -> String {
     escaped(&short::start(text, 200))
 }
 
-/// A recorded text on one line, however long, as markup that shows it.
+/// Escapes a whole recorded text, on one line.
 fn full(text: &str) -> String {
     escaped(&short::start(text, 4000))
 }
 
-/// Recorded text as markup that shows it, in an element or in an attribute with double quotes.
+/// Escapes recorded text for an element or a double-quoted attribute.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     for (at, line) in text.split('\n').enumerate() {

@@ -1,4 +1,4 @@
-//! The items of a story: what happened, ready to be shown. All texts are as they were recorded.
+//! The entries of a timeline, ready to be rendered. All texts are as recorded, unescaped.
 
 use abide_model::{
     FileOp, LaneId, Seq, SessionStatus, TaskId, Timestamp, TurnNumber, TurnRole, Usage,
@@ -6,113 +6,113 @@ use abide_model::{
 
 use crate::Place;
 
-/// One thing that happened.
+/// An entry of the timeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The event it begins with.
+    /// Its first event.
     pub seq: Seq,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// Its turn and its task.
+    /// Its turn and task.
     pub place: Place,
-    /// Its lane; none is the main one.
+    /// Its lane; `None` for the main lane.
     pub lane: Option<LaneId>,
-    /// A rewind took it out of the lineage.
+    /// Whether a rewind removed it from the lineage.
     pub rewound: bool,
-    /// What it is.
+    /// What an entry tells.
     pub what: What,
 }
 
-/// What happened.
+/// What an entry tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// The session's status.
+    /// The session's status changed.
     Status {
-        /// Where it stands now.
+        /// The new status.
         status: SessionStatus,
-        /// Why.
+        /// The reason, if given.
         reason: Option<String>,
-        /// What came of it.
+        /// A summary of the outcome.
         summary: Option<String>,
     },
     /// A turn began.
     TurnStarted {
         /// Its number.
         number: TurnNumber,
-        /// Which agent.
+        /// The agent.
         agent: String,
-        /// Agent or arbiter.
+        /// Its role: agent or arbiter.
         role: TurnRole,
     },
     /// An arbiter decided.
     Decided {
-        /// Whom it chose, or what else.
+        /// The agent it chose, or its other decision.
         choice: String,
-        /// Why.
+        /// The reason, if given.
         reason: Option<String>,
     },
-    /// A turn is over.
+    /// A turn ended.
     TurnFinished {
-        /// Its number, where it is known.
+        /// Its number, if known.
         number: Option<TurnNumber>,
         /// How it ended.
         status: String,
-        /// How long it took, in milliseconds, where its beginning is known.
+        /// Its duration in milliseconds, if its start is known.
         millis: Option<i64>,
-        /// What it used.
+        /// The tokens and cost it used.
         usage: Option<Usage>,
     },
-    /// Somebody said something.
+    /// A message.
     Message {
-        /// Who.
+        /// The role of its author.
         role: String,
-        /// What.
+        /// Its parts, in order.
         parts: Vec<Part>,
     },
-    /// A tool ran.
+    /// A tool call.
     Call(Call),
-    /// A result whose call was told long before, or never.
+    /// A result whose call came too long before to be joined with it, or never.
     LateResult {
-        /// Which call.
+        /// The id of the call.
         call: String,
         /// How it ended.
         outcome: Outcome,
     },
-    /// A task was made or changed.
+    /// A task was created or changed.
     Task {
-        /// Which.
+        /// Which one.
         task: TaskId,
-        /// What is now so, in a word or two.
+        /// The change, in a word or two.
         change: String,
-        /// Its title, or why it changed.
+        /// Its title, or the reason for the change.
         text: Option<String>,
     },
-    /// A file was touched.
+    /// A file was read or changed.
     File {
-        /// What was done.
+        /// The operation.
         op: FileOp,
-        /// Which.
+        /// Which one.
         path: String,
-        /// Its new path, for a rename.
+        /// The new path, for a rename.
         to: Option<String>,
     },
-    /// Anything else.
+    /// Anything else, on a line.
     Note {
-        /// What sort of thing.
+        /// The label of the line.
         label: String,
-        /// What it says.
+        /// The text after the label.
         text: String,
-        /// How much it matters to a reader.
+        /// How prominent it is.
         weight: Weight,
     },
 }
 
-/// How much something matters to a reader.
+/// How prominent a note is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// It should be seen.
+    /// Always shown.
     Normal,
-    /// It is there for those who look for it.
+    /// A detail: dimmed or left out.
     Minor,
 }
 
@@ -121,33 +121,33 @@ pub enum Weight {
 pub enum Part {
     /// Text.
     Text(String),
-    /// The model thinking aloud.
+    /// The model's reasoning.
     Thinking(String),
-    /// The model asks for a tool, and nothing tells that it ran.
+    /// A call that the model requested, with no event that says it ran.
     Asked(Call),
-    /// What a tool gave, where nothing else tells it.
+    /// A tool's result that no other event records.
     Result {
-        /// Which call.
+        /// The id of the call.
         call: String,
         /// How it ended.
         outcome: Outcome,
     },
-    /// A part of another sort, as JSON.
+    /// A part of any other type, as JSON.
     Other(String),
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Joins it with its result.
+    /// Its id, shared with its result.
     pub call: String,
-    /// Which tool.
+    /// The tool's name.
     pub name: String,
-    /// What it is about: a command, a path.
+    /// Its subject: a command or a path.
     pub target: String,
-    /// With what, where the target does not say it all.
+    /// The remaining arguments; `None` where the target says it all.
     pub arguments: Option<String>,
-    /// It was only seen from outside.
+    /// Whether it was observed from outside rather than run by the recorder.
     pub observed: bool,
     /// How it ended.
     pub outcome: Outcome,
@@ -156,15 +156,15 @@ pub struct Call {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is known of it.
+    /// No result is recorded.
     Unknown,
     /// It ended.
     Ended {
-        /// Well?
+        /// Whether it succeeded.
         ok: bool,
-        /// What it gave.
+        /// Its output.
         text: String,
-        /// After how many milliseconds, where its beginning is known.
+        /// Its duration in milliseconds, if its start is known.
         millis: Option<i64>,
     },
 }

@@ -1,9 +1,10 @@
-//! A session for human eyes.
+//! Renders a session for people to read.
 //!
-//! Two things are made of a session's events: the transcript, which reads well and from which the
-//! same events are read back ([`TranscriptWriter`], [`parse`]), and renderings for people alone.
-//! All of it is pure: events in, text out, in memory that does not grow with the session. Nothing
-//! recorded is trusted: whatever it says, it is shown and never acts.
+//! A session's events become either a transcript, which reads well and parses back into the same
+//! events ([`TranscriptWriter`], [`parse`]), or a rendering for people alone: text, Markdown or
+//! HTML. Everything here is pure: events in, text out, in memory that does not grow with the
+//! session. Recorded text is never trusted: it is shown, and never interpreted by a terminal, a
+//! browser or a Markdown viewer.
 
 mod chunk;
 mod dialect;

@@ -1,8 +1,8 @@
-//! A session as Markdown, GitHub's flavour.
+//! Renders a session as GitHub-flavoured Markdown.
 //!
-//! Messages are mostly Markdown themselves and stay readable as such. But nothing in them acts:
-//! no raw HTML, no image, no link but to plain addresses, and no heading that could be taken for
-//! one of ours. Everything else recorded stands in code.
+//! Messages are mostly Markdown and stay readable as such, but nothing in them is active: no raw
+//! HTML, no images, no links except to plain addresses, and no headings that could be mistaken for
+//! ours. All other recorded text is shown as code.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::story::task_status;
 use crate::summary::Summary;
 use crate::visible;
 
-/// No more of a tool's output than this is shown.
+/// The most bytes shown of a tool's output.
 const OUTPUT: usize = 64 << 10;
 
 /// Renders Markdown.
@@ -27,7 +27,7 @@ pub struct Markdown {
 }
 
 impl Markdown {
-    /// A rendering that begins.
+    /// Creates a renderer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -226,7 +226,7 @@ pub(crate) const fn done_to(op: FileOp) -> &'static str {
     }
 }
 
-/// A block of code that nothing in the text can end.
+/// Writes a code block that nothing in the text can close.
 fn fenced(out: &mut String, text: &str) {
     let (text, left_out) = clip(text, OUTPUT);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -242,7 +242,7 @@ fn fenced(out: &mut String, text: &str) {
     }
 }
 
-/// A short piece of code on one line.
+/// A code span on one line.
 fn code(text: &str) -> String {
     let text = short::visible_start(text, 400);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -251,7 +251,7 @@ fn code(text: &str) -> String {
     format!("{ticks}{space}{text}{space}{ticks}")
 }
 
-/// Text on one line, none of which is Markdown.
+/// Text on one line, with all Markdown escaped.
 fn inline(text: &str) -> String {
     let mut out = String::new();
     for c in short::visible_start(text, 400).chars() {

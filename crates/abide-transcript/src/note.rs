@@ -1,4 +1,4 @@
-//! What is told in a line: everything that is neither said nor done by a tool.
+//! One-line notes for events that are neither messages nor tool calls.
 
 use abide_model::{Event, Fact, SessionCreated, Usage};
 
@@ -6,7 +6,7 @@ use crate::item::Weight;
 use crate::short;
 use crate::summary::forked_from;
 
-/// Label, text and weight of an event.
+/// The label, text and weight of an event's note.
 pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight) {
     let (label, text, weight) = match fact {
         Some(Fact::SessionCreated(SessionCreated { fields, .. }))

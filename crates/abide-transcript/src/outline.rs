@@ -1,7 +1,7 @@
-//! What a transcript's headings are made of: which section, which turns and calls are open.
+//! The state behind a transcript's headings: the current section, the open turns and calls.
 //!
-//! It is small whatever the session's length, and stands at the end of each chunk, so that a
-//! writer goes on from there and writes the same bytes as one that never stopped.
+//! Its size is bounded whatever the session's length. It is stored at the end of a chunk, so that a
+//! resumed writer produces the same bytes as one that never stopped.
 
 use abide_model::{Event, Fact, Kind, SessionStatus, Timestamp, TurnNumber, TurnRole, Usage};
 use serde::{Deserialize, Serialize};
@@ -10,14 +10,14 @@ use crate::place::{Place, Places};
 use crate::short;
 use crate::target::target;
 
-/// The most turns, calls and files that are kept in mind.
+/// Limits on the turns, calls and files that are remembered.
 const TURNS: usize = 32;
 const CALLS: usize = 32;
 const FILES: usize = 40;
-/// The longest path and target that are.
+/// The longest path or target that is remembered, in bytes.
 const NAME: usize = 120;
 
-/// The part of a transcript that is being written.
+/// A section of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Section {
@@ -34,7 +34,7 @@ impl Section {
     }
 }
 
-/// A turn, as far as it went.
+/// A turn so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct TurnOutline {
@@ -45,15 +45,15 @@ pub(crate) struct TurnOutline {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<String>,
     pub(crate) calls: u64,
-    /// Selected or decided, and why.
+    /// The arbiter's choice or decision, with its reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) decided: Vec<(String, String)>,
-    /// It is over: status, time, usage. Such a turn does not outlast its chunk.
+    /// Status, time and usage at its end. An ended turn is forgotten at the end of its chunk.
     #[serde(skip)]
     pub(crate) ended: Option<(String, Timestamp, Option<Usage>)>,
 }
 
-/// A call, as far as it went.
+/// A call so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallOutline {
     pub(crate) call: String,
@@ -62,18 +62,18 @@ pub(crate) struct CallOutline {
     pub(crate) at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) turn: Option<TurnNumber>,
-    /// It was shown without an outcome in an earlier chunk.
+    /// An earlier chunk showed it without an outcome.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) shown: bool,
 }
 
-/// Everything the headings need.
+/// All state that headings depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Outline {
     #[serde(skip_serializing_if = "Section::is_task")]
     pub(crate) section: Section,
-    /// The last heading is that of a turn.
+    /// The last heading was a turn's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) in_turn: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,38 +84,38 @@ pub(crate) struct Outline {
     pub(crate) turns: Vec<TurnOutline>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<CallOutline>,
-    /// Files written, deleted or renamed; the first ones.
+    /// The first files written, deleted or renamed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) files: Vec<String>,
-    /// There were others.
+    /// More files were changed than are listed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) other_files: bool,
 }
 
-/// What taking an event in gave.
+/// The effect of an event on the outline.
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) place: Place,
     pub(crate) role: Role,
-    /// The call that it ended, and whether well.
+    /// The call it finished, and whether that succeeded.
     pub(crate) finished: Option<(CallOutline, bool)>,
 }
 
-/// What an event does to the headings.
+/// Which section an event belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Something the user asks for.
+    /// A request of the user.
     Request,
-    /// Work on it.
+    /// Work on the request.
     Work,
     /// The end of the work.
     Result,
-    /// What goes on around it.
+    /// Bookkeeping: starts no section.
     Housekeeping,
 }
 
 impl Outline {
-    /// Takes an event in.
+    /// Applies an event.
     pub(crate) fn apply(&mut self, event: &Event, fact: Option<&Fact>) -> Applied {
         let mut finished = None;
         let place = self.places.next_of(event, fact);
@@ -190,7 +190,7 @@ impl Outline {
         Applied { place, role, finished }
     }
 
-    /// What is over is forgotten when its chunk is.
+    /// Ends the chunk: forgets ended turns.
     pub(crate) fn end_chunk(&mut self) {
         self.turns.retain(|turn| turn.ended.is_none());
         self.calls.iter_mut().for_each(|call| call.shown = true);
@@ -213,7 +213,7 @@ impl Outline {
     }
 }
 
-/// Adds one, and drops the oldest where there are too many.
+/// Appends one, dropping the oldest if the list is full.
 fn keep<T>(list: &mut Vec<T>, most: usize, one: T) {
     if list.len() >= most {
         list.remove(0);

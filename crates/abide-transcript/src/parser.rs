@@ -1,18 +1,18 @@
-//! Reads a transcript: the events it was made from, chunk by chunk.
+//! Parses a transcript into the events it was made from, chunk by chunk.
 //!
-//! Nothing is taken from a chunk whose sum is wrong, and nothing from behind it. The work grows
-//! with the bytes and no faster, whatever they are.
+//! A chunk with a wrong checksum yields no events, nor does anything after it. Time is linear in
+//! the input, whatever it holds.
 
 use abide_model::{Event, Seq};
 
 use crate::chunk::{self, ChunkSum, END, FORMAT};
 use crate::entry::{self, INDENT};
 
-/// Why bytes are no transcript, and where.
+/// A transcript that cannot be parsed: where and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset} of the transcript: {reason}")]
 pub struct ParseError {
-    /// The byte at which the chunk or line in question begins.
+    /// The byte offset of the chunk or line.
     pub offset: u64,
     /// What is wrong there.
     pub reason: ParseReason,
@@ -22,28 +22,28 @@ pub struct ParseError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseReason {
-    /// It does not begin as one.
-    #[error("this is not a transcript, or one of a version that is not known here")]
+    /// It does not start with a transcript header of a known version.
+    #[error("not a transcript, or an unsupported version")]
     NotATranscript,
     /// It ends in the middle of a chunk.
-    #[error("the last chunk is not whole")]
+    #[error("the last chunk is incomplete")]
     Unfinished,
-    /// The bytes are not those that were written.
-    #[error("the chunk is not as it was written")]
+    /// The chunk's checksum does not match.
+    #[error("corrupt chunk (checksum mismatch)")]
     Altered,
-    /// A line, or the texts before it, are no event.
-    #[error("this is not an event")]
+    /// A line and the texts before it do not form an event.
+    #[error("not a valid event")]
     NotAnEvent,
-    /// An event comes before the one before it.
-    #[error("the event is out of order")]
+    /// An event's number is not higher than the one before it.
+    #[error("event out of order")]
     OutOfOrder,
 }
 
-/// The chunks of a transcript, each as its events. Ends after the first error.
+/// Iterates over the chunks of a transcript, each as its events. Stops after the first error.
 #[derive(Debug)]
 pub struct Chunks<'a> {
     bytes: &'a [u8],
-    /// Where the next chunk begins.
+    /// Offset of the next chunk.
     at: usize,
     sum: ChunkSum,
     last: Seq,
@@ -51,7 +51,7 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Of a whole transcript.
+    /// Reads a whole transcript.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, sum: ChunkSum::default(), last: Seq::ZERO, failed: false }
@@ -103,7 +103,7 @@ impl Iterator for Chunks<'_> {
     }
 }
 
-/// The events in the text of a chunk, which begins at this byte of the transcript.
+/// Parses the events in a chunk's text, which begins at `offset` of the transcript.
 pub(crate) fn events(
     text: &str,
     mut offset: usize,
@@ -139,7 +139,7 @@ pub(crate) fn events(
     if texts.is_empty() { Ok(events) } else { Err(Chunks::error(offset, ParseReason::NotAnEvent)) }
 }
 
-/// Every event of a transcript.
+/// Parses a whole transcript into its events.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Event>, ParseError> {
     let mut events = Vec::new();
     for chunk in Chunks::new(bytes) {
@@ -148,7 +148,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Event>, ParseError> {
     Ok(events)
 }
 
-/// Does a transcript of this version begin so?
+/// Whether the bytes start with the header of this version.
 fn begins(bytes: &[u8]) -> bool {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     lines.next().is_some_and(|line| line.starts_with(b"=== TASK"))
@@ -156,7 +156,7 @@ fn begins(bytes: &[u8]) -> bool {
         && lines.next().is_some()
 }
 
-/// Where the first end line is, its line feed included.
+/// Start and end of the first end line, including its line feed.
 fn end_line(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut start = 0;
     for stop in memchr::memchr_iter(b'\n', bytes) {

@@ -1,40 +1,40 @@
-//! Where in a session an event belongs: its turn and its task, said or implied.
+//! Assigns an event its turn and task, explicit or implied.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use abide_model::{Event, Fact, LaneId, OpenTurns, Seq, TaskId, TurnNumber};
 use serde::{Deserialize, Serialize};
 
-/// The most lanes whose open turn is kept in mind.
+/// The most lanes whose open turn is remembered.
 const LANES: usize = 1024;
-/// The most changes that a rewind can take back.
+/// The most changes that a rewind can undo.
 const CHANGES: usize = 64;
 
-/// Follows the turns of each lane, by the rule of the fold of a session, in bounded memory.
+/// Tracks the open turn of each lane in bounded memory, by the same rule as the session's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Places {
     #[serde(flatten)]
     turns: OpenTurns,
-    /// What was open before the first of the changes.
+    /// The turns that were open before the first of `changes`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     before: BTreeMap<String, TurnNumber>,
-    /// The last changes: since when which turn is open in a lane.
+    /// The latest changes of a lane's open turn, each with its event.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     changes: VecDeque<(Seq, String, Option<TurnNumber>)>,
 }
 
-/// The turn and the task of an event.
+/// The turn and task of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The turn it names, else the one open in its lane.
+    /// The turn it names, or the one open in its lane.
     pub turn: Option<TurnNumber>,
-    /// The task it names, else the one its data is about.
+    /// The task its data is about, or the one it names.
     pub task: Option<TaskId>,
 }
 
 impl Places {
-    /// As they are when so many turns have been.
+    /// The state after `last_turn` turns, with none open.
     #[must_use]
     pub fn after(last_turn: TurnNumber) -> Self {
         Self { turns: OpenTurns { last_turn, ..OpenTurns::default() }, ..Self::default() }
@@ -44,19 +44,19 @@ impl Places {
         *self == Self::default()
     }
 
-    /// The place of the next event.
+    /// Applies the next event and returns its place.
     pub fn next(&mut self, event: &Event) -> Place {
         self.next_of(event, event.fact().ok().as_ref())
     }
 
-    /// Passes over an event that a rewind took out of the lineage: its turn's number stays used.
+    /// Skips an event that a rewind removed from the lineage. Its turn's number stays used.
     pub fn pass(&mut self, event: &Event) {
         if let Ok(fact) = event.fact() {
             self.turns.apply_dead(&fact);
         }
     }
 
-    /// The place of the next event, whose data was read already.
+    /// [`Self::next`], with the event's data already parsed.
     pub(crate) fn next_of(&mut self, event: &Event, fact: Option<&Fact>) -> Place {
         let named = match fact {
             Some(Fact::TurnStarted(start)) => Some(self.turns.number_of(start.turn)),
@@ -91,7 +91,7 @@ impl Places {
         Place { turn, task: about.or(event.task.as_ref()).cloned() }
     }
 
-    /// What was open behind an event is open again, be that event live or not.
+    /// Reopens the turns that were open after event `to`, whether that event is live or not.
     fn go_back(&mut self, to: Seq, now: Seq) {
         let mut open = self.before.clone();
         for (_, lane, turn) in self.changes.iter().take_while(|(seq, ..)| *seq <= to) {
@@ -117,7 +117,7 @@ impl Places {
         }
     }
 
-    /// Where there are too many lanes, the one whose turn is the oldest is forgotten.
+    /// If there are too many lanes, forgets the one with the oldest turn.
     fn forget_lanes(&mut self, now: Seq) {
         if self.turns.open_turns.len() <= LANES {
             return;

@@ -1,13 +1,13 @@
-//! Recorded JSON as readable text.
+//! Formats recorded JSON for reading.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// JSON that is shorter stays on one line.
+/// JSON up to this many bytes stays on one line.
 const SHORT: usize = 72;
 
-/// What a tool gave, as text: the string that it is, the texts of its blocks, or indented JSON.
+/// A tool's output as text: the string itself, the texts of its blocks, or indented JSON.
 pub(crate) fn text(json: &RawValue) -> String {
     let raw = json.get().trim();
     if let Ok(text) = serde_json::from_str::<String>(raw) {
@@ -29,8 +29,7 @@ pub(crate) fn text(json: &RawValue) -> String {
     if raw == "null" { String::new() } else { indented(raw) }
 }
 
-/// Arguments as text, one under the other, without the one that is told elsewhere; none where
-/// that is all.
+/// Formats arguments one per line, without the one named `told`; `None` if none is left.
 pub(crate) fn fields(json: &RawValue, told: Option<&str>) -> Option<String> {
     let inner = serde_json::from_str::<String>(json.get()).ok();
     let raw = inner.as_deref().unwrap_or(json.get());
@@ -47,8 +46,8 @@ pub(crate) fn fields(json: &RawValue, told: Option<&str>) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// JSON with line breaks and indentation, its tokens as they are. Numbers of any size, doubled
-/// keys and odd escapes stay what they were.
+/// Adds line breaks and indentation to JSON. Tokens are copied as they are, so numbers of any size,
+/// duplicate keys and unusual escapes survive.
 pub(crate) fn indented(raw: &str) -> String {
     if raw.len() <= SHORT {
         return raw.to_owned();

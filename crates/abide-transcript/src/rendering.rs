@@ -1,19 +1,19 @@
-//! What the renderings have in common.
+//! The interface of all renderers.
 
 use crate::item::Item;
 use crate::summary::Summary;
 
-/// Makes text of a story, item by item.
+/// Renders a timeline, entry by entry.
 pub trait Rendering {
-    /// What comes first.
+    /// Renders the beginning.
     fn begin(&mut self, summary: &Summary) -> String;
-    /// An item; empty where it is left out.
+    /// Renders an entry; empty if it is left out.
     fn item(&mut self, item: &Item) -> String;
-    /// What comes last.
+    /// Renders the end.
     fn end(&mut self) -> String;
 }
 
-/// The start of a text, at most so many bytes, and how many are left out.
+/// The start of a text, at most `most` bytes, and the number of bytes left out.
 pub(crate) fn clip(text: &str, most: usize) -> (&str, usize) {
     if text.len() <= most {
         return (text, 0);

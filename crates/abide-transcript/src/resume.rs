@@ -1,4 +1,4 @@
-//! Where a transcript ends: found from its last bytes alone.
+//! Finds where a transcript can be continued, from its last bytes alone.
 
 use std::ops::Range;
 
@@ -9,31 +9,30 @@ use crate::outline::Outline;
 use crate::parser;
 use crate::writer::TranscriptWriter;
 
-/// The end of the last whole chunk of a transcript. What is behind it is cut off before a
-/// [`TranscriptWriter`](crate::TranscriptWriter) goes on there.
+/// The end of the last whole chunk of a transcript. Truncate the file there before a
+/// [`TranscriptWriter`](crate::TranscriptWriter) continues it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumePoint {
-    /// How many bytes of the file are whole.
+    /// The length of the intact part of the file, in bytes.
     pub offset: u64,
-    /// The last event in them.
+    /// The last event in it.
     pub last: Seq,
-    /// When that was: should the journal have another event of that number, the transcript is to
-    /// be written anew.
+    /// The time of that event. If the journal's event of that number has another time, the
+    /// transcript must be rewritten.
     pub at: Timestamp,
     pub(crate) chain: Chain,
     pub(crate) outline: Outline,
 }
 
 impl ResumePoint {
-    /// Finds the end of the last whole chunk in the last bytes of a file. `start` is where in
-    /// the file they begin.
+    /// Finds the end of the last intact chunk in the tail of a file. `start` is the tail's offset
+    /// in the file.
     ///
-    /// A chunk that is not as it was written is passed over, with what is behind it, for the one
-    /// before it. `None` when no chunk in these bytes will do: they do not reach back to an end
-    /// line with an outline and to the end line before that one. Give more of the file then, or,
-    /// where that is too much to read, write the transcript anew. That is to be done, too, when
-    /// the whole file (`start` is 0) gives none. Without damage the outline, of at most some
-    /// hundred KiB, is in the last four times its bytes or in the chunk before them.
+    /// A damaged chunk is skipped, with everything after it. Returns `None` if the tail does not
+    /// reach back to an end line with an outline and to the end line before that one: pass a longer
+    /// tail, or rewrite the transcript if that is too much to read. If the whole file (`start` is
+    /// 0) gives `None`, rewrite the transcript. Without damage, the outline (at most some hundred
+    /// KiB) is within the last four times its size, or in the chunk before that.
     #[must_use]
     pub fn find(tail: &[u8], start: u64) -> Option<Self> {
         let ends = end_lines(tail);
@@ -48,10 +47,10 @@ impl ResumePoint {
     }
 }
 
-/// The end of the last of these chunks, or else how many of them may do.
+/// The end of the last of these chunks; or, as the error, how many of them may still do.
 fn behind(tail: &[u8], start: u64, ends: &[Range<usize>]) -> Result<ResumePoint, usize> {
     let has_outline = |end: &Range<usize>| tail.get(end.clone()).is_some_and(chunk::has_outline);
-    // Where the file begins, nothing has happened yet.
+    // At the start of the file the outline is empty.
     let first = match ends.iter().rposition(has_outline) {
         Some(first) => first,
         None if start == 0 => 0,
@@ -85,7 +84,7 @@ fn behind(tail: &[u8], start: u64, ends: &[Range<usize>]) -> Result<ResumePoint,
     Ok(ResumePoint { offset, last, at, chain, outline })
 }
 
-/// A chunk that is as it was written.
+/// A chunk whose checksum matches.
 struct Chunk<'a> {
     text: &'a str,
     end: ChunkEnd,
@@ -105,12 +104,12 @@ fn named_sum(tail: &[u8], end: &Range<usize>) -> Option<ChunkSum> {
     chunk::named_sum(std::str::from_utf8(tail.get(end.clone())?).ok()?.trim_end_matches('\n'))
 }
 
-/// Where the whole end lines are, their line feeds included.
+/// The ranges of the complete end lines, including their line feeds.
 fn end_lines(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut ends = Vec::new();
     let mut start = None;
     for feed in memchr::memchr_iter(b'\n', bytes) {
-        // At the very front of the bytes a line may have begun earlier.
+        // The first line may have begun before the tail.
         if let Some(start) = start
             && bytes.get(start..feed).is_some_and(|line| line.starts_with(END.as_bytes()))
         {

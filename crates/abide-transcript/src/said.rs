@@ -1,14 +1,14 @@
-//! What somebody said, as Markdown that does not act.
+//! Makes the Markdown of a message inert.
 
 use std::collections::HashMap;
 
 use crate::visible;
 
-/// What somebody said, as the Markdown that it mostly is, with nothing in it that acts.
+/// Returns a message as Markdown with nothing active in it.
 ///
-/// A renderer must never see an end of code where this does not. So a fence is written anew,
-/// without indentation, where no list or quotation can end it; every other fence is escaped, and
-/// every tick that does not begin or end code in its own line.
+/// A viewer must never see the end of a code block where this function does not. So fences are
+/// rewritten without indentation, where no list or quotation can end them. Every other fence is
+/// escaped, and so is every backtick that does not begin or end a code span on its own line.
 pub(crate) fn said(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut fence: Option<Fence> = None;
@@ -42,16 +42,16 @@ pub(crate) fn said(text: &str) -> String {
     out
 }
 
-/// A fence that is open.
+/// An open code fence.
 struct Fence {
     tick: char,
     length: usize,
-    /// How much white space stands before it.
+    /// The width of the white space before it, in bytes.
     indent: usize,
 }
 
 impl Fence {
-    /// The fence that a line opens, and what stands behind it.
+    /// The fence that a line opens, and the info string after it.
     fn opened_by(line: &str) -> Option<(Self, &str)> {
         let start = line.trim_start_matches([' ', '\t']);
         let tick = start.chars().next().filter(|c| matches!(c, '`' | '~'))?;
@@ -61,13 +61,13 @@ impl Fence {
         opens.then_some((Self { tick, length, indent }, info))
     }
 
-    /// A line of its content, without the indentation that the fence had.
+    /// A content line without the fence's indentation.
     fn content<'a>(&self, line: &'a str) -> &'a str {
         let blank = line.bytes().take(self.indent).take_while(|b| matches!(b, b' ' | b'\t'));
         line.get(blank.count()..).unwrap_or_default()
     }
 
-    /// Is it closed by this line? Whatever closes it for a renderer does here.
+    /// Whether this line closes it. Whatever closes it for any viewer must close it here.
     fn is_closed_by(&self, content: &str) -> bool {
         let ticks = content.trim();
         !content.starts_with("    ")
@@ -80,10 +80,10 @@ impl Fence {
     }
 }
 
-/// What lists and quotations begin with, and more.
+/// Characters that lists and quotations can begin with, and a few more.
 const BEFORE_A_BLOCK: &str = " \t>*+-:.)0123456789";
 
-/// Might the line be the one under a table's head?
+/// Whether the line may be a table's delimiter row.
 fn may_rule_a_table(line: &str) -> bool {
     let line = line.trim_end();
     line.contains('-')
@@ -91,21 +91,21 @@ fn may_rule_a_table(line: &str) -> bool {
         && line.chars().all(|c| c == '|' || BEFORE_A_BLOCK.contains(c))
 }
 
-/// Might the line begin the definition of a link or a note? Where its name ends, code counts for
-/// nothing, and it may end lines further down.
+/// Whether the line may begin a link or footnote definition. Code spans do not count inside its
+/// name, and the name may end on a later line.
 fn may_define(rest: &str) -> bool {
     let Some(name) = rest.strip_prefix('[') else { return false };
     let behind = name.find([']', '`', '\\']).and_then(|end| name.get(end..)).unwrap_or_default();
     !behind.starts_with(']') || behind.starts_with("]:")
 }
 
-/// A line of Markdown without HTML, images, headings, fences and doubtful links.
+/// Writes a line of Markdown without HTML, images, headings, fences and unsafe links.
 ///
-/// In a table every `|` ends a cell, in code as well: no code with one is left to be code.
+/// In a table every `|` ends a cell, even inside code, so code spans with a `|` are escaped.
 fn harmless(out: &mut String, line: &str, tables: bool) {
     let rest = line.trim_start_matches(|c| BEFORE_A_BLOCK.contains(c));
     let (before, rest) = line.split_at(line.len() - rest.len());
-    // A line under a heading, whatever it is in.
+    // The underline of a heading, whatever block it is in.
     let ruled = before.trim_end();
     match ruled.trim_end_matches('-') {
         plain if rest.is_empty() && plain.len() < ruled.len() => {
@@ -127,7 +127,8 @@ fn harmless(out: &mut String, line: &str, tables: bool) {
         let next = at + c.len_utf8();
         let behind = rest.get(next..).unwrap_or_default();
         at = match c {
-            // The next one is plain already. Of ticks all are, or they would be fewer.
+            // The next character is already escaped. Escape a whole run of backticks, or it would
+            // get shorter.
             '\\' if behind.starts_with('`') => {
                 let length = behind.len() - behind.trim_start_matches('`').len();
                 out.push_str(&"\\`".repeat(length));
@@ -164,7 +165,7 @@ fn harmless(out: &mut String, line: &str, tables: bool) {
                 out.push_str("\\<");
                 next
             }
-            // The end of a definition's name, or a link that is not plain.
+            // The end of a definition's name, or of the text of an unsafe link.
             ']' if behind.starts_with(':')
                 || (behind.starts_with('(') && !is_plain_address(behind)) =>
             {
@@ -179,7 +180,7 @@ fn harmless(out: &mut String, line: &str, tables: bool) {
     }
 }
 
-/// The runs of ticks in a line: where each begins, and its length.
+/// The runs of backticks in a line: start and length of each.
 fn ticks(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -191,7 +192,7 @@ fn ticks(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     })
 }
 
-/// Is `(…)` an address that does nothing but lead somewhere?
+/// Whether `(…)` is a plain address: relative, `http` or `https`.
 fn is_plain_address(link: &str) -> bool {
     let Some((address, _)) = link.trim_start_matches('(').split_once(')') else {
         return false;

@@ -1,10 +1,10 @@
-//! Short forms for people: durations, clock times, names, and the start of a text.
+//! Short, readable forms of durations, times, names and the start of a text.
 
 use abide_model::Timestamp;
 
 use crate::visible;
 
-/// A call that took fewer milliseconds took no time.
+/// Durations below this many milliseconds are not shown.
 pub(crate) const WORTH_TELLING: i64 = 100;
 
 /// `1h 30m`, `1m 30s`, `5s`, `0.4s`.
@@ -23,7 +23,7 @@ pub(crate) fn duration(millis: i64) -> String {
     }
 }
 
-/// From one time to another, in words.
+/// The duration from one time to another.
 pub(crate) fn between(from: Timestamp, to: Timestamp) -> String {
     duration(to.as_millis().saturating_sub(from.as_millis()))
 }
@@ -38,9 +38,9 @@ pub(crate) fn day_and_time(at: Timestamp) -> String {
     at.to_string().get(..19).unwrap_or_default().replacen('T', " ", 1)
 }
 
-/// The start of a text on one line: at most so many characters, white space run together.
+/// The start of a text on one line: at most `most` characters, white space collapsed.
 pub(crate) fn start(text: &str, most: usize) -> String {
-    // What is far behind the start is never looked at.
+    // Don't scan the rest of a long text.
     let near: String = text.chars().take(most.saturating_mul(4)).collect();
     let words: Vec<_> = near.split_whitespace().collect();
     let line = words.join(" ");
@@ -52,14 +52,14 @@ pub(crate) fn start(text: &str, most: usize) -> String {
     }
 }
 
-/// The start of a text on one line, with what is hidden made visible.
+/// [`start`], with hidden characters made visible.
 pub(crate) fn visible_start(text: &str, most: usize) -> String {
     let mut out = String::new();
     visible::write(&mut out, &start(text, most));
     out
 }
 
-/// A recorded name for a place where it could be taken for a heading: in quotes unless plain.
+/// A recorded name where it could be mistaken for a heading: quoted unless it is plain.
 pub(crate) fn name(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.len() <= 80
@@ -68,7 +68,7 @@ pub(crate) fn name(text: &str) -> String {
     if plain { text.to_owned() } else { format!("\"{}\"", visible_start(text, 80)) }
 }
 
-/// With a capital letter in front.
+/// Capitalizes the first letter.
 pub(crate) fn capital(word: &str) -> String {
     let mut rest = word.chars();
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
@@ -79,7 +79,7 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A number with its thousands apart: `12,345`.
+/// A number with thousands separators: `12,345`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + 6);

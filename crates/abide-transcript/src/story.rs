@@ -1,8 +1,9 @@
-//! The story of a session: events in, items out, in the order of the journal.
+//! Builds a session's timeline: events in, entries out, in journal order.
 //!
-//! A call is told with its outcome. So it waits for that, and what comes after it waits too, but
-//! never long: at the end of its turn, or when much is waiting, it is told without. What a model
-//! asked for and what ran join by the call's id, and each is told once.
+//! A call is one entry together with its outcome, so it waits for its result, and later entries
+//! wait behind it. The wait is bounded: at the end of the call's turn, or when too much is waiting,
+//! the call is emitted without an outcome. A requested call and the call that ran are joined by id,
+//! and each call appears once.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,22 +17,22 @@ use crate::place::Places;
 use crate::readable;
 use crate::target::target;
 
-/// No more items and bytes than this wait for an outcome.
+/// Limits on the entries and bytes that wait for an outcome.
 const WAITING: usize = 256;
 const WAITING_BYTES: usize = 8 << 20;
-/// So many ids of calls and beginnings of turns are kept in mind.
+/// How many call ids and turn starts are remembered.
 const REMEMBERED: usize = 4096;
 
-/// Makes items of events.
+/// Builds timeline entries from events.
 #[derive(Debug, Default)]
 pub struct Story {
     lineage: Option<Lineage>,
     places: Places,
     waiting: VecDeque<Waiting>,
     bytes: usize,
-    /// When turns began.
+    /// The start time of each turn.
     turns: VecDeque<(TurnNumber, i64)>,
-    /// Calls that ran, and the same in the order they did.
+    /// The calls that ran, as a set and in order.
     ran: BTreeSet<String>,
     ran_in_order: VecDeque<String>,
 }
@@ -45,36 +46,36 @@ struct Waiting {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Until {
-    /// It can be told.
+    /// It can be emitted.
     Now,
-    /// The call has a result.
+    /// The call has its result.
     Result,
-    /// What it asks for has run.
+    /// The calls it requests have run.
     Run,
 }
 
 impl Story {
-    /// Of a session from its beginning.
+    /// Starts at the beginning of a session.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With these places, for a story that begins in the middle.
+    /// Uses these places, for a timeline that starts mid-session.
     #[must_use]
     pub fn at(mut self, places: Places) -> Self {
         self.places = places;
         self
     }
 
-    /// Marks what is not in this lineage.
+    /// Marks entries outside this lineage as rewound.
     #[must_use]
     pub fn with_lineage(mut self, lineage: Lineage) -> Self {
         self.lineage = Some(lineage);
         self
     }
 
-    /// Takes the next event in.
+    /// Adds the next event.
     pub fn push(&mut self, event: &Event) {
         let fact = event.fact().ok();
         let place = self.places.next_of(event, fact.as_ref());
@@ -177,12 +178,12 @@ impl Story {
         self.waiting.push_back(Waiting { item: item(what), bytes, until });
     }
 
-    /// Passes over an event that a rewind took out of the lineage.
+    /// Skips an event that a rewind removed from the lineage.
     pub fn pass(&mut self, event: &Event) {
         self.places.pass(event);
     }
 
-    /// The next item that can be told.
+    /// Returns the next entry that is ready.
     pub fn next_item(&mut self) -> Option<Item> {
         loop {
             let full = self.waiting.len() > WAITING || self.bytes > WAITING_BYTES;
@@ -191,7 +192,7 @@ impl Story {
             }
             let waiting = self.waiting.pop_front()?;
             self.bytes = self.bytes.saturating_sub(waiting.bytes);
-            // Everything it asked for has been told as it ran.
+            // Every call it requested was emitted when it ran.
             let empty =
                 matches!(&waiting.item.what, What::Message { parts, .. } if parts.is_empty());
             if !empty {
@@ -200,7 +201,7 @@ impl Story {
         }
     }
 
-    /// No more events come: everything can be told.
+    /// Ends the input: every waiting entry becomes ready.
     pub fn finish(&mut self) {
         self.release(|_| true);
     }
@@ -220,7 +221,7 @@ impl Story {
         })
     }
 
-    /// What was asked for runs now, and is told then.
+    /// Drops a requested call from waiting messages: it runs now and gets its own entry.
     fn take_asked(&mut self, id: &str) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.until == Until::Run) {
             if let What::Message { parts, .. } = &mut waiting.item.what {

@@ -1,78 +1,78 @@
-//! A session in short, as it stands at the top of a rendering.
+//! A session's overview, shown at the top of a rendering.
 
 use abide_model::{
     FileOp, Parent, ParentReason, SessionId, SessionState, SessionStatus, TaskId, TaskStatus,
     Timestamp, TurnNumber, Usage,
 };
 
-/// The most turns, tasks and files that are listed.
+/// The most turns, tasks and files listed, each.
 const LISTED: usize = 2000;
 
-/// What a session is and what came of it.
+/// The overview of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Its id.
     pub id: Option<SessionId>,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
-    /// Where it stands.
+    /// Its status.
     pub status: SessionStatus,
-    /// Why.
+    /// The reason for its status.
     pub reason: Option<String>,
-    /// What came of it.
+    /// The summary of its outcome.
     pub summary: Option<String>,
-    /// Which agent works in it, with which model, and where.
+    /// Agent, model, project and other fields, as label and value.
     pub fields: Vec<(&'static str, String)>,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
-    /// When something last happened.
+    /// The time of its last event.
     pub last: Timestamp,
-    /// Messages, calls, and calls that failed.
+    /// Number of messages.
     pub messages: u64,
-    /// Tool calls.
+    /// Number of tool calls.
     pub calls: u64,
-    /// Those that ended badly.
+    /// Number of tool calls that failed.
     pub failed: u64,
-    /// What it used.
+    /// Total tokens and cost.
     pub usage: Usage,
     /// Its turns.
     pub turns: Vec<TurnSummary>,
-    /// Its tasks, parts behind what they are a part of.
+    /// Its tasks, each parent before its subtasks.
     pub tasks: Vec<TaskSummary>,
-    /// Files it changed, by path.
+    /// Files it changed, with the last operation, by path.
     pub files: Vec<(FileOp, String)>,
-    /// How many turns, tasks and files there are beyond those listed.
+    /// Number of turns, tasks and files that are not listed.
     pub unlisted: u64,
 }
 
-/// A turn in short.
+/// A turn in the overview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnSummary {
     /// Its number.
     pub number: TurnNumber,
-    /// Which agent.
+    /// The agent.
     pub agent: String,
-    /// When it began.
+    /// When it started.
     pub started: Timestamp,
-    /// How it ended; none while it goes on.
+    /// How it ended; `None` while it runs.
     pub status: Option<String>,
 }
 
-/// A task in short.
+/// A task in the overview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSummary {
     /// Its id.
     pub task: TaskId,
     /// Its title.
     pub title: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// How deep in the tree it is.
+    /// Its depth in the task tree; 0 for a root.
     pub depth: usize,
 }
 
 impl Summary {
-    /// Of a session in this state, whose pages are all there.
+    /// The overview of a session whose state is loaded completely.
     #[must_use]
     pub fn of(state: &SessionState) -> Self {
         let core = &state.core;
@@ -133,14 +133,14 @@ impl Summary {
         }
     }
 
-    /// The title, or what stands for one.
+    /// The title, or a placeholder made from the id.
     pub(crate) fn heading(&self) -> String {
         let short = |id: SessionId| format!("Session {}", id.short(SessionId::SHORT));
         let title = self.title.clone().filter(|title| !title.trim().is_empty());
         title.or_else(|| self.id.map(short)).unwrap_or_else(|| "A session".to_owned())
     }
 
-    /// `3 turns`, `12 messages`, `4 calls (1 failed)`, tokens: what there is.
+    /// The counts that apply: `3 turns`, `12 messages`, `4 calls (1 failed)`, tokens.
     pub(crate) fn counts(&self) -> Vec<String> {
         use crate::short::count;
         let turns = u64::try_from(self.turns.len()).unwrap_or(u64::MAX);
@@ -163,7 +163,7 @@ impl Summary {
     }
 }
 
-/// `from abc123 at @41`; a session that comes from another in another way says so.
+/// `from abc123 at @41`, or how else the session derives from its parent.
 pub(crate) fn forked_from(parent: &Parent) -> String {
     let from = parent.session.short(SessionId::SHORT);
     match parent.reason {
@@ -172,7 +172,7 @@ pub(crate) fn forked_from(parent: &Parent) -> String {
     }
 }
 
-/// The tasks in the order of the tree: each behind its parent, otherwise as they were created.
+/// The tasks in tree order: each after its parent, siblings in creation order.
 fn tasks(state: &SessionState) -> Vec<TaskSummary> {
     use std::collections::BTreeMap;
     let mut children: BTreeMap<Option<&str>, Vec<(u64, &str)>> = BTreeMap::new();
@@ -197,7 +197,7 @@ fn tasks(state: &SessionState) -> Vec<TaskSummary> {
                 depth,
             });
         }
-        // Each list is taken once, so that a circle of parents ends.
+        // Each list is removed once, so a cycle of parents ends.
         let parts = children.remove(&Some(id)).unwrap_or_default();
         open.extend(parts.into_iter().map(|(_, id)| (depth + 1, id)));
     }

@@ -1,9 +1,9 @@
-//! What a call was about, in a few words: the command, the path, the address.
+//! The target of a tool call: its command, path or address.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The names under which tools take what they are about, best first.
+/// Argument names that can hold the target, best first.
 const NAMES: [&str; 14] = [
     "command",
     "cmd",
@@ -21,15 +21,15 @@ const NAMES: [&str; 14] = [
     "name",
 ];
 
-/// Arguments longer than this are not read for it.
+/// Arguments longer than this many bytes are not searched.
 const LOOK: usize = 64 << 10;
 
-/// What a call was about.
+/// The target of a call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Empty where nothing says it.
+    /// Empty if there is none.
     pub(crate) text: String,
-    /// The argument that says it; none where all of them do.
+    /// The argument it came from; `None` if it stands for all of them.
     pub(crate) field: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn target(arguments: Option<&RawValue>) -> Target {
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
         return whole(arguments.to_owned());
     };
-    // Some agents record the arguments as the JSON text that the model gave.
+    // Some agents record the arguments as the model's JSON text.
     let value = match &value {
         Value::String(text) => serde_json::from_str(text).unwrap_or(value),
         _ => value,

@@ -1,6 +1,6 @@
-//! A session as text for a terminal, plain or coloured.
+//! Renders a session as text for a terminal, plain or coloured.
 //!
-//! Recorded text is escaped, so that the only control sequences are our own.
+//! Recorded text is escaped: the only control sequences are our own.
 
 use std::fmt;
 use std::fmt::Write;
@@ -16,20 +16,20 @@ use crate::story::task_status;
 use crate::summary::Summary;
 use crate::{escape, visible};
 
-/// No more lines and bytes of a tool's output than this are shown.
+/// Limits on the lines and bytes shown of a tool's output.
 const OUTPUT_LINES: usize = 24;
 const OUTPUT: usize = 8 << 10;
 
-/// With colours or without.
+/// Whether to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Nothing but text.
+    /// No colours.
     Plain,
-    /// With the terminal's colours.
+    /// The terminal's colours.
     Coloured,
 }
 
-/// How a piece of text looks.
+/// How a piece of text is emphasized.
 #[derive(Debug, Clone, Copy)]
 enum Look {
     Strong,
@@ -60,7 +60,7 @@ impl Style {
     }
 }
 
-/// How a time of day is written.
+/// Formats a time as a date and a time of day, separated by a space.
 pub type Clock = Box<dyn Fn(Timestamp) -> String>;
 
 /// Renders text.
@@ -79,13 +79,13 @@ impl fmt::Debug for Text {
 }
 
 impl Text {
-    /// A rendering for a terminal of this width, with times as the clock says them.
+    /// A renderer for a terminal of this width. `clock` formats times.
     #[must_use]
     pub fn new(style: Style, width: usize, clock: Clock) -> Self {
         Self { style, width, clock, after_blank: true }
     }
 
-    /// A rendering without colours, with times in UTC.
+    /// A renderer without colours, 80 columns wide, with times in UTC.
     #[must_use]
     pub fn plain() -> Self {
         Self::new(Style::Plain, 80, Box::new(short::day_and_time))
@@ -101,7 +101,7 @@ impl Text {
         full.rsplit(' ').next().unwrap_or_default().to_owned()
     }
 
-    /// A line that other things are shown under.
+    /// Writes a heading line with its time, lane and task.
     fn heading(&self, out: &mut String, item: &Item, left: &str, look: Look) {
         let mut right = self.time(item.at);
         if let Some(lane) = &item.lane {
@@ -164,7 +164,7 @@ impl Text {
         }
     }
 
-    /// The start of what a tool was given or gave.
+    /// Writes the start of a tool's arguments or output.
     fn output(&self, out: &mut String, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
         let (shown, _) = clip(text, OUTPUT);
@@ -195,7 +195,7 @@ impl Text {
         }
     }
 
-    /// One line, with more under it where there is more.
+    /// Writes one line, or a label with a text of several lines under it.
     fn line(&self, out: &mut String, item: &Item, what: &str, text: &str, look: Look) {
         let rewound = if item.rewound { "  (taken back by a rewind)" } else { "" };
         let single = short::start(text, self.width.max(60) - 10);
@@ -359,7 +359,7 @@ impl Rendering for Text {
                 self.line(&mut out, item, label, text, look);
             }
         }
-        // Headings stand apart; lines run on.
+        // Headings get a blank line before them; other lines do not.
         let apart = matches!(
             item.what,
             What::TurnStarted { .. } | What::Message { .. } | What::Status { .. }

@@ -1,20 +1,20 @@
-//! Text with what cannot be seen made visible, and back again.
+//! Makes invisible characters visible, reversibly.
 //!
-//! Control characters, bidirectional controls and the like are written as `\u{1b}`. A backslash
-//! is written so only where `u{` follows it, so that nearly all text stays as it is. What
-//! [`write`] gives, [`read`] takes back, whatever the text.
+//! Control characters, bidirectional controls and the like are written as `\u{1b}`. A backslash is
+//! escaped only where `u{` follows it, so nearly all text stays as it is. [`read`] reverses
+//! [`write`] for every text.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::escape::is_harmful;
 
-/// Is it escaped? Tabs do no harm.
+/// Whether the character is escaped. Tabs are harmless.
 const fn is_hidden(c: char) -> bool {
     is_harmful(c) && c != '\t'
 }
 
-/// Writes text with what is hidden made visible. The result has no line break.
+/// Writes text with hidden characters escaped. The result has no line break.
 pub(crate) fn write(out: &mut String, text: &str) {
     if !text.contains(is_hidden) && !text.contains("\\u{") {
         out.push_str(text);
@@ -31,7 +31,7 @@ pub(crate) fn write(out: &mut String, text: &str) {
     }
 }
 
-/// The text that [`write`] was given.
+/// Reverses [`write`].
 pub(crate) fn read(visible: &str) -> Cow<'_, str> {
     if !visible.contains("\\u{") {
         return Cow::Borrowed(visible);
@@ -56,10 +56,10 @@ pub(crate) fn read(visible: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The character of the escape at the start of this, and what comes behind it.
+/// Decodes the escape at the start, and returns the rest.
 fn escaped(escape: &str) -> Option<(char, &str)> {
     let digits = escape.strip_prefix("\\u{")?;
-    // No more than six digits are looked at, however long the rest is.
+    // Look at six digits at most, however long the rest is.
     let end = digits.bytes().take(7).position(|b| b == b'}')?;
     let (digits, behind) = (digits.get(..end)?, digits.get(end + 1..)?);
     let number = u32::from_str_radix(digits, 16).ok()?;

@@ -1,9 +1,9 @@
 //! Writes a transcript: events in, chunks of text out, each to be appended to the file.
 //!
-//! A chunk is a run of events as they stand in the journal. It ends when a turn begins or ends,
-//! when the session's status changes, when the writer lets the session go, and when it is large:
-//! so that what stands in a heading is known when it is written. Where chunks end depends on the
-//! events alone, never on when they are asked for.
+//! A chunk is a run of consecutive events. It ends when a turn begins or ends, when the session's
+//! status changes, when the writer closes the session, or when it is large, so that all facts of a
+//! heading are known before it is written. Chunk boundaries depend on the events alone, never on
+//! when output is requested.
 
 use std::fmt::Write;
 
@@ -18,11 +18,11 @@ use crate::place::Places;
 use crate::resume::ResumePoint;
 use crate::short;
 
-/// A chunk is ended when it has so many events or bytes.
+/// A chunk ends once it has this many events or bytes.
 const EVENTS: usize = 1000;
 const BYTES: usize = 1 << 20;
 
-/// Makes the text of a transcript.
+/// Writes the text of a transcript.
 ///
 /// ```
 /// use abide_model::{NewEvent, Seq, Timestamp};
@@ -42,36 +42,37 @@ pub struct TranscriptWriter {
     last: Seq,
     chain: Chain,
     outline: Outline,
-    /// The chunk that is being made.
+    /// The events of the current chunk.
     pending: Vec<Pending>,
     pending_bytes: usize,
     log: Vec<String>,
-    /// Chunks that are whole.
+    /// Finished chunks.
     ready: String,
 }
 
-/// An event of a chunk that is being made.
+/// An event of the current chunk.
 #[derive(Debug)]
 struct Pending {
     turn: Option<TurnNumber>,
     role: Role,
-    /// The lines of a heading that this event gives.
+    /// The heading lines this event provides.
     facts: Vec<String>,
     text: String,
     at: Timestamp,
-    /// The start of what a user said.
+    /// The start of the user's message, if it is one.
     request: Option<String>,
 }
 
 impl TranscriptWriter {
-    /// A writer of a new transcript.
+    /// Starts a new transcript.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A writer of a new transcript, of a session before whose first event there were so many turns:
-    /// a fork goes on with their numbers. The first chunk has an outline that says so.
+    /// Starts the transcript of a session that had `turn` turns before its first event, as a fork
+    /// does. Its turn numbers continue from there, and the first chunk stores an outline that says
+    /// so.
     #[must_use]
     pub fn after(turn: TurnNumber) -> Self {
         if turn == TurnNumber(0) {
@@ -82,13 +83,13 @@ impl TranscriptWriter {
         Self { chain, outline, ..Self::default() }
     }
 
-    /// A writer that goes on where a transcript ends.
+    /// Continues a transcript at its end.
     #[must_use]
     pub fn resume(point: ResumePoint) -> Self {
         Self { last: point.last, chain: point.chain, outline: point.outline, ..Self::default() }
     }
 
-    /// The outline behind these events, which are a chunk of their own.
+    /// The outline after these events, which form one chunk.
     pub(crate) fn outline_after(outline: Outline, events: &[Event]) -> Outline {
         let mut writer = Self { outline, ..Self::default() };
         events.iter().for_each(|event| writer.push(event));
@@ -96,13 +97,13 @@ impl TranscriptWriter {
         writer.outline
     }
 
-    /// The last event that was taken in.
+    /// The last event pushed.
     #[must_use]
     pub const fn last(&self) -> Seq {
         self.last
     }
 
-    /// Takes the next event in. One that is in the transcript already is passed over.
+    /// Adds the next event. Ignores one that is already in the transcript.
     pub fn push(&mut self, event: &Event) {
         if event.seq <= self.last {
             return;
@@ -140,12 +141,12 @@ impl TranscriptWriter {
         }
     }
 
-    /// The chunks that are whole: to be appended to the file.
+    /// Drains the finished chunks, to be appended to the file.
     pub fn take_ready(&mut self) -> Option<String> {
         (!self.ready.is_empty()).then(|| std::mem::take(&mut self.ready))
     }
 
-    /// Everything that was not taken yet; the chunk that is being made ends here.
+    /// Ends the current chunk and returns everything not drained yet.
     #[must_use]
     pub fn finish(mut self) -> String {
         self.end_chunk();
@@ -162,7 +163,7 @@ impl TranscriptWriter {
         } else {
             out.push('\n');
         }
-        // What was first asked for stands at the top even when it was asked inside a turn.
+        // The first request is shown at the top even if it was made inside a turn.
         let request = self.pending.iter().find_map(|pending| pending.request.clone());
         let mut turn: Option<TurnNumber> = None;
         let mut seen: Vec<TurnNumber> = Vec::new();
@@ -295,7 +296,7 @@ fn heading(out: &mut String, section: Section) {
     };
 }
 
-/// A blank line, unless there is one.
+/// Adds a blank line unless there is one.
 fn separate(out: &mut String) {
     if !(out.is_empty() || out == "\n" || out.ends_with("\n\n")) {
         out.push('\n');
@@ -342,7 +343,7 @@ fn log_line(call: &CallOutline, outcome: &str) -> String {
     line
 }
 
-/// What an event gives to a heading: of the session as it was made, or of its end.
+/// The heading lines of an event that creates a session or changes its status.
 fn heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<String> {
     let mut facts = Vec::new();
     match fact {
@@ -379,7 +380,7 @@ fn heading_facts(event: &Event, fact: Option<&Fact>, outline: &Outline) -> Vec<S
     facts
 }
 
-/// What stands over a text, without its colon.
+/// The label above a text, without its colon.
 fn label(
     event: &Event,
     fact: Option<&Fact>,
@@ -414,7 +415,7 @@ fn path(pointer: &str) -> String {
     if path.is_empty() { "text".to_owned() } else { short::name(&path) }
 }
 
-/// The start of what a user said, on one line.
+/// The start of a user's message, on one line.
 fn said_by_user(fact: Option<&Fact>) -> Option<String> {
     let Some(Fact::Message(message)) = fact else { return None };
     if message.role != "user" {
