@@ -1,4 +1,4 @@
-//! From the data of a `message.added` to messages on the wire.
+//! Converts recorded events to messages of an API.
 
 use abide_model::{MessageForm, Payload};
 use serde_json::value::RawValue;
@@ -14,13 +14,13 @@ use crate::write::openai::OpenAi;
 use crate::write::responses::Responses;
 use crate::write::{Settled, Writing, outcome};
 
-/// The messages of this form that a recorded message is: the one that was recorded, byte for byte,
-/// where it is of this form; else what can be said of it there. A call that was cut off was never
-/// made, and is told of in words. None where all of it is blank, or thoughts that the form has no
-/// place for. An error says why it is no message: what it holds is not in any form.
+/// Exports a recorded message as messages of this form: byte for byte if it was recorded in it,
+/// otherwise converted. A call that was cut off was never made, and becomes a text that says so.
+/// The result is empty if the message is blank, or holds only reasoning that the form cannot
+/// express. An error says why the data is not a message in any form.
 ///
-/// Ids and names stay as they are. A message with results may become several. For Anthropic a
-/// message of the role `system` stays one, though the API takes instructions apart.
+/// Ids and names are unchanged. A message with results may become several. For Anthropic, a
+/// `system` message stays a message, although the API takes instructions separately.
 pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
     let Some(mut recorded) = Recorded::of(data) else { return Err(no_message(data)) };
     let called = recorded.pieces.iter().any(|piece| matches!(piece.sort, Sort::Call(_)));
@@ -29,7 +29,7 @@ pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, W
     } else if recorded.forms.has(form) {
         return Ok(boxed(vec![recorded.as_it_came().into_owned()]));
     }
-    // What it says, if anything, stands in fields that no form has.
+    // Its content, if any, is in fields that no form has.
     let speaks = |name: &&str| recorded.fields.any(name).is_some();
     if recorded.pieces.is_empty() && !SPEAKS.iter().chain(&["content", "reasoning"]).any(speaks) {
         return Err(WireError::NoContent);
@@ -37,21 +37,21 @@ pub fn export(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, W
     Ok(written(form, |out| convert(&recorded, out)))
 }
 
-/// The messages of this form that tell what a `tool.called` tells: for a call that no message holds.
+/// Exports a `tool.called` event as messages of this form, for a call that no message contains.
 pub fn export_called(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
     let piece = Piece::new(Sort::Call(begun(data).ok_or(WireError::NoCall)?));
     let calls: Vec<_> = called(&piece).into_iter().collect();
     Ok(written(form, |out| out.answer(std::slice::from_ref(&piece), &calls, &[])))
 }
 
-/// The messages of this form that tell what a `tool.finished` tells.
+/// Exports a `tool.finished` event as messages of this form.
 pub fn export_finished(form: MessageForm, data: &Payload) -> Result<Vec<Box<RawValue>>, WireError> {
     let outcome = finished(data).ok_or(WireError::NoCall)?;
     let piece = Piece::new(Sort::Result(outcome));
     Ok(written(form, |out| out.result(&settled(&piece))))
 }
 
-/// Why this is no message.
+/// Why this is not a message.
 fn no_message(data: &Payload) -> WireError {
     let Some(fields) = Fields::of(data.as_str()) else {
         return WireError::NotAnObject { found: "something else" };
@@ -123,7 +123,7 @@ fn convert(recorded: &Recorded<'_>, out: &mut dyn Writing) {
     }
 }
 
-/// A call by its own names.
+/// A call with its original id and name.
 fn called<'a>(piece: &Piece<'a>) -> Option<Settled<'a>> {
     let Sort::Call(call) = &piece.sort else { return None };
     Some(Settled {
@@ -135,7 +135,7 @@ fn called<'a>(piece: &Piece<'a>) -> Option<Settled<'a>> {
     })
 }
 
-/// A result by its own name.
+/// A result with its original id.
 fn settled<'a>(piece: &Piece<'a>) -> Settled<'a> {
     let id = outcome(piece).map(|outcome| outcome.id.clone()).unwrap_or_default();
     Settled {
@@ -147,7 +147,7 @@ fn settled<'a>(piece: &Piece<'a>) -> Settled<'a> {
     }
 }
 
-/// As values that are known to be JSON.
+/// Wraps messages as raw JSON values.
 pub(crate) fn boxed(messages: Vec<String>) -> Vec<Box<RawValue>> {
     messages.into_iter().filter_map(|text| RawValue::from_string(text).ok()).collect()
 }

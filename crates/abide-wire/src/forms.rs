@@ -1,4 +1,4 @@
-//! In which forms a message may have been recorded: by what it says of itself, or by its looks.
+//! Detects the forms a message may have been recorded in, from its fields.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,7 @@ pub(crate) fn named(name: &str) -> Option<MessageForm> {
     all.into_iter().find(|form| self::name(*form) == name)
 }
 
-/// The forms that have this block or part; `None` when it is not known.
+/// The forms that have this block or part; `None` if it is unknown.
 pub(crate) fn of_block(sort: &str, fields: &Fields<'_>) -> Option<Forms> {
     let forms = match sort {
         "text" => {
@@ -111,16 +111,16 @@ pub(crate) fn of_paired(sort: &str, fields: &Fields<'_>) -> Forms {
     }
 }
 
-/// Is this a part of a Responses message, rather than an item?
+/// Whether this is a part of a Responses message, rather than an item.
 pub(crate) fn is_part(sort: &str) -> bool {
     matches!(sort, "input_text" | "output_text" | "input_image" | "input_file" | "refusal")
 }
 
-/// The forms that a message may be in by its looks. One with something unknown in it is of the one
-/// form that the rest of it tells, or of none.
+/// The forms a message may be in, judged by its fields. If any field is unknown, the result is
+/// the single form that the other fields imply, or none.
 pub(crate) fn of_message(fields: &Fields<'_>) -> Forms {
     let mut looks = Looks { forms: Forms::ALL, unknown: false };
-    // A name that stands often is looked at once: the last one counts.
+    // Check a repeated name once: its last value counts.
     let mut seen = HashSet::new();
     for name in fields.names().filter(|name| seen.insert(*name)) {
         looks.field(name, fields);

@@ -1,7 +1,7 @@
-//! JSON that is looked into without being read whole: fields, lists and strings as they are written.
+//! Partial JSON parsing: fields, lists and strings, each in its original encoding.
 //!
-//! Strings stay as they are written where they go from one message into another, so that nothing
-//! is decoded that need not be, and escapes that no text can hold survive.
+//! A string that moves from one message to another stays encoded. That avoids needless decoding and
+//! preserves escapes that no Rust string can hold.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,42 +9,37 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The fields of an object, in order.
+/// The fields of an object, in order, duplicates included.
 #[derive(Debug, Clone, Default)]
 pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// The fields of an object; `None` when it is none.
-    #[must_use]
+    /// Parses an object; `None` if it is not one.
     pub fn of(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The value of a field, unless it is `null`; of one that stands twice, the last.
-    #[must_use]
+    /// A field's value, unless it is `null`. The last duplicate counts.
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.any(name).filter(|raw| raw.get() != "null")
     }
 
-    /// The value of a field, be it `null`.
+    /// A field's value, even if it is `null`.
     pub(crate) fn any(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
     }
 
-    /// The value of a field that is a string.
-    #[must_use]
+    /// The value of a string field.
     pub fn text(&self, name: &str) -> Option<Text<'a>> {
         Text::of(self.get(name)?)
     }
 
-    /// The value of a field that is a string, decoded.
-    #[must_use]
+    /// The decoded value of a string field.
     pub fn decoded(&self, name: &str) -> Option<Cow<'a, str>> {
         self.text(name).map(Text::into_decoded)
     }
 
-    /// The value of a field that is `true` or `false`.
-    #[must_use]
+    /// The value of a boolean field.
     pub fn flag(&self, name: &str) -> Option<bool> {
         match self.get(name)?.get() {
             "true" => Some(true),
@@ -53,12 +48,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The object without a field.
+    /// The object as JSON without one field.
     pub(crate) fn without(&self, name: &str) -> String {
         self.rewritten(|key, raw| (key != name).then_some(Cow::Borrowed(raw)))
     }
 
-    /// The object with each value as it is given, and without those that are not.
+    /// The object as JSON with each value replaced by what `value` returns; `None` drops the field.
     pub(crate) fn rewritten<'s>(
         &'s self,
         mut value: impl FnMut(&'s str, &'a str) -> Option<Cow<'s, str>>,
@@ -77,13 +72,13 @@ impl<'a> Fields<'a> {
         out
     }
 
-    /// The names.
+    /// The field names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(key, _)| &**key)
     }
 }
 
-/// Text as it may stand in JSON: half of a surrogate pair becomes U+FFFD.
+/// A decoded JSON string. An unpaired surrogate becomes U+FFFD.
 struct Lossy<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Lossy<'a> {
@@ -130,8 +125,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// The elements of a list; `None` when it is none.
-#[must_use]
+/// The elements of an array; `None` if it is not one.
 pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     if !raw.get().starts_with('[') {
         return None;
@@ -139,23 +133,22 @@ pub fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// A text: a JSON string as it is written, or one of our own.
+/// A string, still encoded as JSON or plain.
 #[derive(Debug, Clone)]
 pub enum Text<'a> {
-    /// As it is written, quotes included.
+    /// Encoded, quotes included.
     Json(&'a str),
-    /// As it is meant.
+    /// Decoded.
     Plain(Cow<'a, str>),
 }
 
 impl<'a> Text<'a> {
-    /// A JSON string; `None` when it is something else.
-    #[must_use]
+    /// Takes a JSON string; `None` if the value is something else.
     pub fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().starts_with('"').then(|| Self::Json(raw.get()))
     }
 
-    /// As it is meant.
+    /// Decoded.
     pub(crate) fn decoded(&self) -> Cow<'_, str> {
         match self {
             Self::Json(json) => decode(json),
@@ -163,8 +156,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// [`Text::decoded`], for good.
-    #[must_use]
+    /// The decoded string, by value.
     pub fn into_decoded(self) -> Cow<'a, str> {
         match self {
             Self::Json(json) => decode(json),
@@ -180,7 +172,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Is there nothing to see?
+    /// Whether it is empty or white space.
     pub(crate) fn is_blank(&self) -> bool {
         if let Self::Json(json) = self {
             let first = json.as_bytes().iter().skip(1).find(|byte| **byte != b' ');
@@ -206,7 +198,7 @@ fn decode(json: &str) -> Cow<'_, str> {
     serde_json::from_str::<Lossy<'_>>(json).map_or(Cow::Borrowed(inner), |Lossy(text)| text)
 }
 
-/// Writes a text as a JSON string.
+/// Encodes text as a JSON string.
 pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
@@ -231,9 +223,8 @@ pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Replaces escapes that are half of a surrogate pair, which no text can hold and strict parsers
-/// refuse, by that of U+FFFD.
-#[must_use]
+/// Replaces the escape of an unpaired surrogate, which no string can hold and strict parsers
+/// reject, by that of U+FFFD.
 pub fn mend_surrogates(text: String) -> String {
     let bytes = text.as_bytes();
     let mut mended: Option<Vec<u8>> = None;
@@ -241,7 +232,7 @@ pub fn mend_surrogates(text: String) -> String {
     while let Some(found) =
         bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)).map(|next| at + next)
     {
-        // What follows a backslash belongs to it, so that a pair of them escapes nothing.
+        // Skip the character after a backslash, so that `\\u` is not taken for an escape.
         at = found + 2;
         let Some(unit) = unit(bytes, found) else { continue };
         at = found + 6;
@@ -269,7 +260,7 @@ pub fn mend_surrogates(text: String) -> String {
     }
 }
 
-/// The unit of an escape `\uXXXX` that begins here.
+/// The UTF-16 unit of the escape `\uXXXX` at this position.
 fn unit(bytes: &[u8], at: usize) -> Option<u16> {
     let escape = bytes.get(at..at + 6)?;
     let digits = escape.strip_prefix(b"\\u")?;

@@ -1,9 +1,9 @@
-//! The forms in which the APIs of models take and give messages: OpenAI's Chat Completions and
-//! Responses, and Anthropic's Messages. Pure: no I/O.
+//! Messages in the forms of the model APIs: OpenAI's Chat Completions and Responses, and
+//! Anthropic's Messages. Pure: no I/O.
 //!
-//! A message is recorded as it came, so that what went in comes out equal. [`read`] says what such
-//! a message holds, whatever its form. [`export`] gives it in any form, and [`render`] makes a whole
-//! context into what an API takes. A [`stream`] is an answer as it comes.
+//! A message is recorded in the form it came in and exports to the same bytes. [`read`] parses a
+//! recorded message of any form, [`export`] converts it to another form, and [`render`] turns a
+//! whole context into an API request. [`stream`] parses answers as they arrive.
 //!
 //! ```
 //! use abide_wire::{MessageForm, export, record};

@@ -1,4 +1,4 @@
-//! What a message says, whatever the form it was recorded in.
+//! A recorded message, independent of its form.
 
 use abide_model::Payload;
 use serde_json::value::RawValue;
@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 use crate::json::Text;
 use crate::piece::{self, Piece, Recorded, Sort};
 
-/// A message, read.
+/// A parsed message.
 #[derive(Debug, Clone, Default)]
 pub struct Said {
-    /// `system`, `developer`, `user`, `assistant`, `tool`, or what the agent calls it.
+    /// `system`, `developer`, `user`, `assistant`, `tool`, or the agent's own name for it.
     pub role: String,
-    /// What it holds, in order.
+    /// Its parts, in order.
     pub parts: Vec<Part>,
 }
 
@@ -20,64 +20,64 @@ pub struct Said {
 pub enum Part {
     /// Text.
     Text(String),
-    /// The model thinking aloud.
+    /// The model's reasoning.
     Thinking {
-        /// The thought; empty where it is withheld.
+        /// The text; empty if the provider withholds it.
         text: String,
-        /// The provider's signature over it.
+        /// The provider's signature.
         signature: Option<String>,
     },
     /// An image.
     Image(Image),
-    /// The model asks for a tool.
+    /// A tool call.
     Call(Call),
-    /// What a tool gave.
+    /// A tool's result.
     Result(CallResult),
-    /// The model refuses.
+    /// A refusal.
     Refusal(String),
-    /// Anything else, as it is.
+    /// Any other part, as its raw JSON.
     Other(Box<RawValue>),
 }
 
-/// Where an image is.
+/// An image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Image {
-    /// At an address, which may be a `data:` one.
+    /// A URL, possibly a `data:` URL.
     Url(String),
-    /// Here, in base64.
+    /// Inline data.
     Data {
-        /// What sort of image.
+        /// The media type.
         media_type: String,
-        /// Its bytes.
+        /// The bytes, in base64.
         base64: String,
     },
 }
 
-/// A use of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Joins it with its result.
+    /// Its id, shared with its result.
     pub id: String,
-    /// Which tool.
+    /// The tool's name.
     pub name: String,
-    /// With what: JSON as the model wrote it, which may be broken.
+    /// The arguments: JSON as the model wrote it, possibly invalid.
     pub arguments: String,
 }
 
-/// What a tool gave.
+/// A tool's result.
 #[derive(Debug, Clone)]
 pub struct CallResult {
-    /// Of which call.
+    /// The id of the call.
     pub id: String,
-    /// Whether it went well, where that is said.
+    /// Whether it succeeded, if that is recorded.
     pub ok: Option<bool>,
-    /// What it gave.
+    /// The output.
     pub parts: Vec<Part>,
 }
 
-/// Reads the data of a `message.added`, in whichever form it is; `None` when it is no message.
+/// Parses the data of a `message.added` event, in any form; `None` if it is not a message.
 ///
-/// Half of a surrogate pair, which no text can hold, reads as U+FFFD.
+/// An unpaired surrogate, which no string can hold, becomes U+FFFD.
 #[must_use]
 pub fn read(data: &Payload) -> Option<Said> {
     let recorded = Recorded::of(data)?;
@@ -85,7 +85,7 @@ pub fn read(data: &Payload) -> Option<Said> {
     Some(Said { role: recorded.role.into_owned(), parts })
 }
 
-/// Reads the data of a `tool.called`; `None` when it does not name its call.
+/// Parses the data of a `tool.called` event; `None` if it has no call id.
 #[must_use]
 pub fn read_call(data: &Payload) -> Option<Call> {
     piece::begun(data).map(Call::from)

@@ -1,5 +1,4 @@
-//! A recorded message taken apart, whatever its form: what it says, piece by piece, each with the
-//! JSON it stands in.
+//! Splits a recorded message of any form into pieces, each with its raw JSON.
 
 use std::borrow::Cow;
 
@@ -10,27 +9,27 @@ use crate::forms::{self, Forms};
 use crate::json::{Fields, Text, list};
 use crate::record::without_ours;
 
-/// A message, taken apart.
+/// A recorded message, split into pieces.
 #[derive(Debug)]
 pub(crate) struct Recorded<'a> {
     pub(crate) role: Cow<'a, str>,
     pub(crate) marks: Marks<'a>,
-    /// The forms in which it is a message as it stands.
+    /// The forms in which it is valid as it is.
     pub(crate) forms: Forms,
-    /// The item of Responses that it was made around.
+    /// The Responses item that it wraps.
     pub(crate) item: Option<&'a RawValue>,
     pub(crate) fields: Fields<'a>,
     data: &'a Payload,
     pub(crate) pieces: Vec<Piece<'a>>,
 }
 
-/// What we have noted about a message, under `abide`.
+/// abide's own marks on a message, under the key `abide`.
 #[derive(Debug, Default)]
 pub(crate) struct Marks<'a> {
     pub(crate) form: Option<MessageForm>,
-    /// The answer that it is a part of.
+    /// The answer it is part of.
     pub(crate) answer: Option<Cow<'a, str>>,
-    /// The stream broke off in it.
+    /// The stream was cut off inside it.
     pub(crate) partial: bool,
 }
 
@@ -38,13 +37,13 @@ pub(crate) struct Marks<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Piece<'a> {
     pub(crate) sort: Sort<'a>,
-    /// The block, part or item that it is.
+    /// Its raw block, part or item.
     pub(crate) raw: Option<&'a RawValue>,
     /// The forms that have such a block.
     pub(crate) forms: Forms,
 }
 
-/// What a piece says.
+/// The content of a piece.
 #[derive(Debug, Clone)]
 pub(crate) enum Sort<'a> {
     Text(Text<'a>),
@@ -56,31 +55,31 @@ pub(crate) enum Sort<'a> {
     Other,
 }
 
-/// Where an image is.
+/// An image.
 #[derive(Debug, Clone)]
 pub(crate) enum Image<'a> {
     Url(Text<'a>),
     Data { media_type: Text<'a>, base64: Text<'a> },
 }
 
-/// A use of a tool.
+/// A tool call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call<'a> {
     pub(crate) id: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
     pub(crate) arguments: Arguments<'a>,
-    /// The type of the item that its result is, in Responses.
+    /// The type of its result's item in Responses.
     pub(crate) answered_by: Cow<'a, str>,
 }
 
-/// With what a tool is used.
+/// The arguments of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Arguments<'a> {
     /// JSON.
     Json(&'a RawValue),
-    /// A text, which should hold JSON.
+    /// Text that should hold JSON.
     Text(Text<'a>),
-    /// None are said.
+    /// No arguments.
     None,
 }
 
@@ -93,7 +92,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// As a text.
+    /// The arguments as text.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Json(raw) => Cow::Borrowed(raw.get()),
@@ -103,7 +102,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// What a tool gave.
+/// A tool's result.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outcome<'a> {
     pub(crate) id: Cow<'a, str>,
@@ -112,24 +111,24 @@ pub(crate) struct Outcome<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// A piece of our own making.
+    /// A piece with no raw JSON.
     pub(crate) const fn new(sort: Sort<'a>) -> Self {
         Self { sort, raw: None, forms: Forms::NONE }
     }
 
-    /// A text of our own.
+    /// A text piece with no raw JSON.
     pub(crate) fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self::new(Sort::Text(Text::Plain(text.into())))
     }
 
-    /// The block as it stands, where this form has such a block.
+    /// The raw block, if this form has such a block.
     pub(crate) fn native(&self, form: MessageForm) -> Option<&'a RawValue> {
         self.raw.filter(|_| self.forms.has(form))
     }
 }
 
 impl<'a> Recorded<'a> {
-    /// Takes the data of a `message.added` apart; `None` when it is no message.
+    /// Splits the data of a `message.added` event; `None` if it is not a message.
     pub(crate) fn of(data: &'a Payload) -> Option<Self> {
         let mut fields = Fields::of(data.as_str())?;
         let mut role = fields.decoded("role")?;
@@ -143,7 +142,7 @@ impl<'a> Recorded<'a> {
         let mut taking = Taking { pieces: Vec::new() };
         if let Some((raw, item)) = wrapped {
             match item.any("role").and_then(Text::of).filter(|_| item.any("content").is_some()) {
-                // A message of Responses with something in it that is not known.
+                // A Responses message with an unknown part.
                 Some(inner) => {
                     role = inner.into_decoded();
                     taking.message(&role, &item);
@@ -155,7 +154,7 @@ impl<'a> Recorded<'a> {
             taking.message(&role, &fields);
         }
         let mut pieces = taking.pieces;
-        // Who knows the message as a whole knows what is in it.
+        // The form of the whole message is that of its pieces.
         if let Some(form) = marks.form.or_else(|| only(looks)) {
             let own = |piece: &mut Piece<'_>| piece.forms = Forms::only(form);
             // But a call and its result find each other by an id that each form keeps elsewhere.
@@ -167,7 +166,7 @@ impl<'a> Recorded<'a> {
         Some(Self { role, marks, forms: looks, item, fields, data, pieces })
     }
 
-    /// The message as it came, without what is ours.
+    /// The message as it came, without abide's marks.
     pub(crate) fn as_it_came(&self) -> Cow<'a, str> {
         match self.item {
             Some(item) => Cow::Borrowed(item.get()),
@@ -186,7 +185,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// Who speaks, for an API.
+/// The speaker of a message, as APIs distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
     User,
@@ -200,7 +199,7 @@ fn only(forms: Forms) -> Option<MessageForm> {
 }
 
 impl<'a> Marks<'a> {
-    /// What is noted about a message.
+    /// Reads the marks on a message.
     pub(crate) fn of(fields: &Fields<'a>) -> Self {
         let Some(ours) = fields.get("abide").and_then(|raw| Fields::of(raw.get())) else {
             return Self::default();
@@ -212,8 +211,8 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// The item that the message was made around: the only block of one that says it is of the
-    /// form of Responses, and no part of a message there.
+    /// The Responses item that the message wraps: its only block, if the message is marked as
+    /// Responses and the block is not a part of a Responses message.
     pub(crate) fn wraps<'b>(&self, fields: &Fields<'b>) -> Option<(&'b RawValue, Fields<'b>)> {
         if self.form != Some(MessageForm::Responses) || fields.any("type").is_some() {
             return None;
@@ -232,7 +231,7 @@ struct Taking<'a> {
 impl<'a> Taking<'a> {
     fn message(&mut self, role: &str, fields: &Fields<'a>) {
         let tool = matches!(role, "tool" | "function");
-        // Who gives thoughts in chat calls them by either name.
+        // Chat providers use either name for reasoning.
         let thought = fields.text("reasoning_content").or_else(|| fields.text("reasoning"));
         if let Some(thought) = thought {
             let sort = Sort::Thinking { text: thought, signature: None };
@@ -267,7 +266,7 @@ impl<'a> Taking<'a> {
         }
         let has_result = self.pieces.iter().any(|piece| matches!(piece.sort, Sort::Result(_)));
         if tool && !has_result {
-            // A result that does not say of what; in the old form, of the function of its name.
+            // A result without a call id. In the legacy form its id is the function's name.
             let id = fields.decoded("name").filter(|_| role == "function").unwrap_or_default();
             let pieces = std::mem::take(&mut self.pieces);
             self.result(id, pieces);
@@ -279,7 +278,7 @@ impl<'a> Taking<'a> {
     }
 }
 
-/// What is spoken aloud in place of a content: its words, where they are there.
+/// Audio in place of content: its transcript, if there is one.
 fn audio(raw: &RawValue) -> Option<Piece<'_>> {
     let words = Fields::of(raw.get())?.text("transcript").filter(|words| !words.is_blank());
     let forms = Forms::only(MessageForm::OpenAi);
@@ -288,10 +287,10 @@ fn audio(raw: &RawValue) -> Option<Piece<'_>> {
     }))
 }
 
-/// The item of Responses that has the result of a function.
+/// The type of the Responses item for a function's result.
 pub(crate) const FUNCTION_OUTPUT: &str = "function_call_output";
 
-/// The pieces of a content: a text, blocks, or something else.
+/// The pieces of a `content` field: text, blocks, or anything else.
 pub(crate) fn content(raw: &RawValue) -> Vec<Piece<'_>> {
     if let Some(text) = Text::of(raw) {
         return vec![Piece::new(Sort::Text(text))];
@@ -303,7 +302,7 @@ pub(crate) fn content(raw: &RawValue) -> Vec<Piece<'_>> {
     }
 }
 
-/// A block of any form.
+/// Parses a block of any form.
 fn block(raw: &RawValue) -> Piece<'_> {
     let fields = Fields::of(raw.get());
     let typed = fields.and_then(|fields| Some((fields.decoded("type")?, fields)));
@@ -373,7 +372,7 @@ fn read_block<'a>(sort: &str, fields: &Fields<'a>) -> Option<Sort<'a>> {
     }
 }
 
-/// What a reasoning item lets be seen.
+/// The visible text of a reasoning item.
 fn reasoning<'a>(fields: &Fields<'a>) -> Sort<'a> {
     let mut texts = Vec::new();
     for name in ["summary", "content"] {
@@ -413,7 +412,7 @@ fn image<'a>(fields: &Fields<'a>) -> Option<Image<'a>> {
     }
 }
 
-/// An entry of `tool_calls`.
+/// Parses an entry of `tool_calls`.
 fn tool_call(raw: &RawValue) -> Option<Piece<'_>> {
     let fields = Fields::of(raw.get())?;
     let (what, arguments) = match (fields.get("function"), fields.get("custom")) {
@@ -431,7 +430,7 @@ fn tool_call(raw: &RawValue) -> Option<Piece<'_>> {
     Some(Piece { sort: Sort::Call(call), raw: Some(raw), forms })
 }
 
-/// Tells of calls that were cut off, and so were never made, in words.
+/// Replaces calls that were cut off, and so never made, by a text that says so.
 pub(crate) fn calls_in_words(pieces: &mut [Piece<'_>]) {
     for piece in pieces {
         if let Sort::Call(call) = &piece.sort {
@@ -443,7 +442,7 @@ pub(crate) fn calls_in_words(pieces: &mut [Piece<'_>]) {
     }
 }
 
-/// A call, as the data of its `tool.called` tells.
+/// Parses a call from the data of a `tool.called` event.
 pub(crate) fn begun(data: &Payload) -> Option<Call<'_>> {
     let fields = Fields::of(data.as_str())?;
     Some(Call {
@@ -454,7 +453,7 @@ pub(crate) fn begun(data: &Payload) -> Option<Call<'_>> {
     })
 }
 
-/// What a tool gave, as the data of its `tool.finished` tells.
+/// Parses a result from the data of a `tool.finished` event.
 pub(crate) fn finished(data: &Payload) -> Option<Outcome<'_>> {
     let fields = Fields::of(data.as_str())?;
     let id = fields.decoded("call")?;
@@ -462,7 +461,7 @@ pub(crate) fn finished(data: &Payload) -> Option<Outcome<'_>> {
     Some(Outcome { id, ok, pieces: fields.get("result").map(given).unwrap_or_default() })
 }
 
-/// A result as it was executed: a text, blocks, or JSON that is shown as it is.
+/// The pieces of an executed result: text, blocks, or JSON shown as it is.
 fn given(raw: &RawValue) -> Vec<Piece<'_>> {
     let blocks = |raw| {
         let pieces = content(raw);
@@ -479,7 +478,7 @@ fn given(raw: &RawValue) -> Vec<Piece<'_>> {
         if let Some(note) = note {
             return vec![Piece::new(Sort::Text(note))];
         }
-        // What a server of the Model Context Protocol gives.
+        // The result of an MCP server.
         if let Some(pieces) =
             fields.get("content").and_then(list).and(fields.get("content")).and_then(blocks)
         {

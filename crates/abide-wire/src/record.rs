@@ -1,4 +1,4 @@
-//! From a message on the wire to the data of a `message.added`, and back to the same bytes.
+//! Converts a message to the data of a `message.added` event, and back to the same bytes.
 
 use abide_model::MessageForm;
 use serde_json::value::RawValue;
@@ -6,60 +6,60 @@ use serde_json::value::RawValue;
 use crate::forms::{self, of_message};
 use crate::json::{Fields, Text, list};
 
-/// Why a line is no message of its form.
+/// Why a line is not a message of the given form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Not JSON.
-    #[error("not JSON: {reason}")]
+    /// Invalid JSON.
+    #[error("invalid JSON: {reason}")]
     NotJson {
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
-    /// JSON, and not an object.
-    #[error("a message is a JSON object, and this is {found}")]
+    /// JSON, but not an object.
+    #[error("a message must be a JSON object, not {found}")]
     NotAnObject {
-        /// What it is.
+        /// What it is instead.
         found: &'static str,
     },
-    /// It does not say who speaks.
+    /// The message has no role.
     #[error("the message has no `role`")]
     NoRole,
-    /// Neither a message nor an item of Responses.
+    /// Neither a message nor a Responses item.
     #[error("the item has neither a `type` nor a `role`")]
     NoType,
     /// A field that must be a string is something else.
-    #[error("`{field}` must be a string, and is {found}")]
+    #[error("`{field}` must be a string, not {found}")]
     NotAString {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What it is.
+        /// What it is instead.
         found: &'static str,
     },
-    /// It says nothing.
+    /// The message is empty.
     #[error("the message has neither `content` nor calls")]
     NoContent,
-    /// The content is neither text nor blocks.
-    #[error("`content` must be a string or a list, and is {found}")]
+    /// `content` is neither text nor a list of blocks.
+    #[error("`content` must be a string or a list, not {found}")]
     BadContent {
-        /// What it is.
+        /// What it is instead.
         found: &'static str,
     },
-    /// A part of a message where an item is due.
-    #[error("`{found}` is a part of a message, not an item")]
+    /// A part of a message where an item is expected.
+    #[error("`{found}` is part of a message, not an item")]
     NotAnItem {
         /// The type of the part.
         found: String,
     },
-    /// What is recorded of an execution does not say of which call.
+    /// The event of a call does not name the call.
     #[error("the event has no `call`")]
     NoCall,
-    /// It has a field of the name that is ours.
-    #[error("the field `abide` is reserved for what abide itself notes about a message")]
+    /// The message uses the reserved field `abide`.
+    #[error("the field `abide` is reserved for abide's own notes")]
     Reserved,
 }
 
 impl WireError {
-    /// A short, stable name for programs.
+    /// A short, stable code for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -77,9 +77,9 @@ impl WireError {
     }
 }
 
-/// Makes the data of a `message.added` from a message of this form: the message as it is. Where its
-/// looks do not tell its form, that is noted under `abide`. An item of Responses that is no message
-/// becomes the one block of one.
+/// Converts a message of this form to the data of a `message.added` event, which is the message
+/// itself. If its fields do not identify the form, that is noted under `abide`. A Responses item
+/// that is not a message becomes the only block of one.
 pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
     let raw: &RawValue = serde_json::from_str(line)
         .map_err(|error| WireError::NotJson { reason: error.to_string() })?;
@@ -107,12 +107,12 @@ pub fn record(form: MessageForm, line: &str) -> Result<String, WireError> {
     if of_message(&fields).has(form) {
         return Ok(text.to_owned());
     }
-    // Before the last brace, so that what is left when it is taken out is what was there.
+    // Insert it before the last brace, so that removing it restores the original bytes.
     let body = text.strip_suffix('}').unwrap_or(text);
     Ok(format!("{body},\"abide\":{{\"form\":\"{}\"}}}}", forms::name(form)))
 }
 
-/// What a message of Chat Completions may have instead of a content.
+/// Fields a Chat Completions message may have instead of `content`.
 pub(crate) const SPEAKS: &[&str] =
     &["tool_calls", "function_call", "refusal", "audio", "reasoning_content"];
 
@@ -150,7 +150,7 @@ fn item(
     Ok(data)
 }
 
-/// A field that is a string where it is there.
+/// An optional field that must be a string.
 fn string(fields: &Fields<'_>, field: &'static str) -> Result<Option<String>, WireError> {
     let Some(raw) = fields.any(field) else { return Ok(None) };
     match Text::of(raw) {
@@ -166,7 +166,7 @@ fn is_content(content: &RawValue) -> Result<(), WireError> {
     }
 }
 
-/// What a JSON value is, in words.
+/// The type of a JSON value, in words.
 pub(crate) fn what(raw: &RawValue) -> &'static str {
     match raw.get().as_bytes().first() {
         Some(b'{') => "an object",
@@ -178,11 +178,11 @@ pub(crate) fn what(raw: &RawValue) -> &'static str {
     }
 }
 
-/// The JSON of an object without its field `abide`, otherwise byte for byte as it was.
+/// Removes the field `abide` from a JSON object. All other bytes stay as they are.
 pub(crate) fn without_ours(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut kept = String::with_capacity(text.len());
-    // From here on nothing is copied yet; where the field we are in began, and its name.
+    // The end of the copied input; the start and the name of the current field.
     let (mut copied, mut start, mut name): (usize, usize, Option<(usize, usize)>) = (0, 1, None);
     let (mut depth, mut at, mut first) = (0_usize, 0_usize, true);
     while let Some(&byte) = bytes.get(at) {
@@ -200,7 +200,7 @@ pub(crate) fn without_ours(text: &str) -> String {
                 let key = name.take().and_then(|(from, to)| text.get(from..to));
                 let ours = key.is_some_and(|key| Text::Json(key).decoded() == "abide");
                 if ours {
-                    // With the comma before it, or else with the one after it.
+                    // Drop the comma before it, or else the one after it.
                     kept.push_str(text.get(copied..start).unwrap_or_default());
                     copied = if first && byte == b',' { at + 1 } else { at };
                 } else {
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(error(chat, r#"{"content":"x"}"#), WireError::NoRole);
         let role = WireError::NotAString { field: "role", found: "a number" };
         assert_eq!(error(chat, r#"{"role":7,"content":"x"}"#), role);
-        assert_eq!(role.to_string(), "`role` must be a string, and is a number");
+        assert_eq!(role.to_string(), "`role` must be a string, not a number");
         assert_eq!(error(chat, r#"{"role":"assistant"}"#), WireError::NoContent);
         assert_eq!(error(chat, r#"{"role":"assistant","tool_calls":null}"#), WireError::NoContent);
         let content = WireError::BadContent { found: "null" };

@@ -1,24 +1,24 @@
-//! Ids and names that the APIs take: few characters, not too long, and each id once.
+//! Makes ids and names valid for the APIs: allowed characters, bounded length, unique ids.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// The ids that are taken.
+/// The ids in use.
 #[derive(Debug)]
 pub(crate) struct Ids {
     taken: HashSet<String>,
-    /// The number that was last put behind a start, for each count of digits.
+    /// The last number appended to a prefix, per number of digits.
     last: HashMap<(String, u32), u64>,
     longest: usize,
 }
 
 impl Ids {
-    /// None are taken; an id may be so long.
+    /// Starts with no ids in use. `longest` is the maximum length of an id.
     pub(crate) fn new(longest: usize) -> Self {
         Self { taken: HashSet::new(), last: HashMap::new(), longest }
     }
 
-    /// An id that is as close to this one as can be.
+    /// Reserves an unused valid id as close to this one as possible.
     pub(crate) fn fit<'a>(&mut self, id: &'a str) -> Cow<'a, str> {
         let fitted = fit(id, self.longest, "call");
         if self.taken.insert(fitted.clone().into_owned()) {
@@ -27,8 +27,8 @@ impl Ids {
         (1..u64::MAX.ilog10()).find_map(|digits| self.numbered(&fitted, digits)).unwrap_or(fitted)
     }
 
-    /// The id with a number of so many digits behind it; none when all are taken. No number is
-    /// tried twice behind one start, however many ids begin with it.
+    /// The id with a number of this many digits appended; `None` if all are in use. No number is
+    /// tried twice after one prefix, however many ids share it.
     fn numbered<'a>(&mut self, fitted: &str, digits: u32) -> Option<Cow<'a, str>> {
         let room = self.longest.saturating_sub(digits as usize + 1);
         let start = fitted.get(..room).unwrap_or(fitted);
@@ -45,10 +45,10 @@ impl Ids {
     }
 }
 
-/// The longest name of a tool.
+/// The maximum length of a tool's name.
 const LONGEST_NAME: usize = 64;
 
-/// A tool's name that is as close to this one as can be.
+/// A valid tool name as close to this one as possible.
 pub(crate) fn name(name: &str) -> Cow<'_, str> {
     fit(name, LONGEST_NAME, "tool")
 }

@@ -1,4 +1,4 @@
-//! A context as the messages of an API's request: whatever was recorded, the API takes it.
+//! Renders a context as a request that the API accepts, whatever was recorded.
 
 mod ids;
 mod results;
@@ -23,14 +23,14 @@ use crate::write::{Settled, Span, Writing};
 #[derive(Debug, Clone)]
 pub struct Rendered {
     form: MessageForm,
-    /// The instructions, where the API takes them apart: a list of text blocks, for Anthropic.
+    /// The instructions as a list of text blocks, if the API takes them separately (Anthropic).
     pub system: Option<Box<RawValue>>,
-    /// The messages, for Responses the items, in order.
+    /// The messages in order; items for Responses.
     pub messages: Vec<Box<RawValue>>,
 }
 
 impl Rendered {
-    /// As the fields of a request: `{"messages":[…]}` for OpenAI, `{"system":…,"messages":[…]}` for
+    /// The request fields: `{"messages":[…]}` for OpenAI, `{"system":…,"messages":[…]}` for
     /// Anthropic, `{"input":[…]}` for Responses.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -58,20 +58,22 @@ impl Rendered {
     }
 }
 
-/// What the user says where a conversation would begin without the user.
+/// Inserted as the user's message where the API requires one.
 const GOES_ON: &str = "(the conversation goes on)";
-/// What a summary is introduced by.
+/// Introduces the summary of compacted messages.
 const SUMMARY: &str = "Summary of the conversation so far:";
 
 /// Renders a context for an API.
 ///
-/// Whatever the forms of its messages, the API takes them: each call is followed by its one result,
-/// and where there is none by one that says so; ids are each used once; the parts of one answer are
-/// one message; a call that no message holds is made one. What was recorded in this form goes out as
-/// it came, as far as that is valid.
-/// An answer that was cut off is, for Anthropic, followed by a word of the user, so that the model
-/// can go on. Blank texts are left out. Arguments that are no JSON object are, for Anthropic, the text `raw`
-/// of one.
+/// The API accepts the result, whatever the forms of the recorded messages. Each call is followed
+/// by exactly one result; a missing one is replaced by a result that says the outcome is unknown.
+/// Every id is used once. The parts of one answer are joined into one message, and a call that no
+/// message contains gets a message of its own. What was recorded in this form is copied unchanged
+/// as far as it is valid.
+///
+/// For Anthropic, an answer that was cut off is followed by a short user message, so that the model
+/// can continue, and arguments that are not a JSON object become the field `raw` of one. Blank
+/// texts are dropped.
 #[must_use]
 pub fn render(form: MessageForm, context: &Context) -> Rendered {
     let mut system = None;
@@ -92,8 +94,9 @@ pub fn render(form: MessageForm, context: &Context) -> Rendered {
             if messages.first().is_some_and(|first| is_model(first)) {
                 messages.splice(0..0, goes_on());
             }
-            // An answer that was cut off is to be gone on from, and newer models take none to
-            // continue. After one that ended, it is for the user to speak: nothing is invented.
+            // The model must continue an answer that was cut off, but newer models do not accept a
+            // trailing assistant message. After a complete answer it is the user's turn: nothing is
+            // added.
             if walked.interrupted && messages.last().is_some_and(|last| is_model(last)) {
                 messages.extend(goes_on());
             }
@@ -118,17 +121,17 @@ fn walk<W: Writing>(context: &Context, longest_id: usize, out: W) -> Walk<'_, W>
     walk
 }
 
-/// An answer of the model, with what its calls gave.
+/// An answer of the model, with the results of its calls.
 #[derive(Default)]
 struct Answer<'a> {
-    /// Which one it is, where that is known.
+    /// Its id, if known.
     id: Option<String>,
     pieces: Vec<Piece<'a>>,
-    /// What is recorded of each call, in order.
+    /// The recorded result of each call, in order.
     results: Vec<Option<Given<'a>>>,
-    /// By their ids, the calls that wait for a result.
+    /// The calls that wait for a result, by id.
     waiting: HashMap<String, VecDeque<usize>>,
-    /// The messages that it is made of.
+    /// The messages it consists of.
     spans: Vec<Span<'a>>,
 }
 
@@ -136,7 +139,7 @@ struct Walk<'a, W> {
     out: W,
     ids: Ids,
     answer: Answer<'a>,
-    /// The last that was said is an answer that was cut off.
+    /// The last message is an answer that was cut off.
     interrupted: bool,
 }
 
@@ -151,7 +154,7 @@ impl<'a, W: Writing> Walk<'a, W> {
             Entry::Call { data, .. } => {
                 self.close();
                 self.interrupted = false;
-                // An answer of its own, which is made of the call alone.
+                // The call becomes an answer of its own.
                 if let Some(call) = begun(data) {
                     self.answer.call(&call.id);
                     self.answer.pieces.push(Piece::new(Sort::Call(call)));
@@ -201,7 +204,7 @@ impl<'a, W: Writing> Walk<'a, W> {
         let before = self.answer.pieces.len();
         for piece in &recorded.pieces {
             match &piece.sort {
-                // Only a call is the model's for sure.
+                // In other roles, only calls are certain to be the model's.
                 Sort::Call(call) => self.answer.call(&call.id),
                 Sort::Result(_) => continue,
                 _ if speaker == Speaker::Assistant => {}
@@ -214,7 +217,7 @@ impl<'a, W: Writing> Walk<'a, W> {
         self.answer.spans.push(Span { recorded, pieces });
     }
 
-    /// Writes the answer, now that nothing more belongs to it.
+    /// Writes the answer; nothing more belongs to it.
     fn close(&mut self) {
         let answer = std::mem::take(&mut self.answer);
         if answer.pieces.is_empty() {
@@ -237,13 +240,13 @@ impl<'a, W: Writing> Walk<'a, W> {
 }
 
 impl<'a> Answer<'a> {
-    /// Takes in a call, which waits for its result.
+    /// Adds a call, which waits for its result.
     fn call(&mut self, id: &str) {
         self.waiting.entry(id.to_owned()).or_default().push_back(self.results.len());
         self.results.push(None);
     }
 
-    /// Takes in what a call gave. What no call waits for is left out.
+    /// Adds the result of a call. Drops a result that no call waits for.
     fn settle(&mut self, id: &str, given: Given<'a>) {
         let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
         if let Some(place) = first.and_then(|first| self.results.get_mut(first)) {
@@ -252,7 +255,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Of what was cut off only words are left: calls were never made, and are told of.
+/// Reduces a message that was cut off to its text. Calls in it were never made, and become a text
+/// that says so.
 fn cut_off(pieces: &mut Vec<Piece<'_>>) {
     calls_in_words(pieces);
     pieces.retain(|piece| matches!(piece.sort, Sort::Text(_) | Sort::Refusal(_)));

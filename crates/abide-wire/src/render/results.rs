@@ -1,4 +1,4 @@
-//! Where the results of calls are from. A message that holds many is taken apart once.
+//! Looks up the results of calls. A message with many results is parsed once.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,24 @@ use abide_model::{OUTCOME_UNKNOWN, Payload, Seq};
 
 use crate::piece::{Call, Outcome, Piece, Recorded, Sort, finished};
 
-/// Where the result of a call is from.
+/// Where the result of a call comes from.
 pub(super) enum Given<'a> {
     Message { seq: Seq, data: &'a Payload },
     Executed(&'a Payload),
     Unknown,
 }
 
-/// The messages with results, taken apart.
+/// The parsed messages that contain results.
 #[derive(Default)]
 pub(super) struct Results<'a>(HashMap<Seq, Vec<Held<'a>>>);
 
-/// The results that a message holds.
+/// The results in a message.
 struct Held<'a> {
     data: &'a str,
     by_id: HashMap<String, OfId<'a>>,
 }
 
-/// The results of calls with one id, and how many of them were given out.
+/// The results for one call id, and how many of them were used.
 #[derive(Default)]
 struct OfId<'a> {
     pieces: Vec<Piece<'a>>,
@@ -31,7 +31,7 @@ struct OfId<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// What a call gave, as a piece.
+    /// The result of a call, as a piece.
     pub(super) fn piece(&mut self, call: &Call<'a>, given: Option<&Given<'a>>) -> Piece<'a> {
         let found = match given {
             Some(Given::Message { seq, data }) => self.in_message(*seq, data, &call.id),
@@ -46,8 +46,8 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// The next result of this id in a message, which may hold two of calls with one id; the first
-    /// where there are no more.
+    /// The next result for this id in a message, which may hold several; the first one if there are
+    /// no more.
     fn in_message(&mut self, seq: Seq, data: &'a Payload, id: &str) -> Option<Piece<'a>> {
         let held = self.0.entry(seq).or_default();
         let at = held.iter().position(|held| held.data == data.as_str()).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! The parser of a streamed answer, whatever its form.
+//! The parser of a streamed answer of any form.
 
 use serde_json::value::RawValue;
 
@@ -14,7 +14,7 @@ use super::tally::About;
 use crate::MessageForm;
 use crate::json::mend_surrogates;
 
-/// Reads an answer as it comes.
+/// Parses an answer as it arrives.
 #[derive(Debug)]
 pub struct AnswerParser {
     events: EventReader,
@@ -22,7 +22,7 @@ pub struct AnswerParser {
     failed: Option<StreamError>,
 }
 
-/// What was read of an answer.
+/// The state of an answer being parsed.
 #[derive(Debug)]
 struct Answer {
     form: Form,
@@ -31,8 +31,8 @@ struct Answer {
     held: Vec<Held>,
 }
 
-/// A block that is over, but of which it is not known yet whether it was cut off; or one that
-/// comes behind such a block.
+/// A finished block of which it is not known yet whether it was cut off, or a block after such a
+/// one.
 #[derive(Debug)]
 struct Held {
     block: Block,
@@ -46,7 +46,7 @@ enum Form {
     Anthropic(Anthropic),
 }
 
-/// Where an event of a form puts what it brings.
+/// Receives what an event brings.
 pub(super) struct Sink<'a> {
     pub(super) about: &'a mut About,
     pub(super) budget: &'a mut Budget,
@@ -55,12 +55,12 @@ pub(super) struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Gives a block that is complete.
+    /// Emits a complete block.
     pub(super) fn block(&mut self, block: Block) {
         self.give(block, false);
     }
 
-    /// Gives a block. One that may be cut off is held back until something begins behind it, or
+    /// Emits a block. One that may be cut off is held back until something begins after it, or
     /// until the provider says why the model stopped.
     pub(super) fn give(&mut self, block: Block, may_be_cut: bool) {
         if may_be_cut || !self.held.is_empty() {
@@ -70,12 +70,12 @@ impl Sink<'_> {
         }
     }
 
-    /// Something begins: what is held back was not cut off.
+    /// Something new begins, so the held blocks were not cut off: emits them.
     pub(super) fn begins(&mut self) {
         self.release(false);
     }
 
-    /// Whether the model was stopped where it was.
+    /// Whether the model was stopped mid-answer.
     pub(super) fn is_cut(&self) -> bool {
         self.about.reason.as_deref().is_some_and(arguments::cuts)
     }
@@ -94,14 +94,14 @@ impl Held {
 }
 
 impl AnswerParser {
-    /// A parser of answers in a form. Our own form is not streamed by anyone: answers are read as
-    /// Chat Completions then.
+    /// Creates a parser for answers in this form. No provider streams abide's own form; it is
+    /// parsed as Chat Completions.
     #[must_use]
     pub fn new(form: MessageForm) -> Self {
         Self::with_limits(form, StreamLimits::default())
     }
 
-    /// The same, with other limits.
+    /// [`Self::new`] with other limits.
     #[must_use]
     pub fn with_limits(form: MessageForm, limits: StreamLimits) -> Self {
         let form = match form {
@@ -121,12 +121,12 @@ impl AnswerParser {
         }
     }
 
-    /// Takes the next bytes as they came, cut anywhere; tells what they bring.
+    /// Parses the next bytes, split anywhere, and reports what they bring.
     ///
     /// # Errors
     ///
-    /// When the stream is malformed or goes over a limit. It cannot be read on then: every further
-    /// call gives the same error, and [`Self::finish`] what there was.
+    /// If the stream is malformed or exceeds a limit. It cannot be parsed further: every later call
+    /// returns the same error, and [`Self::finish`] returns what came before.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -140,8 +140,8 @@ impl AnswerParser {
         fed.inspect_err(|error| *failed = Some(error.clone()))
     }
 
-    /// The stream has ended, or was cut off or cancelled: gives what was unfinished, marked
-    /// partial.
+    /// Ends the stream, whether it is complete, cut off or cancelled, and returns what was
+    /// unfinished, marked partial.
     #[must_use]
     pub fn finish(self) -> Ended {
         let Self { events, mut answer, failed } = self;
@@ -154,7 +154,7 @@ impl AnswerParser {
                 }
             };
             let last = events.finish(|event| answer.take(event, &mut tell));
-            // An event that was cut off is no fault of the stream.
+            // A truncated last event is not an error.
             sound = matches!(last, Ok(()) | Err(StreamError::Malformed { .. }));
         }
         partial.extend(answer.held.into_iter().map(|held| held.known(true)));
@@ -205,8 +205,8 @@ impl Form {
     }
 }
 
-/// The data of an event whose text holds half of a surrogate pair, which no text can: U+FFFD stands
-/// there then, which is as long. `None` when it does not.
+/// Replaces unpaired surrogates, which no string can hold, by U+FFFD, which is as long. `None` if
+/// there are none.
 fn mended(data: &[u8]) -> Option<Vec<u8>> {
     let half = |at: usize| matches!(data.get(at + 1..at + 3), Some([b'u', b'd' | b'D']));
     if !memchr::memchr_iter(b'\\', data).any(half) {
@@ -216,7 +216,7 @@ fn mended(data: &[u8]) -> Option<Vec<u8>> {
     Some(mend_surrogates(text).into_bytes())
 }
 
-/// Reads a part of the data of an event.
+/// Parses a part of an event's data.
 pub(super) fn parse_part<'a, T: serde::Deserialize<'a>>(
     part: &'a RawValue,
     event: Event<'_>,
@@ -228,7 +228,7 @@ pub(super) fn parse_part<'a, T: serde::Deserialize<'a>>(
     })
 }
 
-/// Reads the data of an event. Whether they are UTF-8 is asked once, not for each string in them.
+/// Parses an event's data. UTF-8 is checked once for all of it, not for each string.
 pub(super) fn parse<'a, T: serde::Deserialize<'a>>(event: Event<'a>) -> Result<T, StreamError> {
     let data = std::str::from_utf8(event.data)
         .map_err(|error| StreamError::not_text(error, event.data, event.at))?;

@@ -1,7 +1,8 @@
-//! Answers of Anthropic's Messages: blocks that start, grow by deltas and stop, known by an index.
+//! Parses answers of Anthropic's Messages: blocks, identified by an index, that start, grow by
+//! deltas and stop.
 //!
-//! A block keeps every field it started with. Deltas of a type that is not known grow the fields
-//! that they name: text is appended, anything else is put in place.
+//! A block keeps every field it started with. A delta of unknown type changes the fields it names:
+//! text is appended, any other value replaces the old one.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,7 @@ use super::field::{Fields, Number, Text, object, quoted};
 use super::growing::Growing;
 use super::tally::{self, AnthropicUsage};
 
-/// What was read of an answer.
+/// The state of an answer being parsed.
 #[derive(Debug, Default)]
 pub(super) struct Anthropic {
     open: Vec<Open>,
@@ -28,9 +29,9 @@ pub(super) struct Anthropic {
 struct Open {
     index: i64,
     kind: Kind,
-    /// As it started, with what deltas changed.
+    /// The block as it started, with the changes of deltas.
     block: Growing,
-    /// The input, as far as deltas gave it.
+    /// The input collected from deltas.
     json: String,
     id: String,
     name: String,
@@ -103,7 +104,7 @@ impl Anthropic {
                 sink.about.over = true;
                 let cut = sink.is_cut();
                 for open in self.open.drain(..) {
-                    // A call that was never stopped is not over.
+                    // A call without a stop event is not complete.
                     let cut = cut && open.kind == Kind::Call;
                     let (block, may_be_cut) = open.into_block();
                     sink.give(if cut { block.cut() } else { block }, may_be_cut);
@@ -118,7 +119,7 @@ impl Anthropic {
         Ok(())
     }
 
-    /// The message begins. What it holds already are blocks of their own.
+    /// Handles the start of the message. Content it already has becomes blocks.
     fn message(
         &mut self,
         message: Option<&RawValue>,
@@ -146,7 +147,7 @@ impl Anthropic {
     }
 
     fn start(&mut self, index: i64, block: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
-        // A block at the place of another means that the other is over.
+        // A block with the index of another ends the other.
         self.stop(index, sink);
         sink.begins();
         sink.budget.block()?;
@@ -234,7 +235,7 @@ impl Anthropic {
     }
 }
 
-/// Tells what a block starts with.
+/// Reports the text a block starts with.
 fn tell_some(
     open: &Open,
     field: &str,
@@ -253,7 +254,7 @@ impl Open {
         let kind = match fields.text("type").as_deref() {
             Some("text") => Kind::Text,
             Some("thinking") => Kind::Thinking,
-            // Tools that the provider runs itself are not the caller's to run.
+            // Tools that the provider runs itself are not for the caller to run.
             Some("tool_use") => Kind::Call,
             _ => Kind::Other,
         };
@@ -262,7 +263,7 @@ impl Open {
         Self { index, kind, block: Growing::new(&fields), json: String::new(), id, name }
     }
 
-    /// A delta of a type that is not known.
+    /// Applies a delta of unknown type.
     fn grow_unknown(&mut self, delta: &str, sink: &mut Sink<'_>) -> Result<(), StreamError> {
         for (name, value) in Fields::read(delta).iter().filter(|(name, _)| *name != "type") {
             sink.budget.keep(name.len() + value.len())?;
@@ -274,7 +275,7 @@ impl Open {
         Ok(())
     }
 
-    /// A block that has started and holds nothing yet says nothing when it stays so.
+    /// Whether the block has content. A text or reasoning block without any is dropped.
     fn holds_something(&self) -> bool {
         let field = match self.kind {
             Kind::Text => "text",
@@ -292,7 +293,7 @@ impl Open {
             let started = block.json("input").unwrap_or(Cow::Borrowed("{}"));
             let json = if self.json.trim().is_empty() { &*started } else { &self.json };
             let streamed = input(&self.id, &self.name, json);
-            // What a call starts with is nothing: its input is streamed.
+            // A call starts with an empty input, which is then streamed.
             let nothing = self.json.trim().is_empty() && started == "{}";
             may_be_cut = self.kind == Kind::Call && (nothing || streamed.broken.is_some());
             let input: Cow<'_, str> = match streamed.broken {
@@ -308,7 +309,7 @@ impl Open {
     }
 }
 
-/// The call of an input, which must be an object.
+/// Makes a call of an input, which must be an object.
 fn input(id: &str, name: &str, json: &str) -> StreamedCall {
     let mut streamed = arguments::call(id, name, json);
     if streamed.broken.is_none() && !streamed.call.arguments.trim_start().starts_with('{') {

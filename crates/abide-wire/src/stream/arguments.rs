@@ -1,11 +1,11 @@
-//! The arguments of a call, put together from pieces.
+//! Assembles the arguments of a call from pieces.
 
 use serde::de::IgnoredAny;
 
 use super::StreamedCall;
 use crate::Call;
 
-/// The call that pieces gave. No arguments at all mean none: `{}`.
+/// The call made of these parts. Empty arguments become `{}`.
 pub(super) fn call(id: &str, name: &str, arguments: &str) -> StreamedCall {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
     let broken = serde_json::from_str::<IgnoredAny>(arguments).err().map(|e| e.to_string());
@@ -13,14 +13,14 @@ pub(super) fn call(id: &str, name: &str, arguments: &str) -> StreamedCall {
     StreamedCall { call, broken }
 }
 
-/// Whether a call may have been cut off: its arguments are not there yet, or are broken. The reason
-/// why the model stopped says whether it was.
+/// Whether a call may have been cut off: its arguments are missing or invalid. The stop reason says
+/// whether it was.
 pub(super) fn may_be_cut(streamed: &StreamedCall, arguments: &str) -> bool {
     streamed.broken.is_some() || arguments.trim().is_empty()
 }
 
-/// Whether a model that stopped for this reason was stopped where it was, in the middle of a call
-/// even.
+/// Whether this stop reason means that the model was stopped mid-answer, possibly in the middle of
+/// a call.
 pub(super) fn cuts(reason: &str) -> bool {
     const CUTTING: [&str; 10] = [
         "length",
@@ -37,7 +37,7 @@ pub(super) fn cuts(reason: &str) -> bool {
     CUTTING.iter().any(|cutting| reason.eq_ignore_ascii_case(cutting))
 }
 
-/// Arguments as they come, and whether they are a whole object by now.
+/// Collects arguments and tracks whether they form a whole object.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     pub(super) text: String,
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     whole: bool,
 }
 
-/// Where in JSON the end of the arguments is.
+/// The lexical state at the end of the arguments.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Within {
     #[default]
@@ -56,7 +56,7 @@ enum Within {
 }
 
 impl Arguments {
-    /// Goes on with a piece. Each byte is looked at once, however many pieces there are.
+    /// Appends a piece. Each byte is scanned once, however many pieces there are.
     pub(super) fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
         for byte in piece.bytes() {
@@ -77,7 +77,7 @@ impl Arguments {
         }
     }
 
-    /// Whether they are an object whose braces are closed, which nothing can follow.
+    /// Whether they form an object with all braces closed, so that nothing can follow.
     pub(super) fn is_whole(&self) -> bool {
         self.whole && self.depth == 0
     }

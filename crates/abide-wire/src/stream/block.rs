@@ -1,80 +1,80 @@
-//! What a stream brings: pieces as they come, blocks when they are complete, and the end.
+//! What a stream yields: deltas, complete blocks, and the end.
 
 use abide_model::Usage;
 
 use crate::Call;
 
-/// Something that a stream brings.
+/// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta<'a> {
     /// More text.
     Text(&'a str),
-    /// More of what the model thinks aloud.
+    /// More of the model's reasoning.
     Thinking(&'a str),
     /// More of a refusal.
     Refusal(&'a str),
-    /// The model begins to ask for a tool.
+    /// A tool call begins.
     CallStarted {
-        /// Of the call.
+        /// The id of the call.
         id: &'a str,
-        /// Which tool.
+        /// The tool's name.
         name: &'a str,
     },
     /// More of the arguments of a call.
     CallArguments {
-        /// Of the call.
+        /// The id of the call.
         id: &'a str,
-        /// What they go on with.
+        /// The next part of the arguments.
         text: &'a str,
     },
-    /// A block is complete: it can be recorded now.
+    /// A block is complete and can be recorded.
     Block(Block),
 }
 
-/// A part of an answer, as a message of its own.
+/// A block of an answer, as a message of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// The data of a `message.added`, in the native form of the API; without the key `abide`.
+    /// The data of a `message.added` event in the API's own form, without the key `abide`.
     pub data: String,
-    /// The call, when the block is one that the caller is to run. One that is partial is not.
+    /// The call that the caller must run, if the block is one. Never set on a partial block.
     pub call: Option<StreamedCall>,
-    /// The stream broke off before the block was complete, or the provider stopped the model in
-    /// the middle of a call.
+    /// The stream ended before the block was complete, or the provider stopped the model in the
+    /// middle of a call.
     pub partial: bool,
 }
 
 impl Block {
-    /// The block as one that was cut off.
+    /// Marks the block as cut off.
     pub(super) fn cut(self) -> Self {
         Self { call: None, partial: true, ..self }
     }
 }
 
-/// A call as it was streamed.
+/// A streamed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamedCall {
-    /// The call. Arguments that the model left empty are `{}`.
+    /// The call. Empty arguments become `{}`.
     pub call: Call,
-    /// Why the arguments are not what they should be; they are kept as they came.
+    /// Why the arguments are invalid, if they are. They are kept as they came.
     pub broken: Option<String>,
 }
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ended {
-    /// What was not given yet: blocks that were not complete (`partial`), and those that a last
-    /// event completed which had no empty line behind it.
+    /// The blocks not yet emitted: incomplete ones (`partial`), and those completed by a last event
+    /// without an empty line after it.
     pub partial: Vec<Block>,
-    /// The provider said that the answer was over, and nothing failed.
+    /// The provider ended the answer, and nothing failed.
     pub complete: bool,
-    /// What it used. Cached tokens are counted among those in, thought ones among those out.
+    /// Tokens used. Input includes cached tokens, output includes reasoning tokens.
     pub usage: Option<Usage>,
-    /// Which model answered.
+    /// The model that answered.
     pub model: Option<String>,
     /// The provider's id of the answer.
     pub id: Option<String>,
-    /// Why the model stopped, in the provider's word.
+    /// Why the model stopped, in the provider's words.
     pub reason: Option<String>,
-    /// What the provider said had failed.
+    /// The error that the provider reported.
     pub error: Option<String>,
 }

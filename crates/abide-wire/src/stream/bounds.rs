@@ -1,17 +1,17 @@
-//! How much of a stream is kept at most.
+//! Limits on the memory of a stream.
 
 use super::StreamError;
 
-/// How much a stream may bring.
+/// Limits on a streamed answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Bytes of one event, and of one line.
+    /// Bytes per event, and per line.
     pub event: usize,
-    /// Bytes of the whole answer: text, thoughts, arguments and whatever else of it is kept.
+    /// Bytes of the whole answer: text, reasoning, arguments and everything else that is kept.
     pub answer: usize,
-    /// Blocks of an answer.
+    /// Blocks per answer.
     pub blocks: usize,
-    /// Calls that are open at once.
+    /// Calls open at once.
     pub calls: usize,
 }
 
@@ -21,7 +21,7 @@ impl Default for StreamLimits {
     }
 }
 
-/// What was used of the limits.
+/// How much of the limits is used.
 #[derive(Debug)]
 pub(super) struct Budget {
     limits: StreamLimits,
@@ -34,21 +34,21 @@ impl Budget {
         Self { limits, bytes: 0, blocks: 0 }
     }
 
-    /// Bytes are about to be kept.
+    /// Counts bytes before they are kept.
     pub(super) fn keep(&mut self, bytes: usize) -> Result<(), StreamError> {
         self.bytes = self.bytes.saturating_add(bytes);
         let limit = self.limits.answer;
         if self.bytes > limit { Err(StreamError::AnswerTooLong { limit }) } else { Ok(()) }
     }
 
-    /// A block begins.
+    /// Counts a block that begins.
     pub(super) fn block(&mut self) -> Result<(), StreamError> {
         self.blocks += 1;
         let limit = self.limits.blocks;
         if self.blocks > limit { Err(StreamError::TooManyBlocks { limit }) } else { Ok(()) }
     }
 
-    /// A call begins, while others are open.
+    /// Checks that another call may begin while `open` calls are open.
     pub(super) fn call(&self, open: usize) -> Result<(), StreamError> {
         let limit = self.limits.calls;
         if open >= limit { Err(StreamError::TooManyCalls { limit }) } else { Ok(()) }

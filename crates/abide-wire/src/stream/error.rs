@@ -1,66 +1,66 @@
-//! Why a stream cannot be read on.
+//! Errors of a stream.
 
 use std::str::Utf8Error;
 
 use thiserror::Error;
 
-/// A stream cannot be read on. What it brought before stays good.
+/// Why a stream cannot be parsed further. What it yielded before stays valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StreamError {
-    /// The data of an event is not the JSON it should be.
+    /// The data of an event is not valid JSON, or not of the expected shape.
     #[error("byte {at} of the stream: {reason}, at `{excerpt}`")]
     Malformed {
-        /// Where in the stream; in data of several lines, where the data begin.
+        /// The offset in the stream; for data of several lines, where the data begins.
         at: u64,
         /// What is wrong.
         reason: String,
-        /// What stands there.
+        /// The text around the error.
         excerpt: String,
     },
-    /// A line or an event is longer than allowed.
-    #[error("byte {at} of the stream: an event of more than {limit} bytes")]
+    /// A line or event is too long.
+    #[error("byte {at} of the stream: event longer than {limit} bytes")]
     EventTooLong {
-        /// Where it begins.
+        /// The offset where it begins.
         at: u64,
-        /// How long it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The answer is longer than allowed.
-    #[error("an answer of more than {limit} bytes")]
+    /// The answer is too long.
+    #[error("answer longer than {limit} bytes")]
     AnswerTooLong {
-        /// How long it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The answer has more blocks than allowed.
-    #[error("an answer of more than {limit} blocks")]
+    /// The answer has too many blocks.
+    #[error("answer has more than {limit} blocks")]
     TooManyBlocks {
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
-    /// More calls are open at once than allowed.
+    /// Too many calls are open at once.
     #[error("more than {limit} calls open at once")]
     TooManyCalls {
-        /// How many may be.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// How many bytes of an excerpt are shown before and behind the place.
+/// Bytes shown before and after the error in an excerpt.
 const SHOWN: usize = 24;
-/// How many characters of the reason are told: it may quote what it found.
+/// The most characters of the reason, which may quote the input.
 const REASON: usize = 300;
 
 impl StreamError {
-    /// What serde found in the data of an event that begin at a byte of the stream.
+    /// An error of serde in event data that begins at offset `begins`.
     pub(super) fn malformed(error: &serde_json::Error, data: &[u8], begins: u64) -> Self {
         let place = if error.line() <= 1 { error.column().saturating_sub(1) } else { 0 };
         let reason = error.to_string();
-        // The place within the event is said by the byte of the stream.
+        // The offset in the stream replaces serde's position.
         let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(what, _)| what);
         Self::found(reason, place, data, begins)
     }
 
-    /// Data that are not UTF-8.
+    /// Data that is not UTF-8.
     pub(super) fn not_text(error: Utf8Error, data: &[u8], begins: u64) -> Self {
         let place = error.valid_up_to();
         let first = data.get(..place).is_some_and(|before| !before.contains(&b'\n'));
@@ -77,8 +77,8 @@ impl StreamError {
     }
 }
 
-/// Text of a peer's that can be shown: its control characters are escaped, and of more than so many
-/// characters the first are told.
+/// Makes a peer's text safe to show: escapes control characters and keeps the first `most`
+/// characters.
 pub(super) fn harmless(text: &str, most: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(most));
     for (count, c) in text.chars().enumerate() {

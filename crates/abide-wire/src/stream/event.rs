@@ -1,42 +1,42 @@
-//! Server-sent events out of bytes that are cut anywhere.
+//! Splits bytes, in chunks of any size, into server-sent events.
 //!
-//! An event that lies whole in one chunk is given as it lies there; only what a cut goes through
-//! is copied. Lines end in `\n`, `\r\n` or `\r`.
+//! An event that lies within one chunk is borrowed from it; only events that span chunks are
+//! copied. Lines end in `\n`, `\r\n` or `\r`.
 
 use memchr::memchr2;
 
 use super::StreamError;
 
-/// An event.
+/// A server-sent event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event<'a> {
-    /// Where its data begin in the stream.
+    /// The offset of its data in the stream.
     pub(super) at: u64,
-    /// What its `event` field says; empty without one.
+    /// Its `event` field; empty if it has none.
     pub(super) name: &'a [u8],
     /// Its data; never empty.
     pub(super) data: &'a [u8],
 }
 
-/// What cuts left over.
+/// Reads events, and keeps what earlier chunks left unfinished.
 #[derive(Debug)]
 pub(super) struct EventReader {
     /// The most bytes of a line, and of an event.
     limit: usize,
-    /// Where the line at hand begins.
+    /// The offset of the current line.
     line_at: u64,
-    /// The part of it that earlier chunks brought.
+    /// The part of it from earlier chunks.
     line: Vec<u8>,
-    /// The last chunk ended in `\r`: a `\n` that follows belongs to it.
+    /// The last chunk ended in `\r`, so a `\n` at the start of the next belongs to it.
     after_return: bool,
-    /// The data of the event at hand, as far as they are not in the chunk at hand.
+    /// The part of the current event's data that is not in the current chunk.
     data: Vec<u8>,
-    /// Where they begin; `None` while there are none.
+    /// Its offset; `None` while there is none.
     data_at: Option<u64>,
     name: Vec<u8>,
 }
 
-/// The event at hand, as far as it lies in the chunk at hand.
+/// The part of the current event that is borrowed from the current chunk.
 #[derive(Default)]
 struct Held<'a> {
     data: Option<&'a [u8]>,
@@ -58,7 +58,7 @@ impl EventReader {
         }
     }
 
-    /// Takes the next bytes and gives the events they complete.
+    /// Reads the next bytes and emits the events they complete.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -105,7 +105,7 @@ impl EventReader {
         self.check(self.line_at, self.line.len())
     }
 
-    /// The stream has ended: an event that no empty line ended is given all the same.
+    /// Ends the stream. Emits the last event even if no empty line follows it.
     pub(super) fn finish(
         mut self,
         mut give: impl FnMut(Event<'_>) -> Result<(), StreamError>,
@@ -119,7 +119,7 @@ impl EventReader {
         self.take(b"", &mut Held::default(), &mut give)
     }
 
-    /// Takes a line.
+    /// Reads a line.
     fn take<'a>(
         &mut self,
         line: &'a [u8],
@@ -151,7 +151,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// An empty line: the event is complete.
+    /// Handles an empty line: the event is complete.
     fn end(
         &mut self,
         held: &mut Held<'_>,
@@ -170,7 +170,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// Copies what would go with the chunk.
+    /// Copies what is borrowed from the chunk.
     fn keep(&mut self, held: &mut Held<'_>) {
         if let Some(data) = held.data.take() {
             self.data.extend_from_slice(data);
@@ -187,7 +187,7 @@ impl EventReader {
     }
 }
 
-/// The value of a line that has this field, and how far in it begins.
+/// The value of this field if the line has it, and its offset in the line.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<(&'a [u8], u64)> {
     let width = name.len() as u64;
     match line.strip_prefix(name)? {

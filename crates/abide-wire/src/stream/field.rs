@@ -1,4 +1,4 @@
-//! JSON read in place: text that is borrowed where it can be, objects with their keys in order.
+//! In-place JSON parsing: text borrowed where possible, objects with their keys in order.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,8 +9,8 @@ use std::collections::hash_map::Entry;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// An object of which some fields are read. Of one that stands twice the last counts, and those
-/// that are not known are passed over.
+/// Declares an object of which some fields are parsed. The last duplicate counts; unknown fields
+/// are ignored.
 macro_rules! object {
     (
         $(#[$meta:meta])*
@@ -60,7 +60,7 @@ macro_rules! object {
 }
 pub(super) use object;
 
-/// A whole number; anything else counts as none.
+/// An integer; anything else becomes `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Number(pub(super) Option<i64>);
 
@@ -71,17 +71,17 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// Text; a number counts as its digits, anything else as none.
+/// Text; a number becomes its digits, anything else `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(pub(super) Option<Cow<'a, str>>);
 
 impl Text<'_> {
-    /// The text, when there is some.
+    /// The text, unless it is missing or empty.
     pub(super) fn some(&self) -> Option<&str> {
         self.0.as_deref().filter(|text| !text.is_empty())
     }
 
-    /// The text, empty where there is none.
+    /// The text, or an empty string.
     pub(super) fn or_empty(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
@@ -141,7 +141,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// The fields of an object in their order, each value as it is written.
+/// The fields of an object in order, each value as raw JSON.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields<'a> {
     all: Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -149,32 +149,32 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Those of a JSON object; none of anything else.
+    /// Parses a JSON object; anything else has no fields.
     pub(super) fn read(json: &'a str) -> Self {
         serde_json::from_str(json).unwrap_or_default()
     }
 
-    /// Each field: its name, and its value as JSON.
+    /// The fields: name and value as JSON.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.all.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// The value of a field, as JSON; of one that stands twice, the last.
+    /// The value of a field, as JSON. The last duplicate counts.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.all.get(*self.places.get(name)?).map(|(_, value)| &**value)
     }
 
-    /// The value of a field that counts something.
+    /// The value of a field that is an unsigned integer.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         serde_json::from_str(self.get(name)?).ok()
     }
 
-    /// The value of a field that is text.
+    /// The value of a string field.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.get(name)?).ok()
     }
 
-    /// Sets a field to a JSON value, where it stands or at the end.
+    /// Sets a field to a JSON value, in place or at the end.
     pub(super) fn set(&mut self, name: &'a str, json: String) {
         self.put(Cow::Borrowed(name), Cow::Owned(json));
     }
@@ -224,7 +224,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 }
 
-/// Text as a JSON string.
+/// Encodes text as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     // Writing text to memory cannot fail.
     serde_json::to_string(text).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! An object whose fields grow.
+//! A JSON object that deltas extend.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,27 +7,27 @@ use serde_json::value::RawValue;
 
 use super::field::{Fields, quoted};
 
-/// An object that started somehow and is changed by deltas. What it started with is read once,
-/// however many there are.
+/// An object that is extended by deltas. Its initial value is parsed once, however many deltas
+/// follow.
 #[derive(Debug)]
 pub(super) struct Growing {
     fields: Vec<(String, Grown)>,
     places: HashMap<String, usize>,
-    /// Where the last change was: the next one mostly is there again.
+    /// The field that changed last; the next change is usually there too.
     last: usize,
     grown: bool,
 }
 
 #[derive(Debug)]
 enum Grown {
-    /// As it came.
+    /// Unchanged JSON.
     Json(String),
     Text(String),
     Items(Vec<String>),
 }
 
 impl Growing {
-    /// What it starts with.
+    /// Starts with these fields.
     pub(super) fn new(start: &Fields<'_>) -> Self {
         let started = start.iter().map(|(name, json)| (name.to_owned(), Grown::Json(json.into())));
         let fields: Vec<_> = started.collect();
@@ -36,12 +36,12 @@ impl Growing {
         Self { fields, places, last: 0, grown: false }
     }
 
-    /// Whether anything changed since it started.
+    /// Whether anything changed since the start.
     pub(super) fn has_grown(&self) -> bool {
         self.grown
     }
 
-    /// Goes on with the text of a field.
+    /// Appends to the text of a field.
     pub(super) fn append(&mut self, name: &str, text: &str) {
         let Some(grown) = self.change(name) else { return };
         if let Grown::Text(all) = grown {
@@ -53,7 +53,7 @@ impl Growing {
         *grown = Grown::Text(all);
     }
 
-    /// Adds an item to the list of a field.
+    /// Appends an item to the list in a field.
     pub(super) fn add(&mut self, name: &str, item: &str) {
         let Some(grown) = self.change(name) else { return };
         if let Grown::Items(items) = grown {
@@ -68,14 +68,14 @@ impl Growing {
         *grown = Grown::Items(before.chain([item.to_owned()]).collect());
     }
 
-    /// Sets a field to a JSON value, where it stands or at the end.
+    /// Sets a field to a JSON value, in place or at the end.
     pub(super) fn set(&mut self, name: &str, json: String) {
         if let Some(grown) = self.change(name) {
             *grown = Grown::Json(json);
         }
     }
 
-    /// The value of a field that is text.
+    /// The value of a string field.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.get(name)?.text()
     }
@@ -96,7 +96,7 @@ impl Growing {
         self.fields.get(*self.places.get(name)?).map(|(_, grown)| grown)
     }
 
-    /// A field that is about to change, made if it is not there.
+    /// A field about to change, created if it is missing.
     fn change(&mut self, name: &str) -> Option<&mut Grown> {
         self.grown = true;
         if self.fields.get(self.last).is_none_or(|(last, _)| last != name) {

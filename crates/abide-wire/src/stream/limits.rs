@@ -1,13 +1,13 @@
-//! What the headers of an answer say about rate limits.
+//! Parses rate limits from the headers of an answer.
 
 use abide_model::{LimitObservation, Timestamp};
 
-/// The limits that the headers of an answer tell: `x-ratelimit-*` as OpenAI and many others write
-/// them, `anthropic-ratelimit-*`, and `retry-after`, which is the limit `retry`. Names are those of
-/// the provider with `_` for `-`: `requests`, `tokens`, `input_tokens`. What cannot be read is
-/// passed over.
+/// The rate limits in the headers of an answer: `x-ratelimit-*` as OpenAI and many others send
+/// them, `anthropic-ratelimit-*`, and `retry-after`, reported as the limit `retry`. Names are the
+/// provider's with `_` for `-`: `requests`, `tokens`, `input_tokens`. Headers that cannot be parsed
+/// are ignored.
 ///
-/// `now` is when the headers came: some say how long it takes, not until when.
+/// `now` is when the headers arrived: some give a duration, not a time.
 pub fn limits<'a>(
     headers: impl Iterator<Item = (&'a str, &'a str)>,
     now: Timestamp,
@@ -42,7 +42,7 @@ pub fn limits<'a>(
     found
 }
 
-/// Which limit a header is about, and what it tells of it.
+/// The limit a header is about, and which fact it gives.
 fn parts(header: &str) -> Option<(&str, &str)> {
     match header {
         "retry-after" => return Some(("retry", "reset")),
@@ -57,13 +57,14 @@ fn parts(header: &str) -> Option<(&str, &str)> {
 }
 
 fn number(value: &str) -> Option<u64> {
-    // `100, 100;window=60` is the same number with a policy behind it.
+    // `100, 100;window=60` is a number followed by a policy.
     value.split([',', ';']).next()?.trim().parse().ok()
 }
 
-/// A time: RFC 3339, that of HTTP, seconds since 1970, or how long from now in seconds or units.
+/// Parses a time: RFC 3339, an HTTP date, seconds or milliseconds since 1970, or a duration from
+/// now.
 fn time(value: &str, now: Timestamp) -> Option<Timestamp> {
-    /// More seconds than anyone is told to wait, and fewer than have passed since 1970.
+    /// Seconds: longer than any wait, and less than the time since 1970.
     const WAIT: f64 = 1e9;
     if let Ok(number) = value.parse::<f64>() {
         return match number {
@@ -80,11 +81,11 @@ fn later(from: Timestamp, millis: f64) -> Option<Timestamp> {
     if !(millis.is_finite() && millis >= 0.0) {
         return None;
     }
-    // The conversion stops at the greatest number there is.
+    // The conversion saturates.
     Some(Timestamp::from_millis(from.as_millis().saturating_add(millis.round() as i64)))
 }
 
-/// How many milliseconds `6m0s`, `1h2m3.5s` or `120ms` are.
+/// Parses `6m0s`, `1h2m3.5s` or `120ms` into milliseconds.
 fn duration(value: &str) -> Option<f64> {
     let mut rest = value;
     let mut millis = 0.0;

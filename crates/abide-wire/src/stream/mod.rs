@@ -1,12 +1,12 @@
-//! Answers of models as they come, in chunks of any size.
+//! Parses streamed answers of models, in chunks of any size.
 //!
-//! An [`AnswerParser`] is given the bytes of a streamed answer as they arrive, cut anywhere. It
-//! tells what they bring ([`Delta`]) and gives each block when it is complete ([`Block`]), in the
-//! native form of its API, so that it can be recorded at once. When the stream ends, or is cut off,
-//! [`AnswerParser::finish`] gives what was unfinished.
+//! Feed an [`AnswerParser`] the bytes of a streamed answer as they arrive, split anywhere. It
+//! reports each piece ([`Delta`]) and each complete block ([`Block`]), in the API's own form, so
+//! that the block can be recorded at once. When the stream ends or is cut off,
+//! [`AnswerParser::finish`] returns what was unfinished.
 //!
-//! What is told does not depend on where the bytes were cut. What is kept is bounded by
-//! [`StreamLimits`]. Events and fields that are not known are passed over.
+//! The blocks and texts do not depend on where the bytes were split. Memory is bounded by
+//! [`StreamLimits`]. Unknown events and fields are ignored.
 //!
 //! ```
 //! use abide_wire::MessageForm;

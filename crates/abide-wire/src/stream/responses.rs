@@ -1,6 +1,6 @@
-//! Answers of OpenAI's Responses: items that are added, grow by deltas and are done.
+//! Parses answers of OpenAI's Responses: items that are added, grow by deltas and are done.
 //!
-//! An item that is done is given as it came. Only one that never was is put together from deltas.
+//! A done item is emitted as it came. Only an item that was never done is assembled from deltas.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::event::Event;
 use super::field::{Fields, Number, Text, object, quoted};
 use super::tally;
 
-/// What was read of an answer.
+/// The state of an answer being parsed.
 #[derive(Debug, Default)]
 pub(super) struct Responses {
     open: Vec<Open>,
@@ -26,14 +26,14 @@ pub(super) struct Responses {
 #[derive(Debug)]
 struct Open {
     known: Known,
-    /// As it was added.
+    /// Its JSON when it was added.
     start: String,
-    /// The id of the call, when it is one that the caller is to run.
+    /// The id of the call, if the caller must run it.
     call: Option<String>,
     parts: Vec<Part>,
 }
 
-/// What deltas gave of an item.
+/// A part of an item, collected from deltas.
 #[derive(Debug)]
 struct Part {
     kind: Kind,
@@ -136,7 +136,7 @@ impl Responses {
             }
             ("response.failed" | "response.cancelled", _) => {
                 self.response(said.response, event, sink)?;
-                // It says that it failed, even if not why.
+                // It failed, even if no reason is given.
                 let reason = sink.about.reason.clone();
                 let failed = || reason.unwrap_or_else(|| "failed".to_owned());
                 sink.about.error.get_or_insert_with(failed);
@@ -158,7 +158,7 @@ impl Responses {
         item: &str,
         sink: &mut Sink<'_>,
     ) -> Result<(), StreamError> {
-        // One in the place of another: what there was of the other is all there will be.
+        // An item in the place of another: nothing more will come of the other.
         if let Some(place) = self.open.iter().position(|open| known.replaces(&open.known)) {
             let open = self.open.remove(place);
             if open.holds_something() {
@@ -180,7 +180,7 @@ impl Responses {
         Ok(())
     }
 
-    /// A place of its own for an item: that which was told, unless another has it.
+    /// A unique place for an item: its index, unless another item has it.
     fn place(&self, index: Option<i64>) -> i64 {
         let others = || self.open.iter().map(|open| &open.known).chain(&self.done);
         let free = |index: &i64| others().all(|other| other.place != *index);
@@ -188,11 +188,11 @@ impl Responses {
         index.filter(free).unwrap_or_else(next)
     }
 
-    /// The item that an event is about: by its id, by its index, or else the last one.
+    /// The item that an event refers to: by id, by index, or else the last one.
     fn find(&self, id: Option<&str>, index: Option<i64>) -> Option<usize> {
         let by_id = id.and_then(|id| self.open.iter().position(|open| open.known.is_named(id)));
         by_id.or_else(|| match index {
-            // Some providers give another id each time.
+            // Some providers send another id each time.
             Some(_) => self.open.iter().rposition(|open| open.known.index == index),
             None => {
                 let last = self.open.len().checked_sub(1)?;
@@ -220,7 +220,7 @@ impl Responses {
         let (id, index) = (said.item_id.some(), said.output_index.0);
         let place = match self.find(id, index) {
             Some(place) => place,
-            // It comes late.
+            // A late delta.
             None if self.done.iter().any(|done| done.is_about(id, index)) => return Ok(()),
             None => {
                 let known = Known::of(index, kind.item());
@@ -237,7 +237,7 @@ impl Responses {
         };
         let place = place.0.unwrap_or(0);
         match open.parts.iter_mut().rfind(|part| part.kind == kind && part.index == place) {
-            // The whole text again, after its deltas.
+            // The whole text, repeated after its deltas.
             Some(_) if step == Step::Done => return Ok(()),
             Some(part) => {
                 sink.budget.keep(text.len())?;
@@ -277,7 +277,7 @@ impl Responses {
             let open = self.open.remove(place);
             grown = !open.parts.is_empty();
             known.place = open.known.place;
-            // Deltas that come late may know it by the one or the other.
+            // Late deltas may use either id.
             known.id = known.id.or(open.known.id);
         } else {
             known.place = self.place(known.index);
@@ -293,7 +293,7 @@ impl Responses {
         Ok(())
     }
 
-    /// What the end says of the whole. Items that no event of their own gave are in it too.
+    /// Handles the whole response at the end. It may contain items that had no event of their own.
     fn response(
         &mut self,
         response: Option<&RawValue>,
@@ -319,11 +319,11 @@ impl Responses {
         Ok(())
     }
 
-    /// Gives the items of the whole that were not given yet.
+    /// Emits the items of the whole response that were not emitted yet.
     fn finish_all(&mut self, items: &[&RawValue], sink: &mut Sink<'_>) -> Result<(), StreamError> {
         let all: Vec<Known> =
             (0..).zip(items).map(|(index, item)| Known::of(Some(index), item.get())).collect();
-        // Those that are in the whole by their own names are not there by their places.
+        // Items found in the response by id are not matched by place.
         let mut unnamed = Vec::new();
         for done in &self.done {
             if !all.iter().any(|known| known.is_the_same(done)) {
@@ -346,18 +346,17 @@ impl Responses {
     }
 }
 
-/// By what an item is known. Its own names count first: not everybody gives places, or different
-/// ones.
+/// How an item is identified. Ids come first: some providers send no indexes, or changing ones.
 #[derive(Debug, Default)]
 struct Known {
     id: Option<String>,
     call: Option<String>,
     kind: String,
-    /// Where it is said to be.
+    /// Its index as sent.
     index: Option<i64>,
-    /// A place of its own.
+    /// Its unique place.
     place: i64,
-    /// An event has named it again by its id, which so stays the same.
+    /// A later event used the same id, so the id is stable.
     lasting: bool,
 }
 
@@ -373,13 +372,13 @@ impl Known {
         self.id.as_deref() == Some(id)
     }
 
-    /// Whether both have the same name.
+    /// Whether both have the same id or call id.
     fn is_the_same(&self, other: &Self) -> bool {
         let call = || self.call.is_some() && self.call == other.call && self.kind == other.kind;
         (self.id.is_some() && self.id == other.id) || call()
     }
 
-    /// Whether an item that was added takes the place of another.
+    /// Whether an added item replaces another.
     fn replaces(&self, other: &Self) -> bool {
         let unnamed = self.id.is_none() || other.id.is_none();
         let there = self.index.is_some() && self.index == other.index;
@@ -390,7 +389,7 @@ impl Known {
         self.call.is_some() && other.call.is_some() && self.call != other.call
     }
 
-    /// Whether an item that is done may be this open one, as far as its place says it.
+    /// Whether a done item may be this open one, judged by its place.
     fn may_be(&self, open: &Self) -> bool {
         let place = match self.index {
             Some(_) => self.index == open.index,
@@ -400,7 +399,7 @@ impl Known {
         place && !another && open.kind == self.kind && !self.has_another_call(open)
     }
 
-    /// Whether a delta is about this item.
+    /// Whether a delta refers to this item.
     fn is_about(&self, id: Option<&str>, index: Option<i64>) -> bool {
         match (id, &self.id) {
             (Some(id), Some(_)) => self.is_named(id),
@@ -409,7 +408,7 @@ impl Known {
     }
 }
 
-/// Tells the text of an item that came at once, without deltas.
+/// Reports the text of an item that came without deltas.
 fn tell_whole(item: &str, sink: &mut Sink<'_>) {
     let whole: Whole<'_> = serde_json::from_str(item).unwrap_or_default();
     for piece in whole.content.unwrap_or_default() {
@@ -427,7 +426,7 @@ enum Step {
     Done,
 }
 
-/// What an event of this name makes grow.
+/// The kind of part that an event of this name extends.
 fn growth(name: &str) -> Option<(Kind, Step)> {
     let (what, step) = name.strip_prefix("response.")?.rsplit_once('.')?;
     let kind = match what {
@@ -447,7 +446,7 @@ fn growth(name: &str) -> Option<(Kind, Step)> {
 }
 
 impl Kind {
-    /// The item that has such a part, when it was not told.
+    /// The item for such a part if none was announced.
     fn item(self) -> &'static str {
         match self {
             Self::Text | Self::Refusal => r#"{"type":"message","role":"assistant"}"#,
@@ -459,12 +458,12 @@ impl Kind {
 }
 
 impl Open {
-    /// A message or a thought that holds nothing yet says nothing when it stays so.
+    /// Whether the item has content. A message or reasoning without any is dropped.
     fn holds_something(&self) -> bool {
         !self.parts.is_empty() || self.call.is_some()
     }
 
-    /// The item as far as deltas gave it.
+    /// The item as assembled from deltas, marked partial.
     fn into_partial(mut self) -> Block {
         self.parts.sort_by_key(|part| part.index);
         let mut item = Fields::read(&self.start);
@@ -504,8 +503,8 @@ impl Part {
     }
 }
 
-/// An item as the block of an answer, and whether it is a call that may have been cut off: its
-/// status does not say that it was not.
+/// An item as a block, and whether it is a call that may have been cut off because its status does
+/// not rule that out.
 fn block(item: &str) -> (Block, bool) {
     let fields = Fields::read(item);
     let is_message = fields.text("role").is_some() && fields.get("content").is_some();
@@ -527,8 +526,8 @@ fn block(item: &str) -> (Block, bool) {
     }
 }
 
-/// The call of an item that the caller is to run: one that has a `call_id`. Tools that the provider
-/// runs itself have none.
+/// The call in an item, if the caller must run it: it has a `call_id`. Tools that the provider runs
+/// itself have none.
 fn call(item: &Fields<'_>) -> Option<StreamedCall> {
     let kind = item.text("type")?;
     let what = kind.strip_suffix("_call")?;
@@ -537,7 +536,7 @@ fn call(item: &Fields<'_>) -> Option<StreamedCall> {
     Some(arguments::call(&id, &name, &given(item)))
 }
 
-/// The arguments of a call. A custom tool takes text, which is a JSON string here; others take an
+/// The arguments of a call. For a custom tool they are text, here as a JSON string; for others an
 /// object.
 fn given<'a>(item: &'a Fields<'_>) -> Cow<'a, str> {
     if let Some(text) = item.text("arguments") {

@@ -1,8 +1,8 @@
-//! What providers say about an answer besides what is in it: tokens used, and errors.
+//! Metadata of an answer: tokens used, and errors.
 //!
-//! Providers count differently. Here `input_tokens` are all tokens in, those read from and written
-//! to a cache included, and `output_tokens` all tokens out, thought ones included: so that sums
-//! over providers mean something.
+//! Providers count differently. Here `input_tokens` includes tokens read from and written to a
+//! cache, and `output_tokens` includes reasoning tokens, so that sums over providers are
+//! meaningful.
 
 use abide_model::Usage;
 use serde_json::value::RawValue;
@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::error::harmless;
 use super::field::{Fields, Text, object};
 
-/// What OpenAI says of tokens, in Chat Completions (`prompt`, `completion`) and in Responses
-/// (`input`, `output`). Some say it in both ways, and mean only one: the greater number counts.
+/// Reads OpenAI's usage, of Chat Completions (`prompt`, `completion`) and of Responses (`input`,
+/// `output`). Some providers send both and fill only one: the greater number counts.
 fn openai_usage(usage: &str) -> Usage {
     let usage = Fields::read(usage);
     let tokens = |names: [&str; 2]| {
@@ -33,7 +33,7 @@ fn openai_usage(usage: &str) -> Usage {
     }
 }
 
-/// What Anthropic says of tokens. Each number stands until it is said again.
+/// Anthropic's usage. Each number holds until it is sent again.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicUsage {
     input: Option<u64>,
@@ -43,7 +43,7 @@ pub(super) struct AnthropicUsage {
 }
 
 impl AnthropicUsage {
-    /// Takes over what is said anew.
+    /// Updates the numbers that are present.
     pub(super) fn update(&mut self, usage: &str) {
         let usage = Fields::read(usage);
         for (number, name) in [
@@ -80,17 +80,17 @@ object! {
     }
 }
 
-/// How much of what a provider says of an error is told, in characters.
+/// The most characters kept of a provider's error.
 const TOLD: usize = 2000;
 
-/// What an error says, given as JSON: an object with a type or code and a message, or just text.
-/// It is made harmless, and is not long.
+/// The message of an error given as JSON: an object with a type or code and a message, or plain
+/// text. It is escaped and bounded in length.
 pub(super) fn error(json: &str) -> String {
     if let Ok(text) = serde_json::from_str::<String>(json) {
         return harmless(&text, TOLD);
     }
     let said: Failure<'_> = serde_json::from_str(json).unwrap_or_default();
-    // `error` as a type says no more than that it is one.
+    // The type `error` carries no information.
     let kind = said.code.some().or(said.kind.some()).filter(|kind| *kind != "error");
     match (kind, said.message.some()) {
         (Some(kind), Some(message)) => harmless(&format!("{kind}: {message}"), TOLD),
@@ -99,12 +99,12 @@ pub(super) fn error(json: &str) -> String {
     }
 }
 
-/// Whether an `error` field says that there is one.
+/// Whether the value of an `error` field reports an error.
 pub(super) fn is_error(json: &str) -> bool {
     !matches!(json, "null" | "false" | "{}" | "\"\"")
 }
 
-/// What is known of an answer besides what is in it.
+/// The metadata of an answer.
 #[derive(Debug, Default)]
 pub(super) struct About {
     pub(super) id: Option<String>,
@@ -112,12 +112,12 @@ pub(super) struct About {
     pub(super) reason: Option<String>,
     pub(super) error: Option<String>,
     pub(super) usage: Option<Usage>,
-    /// The provider said that the answer is over.
+    /// The provider ended the answer.
     pub(super) over: bool,
 }
 
 impl About {
-    /// Takes over the name and the model of an answer, told once or again and again.
+    /// Sets the id and model, which may be sent once or repeatedly: the first counts.
     pub(super) fn named(&mut self, id: &Text<'_>, model: &Text<'_>) {
         for (old, new) in [(&mut self.id, id), (&mut self.model, model)] {
             if let (None, Some(new)) = (&old, new.some()) {
@@ -126,14 +126,14 @@ impl About {
         }
     }
 
-    /// Takes over what OpenAI says of tokens; what cannot be read says nothing.
+    /// Sets OpenAI's usage. Ignores what cannot be parsed.
     pub(super) fn used(&mut self, usage: &RawValue) {
         if usage.get().starts_with('{') {
             self.usage = Some(openai_usage(usage.get()));
         }
     }
 
-    /// Takes over what the object of a whole answer says: `id` and `model`.
+    /// Sets `id` and `model` from the object of a whole answer.
     pub(super) fn named_by(&mut self, answer: &Fields<'_>) {
         let text = |name| Text(answer.text(name).map(Into::into));
         self.named(&text("id"), &text("model"));

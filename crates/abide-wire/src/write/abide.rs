@@ -1,4 +1,4 @@
-//! Our own form: blocks in messages, each result in a message of the role `tool`.
+//! abide's own form: messages of blocks, each result in a message with the role `tool`.
 
 use abide_model::MessageForm;
 
@@ -10,14 +10,14 @@ use crate::piece::{Arguments, Image, Piece, Recorded, Sort};
 
 const FORM: MessageForm = MessageForm::Abide;
 
-/// Writes messages.
+/// Writes messages in abide's own form.
 #[derive(Debug, Default)]
 pub(crate) struct Abide {
     messages: Vec<String>,
 }
 
 impl Abide {
-    /// The messages, all of them.
+    /// Drains the messages.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         std::mem::take(&mut self.messages)
     }

@@ -1,4 +1,5 @@
-//! Anthropic's Messages: turns of user and assistant, instructions apart, results in the user's.
+//! Anthropic's Messages: alternating user and assistant turns, separate instructions, and results
+//! in user turns.
 
 mod turn;
 
@@ -14,17 +15,17 @@ use crate::piece::{Image, Piece, Recorded, Sort, Speaker};
 
 const FORM: MessageForm = MessageForm::Anthropic;
 
-/// Writes messages; those of one role that follow each other are one.
+/// Writes messages, joining consecutive ones of the same role.
 #[derive(Debug, Default)]
 pub(crate) struct Anthropic {
     system: Vec<String>,
     turns: Vec<Turn>,
-    /// Images of results, which stand behind all results of the turn.
+    /// Images of failed results, which go after all results of the turn.
     behind: Vec<String>,
 }
 
 impl Anthropic {
-    /// The instructions, a list of blocks, where there are any; and the messages, all of them.
+    /// Returns the instructions as a list of blocks, if any, and the messages.
     pub(crate) fn finish(mut self) -> (Option<String>, Vec<String>) {
         self.place_behind();
         turn::keep_pairs(&mut self.turns);
@@ -37,7 +38,7 @@ impl Anthropic {
         (system, self.turns.iter().map(Turn::message).collect())
     }
 
-    /// Writes a block of this role.
+    /// Writes a block with this role.
     fn push(&mut self, role: Speaker, block: Block) {
         match self.turns.last_mut().filter(|turn| turn.role == role) {
             Some(turn) => turn.blocks.push(block),
@@ -45,7 +46,7 @@ impl Anthropic {
         }
     }
 
-    /// Writes a block of this role that is no result.
+    /// Writes a block with this role that is not a result.
     fn next(&mut self, role: Speaker, block: Block) {
         self.place_behind();
         self.push(role, block);
@@ -97,7 +98,7 @@ impl Writing for Anthropic {
     }
 
     fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], _: &[Span<'_>]) {
-        // What another answer ended with thinking of led to nothing.
+        // Trailing reasoning of the previous answer led to nothing.
         if let Some(turn) = self.turns.last_mut() {
             turn.drop_thoughts();
         }
@@ -107,7 +108,7 @@ impl Writing for Anthropic {
             match &piece.sort {
                 Sort::Call(call) => {
                     let Some(settled) = settled.next() else { continue };
-                    // With an input that is an object it is as the API gave it.
+                    // The API accepts its own block only if the input is an object.
                     let kept = piece.native(FORM).filter(|_| settled.same).filter(|raw| {
                         let input = Fields::of(raw.get()).and_then(|fields| fields.get("input"));
                         input.is_some_and(|input| input.get().starts_with('{'))
@@ -131,7 +132,7 @@ impl Writing for Anthropic {
             }
         }
         calls.iter().filter(|call| call.result.is_some()).for_each(|call| self.result(call));
-        // A model's own images have no place but with the user.
+        // The API accepts images only from the user.
         for piece in pieces.iter().filter(|piece| matches!(piece.sort, Sort::Image(_))) {
             self.said(Speaker::User, piece);
         }
@@ -155,7 +156,7 @@ impl Writing for Anthropic {
                 }
             };
             let Some(block) = block else { continue };
-            // Of what failed the API takes words alone.
+            // The API accepts only text in a failed result.
             if failed && !is_words(&block) {
                 as_it_is = false;
                 self.behind.push(block);
@@ -183,29 +184,29 @@ impl Writing for Anthropic {
     }
 }
 
-/// What is said of a failure of which nothing is known.
+/// The text of a failed result that has none.
 const FAILED: &str = "failed";
 
-/// A block that is no text or image and may stand in a result as it is.
+/// A block, neither text nor image, that a result may contain unchanged.
 fn native_in_result<'a>(piece: &Piece<'a>) -> Option<&'a str> {
     let raw = piece.raw.filter(|_| matches!(piece.sort, Sort::Other))?.get();
     let sort = Fields::of(raw)?.decoded("type")?;
     (sort == "tool_reference").then_some(raw)
 }
 
-/// Is this block a text?
+/// Whether this is a text block.
 fn is_words(block: &str) -> bool {
     Fields::of(block).and_then(|fields| fields.decoded("type")).is_some_and(|sort| sort == "text")
 }
 
 impl Speaker {
-    /// In results images stand as they do with the user; other blocks only as text.
+    /// In results, images are written as in user messages; other blocks only as text.
     fn when_image(self, piece: &Piece<'_>) -> Self {
         if matches!(piece.sort, Sort::Image(_)) { Self::User } else { self }
     }
 }
 
-/// A piece as a block that may stand with this role; nothing for what is blank.
+/// A piece as a block that is valid for this role; `None` if it is blank.
 fn shown(piece: &Piece<'_>, role: Speaker) -> Option<String> {
     let mut out = String::new();
     match &piece.sort {
@@ -237,14 +238,14 @@ fn shown(piece: &Piece<'_>, role: Speaker) -> Option<String> {
     Some(out)
 }
 
-/// May this block, of which we know no more, stand with this role as it is?
+/// Whether this block, which abide does not parse, is valid for this role unchanged.
 fn native_other(piece: &Piece<'_>, role: Speaker) -> bool {
     let Some(fields) = piece.native(FORM).and_then(|raw| Fields::of(raw.get())) else {
         return false;
     };
     let Some(sort) = fields.decoded("type") else { return false };
     match &*sort {
-        // What we know, and could not read.
+        // Known types that could not be parsed.
         "text" | "thinking" | "redacted_thinking" | "tool_use" | "tool_result" | "tool_call" => {
             false
         }
@@ -257,7 +258,7 @@ fn native_other(piece: &Piece<'_>, role: Speaker) -> bool {
     }
 }
 
-/// The images that the API takes.
+/// The image types that the API accepts.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 fn write_image(out: &mut String, piece: &Piece<'_>, image: &Image<'_>) {

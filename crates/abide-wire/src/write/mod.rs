@@ -1,4 +1,4 @@
-//! Messages written for an API: what the forms have in common.
+//! Writers of the message forms, and what they share.
 
 pub(crate) mod abide;
 pub(crate) mod anthropic;
@@ -13,44 +13,44 @@ use serde_json::value::RawValue;
 use crate::json::{Fields, Text, write_string};
 use crate::piece::{Arguments, Image, Outcome, Piece, Recorded, Sort};
 
-/// Takes a conversation in order and writes it as messages of one form.
+/// Writes a conversation, given in order, as messages of one form.
 pub(crate) trait Writing {
-    /// What is said to the model before everything.
+    /// Writes instructions (system or developer messages).
     fn instructions(&mut self, said: &Recorded<'_>);
 
-    /// What the user says. `whole` is the message, where it is all of one.
+    /// Writes a user message. `whole` is the recorded message if the pieces are all of it.
     fn user(&mut self, pieces: &[Piece<'_>], whole: Option<&Recorded<'_>>);
 
-    /// What the model says, with its calls settled in order. `spans` are the messages that the
-    /// pieces are from, in order, where that is known.
+    /// Writes an answer of the model. `calls` are its calls in order. `spans` are the messages that
+    /// the pieces come from, in order, if known.
     fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]);
 
-    /// The result of a call that stands elsewhere.
+    /// Writes the result of a call that is in another message.
     fn result(&mut self, call: &Settled<'_>);
 }
 
-/// A recorded message that is a part of an answer.
+/// A recorded message that is part of an answer.
 #[derive(Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) recorded: Recorded<'a>,
-    /// How many of the pieces of the answer are its own.
+    /// How many of the answer's pieces come from it.
     pub(crate) pieces: usize,
 }
 
-/// A call by the names it goes out with.
+/// A call with the id and name it is written with.
 #[derive(Debug)]
 pub(crate) struct Settled<'a> {
     pub(crate) id: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
-    /// These are the names it came with.
+    /// These are the id and name it came with.
     pub(crate) same: bool,
-    /// The type of the item that its result is, in Responses.
+    /// The type of its result's item in Responses.
     pub(crate) answered_by: Cow<'a, str>,
-    /// Its result, where that stands behind it.
+    /// Its result, if it follows the call.
     pub(crate) result: Option<Piece<'a>>,
 }
 
-/// A list that is being written.
+/// A JSON array being written.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     text: String,
@@ -58,7 +58,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Where the next one is to be written.
+    /// Starts the next element and returns the buffer to write it to.
     pub(crate) fn next(&mut self) -> &mut String {
         self.text.push(if self.count == 0 { '[' } else { ',' });
         self.count += 1;
@@ -69,7 +69,7 @@ impl Blocks {
         self.count == 0
     }
 
-    /// The list, and an empty one in its place.
+    /// Returns the array and starts a new one.
     pub(crate) fn take(&mut self) -> String {
         self.count = 0;
         let mut text = std::mem::take(&mut self.text);
@@ -78,7 +78,7 @@ impl Blocks {
     }
 }
 
-/// Writes a field after a comma.
+/// Writes a comma and a string field.
 pub(crate) fn field(out: &mut String, name: &str, text: &str) {
     out.push_str(",\"");
     out.push_str(name);
@@ -86,7 +86,7 @@ pub(crate) fn field(out: &mut String, name: &str, text: &str) {
     write_string(out, text);
 }
 
-/// Writes a block that is one text: `{"type":…,"text":…}`.
+/// Writes a block with one text: `{"type":…,"text":…}`.
 pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &Text<'_>) {
     out.push_str("{\"type\":\"");
     out.push_str(sort);
@@ -97,7 +97,7 @@ pub(crate) fn text_block(out: &mut String, sort: &str, name: &str, text: &Text<'
     out.push('}');
 }
 
-/// Writes arguments as an object. What is no object goes under `raw`, as a text.
+/// Writes arguments as an object. Anything else becomes the text of its field `raw`.
 pub(crate) fn write_object(out: &mut String, arguments: &Arguments<'_>) {
     match arguments {
         Arguments::None => out.push_str("{}"),
@@ -120,7 +120,7 @@ pub(crate) fn write_object(out: &mut String, arguments: &Arguments<'_>) {
     }
 }
 
-/// Writes arguments as a string that holds JSON.
+/// Writes arguments as a string of JSON.
 pub(crate) fn write_arguments(out: &mut String, arguments: &Arguments<'_>) {
     match arguments {
         Arguments::Text(text) => text.write(out),
@@ -128,10 +128,10 @@ pub(crate) fn write_arguments(out: &mut String, arguments: &Arguments<'_>) {
     }
 }
 
-/// The most of a block that nobody knows that is shown.
+/// Unknown blocks of fewer characters are shown in full.
 const SHOWN: usize = 2000;
 
-/// What is said of a block that the form has no place for.
+/// Describes a block that the form cannot express.
 pub(crate) fn in_words(raw: Option<&RawValue>) -> String {
     let Some(raw) = raw else { return String::new() };
     if raw.get().len() < SHOWN || raw.get().chars().nth(SHOWN - 1).is_none() {
@@ -142,7 +142,7 @@ pub(crate) fn in_words(raw: Option<&RawValue>) -> String {
     format!("[a block of the type {sort}, of {} bytes, is not shown]", raw.get().len())
 }
 
-/// An image that the form has no place for.
+/// Describes an image that the form cannot express.
 pub(crate) fn image_in_words(image: &Image<'_>) -> String {
     match image {
         Image::Url(url) => {
@@ -158,18 +158,18 @@ pub(crate) fn image_in_words(image: &Image<'_>) -> String {
     }
 }
 
-/// The media type and the base64 of a `data:` address.
+/// The media type and base64 data of a `data:` URL.
 pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
     url.strip_prefix("data:")?.split_once(";base64,")
 }
 
-/// Does this lead anywhere that an API would look?
+/// Whether this is an `http` or `https` URL, which an API can fetch.
 pub(crate) fn is_web(url: &str) -> bool {
     let web = |scheme: &str| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty());
     web("https://") || web("http://")
 }
 
-/// The address of an image for OpenAI.
+/// The URL of an image for OpenAI; `None` if OpenAI would not accept it.
 pub(crate) fn image_url(image: &Image<'_>) -> Option<String> {
     let url = match image {
         Image::Url(url) => url.decoded().into_owned(),
@@ -181,7 +181,7 @@ pub(crate) fn image_url(image: &Image<'_>) -> Option<String> {
     fits.then_some(url)
 }
 
-/// The outcome that a piece is.
+/// The result in a piece, if it is one.
 pub(crate) fn outcome<'p, 'a>(piece: &'p Piece<'a>) -> Option<&'p Outcome<'a>> {
     match &piece.sort {
         Sort::Result(outcome) => Some(outcome),

@@ -1,4 +1,4 @@
-//! OpenAI's Chat Completions: a message for each result, images with the user alone.
+//! OpenAI's Chat Completions: one message per result, images only in user messages.
 
 use abide_model::MessageForm;
 
@@ -11,14 +11,14 @@ use crate::piece::{Arguments, Image, Piece, Recorded, Sort, Speaker};
 
 const FORM: MessageForm = MessageForm::OpenAi;
 
-/// Writes messages.
+/// Writes Chat Completions messages.
 #[derive(Debug, Default)]
 pub(crate) struct OpenAi {
     messages: Vec<String>,
 }
 
 impl OpenAi {
-    /// The messages, all of them.
+    /// Drains the messages.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         std::mem::take(&mut self.messages)
     }
@@ -33,7 +33,7 @@ impl OpenAi {
         self.messages.push(out);
     }
 
-    /// Images that have no place where they are, for the user to show.
+    /// Writes images that are not allowed in their own message as a user message.
     fn images(&mut self, images: Vec<&Piece<'_>>, of: &str) {
         if images.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl OpenAi {
         self.message("user", content);
     }
 
-    /// Writes a result, and gives the images in it.
+    /// Writes a result and returns its images.
     fn tool<'p, 'a>(&mut self, call: &'p Settled<'a>) -> Vec<&'p Piece<'a>> {
         let Some(outcome) = call.result.as_ref().and_then(outcome) else { return Vec::new() };
         let (images, others): (Vec<_>, Vec<_>) =
@@ -65,7 +65,7 @@ impl OpenAi {
     }
 }
 
-/// What stands in a result that is all images.
+/// The text of a result that has only images.
 const IMAGES_FOLLOW: &str = "(see the images in the next message of the user)";
 const OF_RESULTS: &str = "Images from the results above:";
 const OF_MODEL: &str = "Images from the message above:";
@@ -147,7 +147,7 @@ fn assistant(pieces: &[Piece<'_>], calls: &[Settled<'_>]) -> Option<String> {
                 }
             }
             Sort::Refusal(text) if !text.is_blank() => refusals.push(text.decoded()),
-            // Not OpenAI's own: those who gave it take it.
+            // OpenAI has no such field, but providers that send it accept it.
             Sort::Thinking { text, .. } if piece.forms.has(FORM) && piece.raw.is_none() => {
                 thoughts.push(text.decoded());
             }
@@ -177,13 +177,13 @@ fn assistant(pieces: &[Piece<'_>], calls: &[Settled<'_>]) -> Option<String> {
     Some(out)
 }
 
-/// Is this an entry of `tool_calls` that says its type?
+/// Whether this is an entry of `tool_calls` with a type and the matching field.
 fn is_entry(raw: &str) -> bool {
     let Some(fields) = Fields::of(raw) else { return false };
     fields.decoded("type").is_some_and(|sort| fields.get(&sort).is_some())
 }
 
-/// Would the API take this message as it came?
+/// Whether the API accepts this message unchanged.
 fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
     let fields = &said.fields;
     let whole = said.forms.has(FORM)
@@ -230,24 +230,24 @@ fn as_it_is(said: &Recorded<'_>, calls: &[Settled<'_>]) -> bool {
     fits && something
 }
 
-/// Is this what the message says aloud?
+/// Whether this is the message's audio.
 fn is_audio(said: &Recorded<'_>, piece: &Piece<'_>) -> bool {
     let (audio, raw) = (said.fields.get("audio"), piece.raw);
     audio.zip(raw).is_some_and(|(audio, raw)| std::ptr::eq(audio, raw))
 }
 
-/// Is this a part of which we know no more, and which may stand with the user?
+/// Whether this is a part that abide does not parse but that is valid in a user message.
 fn native_other(piece: &Piece<'_>) -> bool {
     let fields = piece.native(FORM).and_then(|raw| Fields::of(raw.get()));
     let sort = fields.and_then(|fields| fields.decoded("type"));
     sort.is_some_and(|sort| !matches!(&*sort, "text" | "image_url" | "refusal"))
 }
 
-/// The content of a message: a string where it is one text, else parts.
+/// The content of a message: a string if it is one text, otherwise parts.
 #[derive(Default)]
 struct Content<'p> {
     blocks: Blocks,
-    /// The first text, where it is all there is.
+    /// The text, if it is the only part.
     only: Option<Text<'p>>,
 }
 

@@ -1,4 +1,4 @@
-//! OpenAI's Responses: messages, calls and results as items of one list.
+//! OpenAI's Responses: one list of items: messages, calls and results.
 
 use abide_model::MessageForm;
 
@@ -12,48 +12,48 @@ use crate::piece::{Arguments, Call, FUNCTION_OUTPUT, Piece, Recorded, Sort, Spea
 const FORM: MessageForm = MessageForm::Responses;
 const CUSTOM_OUTPUT: &str = "custom_tool_call_output";
 
-/// Writes items.
+/// Writes Responses items.
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
     items: Vec<String>,
-    /// Reasoning that waits for what it led to: the API takes none without.
+    /// Reasoning not written yet: the API rejects it without the item it led to.
     reasoning: Vec<String>,
-    /// Reasoning stands before this, and nothing since that is not the model's.
+    /// Reasoning was written, and since then only items of the model.
     reasoned: bool,
 }
 
 impl Responses {
-    /// The items, all of them.
+    /// Drains the items.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         std::mem::take(&mut self.items)
     }
 
-    /// The reasoning that nothing came of.
+    /// Drains reasoning that no item followed.
     pub(crate) fn take_reasoning(&mut self) -> Vec<String> {
         std::mem::take(&mut self.reasoning)
     }
 
-    /// Forgets what was thought: another answer begins.
+    /// Drops pending reasoning: another answer begins.
     fn forget(&mut self) {
         self.reasoning.clear();
         self.reasoned = false;
     }
 
-    /// An item that is not the model's.
+    /// Writes an item that is not the model's.
     fn push(&mut self, item: String) {
         self.forget();
         self.items.push(item);
     }
 
-    /// An item of the model that is not as the API gave it: reasoning leads to the item that it
-    /// led to or to none.
+    /// Writes an item of the model that differs from what the API sent. Its reasoning is dropped:
+    /// the API accepts reasoning only before the item it led to.
     fn push_rebuilt(&mut self, item: String) {
         self.reasoning.clear();
         self.items.push(item);
     }
 
-    /// An item of the model as the API gave it, behind its reasoning. By its `id` the API looks for
-    /// the reasoning that led to it; where that is gone, so must be the `id`.
+    /// Writes an item of the model as the API sent it, after its reasoning. The API uses the item's
+    /// `id` to look up that reasoning, so if the reasoning is gone, the `id` is dropped too.
     fn push_native(&mut self, item: &str) {
         if !self.reasoning.is_empty() {
             self.items.append(&mut self.reasoning);
@@ -62,14 +62,14 @@ impl Responses {
         let nameless = Fields::of(item).filter(|fields| {
             let sort = fields.decoded("type");
             let sort = sort.as_deref().unwrap_or("message");
-            // Other items must have theirs.
+            // Other item types require an `id`.
             let free = matches!(sort, "message" | "function_call" | "custom_tool_call");
             !self.reasoned && free && fields.any("id").is_some()
         });
         self.items.push(nameless.map_or_else(|| item.to_owned(), |fields| fields.without("id")));
     }
 
-    /// The texts so far, as a message of the model.
+    /// Writes the texts so far as a message of the model.
     fn flush(&mut self, parts: &mut Blocks) {
         if let Some(item) = message("assistant", parts) {
             self.push_rebuilt(item);
@@ -99,7 +99,7 @@ fn message(role: &str, parts: &mut Blocks) -> Option<String> {
     Some(format!("{{\"type\":\"message\",\"role\":\"{role}\",\"content\":{parts}}}"))
 }
 
-/// Writes a piece as a part that may stand with this speaker; nothing for what is blank.
+/// Writes a piece as a part that is valid for this speaker. Skips blank pieces.
 fn part(parts: &mut Blocks, piece: &Piece<'_>, speaker: Speaker) {
     let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
     let text: Text<'_> = match &piece.sort {
@@ -140,7 +140,7 @@ fn is_of_type(raw: &str, sort: &str) -> bool {
     found.is_some_and(|found| found == sort)
 }
 
-/// Is this a part of which we know no more, and which may stand with the user?
+/// Whether this is a part that abide does not parse but that is valid in a user message.
 fn native_part(piece: &Piece<'_>) -> bool {
     let native = piece.native(FORM).and_then(|raw| Fields::of(raw.get()));
     let Some(fields) = native else { return false };
@@ -151,11 +151,11 @@ fn native_part(piece: &Piece<'_>) -> bool {
     }
 }
 
-/// Would the API take this message as it came?
+/// Whether the API accepts this message unchanged.
 fn as_it_is(said: &Recorded<'_>) -> bool {
     let speaker = said.speaker();
     let sort = if speaker == Speaker::Assistant { "output_text" } else { "input_text" };
-    // By its type the API takes it for something else, whatever else it looks like.
+    // With another type the API takes it for another item, whatever its fields.
     let is_message = said.fields.any("type").is_none()
         || said.fields.decoded("type").is_some_and(|sort| sort == "message");
     let whole = is_message
@@ -204,7 +204,7 @@ impl Writing for Responses {
     }
 
     fn answer(&mut self, pieces: &[Piece<'_>], calls: &[Settled<'_>], spans: &[Span<'_>]) {
-        // Of an answer with a mark all parts are here.
+        // All parts of a marked answer are here.
         let marked = spans.iter().any(|span| span.recorded.marks.answer.is_some());
         if marked {
             self.forget();
@@ -219,7 +219,7 @@ impl Writing for Responses {
             let said = &span.recorded;
             if said.role == "assistant" && as_it_is(said) {
                 self.flush(&mut parts);
-                // One without a type was put into words by somebody else than the API.
+                // A message without a type did not come from the API.
                 if said.fields.any("type").is_none() {
                     self.reasoning.clear();
                 }
@@ -249,7 +249,7 @@ impl Writing for Responses {
 }
 
 impl Responses {
-    /// Writes a piece of an answer; texts are gathered, and become a message together.
+    /// Writes a piece of an answer. Texts are collected into one message.
     fn said<'c>(
         &mut self,
         piece: &Piece<'_>,
@@ -290,7 +290,7 @@ impl Responses {
         }
     }
 
-    /// Writes the result of a call as an item of this type.
+    /// Writes the result of a call as an item of type `sort`.
     fn output(&mut self, call: &Settled<'_>, sort: &str) {
         let Some(piece) = &call.result else { return };
         let Some(outcome) = outcome(piece) else { return };
@@ -330,13 +330,13 @@ fn is_blank(piece: &Piece<'_>) -> bool {
     matches!(&piece.sort, Sort::Text(text) if text.is_blank())
 }
 
-/// An item that the API gave and that we know no more of.
+/// An item from the API that abide does not parse.
 fn native_item<'a>(piece: &Piece<'a>) -> Option<&'a str> {
     let raw = piece.native(FORM)?.get();
     let fields = Fields::of(raw)?;
     let sort = fields.decoded("type").filter(|sort| !sort.is_empty())?;
     let part = crate::forms::is_part(&sort) || matches!(&*sort, "message" | "text");
-    // Whatever has a `call_id` must come with its output, or the API refuses the request.
+    // The API rejects an item with a `call_id` but no output.
     let called = sort.ends_with("_call") && fields.any("call_id").is_some();
     let paired = called
         || sort.ends_with("_output")
@@ -344,8 +344,8 @@ fn native_item<'a>(piece: &Piece<'a>) -> Option<&'a str> {
     (!part && !paired).then_some(raw)
 }
 
-/// Can the call be shown as the item that it is? It must be as the API gives it, and where it is no
-/// function's have a result of the type that it asks for.
+/// Whether the call can be written as its original item: it must be as the API sent it and, if it
+/// is not a function call, have a result of the matching type.
 fn stays(call: &Call<'_>, settled: &Settled<'_>) -> bool {
     let text = matches!(call.arguments, Arguments::Text(_));
     let result = settled.result.as_ref();

@@ -1,6 +1,6 @@
-//! The calls of an answer, each put together from its pieces.
+//! Assembles the calls of an answer from their pieces.
 //!
-//! Pieces say which call they belong to by an index, by an id, by both, or by neither.
+//! A piece identifies its call by an index, by an id, by both, or by neither.
 
 use super::super::answer::Sink;
 use super::super::arguments::{self, Arguments};
@@ -9,14 +9,14 @@ use super::super::error::StreamError;
 use super::super::field::quoted;
 use super::piece::{Piece, Sort};
 
-/// How many fields that are not known are kept of a call.
+/// The most unknown fields kept per call.
 const MOST_REST: usize = 64;
 
 /// The calls of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// Every call so far. Those that ended are kept without their arguments, so that pieces that
-    /// come late are known for what they are.
+    /// Every call so far. Ended calls are kept without their arguments, so that late pieces can be
+    /// recognized.
     all: Vec<Call>,
     open: usize,
 }
@@ -25,12 +25,12 @@ pub(super) struct Calls {
 struct Call {
     index: Option<i64>,
     id: String,
-    /// The id is ours: the provider gave none.
+    /// The provider sent no id; this one is made up.
     unnamed: bool,
     sort: Sort,
     name: String,
     arguments: Arguments,
-    /// What else was said of it, as JSON.
+    /// Its unknown fields, as JSON.
     rest: Vec<(String, String)>,
     told: bool,
     ended: bool,
@@ -42,7 +42,7 @@ impl Calls {
         self.place(piece).is_none()
     }
 
-    /// Takes a piece.
+    /// Adds a piece.
     pub(super) fn take(
         &mut self,
         piece: &Piece<'_>,
@@ -53,7 +53,7 @@ impl Calls {
             None => self.start(piece, sink)?,
         };
         let Some(call) = self.all.get_mut(place) else { return Ok(()) };
-        // An ended call has a whole object for arguments: nothing that comes late belongs to it.
+        // An ended call has complete arguments, so nothing late belongs to it.
         if call.ended {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl Calls {
             sink.budget.keep(name.len())?;
             name.clone_into(&mut call.name);
             if call.sort == Sort::Legacy {
-                // Its result says no more of it than this.
+                // Its result refers to it only by name.
                 name.clone_into(&mut call.id);
             }
         }
@@ -84,7 +84,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The call that a piece belongs to; none when it begins one.
+    /// The call that a piece belongs to; `None` if it begins one.
     fn place(&self, piece: &Piece<'_>) -> Option<usize> {
         let latest = |wanted: &dyn Fn(&Call) -> bool| self.all.iter().rposition(wanted);
         let id = piece.id.some();
@@ -96,9 +96,9 @@ impl Calls {
         };
         let call = self.all.get(place)?;
         let other = match id {
-            // Another id is another call, whatever the index.
+            // A different id means a different call, whatever the index.
             Some(id) => call.id != id && !call.unnamed,
-            // A name without an id begins a call when the one before needs no more.
+            // A name without an id begins a call if the previous one is complete.
             None => {
                 piece.name().is_some_and(|name| call.ended || call.is_whole() || name != call.name)
                     && !call.name.is_empty()
@@ -135,7 +135,7 @@ impl Calls {
         Ok(place)
     }
 
-    /// Ends the calls that have all their arguments.
+    /// Ends the calls whose arguments are complete.
     pub(super) fn end_whole(&mut self, sink: &mut Sink<'_>) {
         self.end(Call::is_whole, sink);
     }
@@ -159,19 +159,19 @@ impl Calls {
         }
     }
 
-    /// The blocks of the calls that are open.
+    /// The blocks of the open calls.
     pub(super) fn into_blocks(self) -> impl Iterator<Item = Block> {
         self.all.into_iter().filter(|call| !call.ended).map(|call| call.block().0)
     }
 }
 
 impl Call {
-    /// Whether it has all of its arguments. Of text nobody knows.
+    /// Whether its arguments are complete. For text that is never known.
     fn is_whole(&self) -> bool {
         self.sort != Sort::Custom && self.arguments.is_whole()
     }
 
-    /// Keeps what is not known of a piece; of what is said again, the last.
+    /// Keeps the unknown fields of a piece; the last value of each counts.
     fn keep(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), StreamError> {
         for (name, value) in &piece.rest {
             sink.budget.keep(name.len() + value.get().len())?;
@@ -195,7 +195,7 @@ impl Call {
             rest += &format!(",{}:{value}", quoted(name));
         }
         let (call, may_be_cut, called) = if self.sort == Sort::Custom {
-            // Text is a JSON string here, and never says that it is over.
+            // Text becomes a JSON string, and its end is never known.
             let input = quoted(given);
             let call = arguments::call(&self.id, &self.name, &input);
             let custom = format!(r#"{{"name":{name},"input":{input}}}"#);

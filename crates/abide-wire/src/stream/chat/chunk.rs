@@ -1,4 +1,4 @@
-//! A chunk of Chat Completions, read in place.
+//! A chunk of Chat Completions, parsed in place.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,7 +23,7 @@ object! {
 }
 
 impl Chunk<'_> {
-    /// What failed, when the event says that something did.
+    /// The error that the event reports, if any.
     pub(super) fn failure(&self, event: Event<'_>) -> Option<String> {
         if let Some(error) = self.error.filter(|error| tally::is_error(error.get())) {
             return Some(tally::error(error.get()));
@@ -35,7 +35,7 @@ impl Chunk<'_> {
     }
 }
 
-/// The choice with the index 0 or none. Others are not asked for by agents and are passed over.
+/// The first choice with index 0 or no index. Others are ignored: agents do not request them.
 #[derive(Default)]
 pub(super) struct First<'a>(pub(super) Option<Choice<'a>>);
 
@@ -43,7 +43,7 @@ object! {
     pub(super) struct Choice<'a> {
         index = "index": Number,
         pub(super) delta = "delta": Option<Message<'a>>,
-        /// Boxed, for it is rare and would be moved about with every chunk.
+        /// Boxed because it is rare and would be moved with every chunk.
         pub(super) message = "message": Option<Box<Message<'a>>>,
         pub(super) finish_reason = "finish_reason": Text<'a>,
         pub(super) error = "error": Option<&'a RawValue>,
@@ -57,7 +57,7 @@ object! {
         pub(super) reasoning = "reasoning": Text<'a>,
         pub(super) refusal = "refusal": Text<'a>,
         pub(super) tool_calls = "tool_calls": Option<Vec<Piece<'a>>>,
-        /// A call as it was written before there were several.
+        /// A call in the legacy form, from before there were several.
         pub(super) function_call = "function_call": Option<Box<Function<'a>>>,
     }
 }
@@ -99,7 +99,7 @@ impl<'de> Visitor<'de> for FirstVisitor {
     }
 }
 
-/// What a message says: text, or parts of which each is a thought or not.
+/// The content of a message: text, or parts, each flagged as reasoning or not.
 #[derive(Default)]
 pub(super) enum Content<'a> {
     #[default]

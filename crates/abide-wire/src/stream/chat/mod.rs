@@ -1,8 +1,8 @@
-//! Answers of Chat Completions: chunks with a delta of the one choice.
+//! Parses answers of Chat Completions: chunks, each with a delta of the one choice.
 //!
-//! Text, thoughts and refusals come in runs: a run ends when another begins, or a call. A call ends
-//! when the next begins, if its arguments are whole by then, or when the choice is finished: so
-//! that calls whose pieces come in turns stay whole too.
+//! Text, reasoning and refusals come in runs. A run ends when another run or a call begins. A call
+//! ends when the next one begins, if its arguments are whole by then, or else when the choice is
+//! finished, so that calls with interleaved pieces stay whole.
 
 mod calls;
 mod chunk;
@@ -18,14 +18,14 @@ use calls::Calls;
 use chunk::{Choice, Chunk, Content, Message};
 use piece::Piece;
 
-/// What was read of an answer.
+/// The state of an answer being parsed.
 #[derive(Debug, Default)]
 pub(super) struct Chat {
     run: Option<Run>,
     calls: Calls,
 }
 
-/// What a run is of: the field it stands in.
+/// The field that a run comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Content,
@@ -69,7 +69,7 @@ impl Chat {
         if let Some(reason) = choice.finish_reason.some() {
             sink.about.reason = Some(reason.to_owned());
         }
-        // A whole message stands where a provider does not stream after all.
+        // A provider that does not stream sends a whole message.
         if let Some(message) = choice.delta.as_ref().or(choice.message.as_deref()) {
             self.message(message, sink)?;
         }
@@ -143,7 +143,7 @@ impl Chat {
         }
     }
 
-    /// The choice is finished: so is everything in it.
+    /// Finishes the choice and everything in it.
     pub(super) fn end(&mut self, sink: &mut Sink<'_>) {
         self.end_run(sink);
         self.calls.end_all(sink);

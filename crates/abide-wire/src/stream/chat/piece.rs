@@ -1,4 +1,4 @@
-//! A piece of a call of Chat Completions, read in place.
+//! A piece of a Chat Completions call, parsed in place.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::field::{Number, Text, object};
 
-/// What a call is of.
+/// The kind of tool that is called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     /// A function, which takes JSON.
@@ -16,7 +16,7 @@ pub(super) enum Sort {
     Function,
     /// A custom tool, which takes text.
     Custom,
-    /// The one function of a message, as it was before there were several.
+    /// The single function of a message, from before there were several.
     Legacy,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Piece<'a> {
     pub(super) id: Text<'a>,
     pub(super) sort: Sort,
     pub(super) function: Option<Function<'a>>,
-    /// What else stands there, such as what a provider wants back.
+    /// Its unknown fields, such as what a provider wants sent back.
     pub(super) rest: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
@@ -41,7 +41,7 @@ object! {
 }
 
 impl<'a> Piece<'a> {
-    /// A piece of a call as it was written before there were several.
+    /// A piece of a call in the legacy form.
     pub(super) fn legacy(function: &Function<'a>) -> Self {
         Self { sort: Sort::Legacy, function: Some(function.clone()), ..Self::default() }
     }
@@ -50,7 +50,7 @@ impl<'a> Piece<'a> {
         self.function.as_ref()?.name.some()
     }
 
-    /// The arguments. Some providers give the object itself and not its text.
+    /// The arguments. Some providers send the object itself instead of its text.
     pub(super) fn arguments(&self) -> Cow<'_, str> {
         let given = self.function.as_ref().and_then(|function| match self.sort {
             Sort::Custom => function.input,
@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for PieceVisitor {
             match &*key {
                 "index" => piece.index = map.next_value::<Number>()?.0,
                 "id" => piece.id = map.next_value()?,
-                // It is told by what stands there.
+                // The kind follows from the other fields.
                 "type" => {
                     if map.next_value::<Text<'_>>()?.some() == Some("custom") {
                         piece.sort = Sort::Custom;

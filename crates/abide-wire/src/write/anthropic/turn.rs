@@ -1,4 +1,4 @@
-//! A turn of the conversation, and what the API asks of turns as a whole.
+//! Turns of the conversation, and the API's rules about whole turns.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::json::{Fields, list};
 use crate::piece::Speaker;
 
-/// What one side says before the other speaks.
+/// The blocks of one side until the other speaks.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) role: Speaker,
@@ -23,12 +23,12 @@ pub(super) struct Block {
 #[derive(Debug, PartialEq, Eq)]
 enum Sort {
     Plain,
-    /// The model thinks.
+    /// Reasoning.
     Thought,
-    /// A tool that the API runs by itself is used, and what it gave.
+    /// A use of a tool that the API runs itself, by its id, and its result.
     Use(String),
     Result(String),
-    /// A call that such a tool makes.
+    /// A call made by such a tool, by the id of that tool's use.
     UsedBy(String),
 }
 
@@ -41,7 +41,7 @@ impl Block {
         Self { text, sort: Sort::Thought }
     }
 
-    /// A block of the model that may belong to another.
+    /// A block of the model that may be linked to another.
     pub(super) fn other(text: String) -> Self {
         let sort = Self::bond(&text).unwrap_or(Sort::Plain);
         Self { text, sort }
@@ -68,7 +68,7 @@ impl Block {
 }
 
 impl Turn {
-    /// The API takes no turn that ends in a thought.
+    /// Drops trailing reasoning: the API rejects a turn that ends with it.
     pub(super) fn drop_thoughts(&mut self) {
         while self.blocks.pop_if(|block| block.sort == Sort::Thought).is_some() {}
     }
@@ -80,9 +80,9 @@ impl Turn {
     }
 }
 
-/// Leaves out uses of the API's own tools that have no result behind them, and results without a
-/// use before them: an answer was cut off, or a part of it is no more. The result may be in a later
-/// turn, where the tool itself makes calls.
+/// Drops uses of the API's own tools without a later result, and results without an earlier use:
+/// the answer was cut off, or part of it is gone. The result may be in a later turn if the tool
+/// itself makes calls.
 pub(super) fn keep_pairs(turns: &mut [Turn]) {
     let (mut seen, mut kept) = (HashSet::new(), HashSet::new());
     let mut open = HashMap::new();
@@ -113,8 +113,7 @@ pub(super) fn keep_pairs(turns: &mut [Turn]) {
     }
 }
 
-/// Leaves out thoughts at the end of turns and turns that are empty, and joins those that follow
-/// each other then.
+/// Drops trailing reasoning and empty turns, then joins consecutive turns of one role.
 pub(super) fn join(turns: &mut Vec<Turn>) {
     let mut joined: Vec<Turn> = Vec::with_capacity(turns.len());
     for mut turn in turns.drain(..) {
@@ -128,12 +127,12 @@ pub(super) fn join(turns: &mut Vec<Turn>) {
     *turns = joined;
 }
 
-/// How many blocks may be marked to be cached.
+/// How many blocks the API allows with a cache mark.
 const MARKS: usize = 4;
 const MARK: &str = "cache_control";
 
-/// Leaves the marks of the last blocks, as many as the API takes: what they are for is to go on
-/// from where the conversation is.
+/// Keeps the last cache marks, as many as the API allows: they help to continue from the end of the
+/// conversation.
 pub(super) fn keep_marks<'t>(blocks: impl DoubleEndedIterator<Item = &'t mut String>) {
     let mut left = MARKS;
     for block in blocks.rev() {
@@ -143,9 +142,9 @@ pub(super) fn keep_marks<'t>(blocks: impl DoubleEndedIterator<Item = &'t mut Str
     }
 }
 
-/// The block with no more marks than are left; `None` when it stays as it is.
+/// The block with at most `left` marks; `None` if it is unchanged.
 fn unmarked(block: &str, left: &mut usize) -> Option<String> {
-    // Few have any; an escape could hide the name.
+    // Most blocks have none. An escape could hide the name.
     if !block.contains(MARK) && !block.contains("\\u") {
         return None;
     }
