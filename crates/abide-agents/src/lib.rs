@@ -1,10 +1,10 @@
 //! What agents print, read as they print it, and all else that is known of each. Pure: no I/O, no
 //! clock.
 //!
-//! An [`AgentReader`] takes the output of Claude Code, Codex, Gemini CLI or of any other command,
-//! cut anywhere, and tells what it [`Observed`]. What is not understood is passed over, never an
-//! end: agents mix plain lines and new sorts of events into what they print. Memory is bounded
-//! whatever comes.
+//! Feed an [`AgentReader`] the output of Claude Code, Codex, Gemini CLI or any other command, split
+//! anywhere, and it reports its observations ([`Observed`]). Output it does not understand is
+//! skipped, never an error: agents mix plain lines and new event types into their output. Memory is
+//! bounded, whatever the input.
 //!
 //! Each agent has a folder, with its profile in `mod.rs`, and a line in the table of `profiles.rs`.
 //! Nothing outside of these folders names an agent, here or in any other crate.

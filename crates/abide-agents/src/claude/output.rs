@@ -1,4 +1,4 @@
-//! What Claude Code prints with `--output-format stream-json`.
+//! Parses the output of Claude Code with `--output-format stream-json`.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::limits::limit_in;
 use crate::output::{Events, Limited, Observed, Seen, message, note, since, step, tell};
 
-/// The most calls, models and messages that are remembered.
+/// The most calls, models and messages that are remembered, each.
 const MOST: usize = 4096;
 
 /// The events of Claude Code.
@@ -17,13 +17,13 @@ const MOST: usize = 4096;
 pub(super) struct Claude {
     session: Option<String>,
     model: Option<String>,
-    /// Files of calls that are not over.
+    /// Files of open calls.
     files: HashMap<String, (String, FileOp)>,
-    /// What each message used by its own word; one is printed in pieces that all tell the same.
+    /// The usage of each message. A message is printed in pieces that all repeat it.
     messages: HashMap<String, (Option<String>, Usage)>,
-    /// What was told of each model: results count from the start of the process.
+    /// The usage reported for each model: results count from the start of the process.
     told: HashMap<String, Usage>,
-    /// When the limit ends, by the last word on it.
+    /// When the limit resets, as last reported.
     resets: Option<Timestamp>,
     limited: Option<Limited>,
 }
@@ -37,7 +37,7 @@ impl Events for Claude {
             "user" => self.user(fields, see),
             "result" => self.result(fields, now, see),
             "rate_limit_event" => self.rate_limit(fields, see),
-            // Parts of messages that come whole later, and signs of life.
+            // Parts of messages that are repeated whole later, and keep-alives.
             "stream_event" | "keep_alive" | "tool_progress" | "tool_use_summary" => {}
             _ => return false,
         }
@@ -47,7 +47,7 @@ impl Events for Claude {
     fn flush(&mut self, _: &mut dyn FnMut(Seen)) {}
 
     fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
-        // Without a result, what the messages told is all there is.
+        // Without a result, the usage of the messages is all there is.
         let mut sums: HashMap<Option<String>, Usage> = HashMap::new();
         for (model, usage) in std::mem::take(&mut self.messages).into_values() {
             sums.entry(model).or_default().add(&usage);
@@ -57,7 +57,7 @@ impl Events for Claude {
         for (model, usage) in sums {
             tell(see, Observed::Usage { model, usage });
         }
-        // Nobody knows how far they got.
+        // Open calls may have changed their files.
         let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
         files.sort_by(|left, right| left.0.cmp(&right.0));
         for (_, (path, op)) in files {
@@ -95,7 +95,7 @@ impl Claude {
         }
     }
 
-    /// Who resumes is given a session of a new name by some versions: the last one counts.
+    /// Reports the session id. Some versions assign a new one on resuming: the last one counts.
     fn session(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
         let Some(id) = fields.decoded("session_id").map(|id| id.into_owned()) else { return };
         if self.session.as_ref() != Some(&id) {
@@ -142,7 +142,7 @@ impl Claude {
             }
         }
         self.count(&inner);
-        // Such a message is made by the agent itself, in place of an answer.
+        // The agent itself made this message in place of an answer.
         if fields.get("error").is_some() {
             let text = content_text(inner.get("content"));
             let rate = fields.decoded("error").as_deref() == Some("rate_limit");
@@ -167,7 +167,7 @@ impl Claude {
         let Some(raw) = fields.get("message") else { return };
         let Some(inner) = Fields::of(raw.get()) else { return };
         let mut tell = |what: Observed| see(Seen { subagent: subagent.clone(), what });
-        // What was said before, printed again on resuming, is known.
+        // On resuming, earlier messages are printed again and are recorded already.
         if fields.flag("isReplay") == Some(true) {
             return;
         }
@@ -214,7 +214,7 @@ impl Claude {
         tell(see, Observed::Outcome { ok, text });
     }
 
-    /// A result tells all; what the messages told is a part of it.
+    /// Reports the usage in a result, which includes that of its messages.
     fn usage(&mut self, fields: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
         let models = fields.get("modelUsage").and_then(|raw| Fields::of(raw.get()));
         let mut all: Vec<(String, Usage)> = Vec::new();
@@ -279,7 +279,7 @@ impl Claude {
         self.tell_limit(limited, see);
     }
 
-    /// Tells a limit, unless all that it says was told.
+    /// Reports a limit, unless it adds nothing to the last one.
     fn tell_limit(&mut self, limited: Limited, see: &mut dyn FnMut(Seen)) {
         let known = self
             .limited
@@ -296,7 +296,7 @@ fn subagent(fields: &Fields<'_>) -> Option<String> {
     fields.decoded("parent_tool_use_id").map(|id| id.into_owned())
 }
 
-/// The file that a call of one of its own tools is about.
+/// The file of a call to one of Claude Code's own tools.
 fn file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
     let op = match name {
         "Read" | "NotebookRead" => FileOp::Read,
@@ -325,7 +325,7 @@ fn number(fields: &Fields<'_>, name: &str) -> u64 {
     fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
 }
 
-/// What Anthropic's API tells: cached tokens are not a part of the others there, and are here.
+/// Converts Anthropic's usage: its input tokens exclude cached ones, ours include them.
 fn used(usage: &Fields<'_>) -> Usage {
     let cache_read_tokens = number(usage, "cache_read_input_tokens");
     let cache_write_tokens = number(usage, "cache_creation_input_tokens");
@@ -357,6 +357,6 @@ fn used_by_model(usage: &Fields<'_>) -> Usage {
 
 fn micros(dollars: Option<&RawValue>) -> u64 {
     let dollars = dollars.and_then(|raw| raw.get().parse::<f64>().ok()).unwrap_or(0.0);
-    // The conversion stops at zero and at the greatest number there is.
+    // The conversion saturates at both ends.
     (dollars * 1e6).round() as u64
 }

@@ -1,4 +1,4 @@
-//! What `codex exec --json` prints: a thread, its turns and their items.
+//! Parses the output of `codex exec --json`: a thread, its turns and their items.
 
 use std::collections::HashSet;
 
@@ -9,25 +9,25 @@ use serde_json::value::RawValue;
 use crate::limits::limit_in;
 use crate::output::{Events, Limited, Observed, Seen, includes, message, note, since, step, tell};
 
-/// The most calls that are remembered as begun.
+/// The most open calls that are remembered.
 const BEGUN: usize = 4096;
-/// The most bytes of its last word that are kept.
+/// The most bytes kept of its last message.
 const LAST: usize = 64 << 10;
 
 /// The events of Codex.
 #[derive(Debug, Default)]
 pub(super) struct Codex {
-    /// What stands before the id of a call.
+    /// The prefix of call ids.
     prefix: String,
-    /// Calls that were told to be begun and are not over.
+    /// Calls that were reported as begun and have not ended.
     begun: HashSet<String>,
-    /// What it said last.
+    /// Its last message.
     last: Option<String>,
-    /// Its list of things to do, as last told.
+    /// Its to-do list, as last reported.
     todo: String,
-    /// What the thread used, as last told.
+    /// The usage of the thread, as last reported.
     told: Usage,
-    /// The limit that was last told.
+    /// The limit last reported.
     limited: Option<Limited>,
 }
 
@@ -61,7 +61,7 @@ impl Events for Codex {
             }
             "error" => {
                 let text = fields.decoded("message").unwrap_or_default();
-                // It tries again by itself.
+                // Codex retries by itself.
                 if text.starts_with("Reconnecting") {
                     note(see, "warning", text);
                 } else {
@@ -83,14 +83,14 @@ impl Events for Codex {
 }
 
 impl Codex {
-    /// Goes on in a thread of which this much was told.
+    /// Resumes a thread whose usage so far is `told`.
     pub(super) fn resuming(told: Usage, prefix: String) -> Self {
         Self { told, prefix, ..Self::default() }
     }
 
-    /// Codex counts from the beginning of the thread, over every process that worked in it.
+    /// Reports usage. Codex counts from the start of the thread, over all its processes.
     fn usage(&mut self, all: Usage, see: &mut dyn FnMut(Seen)) {
-        // One that counts by turns tells less than before at some time.
+        // A version that counts per turn reports less than before at some point.
         let usage = if includes(&all, &self.told) { since(&all, &self.told) } else { all.clone() };
         self.told = all;
         if usage != Usage::default() {
@@ -187,7 +187,7 @@ impl Codex {
         see: &mut dyn FnMut(Seen),
     ) {
         let Call { id, name, arguments } = call;
-        // One that is told at its end alone was begun all the same.
+        // A call may be reported only when it ends.
         if !self.begun.contains(&id) {
             let text = step::call(&name, arguments.as_deref()).replacen("/bin/bash -lc ", "", 1);
             tell(see, Observed::Called { call: id.clone(), name, arguments });
@@ -223,7 +223,7 @@ impl Codex {
     }
 }
 
-/// A use of a tool.
+/// A tool call.
 struct Call {
     id: String,
     name: String,
@@ -249,12 +249,12 @@ fn changes(item: &Fields<'_>, failed: bool, see: &mut dyn FnMut(Seen)) {
     }
 }
 
-/// What an error says.
+/// The message of an error.
 fn told(error: &str) -> Option<String> {
     Some(Fields::of(error)?.decoded("message")?.into_owned())
 }
 
-/// What a turn used. Those that were in a cache are a part of all that went in.
+/// The usage of a turn. Input tokens include cached ones.
 fn used(usage: &RawValue) -> Usage {
     let Some(fields) = Fields::of(usage.get()) else { return Usage::default() };
     let number = |name: &str| fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0);
@@ -268,7 +268,7 @@ fn used(usage: &RawValue) -> Usage {
     }
 }
 
-/// An object of those fields that are there; `None` where none is.
+/// A JSON object of the fields that are present; `None` if none is.
 fn object(fields: &[(&str, Option<&RawValue>)]) -> Option<Box<RawValue>> {
     let mut out = "{".to_owned();
     for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! The output of a command that tells nothing about itself: text.
+//! Turns the plain-text output of a command into messages.
 
 use abide_model::Timestamp;
 
@@ -7,31 +7,32 @@ use crate::output::{Observed, OutputReader, Plain, Seen, message, note, step, te
 
 /// The most bytes of one message.
 const MESSAGE: usize = 32 << 10;
-/// The most bytes that are made into messages as they come.
+/// The most bytes that become messages as they arrive.
 const ALL: u64 = 1 << 20;
-/// The most bytes of a line that are looked at by themselves.
+/// The most bytes of a line that are examined.
 const LINE: usize = 2 << 10;
 
-/// Makes messages of what a command prints.
+/// Turns the output of a command into messages.
 ///
-/// A message ends at a line where it can. What a `\r` overwrites is not recorded, so that a progress
-/// bar is one line. When there is more than a mebibyte, the end of it is kept and the rest counted.
+/// A message ends at a line break if possible. Text overwritten after a `\r` is not recorded, so a
+/// progress bar is one line. Beyond 1 MiB only the end of the output is kept, and the rest is
+/// counted.
 #[derive(Debug, Default)]
 pub(super) struct TextReader {
     plain: Plain,
-    /// What is no message yet.
+    /// Text that is not in a message yet.
     buffer: Vec<u8>,
-    /// Where in it the line begins that is being printed.
+    /// The offset in it of the current line.
     line: usize,
-    /// The beginning of that line.
+    /// The start of that line.
     head: Vec<u8>,
-    /// The last line that ended and showed something.
+    /// The last complete line that is not blank.
     last: Vec<u8>,
-    /// A `\r` was last.
+    /// The last byte was `\r`.
     returned: bool,
-    /// How many bytes were made into messages.
+    /// Bytes that became messages.
     told: u64,
-    /// How many bytes fell out of the end that is kept.
+    /// Bytes that were dropped.
     left_out: u64,
 }
 
@@ -120,7 +121,7 @@ impl TextReader {
         self.head.clear();
     }
 
-    /// Takes text, piece by piece, so that a cut of it makes no difference.
+    /// Adds text piece by piece, so that the result does not depend on where it was split.
     fn push(&mut self, text: &[u8], see: &mut dyn FnMut(Seen)) {
         let mut rest = text;
         while !rest.is_empty() {
@@ -135,7 +136,7 @@ impl TextReader {
         }
     }
 
-    /// The buffer is full: a message is made of it, up to the last line, or it is let go.
+    /// Handles a full buffer: makes a message up to the last line break, or drops the oldest bytes.
     fn full(&mut self, see: &mut dyn FnMut(Seen)) {
         if self.told >= ALL {
             return self.keep_the_end();
@@ -147,10 +148,10 @@ impl TextReader {
         self.message(end, see);
     }
 
-    /// Lets go of all but the last bytes.
+    /// Drops all but the last bytes.
     fn keep_the_end(&mut self) {
         let mut gone = self.buffer.len().saturating_sub(MESSAGE);
-        // From a character on.
+        // Cut at the start of a character.
         while gone > 0 && self.buffer.get(gone).is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
             gone += 1;
         }
@@ -159,7 +160,7 @@ impl TextReader {
         self.line = self.line.saturating_sub(gone);
     }
 
-    /// Makes a message of the first bytes of the buffer.
+    /// Makes a message of the first `end` bytes of the buffer.
     fn message(&mut self, end: usize, see: &mut dyn FnMut(Seen)) {
         let text = String::from_utf8_lossy(self.buffer.get(..end).unwrap_or_default());
         if let Some(data) = message::said(text.trim_end()) {
@@ -171,7 +172,7 @@ impl TextReader {
     }
 }
 
-/// How many bytes there are without a character that is not whole yet.
+/// The number of bytes before an incomplete last character.
 fn whole_characters(bytes: &[u8]) -> usize {
     let end = bytes.len();
     for back in 1..=3.min(end) {
@@ -184,7 +185,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
             0xf0..=0xf4 => 4,
             _ => 1,
         };
-        // Never nothing at all, or nothing would ever go on.
+        // Never return 0, or there would be no progress.
         return if wanted > back && at > 0 { at } else { end };
     }
     end

@@ -1,4 +1,4 @@
-//! What Gemini CLI prints with `--output-format stream-json`.
+//! Parses the output of Gemini CLI with `--output-format stream-json`.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,25 @@ use crate::limits::limit_in;
 use crate::output::message::{self, MOST};
 use crate::output::{Events, Limited, Observed, Seen, note, step, tell};
 
-/// The most calls that are remembered.
+/// The most open calls that are remembered.
 const CALLS: usize = 4096;
-/// The most bytes of one message that are kept, so that the mark of a cut has room.
+/// The most bytes kept of one message, with room for the mark of a cut.
 const SAYING: usize = MOST - 64;
-/// The most bytes of its last word that are kept.
+/// The most bytes kept of its last message.
 const LAST: usize = 64 << 10;
 
 /// The events of Gemini CLI.
 #[derive(Debug, Default)]
 pub(super) struct Gemini {
-    /// What it was told, until it prints that.
+    /// The prompt, until Gemini prints it.
     prompt: Option<String>,
-    /// What is being said, piece by piece.
+    /// The message being streamed.
     saying: String,
-    /// How much of it had no room.
+    /// Bytes of it that were left out.
     left_out: u64,
-    /// What was last said.
+    /// Its last message.
     last: Option<String>,
-    /// Files of calls that are not over.
+    /// Files of open calls.
     files: HashMap<String, (String, FileOp)>,
     limited: Option<Limited>,
 }
@@ -85,7 +85,7 @@ impl Events for Gemini {
 
     fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
         self.flush(see);
-        // Nobody knows how far they got.
+        // Open calls may have changed their files.
         let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
         files.sort_by(|left, right| left.0.cmp(&right.0));
         for (_, (path, op)) in files {
@@ -97,7 +97,7 @@ impl Events for Gemini {
 }
 
 impl Gemini {
-    /// One that was told something which is recorded already.
+    /// Starts with a prompt that is recorded already.
     pub(super) fn told(prompt: Option<String>) -> Self {
         Self { prompt, ..Self::default() }
     }
@@ -107,7 +107,7 @@ impl Gemini {
         let text = fields.decoded("content").unwrap_or_default();
         if role == "assistant" && fields.flag("delta") == Some(true) {
             let room = SAYING.saturating_sub(self.saying.len());
-            // Once something had no room, what follows has no place either.
+            // After a gap, nothing more is appended.
             let kept = if self.left_out > 0 { "" } else { step::head(&text, room) };
             self.saying.push_str(kept);
             self.left_out += (text.len() - kept.len()) as u64;
@@ -176,7 +176,7 @@ impl Gemini {
     }
 }
 
-/// The file that a call of one of its own tools is about.
+/// The file of a call to one of Gemini's own tools.
 fn file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
     let op = match name {
         "read_file" => FileOp::Read,
@@ -188,7 +188,7 @@ fn file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
     Some((path.into_owned(), op))
 }
 
-/// What each model used; of all together where they are not told apart.
+/// Reports the usage of each model, or the total if there is no breakdown.
 fn usage(stats: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
     let models = stats.get("models").and_then(|raw| Fields::of(raw.get()));
     let mut any = false;
@@ -203,7 +203,7 @@ fn usage(stats: &Fields<'_>, see: &mut dyn FnMut(Seen)) {
     }
 }
 
-/// What is neither in nor said was thought.
+/// Tokens that are neither input nor output are reasoning.
 fn used(stats: &Fields<'_>) -> Usage {
     let number =
         |name: &str| stats.get(name).and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);

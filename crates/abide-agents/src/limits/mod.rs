@@ -1,8 +1,8 @@
-//! Rate limits and quotas, in the words in which agents and APIs tell them.
+//! Recognizes rate limits and quotas in the messages of agents and APIs.
 //!
-//! Agents also write code about rate limits and talk about it. So a line counts only when it states
-//! a limit the way an error does: to overlook one costs a failed attempt, to see one where there is
-//! none stops the work.
+//! Agents also write code about rate limits and talk about them. So a line counts only if it states
+//! a limit the way an error does: missing one costs a failed attempt, but a false match stops the
+//! work.
 
 mod when;
 
@@ -13,9 +13,9 @@ use crate::output::step::head;
 use crate::output::{Limited, Plain};
 use crate::profiles::PROFILES;
 
-/// The most bytes that are looked at.
+/// The most bytes that are searched.
 const MOST: usize = 8 << 10;
-/// The most bytes of what was said that are kept.
+/// The most bytes kept of the message.
 const KEPT: usize = 500;
 
 /// How an agent tells that a limit was met, besides the ways that are listed here. They are looked
@@ -66,10 +66,10 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("quota", "quota"),
 ];
 
-/// Those of them that state nothing without a time.
+/// Those of them that count only with a time.
 const WEAK: &[&str] = &["rate limit", "usage limit", "quota", "rate limited", "rate-limited"];
 
-/// With these it is not met, or only talked about.
+/// Words that mean the limit is not reached, or only discussed.
 const NOT_MET: &[&str] = &[
     "approaching",
     "close to",
@@ -107,7 +107,7 @@ const NOT_MET: &[&str] = &[
     "default",
 ];
 
-/// What code looks like.
+/// Signs of source code.
 const CODE: &[&str] = &[
     "//", "/*", "`", "=>", "==", "!=", "();", "assert", "fn ", "def ", "function", "const ",
     "let ", "return ", "import ", "#[", "&&", "||", "::", "};", "print(", "console.", "raise ",
@@ -137,7 +137,7 @@ const ERRORS: &[&str] = &[
     "we've hit",
 ];
 
-/// A limit that this text states, as agents and APIs do; `None` where it is only spoken of.
+/// The limit that this text states as an error would; `None` if it only mentions one.
 #[must_use]
 pub fn limit_in(text: &str, now: Timestamp) -> Option<Limited> {
     let text = head(text, MOST);
@@ -152,7 +152,7 @@ pub fn limit_in(text: &str, now: Timestamp) -> Option<Limited> {
     Some(Limited { name: name.to_owned(), resets: at.and_then(|time| time.at), text })
 }
 
-/// Is there any word without which no limit is stated? Most lines end here, so it is one pass.
+/// A one-pass filter that most lines fail: whether the text has any word that a stated limit needs.
 fn might(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().zip(bytes.iter().skip(1)).enumerate().any(|(at, (first, second))| {
@@ -169,7 +169,7 @@ fn might(text: &str) -> bool {
     })
 }
 
-/// Which limit a line states.
+/// The name of the limit that a line states.
 fn states(line: &str, now: Timestamp) -> Option<&'static str> {
     let lower = line.trim().to_lowercase().replace('’', "'");
     let bare = lower.trim_start_matches(['<', ' ']);
@@ -177,10 +177,10 @@ fn states(line: &str, now: Timestamp) -> Option<&'static str> {
         return resets(&format!("retry-after:{after}"), now).and(Some("retry"));
     }
     let message = unframed(&lower);
-    // Addresses say anything.
+    // URLs may contain any words.
     let words = message.split_whitespace().filter(|word| !word.contains("://"));
     let words = words.fold(" ".to_owned(), |all, word| all + word + " ");
-    // What a server answers is no talk, whatever words it uses.
+    // An error response of a server is never mere talk, whatever its words.
     let answered = message.contains("\"error\":") && message.contains('{');
     let spoken = !answered && NOT_MET.iter().any(|word| words.contains(word));
     if spoken || is_code(&lower) {
@@ -197,7 +197,7 @@ fn states(line: &str, now: Timestamp) -> Option<&'static str> {
     (timed || stated).then_some(name)
 }
 
-/// A line without what stands before a message: marks, brackets, a time, the name of a program.
+/// Strips what precedes a message in a log line: symbols, brackets, a time.
 fn unframed(line: &str) -> &str {
     let mut rest = line;
     loop {
@@ -230,7 +230,7 @@ fn is_code(line: &str) -> bool {
     if line.ends_with(';') || (line.ends_with('{') && line.len() > 1) {
         return true;
     }
-    // `src/x.rs:12:` as search tools print it.
+    // `src/x.rs:12:`, as search tools print it.
     let place = line.split_once(':').and_then(|(path, rest)| {
         let number = rest.split(':').next()?;
         Some(path.contains('.') && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
@@ -242,7 +242,7 @@ fn is_code(line: &str) -> bool {
     CODE.iter().any(|mark| without_addresses.contains(mark))
 }
 
-/// Does the statement stand in quotes of its own?
+/// Whether the statement is in quotes or parentheses of its own.
 fn quoted(message: &str, words: &str) -> bool {
     let before = message.find(words).and_then(|at| message.get(..at));
     before.is_some_and(|before| before.ends_with(['"', '\'', '“', '(']))

@@ -1,4 +1,4 @@
-//! The times at which limits end, in the words in which they are told.
+//! Parses the time at which a limit resets from an error message.
 
 use abide_model::Timestamp;
 
@@ -7,14 +7,14 @@ use crate::profiles::PROFILES;
 /// The longest time that anyone is asked to wait.
 const LONGEST: i64 = 40 * 86_400_000;
 
-/// That a time is told, and which, where that is beyond doubt.
+/// A stated reset time, unambiguous or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Told {
-    /// The time; `None` for one in a zone that is not known.
+    /// The time; `None` if it is ambiguous (unknown time zone) or implausible.
     pub at: Option<Timestamp>,
 }
 
-/// What stands before how long it takes.
+/// Phrases before a duration.
 const DURATIONS: &[&str] = &[
     "try again in ",
     "retry in ",
@@ -36,11 +36,11 @@ const DURATIONS: &[&str] = &[
     "available in ",
 ];
 
-/// What stands before the time of day.
+/// Phrases before a time of day.
 const CLOCKS: &[&str] =
     &["try again at ", "resets at ", "reset at ", "resets on ", "resets ", "retry-after:"];
 
-/// When it is over, by a text in lower case; `None` where no time is told.
+/// The reset time in a lower-case text; `None` if it states no time.
 pub(super) fn resets(text: &str, now: Timestamp) -> Option<Told> {
     if let Some(at) = reached(text) {
         return Some(bounded(at, now));
@@ -54,7 +54,7 @@ pub(super) fn resets(text: &str, now: Timestamp) -> Option<Told> {
     occurrences(text, CLOCKS).into_iter().find_map(|(_, behind)| clock(behind, now))
 }
 
-/// What stands behind each of some words.
+/// The text after each of the phrases that occurs.
 fn occurrences<'a, 'w>(text: &'a str, all: &[&'w str]) -> Vec<(&'w str, &'a str)> {
     let found = all.iter().filter_map(|words| {
         let (_, behind) = text.split_once(words)?;
@@ -63,7 +63,7 @@ fn occurrences<'a, 'w>(text: &'a str, all: &[&'w str]) -> Vec<(&'w str, &'a str)
     found.collect()
 }
 
-/// Only a time to come, and none that nobody would wait for.
+/// Accepts only a time in the future, within [`LONGEST`].
 fn bounded(at: Timestamp, now: Timestamp) -> Told {
     let wait = at.as_millis().saturating_sub(now.as_millis());
     Told { at: (0..=LONGEST).contains(&wait).then_some(at) }
@@ -88,7 +88,7 @@ fn seconds_since_1970(digits: &str) -> Option<Timestamp> {
     }
 }
 
-/// How many milliseconds `1m30s`, `3 days 4 hours` or `20` seconds are.
+/// Parses `1m30s`, `3 days 4 hours`, or with `bare` a plain number of seconds, into milliseconds.
 fn duration(text: &str, bare: bool) -> Option<i64> {
     let mut rest = text;
     let mut millis = 0.0_f64;
@@ -98,7 +98,7 @@ fn duration(text: &str, bare: bool) -> Option<i64> {
         let trimmed = trimmed.strip_prefix("and ").filter(|_| any).unwrap_or(trimmed);
         let width = trimmed.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
         let Some((number, behind)) = trimmed.split_at_checked(width) else { break };
-        // The dot at the end of a sentence.
+        // Strip the full stop of a sentence.
         let Ok(number) = number.trim_end_matches('.').parse::<f64>() else { break };
         let unit = behind.trim_start();
         let letters = unit.bytes().take_while(u8::is_ascii_alphabetic).count();
@@ -116,11 +116,12 @@ fn duration(text: &str, bare: bool) -> Option<i64> {
         millis += number * in_millis;
         rest = behind;
     }
-    // The conversion stops at the greatest number there is.
+    // The conversion saturates.
     any.then_some(millis.round() as i64)
 }
 
-/// `3pm (utc)`, `15:00 utc`, `nov 20, 5pm (utc)`, a time of RFC 3339, or seconds since 1970.
+/// Parses `3pm (utc)`, `15:00 utc`, `nov 20, 5pm (utc)`, RFC 3339, or seconds or milliseconds since
+/// 1970.
 fn clock(text: &str, now: Timestamp) -> Option<Told> {
     const DAY: i64 = 86_400_000;
     let first = text.split([' ', ',', '"', ')']).next()?.trim_end_matches('.');
@@ -161,7 +162,7 @@ fn clock(text: &str, now: Timestamp) -> Option<Told> {
     Some(bounded(Timestamp::from_millis(at), now))
 }
 
-/// `nov 20, ` and what is behind it.
+/// Parses `nov 20, ` and returns the rest.
 fn month(text: &str) -> Option<(usize, u8, &str)> {
     const MONTHS: [&str; 12] =
         ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -176,7 +177,7 @@ fn month(text: &str) -> Option<(usize, u8, &str)> {
     Some((month, day, rest.strip_prefix("at ").unwrap_or(rest)))
 }
 
-/// The milliseconds since midnight of `3pm`, `3:05 pm` or `15:00`, and what is behind it.
+/// Parses `3pm`, `3:05 pm` or `15:00` into milliseconds since midnight, and returns the rest.
 fn time_of_day(text: &str) -> Option<(i64, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (hour, rest) = text.split_at_checked(digits(text))?;
@@ -198,7 +199,7 @@ fn time_of_day(text: &str) -> Option<(i64, &str)> {
             hour = hour % 12 + 12;
             rest
         }
-        // A number alone is no time of day.
+        // A bare number is not a time of day.
         _ if minute.is_some() => rest,
         _ => return None,
     };

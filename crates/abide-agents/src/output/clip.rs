@@ -1,16 +1,16 @@
-//! Long strings of JSON, shortened as they come.
+//! Shortens long strings in JSON as it streams in.
 
 use std::fmt::Write as _;
 
-/// The most bytes of a string that are kept.
+/// The most bytes kept of a string.
 const STRING: u64 = 64 << 10;
 
-/// Shortens every long string in a text of JSON and leaves the rest as it is, over cuts anywhere:
-/// so that an event with a huge output is still that event.
+/// Shortens every long string in JSON, split anywhere, and leaves the rest unchanged, so that an
+/// event with a huge output remains valid.
 #[derive(Debug, Default)]
 pub(super) struct Clip {
     state: State,
-    /// How many bytes of the string have come.
+    /// Bytes of the current string so far.
     length: u64,
     /// How many of them were left out.
     left_out: u64,
@@ -22,12 +22,12 @@ enum State {
     Outside,
     /// In a string, between two characters.
     String,
-    /// In an escape, with so many bytes to come; the first says how many it has.
+    /// In an escape, with this many bytes to come; `None` until its first byte tells.
     Escape(Option<u8>),
 }
 
 impl Clip {
-    /// Takes what came, and gives what is left of it.
+    /// Adds bytes and appends what is kept of them to `out`.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         for byte in bytes {
             self.byte(*byte, out);
@@ -62,7 +62,7 @@ impl Clip {
             (State::Escape(_), _) => self.state = State::String,
         }
         self.length += 1;
-        // Cut where a character begins.
+        // Cut at the start of a character.
         let begins = state == State::String && !matches!(byte, 0x80..=0xbf);
         if self.left_out > 0 || (self.length > STRING && begins) {
             self.left_out += 1;

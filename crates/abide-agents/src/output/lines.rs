@@ -1,66 +1,66 @@
-//! Lines of any length, in bounded memory.
+//! Splits output into lines of any length, in bounded memory.
 
 use super::clip::Clip;
 
-/// The most bytes of a line that is taken as it is, and of one that was shortened.
+/// The most bytes of a line that is kept whole, and of a shortened one.
 pub(super) const LINE: usize = 8 << 20;
-/// The most bytes of a line that is no JSON.
+/// The most bytes kept of a line that is not JSON.
 pub(super) const PLAIN: usize = 4 << 10;
-/// How many bytes are shortened at once, so that memory stays bounded.
+/// Bytes shortened at a time, so that memory stays bounded.
 const PIECE: usize = 64 << 10;
-/// How much room is kept for the next line.
+/// Buffer capacity kept for the next line.
 const ROOM: usize = 256 << 10;
 
-/// Cuts what comes into lines. One that is too long is shortened: of an object its long strings, of
-/// anything else its end.
+/// Splits output into lines. A line that is too long is shortened: an object in its long strings,
+/// any other line at its end.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// How long the line is.
+    /// The length of the line so far.
     length: u64,
     way: Way,
 }
 
-/// How the line is taken.
+/// How the current line is handled.
 #[derive(Debug, Default)]
 enum Way {
-    /// Nothing but blanks came yet.
+    /// Only white space so far.
     #[default]
     Blank,
-    /// An object, as it is.
+    /// An object, kept whole.
     Object,
-    /// An object that is being shortened.
+    /// An object whose long strings are shortened.
     Clipped(Clip),
-    /// An object that stays too long: its beginning is kept.
+    /// An object that is too long even so: only its start is kept.
     TooLong,
-    /// No object.
+    /// Not an object.
     Plain,
 }
 
-/// A line.
+/// A line of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// What is left of it.
+    /// Its bytes, possibly shortened.
     pub bytes: &'a [u8],
-    /// How long it was.
+    /// Its original length.
     pub length: u64,
-    /// Does it look like an object?
+    /// What it looks like.
     pub sort: Sort,
 }
 
 /// What a line looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// An object, whole but for long strings.
+    /// An object, whole except for shortened strings.
     Object,
-    /// An object of which only the beginning is there.
+    /// The start of an object.
     TooLong,
-    /// Something else.
+    /// Anything else.
     Plain,
 }
 
 impl Lines {
-    /// Takes what came, and gives each line that ends in it.
+    /// Adds output and emits each line that ends in it.
     pub(super) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(Line<'_>)) {
         let mut rest = bytes;
         while let Some(at) = memchr::memchr(b'\n', rest) {
@@ -72,7 +72,7 @@ impl Lines {
         self.push(rest);
     }
 
-    /// Gives the line that did not end.
+    /// Emits the last line, which has no line feed.
     pub(super) fn finish(&mut self, each: &mut dyn FnMut(Line<'_>)) {
         self.end(each);
     }

@@ -1,4 +1,4 @@
-//! The data of `message.added`, made of what an agent says.
+//! Makes the data of `message.added` events from an agent's output.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ pub(crate) fn thought(text: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(data).ok()
 }
 
-/// A text of at most so many bytes, with a mark where it was cut.
+/// Shortens a text to [`MOST`] bytes, with a mark where it was cut.
 fn cut(text: &str) -> Cow<'_, str> {
     let kept = head(text, MOST);
     if kept.len() == text.len() {

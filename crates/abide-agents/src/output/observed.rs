@@ -1,99 +1,100 @@
-//! What was seen in the output of an agent.
+//! Observations from the output of an agent.
 
 use abide_model::{FileOp, Timestamp, Usage};
 use serde_json::value::RawValue;
 
-/// Something that an agent's output tells.
+/// An observation from an agent's output.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Which agent below it is meant, by the id of the call that started it; `None` for itself.
+    /// The subagent it concerns, by the id of the call that started it; `None` for the agent
+    /// itself.
     pub subagent: Option<String>,
-    /// What.
+    /// What was observed.
     pub what: Observed,
 }
 
-/// What an agent's output tells.
+/// What an agent's output reports.
 #[derive(Debug, Clone)]
 pub enum Observed {
-    /// The agent's own name for its session, by which it can be resumed.
+    /// The agent's own id for its session, which can be used to resume it.
     Session {
-        /// The name.
+        /// The id.
         id: String,
     },
-    /// Which model it uses.
+    /// The model it uses.
     Model {
-        /// Its name.
+        /// The model's name.
         name: String,
     },
-    /// A message: the data of a `message.added`.
+    /// A message.
     Message {
-        /// `{"role":…,"content":…}`.
+        /// The data of a `message.added` event: `{"role":…,"content":…}`.
         data: Box<RawValue>,
     },
-    /// A tool is used.
+    /// A tool call began.
     Called {
         /// The agent's id of it. Some count `item_0`, `item_1` anew in every process: see
         /// [`Before::calls`](super::Before::calls).
         call: String,
-        /// Which tool.
+        /// The tool's name.
         name: String,
-        /// With what.
+        /// The arguments.
         arguments: Option<Box<RawValue>>,
     },
-    /// A tool came back.
+    /// A tool call ended.
     Finished {
-        /// Of which call.
+        /// The id of the call.
         call: String,
-        /// Did it do what it should?
+        /// Whether it succeeded.
         ok: bool,
-        /// What it gave.
+        /// The result.
         result: Option<Box<RawValue>>,
     },
     /// A file was read or changed.
     Touched {
-        /// Its path, as the agent tells it.
+        /// Its path, as the agent reports it.
         path: String,
-        /// What was done to it.
+        /// The operation.
         op: FileOp,
     },
-    /// Tokens and money since what was told before.
+    /// Tokens and cost since the last report.
     Usage {
-        /// Of which model, where it is told.
+        /// The model, if reported.
         model: Option<String>,
-        /// How much.
+        /// The amounts.
         usage: Usage,
     },
-    /// A limit keeps the agent from going on.
+    /// A limit stops the agent.
     Limited(Limited),
-    /// Something that is worth a record and fits nothing else.
+    /// Anything else worth recording.
     Note {
         /// `info`, `warning` or `error`.
         level: &'static str,
-        /// What.
+        /// The text.
         text: String,
     },
-    /// What it is doing now: one short line, for people.
+    /// What the agent is doing now: one short line for people.
     Step {
         /// The line.
         text: String,
     },
-    /// The agent's last word on its task.
+    /// How the agent says its task ended.
     Outcome {
-        /// Does it say that it did it?
+        /// Whether it reports success.
         ok: bool,
-        /// What it says.
+        /// Its final text.
         text: Option<String>,
     },
 }
 
-/// A rate limit or quota that was met.
+/// A rate limit or quota that was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limited {
-    /// Which: `five_hour`, `usage`, `quota`, `rate` …
+    /// Its name: `five_hour`, `usage`, `quota`, `rate` …
     pub name: String,
-    /// When it is over, where that is told in a way that leaves no doubt.
+    /// When it resets, if that is stated unambiguously.
     pub resets: Option<Timestamp>,
-    /// The words in which it was told.
+    /// The agent's own words.
     pub text: String,
 }
 

@@ -1,9 +1,9 @@
-//! Text without the escapes that move a terminal's cursor and colour it.
+//! Strips terminal escape sequences from text.
 
-/// Takes escapes and control characters out of what a program prints, over cuts anywhere.
+/// Strips escape sequences and control characters from output, split anywhere.
 ///
-/// What is left is text, with `\n` and `\t`, and with `\r` for the caller to make sense of. Bytes
-/// that are no UTF-8 stay as they are.
+/// The result keeps `\n` and `\t`, and `\r` for the caller to interpret. Bytes that are not UTF-8
+/// are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     state: State,
@@ -17,7 +17,7 @@ enum State {
     Escape,
     /// In `ESC [ …`, until a byte from `@` to `~`.
     Sequence,
-    /// In `ESC ] …` and its like, until a bell or `ESC \`.
+    /// In `ESC ] …` and similar, until a bell or `ESC \`.
     Command,
     /// In such a command, after an escape.
     CommandEscape,
@@ -41,7 +41,7 @@ impl Plain {
             }
             let Some((byte, behind)) = rest.split_first() else { return };
             self.state = next(self.state, *byte);
-            // A line that ends within an escape shows that the escape was none.
+            // A line feed inside an escape sequence means it was not one.
             if *byte == b'\n' && self.state != State::Text {
                 self.state = State::Text;
                 give(b"\n");
@@ -68,7 +68,7 @@ fn next(state: State, byte: u8) -> State {
         (State::Text, _) => State::Text,
         (State::Escape, b'[') => State::Sequence,
         (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => State::Command,
-        // Between the escape and its last byte, as in `ESC ( B`.
+        // Intermediate bytes, as in `ESC ( B`.
         (State::Escape, b' '..=b'/') => State::Escape,
         (State::Escape | State::Sequence | State::CommandEscape, ESCAPE) => State::Escape,
         (State::Escape, _) => State::Text,

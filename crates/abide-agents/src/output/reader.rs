@@ -1,4 +1,4 @@
-//! The reader of an agent's output.
+//! The parser of an agent's output.
 
 use abide_model::{Timestamp, Usage};
 use abide_wire::json::Fields;
@@ -11,18 +11,18 @@ use crate::kind::AgentKind;
 use crate::limits::limit_in;
 use crate::profile::Output;
 
-/// The most bytes of plain lines that are told.
+/// The most bytes of plain lines that are reported.
 const PLAIN: u64 = 1 << 20;
 
-/// Reads what an agent prints, as it prints it.
+/// Parses the output of an agent as it is printed.
 #[derive(Debug)]
 pub struct AgentReader {
-    /// When something last came.
+    /// When output last came.
     now: Timestamp,
     reader: Box<dyn OutputReader>,
 }
 
-/// What was before an output, where an agent's own account depends on it.
+/// What happened before this output, where the agent's own figures depend on it.
 #[derive(Debug, Clone, Default)]
 pub struct Before {
     /// What was told of the usage of the agent's own session, when it goes on in one: some tell
@@ -59,13 +59,13 @@ struct EventOutput {
     events: EventReader,
 }
 
-/// Lines that are events, with others between them.
+/// Reads lines that are events, mixed with plain lines.
 #[derive(Debug)]
 struct EventReader {
     events: Box<dyn Events>,
-    /// How many bytes of plain lines were told.
+    /// Bytes of plain lines that were reported.
     plain: u64,
-    /// How many were not.
+    /// Bytes of plain lines that were not.
     plain_left_out: u64,
     passed_over: u64,
 }
@@ -75,21 +75,21 @@ pub(crate) trait Events: std::fmt::Debug + Send + Sync {
     /// Reads an event; `false` when it is of a sort that is not known.
     fn event(&mut self, fields: &Fields<'_>, now: Timestamp, see: &mut dyn FnMut(Seen)) -> bool;
 
-    /// Tells what waits for more.
+    /// Reports text that waits for more.
     fn flush(&mut self, see: &mut dyn FnMut(Seen));
 
-    /// The output ended.
+    /// Ends the output.
     fn finish(&mut self, see: &mut dyn FnMut(Seen));
 }
 
 impl AgentReader {
-    /// A reader of what such an agent prints.
+    /// Creates a reader for this kind of agent.
     #[must_use]
     pub fn new(kind: AgentKind) -> Self {
         Self::with(kind, Before::default())
     }
 
-    /// A reader that knows what was before.
+    /// Creates a reader that knows what happened before.
     #[must_use]
     pub fn with(kind: AgentKind, before: Before) -> Self {
         let reader = match kind.profile().output {
@@ -99,23 +99,23 @@ impl AgentReader {
         Self { now: Timestamp::from_millis(0), reader }
     }
 
-    /// Takes what came, cut anywhere, and tells what it says.
+    /// Parses the next output, split anywhere, and reports what it says.
     pub fn feed(&mut self, bytes: &[u8], now: Timestamp, see: &mut dyn FnMut(Seen)) {
         self.now = now;
         self.reader.feed(bytes, now, see);
     }
 
-    /// Makes a message now of what was said so far and waits for more.
+    /// Reports text that waits for more as a message now.
     pub fn flush(&mut self, see: &mut dyn FnMut(Seen)) {
         self.reader.flush(see);
     }
 
-    /// The output ended: tells the rest.
+    /// Ends the output and reports the rest.
     pub fn finish(&mut self, see: &mut dyn FnMut(Seen)) {
         self.reader.finish(self.now, see);
     }
 
-    /// How many lines were JSON and of no sort that is known.
+    /// The number of JSON lines of unknown type.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
         self.reader.passed_over()
@@ -169,7 +169,8 @@ impl EventReader {
         }
     }
 
-    /// A line that is no event: a warning of the agent's runtime, say, or one that was torn.
+    /// Handles a line that is not an event, such as a warning of the agent's runtime or a torn
+    /// line.
     fn plain(&mut self, text: &str, length: u64, now: Timestamp, see: &mut dyn FnMut(Seen)) {
         let plain = Plain::of(step::head(text, super::lines::PLAIN));
         let plain = plain.trim();

@@ -1,4 +1,4 @@
-//! What was used since it was last told.
+//! Usage since the last report.
 
 use abide_model::Usage;
 

@@ -1,14 +1,14 @@
-//! Short lines for people: what an agent is doing.
+//! Short lines that tell people what an agent is doing.
 
 use abide_wire::json::Fields;
 use serde_json::value::RawValue;
 
 use super::plain::Plain;
 
-/// The most characters of such a line.
+/// The most characters of a line.
 const MOST: usize = 120;
 
-/// Where the arguments of tools tell what it is about, the most telling first.
+/// Argument names that say what a call is about, the most telling first.
 const TELLING: &[&str] = &[
     "command",
     "cmd",

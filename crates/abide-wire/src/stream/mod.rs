@@ -5,7 +5,7 @@
 //! that the block can be recorded at once. When the stream ends or is cut off,
 //! [`AnswerParser::finish`] returns what was unfinished.
 //!
-//! The blocks and texts do not depend on where the bytes were split. Memory is bounded by
+//! The output does not depend on where the bytes were split. Memory is bounded by
 //! [`StreamLimits`]. Unknown events and fields are ignored.
 //!
 //! ```
