@@ -19,11 +19,11 @@ pub struct Item {
     pub lane: Option<LaneId>,
     /// Whether a rewind removed it from the lineage.
     pub rewound: bool,
-    /// What an entry tells.
+    /// What happened.
     pub what: What,
 }
 
-/// What an entry tells.
+/// The content of an entry: what happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// The session's status changed.

@@ -126,7 +126,7 @@ pub(crate) fn note(event: &Event, fact: Option<Fact>) -> (String, String, Weight
                 .map(|(first, last)| format!("events {first} to {last} are lost"));
             let cut = (recovery.cut_bytes > 0).then(|| {
                 format!(
-                    "{} of an unacknowledged write cut off",
+                    "torn write of {} cut off (never acknowledged)",
                     short::count(recovery.cut_bytes, "byte")
                 )
             });

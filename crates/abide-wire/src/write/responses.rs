@@ -1,4 +1,4 @@
-//! OpenAI's Responses: one list of items: messages, calls and results.
+//! OpenAI's Responses: messages, calls and results as items of one list.
 
 use abide_model::MessageForm;
 
