@@ -102,26 +102,26 @@ fn what_cannot_be_imported_says_why() {
     ");
     insta::assert_snapshot!(refused("text", b"hello\nthere\n"), @"
     Error: cannot import text
-    Caused by: it is not a bundle: its first line is another
+    Caused by: it is not a bundle: its first line is not a bundle header
     Hint: `abide export --format bundle -o FILE` makes a bundle
     ");
     let newer = String::from_utf8_lossy(&good).replacen("\"version\":1", "\"version\":2", 1);
     insta::assert_snapshot!(refused("newer", newer.as_bytes()), @"
     Error: cannot import newer
-    Caused by: it is a bundle of version 2; this program knows 1
+    Caused by: bundle version 2 is newer than 1, the newest this program reads
     Hint: update abide; nothing was changed
     ");
     there(&env, &["init"]).success();
     let short = refused("short", &good[..good.len() - 9]);
-    assert!(short.contains("Caused by: it is cut short: it ends at byte "), "{short}");
+    assert!(short.contains("Caused by: it is truncated at byte "), "{short}");
     let mut flipped = good.clone();
     flipped[good.len() / 2] ^= 8;
     let flipped = refused("flipped", &flipped);
     assert!(flipped.contains("Hint: nothing was changed; copy the file again"), "{flipped}");
     insta::assert_snapshot!(refused("longer", &[&good[..], b"x"].concat()).replace(char::is_numeric, "#"), @"
     Error: cannot import longer
-    Caused by: it does not hold together at unpacked byte ######
-    Caused by: there are bytes behind the end
+    Caused by: it is inconsistent at unpacked byte ######
+    Caused by: there is data after the end record
     Hint: nothing was changed; copy the file again, or make it anew
     ");
     fs::create_dir(env.project().join("dir")).unwrap();
@@ -167,7 +167,7 @@ fn what_is_here_already_is_never_harmed() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(diverged.stderr, @"
             Error: cannot import more.abide
-            Caused by: session [SESSION] has diverged: event 7 here is another than in the bundle
+            Caused by: session [SESSION] has diverged: event 7 differs from the bundle
             Hint: nothing was changed; `--store DIR` takes it into another store, beside this one
             ");
         }
@@ -186,7 +186,7 @@ fn what_is_here_already_is_never_harmed() {
     let bundle = env.project().join("more.abide");
     let taken = elsewhere.run(&["import", bundle.to_str().unwrap()]).failure(1);
     assert!(
-        taken.stderr.contains("has the key \"k\" of the session in the bundle\nHint: "),
+        taken.stderr.contains("already has the key \"k\" of the bundled session\nHint: "),
         "{taken:?}"
     );
 }

@@ -1,8 +1,7 @@
-//! Writing to a journal: one write and one sync for a batch of lines, rotation by size.
+//! Appends to a journal: one write and one sync per batch of lines, rotation by size.
 //!
-//! Invariant: after an error the appender does nothing more. What it wrote and did not sync is
-//! cut off where that is possible; the next open finds and cuts it otherwise. A failed sync is
-//! never tried again.
+//! Invariant: after an error the appender does nothing more. Data written but not synced is cut off
+//! if possible; otherwise the next open finds it and cuts it off. A failed sync is never retried.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +13,12 @@ use crate::{
     StorageFile, Sum, Watermark, write_full,
 };
 
-/// Where a journal ends.
+/// The end of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The segment that is written.
+    /// The segment being written.
     pub segment: u64,
-    /// Where the next line goes.
+    /// The offset of the next line.
     pub offset: u64,
     /// The last event.
     pub seq: Seq,
@@ -27,7 +26,7 @@ pub struct Position {
     pub sum: Sum,
 }
 
-/// Which journal is written, and how.
+/// The journal to append to, and its settings.
 #[derive(Debug, Clone)]
 pub struct AppendTo {
     /// The file system.
@@ -36,13 +35,13 @@ pub struct AppendTo {
     pub dir: PathBuf,
     /// The session.
     pub session: SessionId,
-    /// The file of the watermark.
+    /// The watermark file.
     pub watermark: PathBuf,
-    /// Rotate when the segment has this many bytes.
+    /// Rotate once the segment has this many bytes.
     pub limit: u64,
 }
 
-/// The one writer of a journal's bytes.
+/// The only writer of a journal's bytes.
 #[derive(Debug)]
 pub struct Appender {
     to: AppendTo,
@@ -51,23 +50,23 @@ pub struct Appender {
     path: PathBuf,
     end: Position,
     watermark: Watermark,
-    /// Written and not synced.
+    /// Data was written but not synced.
     unsynced: bool,
-    /// Directories whose names are to be made durable with the next sync.
+    /// Directories that the next sync must sync too.
     new_names: Vec<PathBuf>,
     failed: bool,
     /// The journal has no event of its own yet.
     empty: bool,
-    /// Commits so far: a writer that goes on and on has room set aside for it.
+    /// The number of commits. A busy writer gets space preallocated.
     commits: u64,
-    /// How far room is set aside in the segment.
+    /// How far the segment is preallocated.
     reserved: u64,
 }
 
 impl Appender {
-    /// Starts the journal of a new session, whose directories exist already, behind `last`: the
-    /// event of another session that it is forked at and its sum, or nothing and the genesis sum.
-    /// `new_names` are the directories that must be synced for the journal to be found.
+    /// Starts the journal of a new session after `last`: the event it is forked at and its sum, or
+    /// no event and the genesis sum. The directories must exist; those in `new_names` must be
+    /// synced for the journal to be found.
     pub fn create(
         to: AppendTo,
         lock: Box<dyn Lock>,
@@ -85,8 +84,8 @@ impl Appender {
         Ok(appender)
     }
 
-    /// Goes on at `end`, where recovery has found that the journal ends. What is not durable yet
-    /// becomes so with the next sync, and so do `new_names`.
+    /// Continues at `end`, where recovery found the end of the journal. The next sync makes durable
+    /// what is not durable yet, and `new_names`.
     pub fn resume(
         to: AppendTo,
         lock: Box<dyn Lock>,
@@ -116,13 +115,13 @@ impl Appender {
         })
     }
 
-    /// Where the journal ends.
+    /// The end of the journal.
     #[must_use]
     pub const fn end(&self) -> Position {
         self.end
     }
 
-    /// Writes `lines`, the last of which is `last`, and syncs them when `durability` asks for it.
+    /// Writes `lines`, the last of which is `last`, and syncs them if `durability` asks for it.
     /// Without lines, it syncs what is not synced yet.
     pub fn commit(
         &mut self,
@@ -151,7 +150,7 @@ impl Appender {
             }
             self.reserve(lines.len() as u64);
             if let Err(error) = write_full(&*self.file, lines, self.end.offset) {
-                // Nothing of a batch that failed may stay: a part of it would be recovered as
+                // Nothing of a failed batch may remain: recovery would turn a part of it into
                 // events that were reported as not written.
                 let _ = self.file.truncate(self.end.offset);
                 return Err(JournalError::io("write", &self.path)(error));
@@ -186,8 +185,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Begins the next segment. Its header says that everything before it is durable, so that
-    /// is made true first.
+    /// Starts the next segment. Its header states that everything before it is durable, so
+    /// everything is synced first.
     fn rotate(&mut self) -> Result<(), JournalError> {
         if self.unsynced {
             self.sync()?;
@@ -207,13 +206,13 @@ impl Appender {
         self.end = Position { segment: number, offset: header.len() as u64, ..self.end };
         self.unsynced = true;
         self.new_names.push(self.to.dir.clone());
-        // The name is made durable at once, whatever the batch asks for: a later sync of the
-        // file alone would not do it.
+        // The name is made durable at once, whatever the batch asks for: syncing the file later
+        // would not do it.
         self.sync()
     }
 
-    /// Sets room aside for a writer that goes on and on: a line that needs no new block is durable
-    /// sooner. It is never given back by cutting the file; sealing replaces it.
+    /// Preallocates space for a busy writer: a line that needs no new block becomes durable sooner.
+    /// The space is never given back by truncating the file; sealing replaces the file.
     fn reserve(&mut self, bytes: u64) {
         self.commits += 1;
         if self.commits > RESERVE_AFTER && self.end.offset + bytes > self.reserved {
@@ -222,7 +221,7 @@ impl Appender {
         }
     }
 
-    /// Refuses to write when the lock's file was replaced, or when somebody else has appended.
+    /// Refuses to write if the lock file was replaced or somebody else has appended.
     fn check_fence(&self) -> Result<(), JournalError> {
         let holds = self.lock.still_holds();
         if !holds.map_err(JournalError::io("check the lock of", &self.to.dir))? {
@@ -230,15 +229,13 @@ impl Appender {
         }
         let len = self.file.len().map_err(JournalError::io("read", &self.path))?;
         if len != self.end.offset {
-            return Err(JournalError::Fenced {
-                reason: "the journal was changed by somebody else",
-            });
+            return Err(JournalError::Fenced { reason: "another process changed the journal" });
         }
         Ok(())
     }
 }
 
-/// After so many commits of one writer, room is set aside, so many bytes at a time.
+/// Preallocation starts after this many commits by one writer, and in steps of this many bytes.
 const RESERVE_AFTER: u64 = 64;
 const RESERVE: u64 = 128 << 10;
 

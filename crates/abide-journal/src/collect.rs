@@ -1,12 +1,11 @@
-//! Collection: packs without the objects that nothing names any more.
+//! Collection: removes unreferenced objects from packs.
 //!
-//! What stays is copied into new packs, which are durable before the old ones go: a few packs at a
-//! time, so that little room is needed. A crash may leave an object twice, never a name without its
-//! object.
+//! What stays is copied into new packs, which are durable before the old ones are removed. This is
+//! done a few packs at a time, so little space is needed. A crash may leave an object twice, but
+//! never a name without its object.
 //!
-//! A collection frees space where that pays, and keeps what a live object is a difference from. A
-//! purge removes every object that is not live: what was a difference from one of them is stored
-//! whole.
+//! A collection frees space where that pays, and keeps the bases of live objects. A purge removes
+//! every object that is not live; differences from a removed object are stored whole.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -20,32 +19,32 @@ use crate::pack_index::PackIndex;
 use crate::packs::{FULL, HEADER, MAX_HASHED, has_header, next_block};
 use crate::{Access, JournalError, Lock, LockMode, PackWriter, Packs, StorageFile, read_full};
 
-/// A pack is written anew when this part of it, in percent, is not needed.
+/// A pack is rewritten if this percentage of it is not needed.
 const WASTE: u64 = 25;
-/// Packs smaller than this are small, and so many small ones are made one.
+/// Packs smaller than this are small; this many small packs are merged into one.
 const SMALL: u64 = 8 << 20;
 const MANY_SMALL: usize = 8;
-/// Objects are gathered into blocks of about so many bytes.
+/// The approximate size of the blocks that objects are gathered into.
 const BLOCK: usize = 512 << 10;
 
 /// What a collection did, or would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Collected {
-    /// Packs that held nothing that is needed.
+    /// Packs that held nothing needed.
     pub packs_removed: u64,
-    /// Packs whose objects were copied into new ones.
+    /// Packs whose needed objects were copied into new packs.
     pub packs_rewritten: u64,
-    /// Objects that are gone.
+    /// Objects removed.
     pub objects_removed: u64,
-    /// Bytes that are free now. Before it is done, an estimate.
+    /// Bytes freed; an estimate before the collection.
     pub bytes_freed: u64,
-    /// Packs that were left as they are, since they are damaged.
+    /// Packs left alone because they are damaged.
     pub packs_damaged: u64,
-    /// Objects that are not live and are still there: in a damaged pack, which may hold what is live.
+    /// Objects that are not live but remain in a damaged pack, which may hold live ones.
     pub objects_left: u64,
 }
 
-/// A pack as collection sees it.
+/// A pack as a collection sees it.
 struct Seen {
     number: u64,
     file: Arc<dyn StorageFile>,
@@ -55,7 +54,7 @@ struct Seen {
     old: bool,
 }
 
-/// What becomes of a pack.
+/// What to do with a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
@@ -63,44 +62,44 @@ enum Fate {
     IsRewritten,
 }
 
-/// What becomes of a pack, and what of it is not needed.
+/// What to do with a pack, and how much of it is not needed.
 struct Verdict {
     fate: Fate,
-    /// Copies of objects, and about how many bytes they take.
+    /// The number of unneeded copies, and roughly how many bytes they take.
     dead: u64,
     wasted: u64,
-    /// Those of objects that are not live at all.
+    /// How many of them are copies of objects that are not live.
     unnamed: u64,
-    /// The bytes of objects that are differences from what goes.
+    /// The bytes of objects that are differences from removed ones.
     orphaned: u64,
 }
 
-/// Where a copy of an object is: pack, block and place in it.
+/// Where a copy of an object is: pack, block and index in the block.
 type CopyPlace = (u64, u64, u32);
 type Copies = HashSet<CopyPlace>;
-/// Copies of objects that are differences from one that goes. They are stored whole.
+/// Copies that are differences from a removed object. They are stored whole.
 type Orphans = BTreeMap<CopyPlace, ObjectHash>;
-/// Packs that go together.
+/// Packs that are removed together.
 type Batch = Vec<(Seen, Verdict)>;
 
-/// How much of a pack must not be needed for it to be written anew.
+/// How much waste makes a pack worth rewriting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waste {
-    /// So much that it pays. A damaged pack stays as it is.
+    /// Enough that it pays. A damaged pack is left alone.
     Much,
-    /// A single object, also of a damaged pack.
+    /// A single object, even in a damaged pack.
     Any,
 }
 
 impl Packs {
-    /// Keeps everybody from putting objects until it is dropped. `None` while somebody does.
+    /// Keeps everybody from storing objects until dropped. `None` while somebody does.
     pub fn lock_for_collection(&self) -> Result<Option<Box<dyn Lock>>, JournalError> {
         let path = self.dir.join("lock");
         self.storage.lock(&path, LockMode::Exclusive).map_err(JournalError::io("lock", &path))
     }
 
     /// Removes objects that are not live from packs that have not changed for `grace`. The caller
-    /// holds [`Packs::lock_for_collection`] since before it found out what is live.
+    /// must hold [`Packs::lock_for_collection`] since before it determined what is live.
     pub fn collect(
         self: &Arc<Self>,
         live: &HashSet<ObjectHash>,
@@ -112,19 +111,18 @@ impl Packs {
         self.sweep(packs, live, Waste::Much, dry_run)
     }
 
-    /// Removes every object that is not live from every pack, however little of it that is and
-    /// however young it is. The caller holds [`Packs::lock_for_collection`] since before it found
-    /// out what is live.
+    /// Removes every object that is not live from every pack, however little it is and however new.
+    /// The caller must hold [`Packs::lock_for_collection`] since before it determined what is live.
     ///
-    /// A damaged pack that shows such an object is written anew too, without its damage, unless a
-    /// live object may be in it: one of it is damaged, or one is found nowhere. Then the pack stays,
-    /// and what it shows is counted as left.
+    /// A damaged pack that holds such an object is rewritten too, without its damage, unless it may
+    /// hold a live object: one of its live objects is damaged, or a live object is found nowhere.
+    /// Then the pack stays, and its objects are counted as left.
     pub fn purge(self: &Arc<Self>, live: &HashSet<ObjectHash>) -> Result<Collected, JournalError> {
         let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
         self.sweep(packs, live, Waste::Any, false)
     }
 
-    /// Every object that a pack says it has.
+    /// Every object that a pack claims to have.
     pub fn objects(&self) -> Result<HashSet<ObjectHash>, JournalError> {
         let packs = self.look(Duration::ZERO, SystemTime::UNIX_EPOCH)?;
         let rows = packs.iter().flat_map(|pack| &pack.blocks).flat_map(|(_, block)| &block.rows);
@@ -146,7 +144,7 @@ impl Packs {
         let mut elected = Elected::default();
         let mut kept = Copies::new();
         let mut orphans = Orphans::new();
-        // The newest copy of an object first: it was written because an older one was not whole.
+        // The newest copy first: it was written because an older one is damaged.
         for pack in packs.iter().rev() {
             for (offset, block) in pack.blocks.iter().rev() {
                 for (index, row) in (0..).zip(&block.rows) {
@@ -164,7 +162,7 @@ impl Packs {
         }
         let mut verdicts = verdicts(&packs, live, (&kept, &orphans), waste);
         let mut collected = Collected::default();
-        // What is live and in no block that can be read may be in one that cannot.
+        // A live object in no readable block may be in an unreadable one.
         let lost = live.iter().any(|hash| !elected.copies.contains_key(hash));
         for (pack, verdict) in packs.iter().zip(&mut verdicts) {
             let matters = verdict.fate != Fate::Stays && (lost || waste == Waste::Much);
@@ -181,13 +179,13 @@ impl Packs {
         let orphaned = verdicts.iter().map(|verdict| verdict.orphaned).sum();
         let batches = batches(packs, verdicts, &mut collected);
         let swept = self.sweep_batches(batches, kept, (orphans, orphaned), &mut collected);
-        // Also where it failed: some packs are gone.
+        // On failure too: some packs may be gone.
         let forgotten = self.forget();
         swept?;
         forgotten.map(|()| collected)
     }
 
-    /// Does a pack hold bytes of which it is not known what they are, beside what is kept?
+    /// Does a pack hold unidentified bytes besides what is kept?
     fn is_doubtful(&self, pack: &Seen, kept: &Copies) -> Result<bool, JournalError> {
         let path = self.path(pack.number);
         let mut whole = pack.whole;
@@ -201,7 +199,7 @@ impl Packs {
         Ok(!whole)
     }
 
-    /// Is there room for what is written before something goes?
+    /// Is there space for what is written before anything is removed?
     fn check_room(&self, needed: u64) -> Result<(), JournalError> {
         if needed == 0 {
             return Ok(());
@@ -210,11 +208,11 @@ impl Packs {
         if needed <= free {
             return Ok(());
         }
-        let full = format!("{needed} bytes are needed until old packs are gone, {free} are free");
+        let full = format!("{needed} bytes are needed to rewrite packs, but only {free} are free");
         Err(JournalError::io("write", &self.dir)(io::Error::new(io::ErrorKind::StorageFull, full)))
     }
 
-    /// Copies what is kept of each batch and removes its packs, before the next one takes room.
+    /// Copies what is kept of each batch and removes its packs before the next batch needs space.
     fn sweep_batches(
         self: &Arc<Self>,
         batches: Vec<Batch>,
@@ -224,7 +222,7 @@ impl Packs {
     ) -> Result<(), JournalError> {
         let (mut before, mut written) = (0_u64, 0);
         for mut batch in batches {
-            // All orphans are written with the first one.
+            // All orphans are written with the first batch.
             self.check_room(std::mem::take(&mut orphaned).saturating_add(staying(&batch)))?;
             let writer = PackWriter::beginning_a_pack(self.clone());
             let copied = self
@@ -232,7 +230,7 @@ impl Packs {
                 .and_then(|()| self.copy_batch(&writer, &mut batch, &kept, collected))
                 .and_then(|()| writer.sync());
             if let Err(error) = copied {
-                // All that it wrote is still where it was.
+                // The originals are still in place.
                 writer.discard();
                 return Err(error);
             }
@@ -247,7 +245,7 @@ impl Packs {
                 let gone = |error| JournalError::io("remove", &path)(error);
                 PackIndex::remove(&*self.storage, &path).map_err(gone)?;
                 self.storage.remove(&path).map_err(gone)?;
-                // An open file takes room.
+                // An open file keeps its space.
                 self.lock_index().packs.remove(&pack.number);
             }
         }
@@ -256,8 +254,8 @@ impl Packs {
         Ok(())
     }
 
-    /// Stores what is a difference from an object that goes as a whole object, before any goes. One
-    /// whose base is lost cannot be read, and stays what it is.
+    /// Stores differences from removed objects as whole objects, before anything is removed. A
+    /// difference whose base is lost is unreadable and is left as it is.
     fn store_whole(
         &self,
         writer: &PackWriter,
@@ -283,7 +281,7 @@ impl Packs {
     ) -> Result<(), JournalError> {
         for (pack, verdict) in batch {
             if verdict.fate == Fate::IsRewritten && !self.copy(writer, pack, kept)? {
-                // Something in it is needed and damaged.
+                // Something in it is needed but damaged.
                 collected.leave(pack, verdict);
             }
         }
@@ -311,7 +309,7 @@ impl Packs {
                     at += size;
                     continue;
                 }
-                // What stands behind damage is read, and so it counts.
+                // What follows the damage is still read, so it counts.
                 whole = false;
                 match next_block(&*file, at, len, &mut budget).map_err(read)? {
                     Some(next) => at = next,
@@ -323,8 +321,8 @@ impl Packs {
         Ok(packs)
     }
 
-    /// Is this copy of an object the one to keep? Another one makes it superfluous only when that
-    /// one is whole.
+    /// Is this copy of an object the one to keep? Another copy replaces it only if that one is
+    /// whole.
     fn is_needed(
         &self,
         packs: &[Seen],
@@ -355,7 +353,7 @@ impl Packs {
         Ok(!whole)
     }
 
-    /// Copies what is kept of a pack. `false` when something of it is damaged.
+    /// Copies what is kept of a pack. `false` if something in it is damaged.
     fn copy(&self, writer: &PackWriter, pack: &Seen, kept: &Copies) -> Result<bool, JournalError> {
         let path = self.path(pack.number);
         let read = |error| JournalError::io("read", &path)(error);
@@ -406,7 +404,7 @@ impl Packs {
     }
 }
 
-/// Objects that are stored whole, gathered into blocks.
+/// Objects to store whole, gathered into blocks.
 struct WholeObjects<'a> {
     writer: &'a PackWriter,
     batch: ObjectBatch,
@@ -424,7 +422,7 @@ impl WholeObjects<'_> {
 }
 
 impl Collected {
-    /// Counts what is done with a pack, or that it is damaged and stays.
+    /// Counts a pack as removed, rewritten, or damaged and left.
     fn count(&mut self, pack: &Seen, verdict: &Verdict) {
         match verdict.fate {
             Fate::Stays => {
@@ -443,7 +441,7 @@ impl Collected {
         self.objects_removed += verdict.dead;
     }
 
-    /// Leaves a pack as it is, with what should have gone.
+    /// Leaves a pack alone, including what should have been removed.
     fn leave(&mut self, pack: &Seen, verdict: &mut Verdict) {
         verdict.fate = Fate::Stays;
         self.packs_damaged += u64::from(pack.whole);
@@ -451,17 +449,17 @@ impl Collected {
     }
 }
 
-/// Which copy of an object is kept, and which blocks were looked over.
+/// Which copy of each object is kept, and which blocks were verified.
 #[derive(Default)]
 struct Elected {
     copies: HashMap<ObjectHash, CopyPlace>,
     verified: HashMap<(u64, u64), bool>,
 }
 
-/// What is live, with everything that a live object is a difference from.
+/// The live objects and everything they are differences from.
 fn with_bases(packs: &[Seen], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash> {
     let rows = packs.iter().flat_map(|pack| &pack.blocks).flat_map(|(_, block)| &block.rows);
-    // Of an object with several copies, each copy's base.
+    // If an object has several copies, the base of each.
     let mut bases: HashMap<ObjectHash, Vec<ObjectHash>> = HashMap::new();
     for row in rows {
         if let Some(base) = row.base() {
@@ -480,20 +478,20 @@ fn with_bases(packs: &[Seen], live: &HashSet<ObjectHash>) -> HashSet<ObjectHash>
     all
 }
 
-/// The bytes of the packs that are written anew.
+/// The size of the packs that are rewritten.
 fn bytes_of(batch: &[(Seen, Verdict)]) -> u64 {
     let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == Fate::IsRewritten);
     rewritten.map(|(pack, _)| pack.len).sum()
 }
 
-/// About how many bytes of them are written anew.
+/// The approximate number of bytes rewritten.
 fn staying(batch: &[(Seen, Verdict)]) -> u64 {
     let rewritten = batch.iter().filter(|(_, verdict)| verdict.fate == Fate::IsRewritten);
     rewritten.map(|(pack, verdict)| pack.len.saturating_sub(verdict.wasted)).sum()
 }
 
-/// The packs that go, about as many at a time as make a full one; first those of which nothing
-/// stays: they take no room, and make some. Those that stay are counted.
+/// The packs to remove, in batches of about one full pack each. Those with nothing to keep come
+/// first: they need no space and free some. Packs that stay are counted.
 fn batches(packs: Vec<Seen>, verdicts: Vec<Verdict>, collected: &mut Collected) -> Vec<Batch> {
     let (stay, mut go): (Batch, Batch) =
         packs.into_iter().zip(verdicts).partition(|(_, verdict)| verdict.fate == Fate::Stays);

@@ -1,33 +1,33 @@
-//! How objects are compressed.
+//! Compression of objects.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 
 use zstd::zstd_safe;
 
-/// A way to compress.
+/// A compression algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     None,
-    /// As gzip does.
+    /// gzip.
     Gzip,
-    /// As zstd does.
+    /// zstd.
     #[default]
     Zstd,
-    /// As LZ4 does: the fastest, and the least small.
+    /// LZ4: the fastest, with the lowest ratio.
     Lz4,
 }
 
-/// A way to compress, how hard, and from which size on.
+/// How objects are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
-    /// The way.
+    /// The algorithm.
     pub codec: Codec,
-    /// How hard: 1 to 9 for gzip, 1 to 19 for zstd. LZ4 has no levels.
+    /// The level: 1 to 9 for gzip, 1 to 19 for zstd. LZ4 has no levels.
     pub level: i32,
-    /// Less than this many bytes are stored as they are.
+    /// Anything with fewer bytes is stored uncompressed.
     pub threshold: u64,
 }
 
@@ -37,16 +37,16 @@ impl Default for Compression {
     }
 }
 
-/// How far back a difference may reach: both versions fit in.
+/// zstd window log for differences: both versions fit in.
 const WINDOW_LOG: u32 = 22;
-/// A difference is made of small objects, so that trying harder costs little.
+/// Differences are made of small objects, so a higher level costs little.
 const LIKE_LEVEL: i32 = 3;
 
 fn failed(code: usize) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
 
-/// Compresses; `None` where it would not become smaller.
+/// Compresses; `None` if the result would not be smaller.
 pub(crate) fn compress(
     plain: &[u8],
     compression: Compression,
@@ -69,7 +69,7 @@ pub(crate) fn compress(
 }
 
 thread_local! {
-    /// A compressor is dear to make, and many small blocks want one.
+    /// Compressors are expensive to create, and there are many small blocks.
     static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -86,7 +86,7 @@ fn compress_zstd(plain: &[u8], level: i32) -> io::Result<Vec<u8>> {
     })
 }
 
-/// Decompresses the first `until` of `whole` bytes; `None` when that is not what is there.
+/// Decompresses the first `until` of `whole` bytes; `None` if they are not there.
 pub(crate) fn decompress(
     codec: Codec,
     stored: Vec<u8>,
@@ -113,7 +113,7 @@ pub(crate) fn decompress(
     (plain.len() >= until).then_some(plain)
 }
 
-/// The difference of some bytes from others that they are like.
+/// Compresses bytes as their difference from similar ones.
 pub(crate) fn compress_like(plain: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
     let mut context = zstd_safe::CCtx::create();
     let set = |context: &mut zstd_safe::CCtx<'_>, parameter| {
@@ -127,7 +127,7 @@ pub(crate) fn compress_like(plain: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The bytes of a difference; `None` when they are not there.
+/// Restores the bytes from a difference; `None` if it is not valid.
 pub(crate) fn decompress_like(stored: &[u8], base: &[u8], whole: usize) -> Option<Vec<u8>> {
     let mut context = zstd_safe::DCtx::create();
     context.ref_prefix(base).ok()?;

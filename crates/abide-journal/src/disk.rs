@@ -12,17 +12,17 @@ use rustix::fs::FlockOperation;
 use crate::owner::OthersDirectory;
 use crate::{Access, Lock, LockMode, Storage, StorageFile};
 
-/// The real file system. Directories are made 0700, files 0600; both belong to the owner of the
-/// directory they are made in, also when root makes them.
+/// The real file system. Directories are created with mode 0700, files with 0600. Both belong to
+/// the owner of the directory they are created in, even if root creates them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
-/// A link in a store is not followed: a store may come from somebody else, and what stands in it
-/// must not lead a write out of it.
+/// Symlinks in a store are not followed: a store may come from somebody else, and nothing in it may
+/// redirect a write outside of it.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
-/// Nor is a pipe in it waited for until somebody opens its other end. What is done with it then
-/// fails: a pipe has no places to read and write at.
+/// Opening a named pipe must not wait for its other end. Later operations on it fail: a pipe has no
+/// offsets to read and write at.
 const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct DiskFile(File);
 #[derive(Debug)]
 struct DiskLock {
     path: PathBuf,
-    /// Device and inode of the file that is locked.
+    /// Device and inode of the locked file.
     inode: (u64, u64),
     _file: File,
 }
@@ -52,7 +52,7 @@ impl Storage for Disk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is not one of ours.
             names.extend(entry?.file_name().into_string().ok());
         }
         Ok(names)
@@ -87,7 +87,7 @@ impl Storage for Disk {
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let disk = rustix::fs::statvfs(dir)?;
-        // A file system without blocks does not know its size, as some over a network do not.
+        // Some file systems (some network ones) report no blocks, so their size is unknown.
         match disk.f_blocks {
             0 => Ok(u64::MAX),
             _ => Ok(disk.f_bavail.saturating_mul(disk.f_frsize)),
@@ -103,9 +103,9 @@ impl Storage for Disk {
             LockMode::Shared => FlockOperation::NonBlockingLockShared,
             LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
         };
-        // The file is opened close-on-exec, as all are in std, so that no child keeps the lock.
-        // Where the file that was locked is no longer the one at the path, it was unlinked
-        // between: what stands there now is tried.
+        // The file is opened close-on-exec, as std always does, so that no child keeps the lock. If
+        // the locked file is no longer the one at the path, it was unlinked in between: retry with
+        // the one that is there now.
         for _ in 0..100 {
             let file = open_to_lock(path, mode)?;
             match rustix::fs::flock(&file, operation) {
@@ -125,8 +125,8 @@ impl Storage for Disk {
     }
 }
 
-/// Opens a file to lock it, made where it is missing. Who shares a lock need not be allowed to
-/// write.
+/// Opens a file for locking, creating it if missing. A shared lock does not require write
+/// permission.
 fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -139,7 +139,7 @@ fn open_to_lock(path: &Path, mode: LockMode) -> io::Result<File> {
     open_or_make(options.write(true).mode(0o600), path)
 }
 
-/// Makes a file.
+/// Creates a file.
 fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     match OthersDirectory::of(path) {
         Some(theirs) => theirs.make(),
@@ -147,9 +147,9 @@ fn make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file, made where it is missing.
+/// Opens a file, creating it if missing.
 fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // Only what is made here may be given away.
+    // Only what is created here may be given away.
     if let Some(theirs) = OthersDirectory::of(path) {
         match theirs.make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -159,10 +159,10 @@ fn open_or_make(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     open_with(options.create(true).truncate(false), path)
 }
 
-/// Opens a file without following a link or waiting for a pipe.
+/// Opens a file without following symlinks or waiting for a pipe.
 fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     match options.custom_flags(NO_FOLLOW | NO_WAIT).open(path) {
-        // A file that a file server has lent to a client: it is on its way back.
+        // A file server has lent the file to a client and is recalling it.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             options.custom_flags(NO_FOLLOW).open(path)
         }
@@ -195,7 +195,7 @@ impl StorageFile for DiskFile {
         let _ = (offset, bytes);
     }
 
-    /// `fdatasync`; on macOS std uses `F_FULLFSYNC`.
+    /// Uses `fdatasync`; on macOS std uses `F_FULLFSYNC`.
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }

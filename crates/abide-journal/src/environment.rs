@@ -1,4 +1,4 @@
-//! What comes from outside: the clock, randomness, and who we are.
+//! Clock, randomness and process identity.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -11,16 +11,16 @@ use crate::process;
 /// Fills a buffer with random bytes.
 pub type RandomSource = dyn Fn(&mut [u8]) + Send + Sync;
 
-/// Clock, randomness and identity. Passed in, so that a test can fix them.
+/// Clock, randomness and identity, passed in so that tests can fix them.
 #[derive(Clone)]
 pub struct Environment {
-    /// The time now.
+    /// The current time.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Fills a buffer with random bytes.
     pub random: Arc<RandomSource>,
-    /// This process, as others see it when it holds a session.
+    /// This process, as other processes see it while it holds a session.
     pub holder: WriterHolder,
-    /// This run of the machine: another one after a power cut. None where it is not known.
+    /// The machine's boot id, which changes with every boot. `None` if unknown.
     pub boot: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Environment {
 }
 
 impl Default for Environment {
-    /// The system's.
+    /// The system's clock, randomness and process.
     fn default() -> Self {
         let holder = WriterHolder { since: system_now(), ..PROCESS.clone() };
         let boot = holder.boot.clone();
@@ -39,7 +39,7 @@ impl Default for Environment {
     }
 }
 
-/// What does not change while the process runs: the system is asked once.
+/// What stays constant while the process runs. Queried once.
 static PROCESS: LazyLock<WriterHolder> = LazyLock::new(|| {
     let program = std::env::current_exe()
         .ok()
@@ -68,8 +68,8 @@ fn system_now() -> Timestamp {
 
 fn system_random(buffer: &mut [u8]) {
     if getrandom::fill(buffer).is_err() {
-        // Without the system's source, salts and ids come from the time and the process: ids stay
-        // unlike each other, though a salt could be guessed.
+        // Without the system's source, derive the bytes from the time and the process: ids stay
+        // distinct, though a salt could be guessed.
         let seed = format!("{:?} {}", SystemTime::now(), std::process::id());
         blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(buffer);
     }

@@ -1,74 +1,74 @@
-//! What can go wrong with the bytes.
+//! Errors of reading and writing the store's files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use abide_model::{SessionId, StoreError};
 
-/// Why the bytes could not be read or written.
+/// Why reading or writing failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The storage said no.
+    /// An I/O operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// Its answer.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A file of a newer version.
+    /// The file has a newer format version.
     #[error("{} is of version {found}; this program knows {known}", path.display())]
     NewerVersion {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version.
         found: u64,
-        /// The newest this program knows.
+        /// The newest version this program reads.
         known: u64,
     },
-    /// Something is not what it should be.
+    /// A file holds something invalid.
     #[error("{} is damaged at byte {offset}: {reason}", path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// In what way.
+        /// What is wrong.
         reason: String,
     },
-    /// The session that a fork shares its past with is gone.
+    /// The parent of a fork is not in the store.
     #[error("session {session} was forked from session {parent}, which is not in this store")]
     NoParent {
         /// The fork.
         session: SessionId,
-        /// What it was forked from.
+        /// Its parent.
         parent: SessionId,
     },
-    /// The session's lock is no longer at its place, or somebody else wrote to the journal.
+    /// The session's lock file was moved, or another writer wrote to the journal.
     #[error("another writer has taken over: {reason}")]
     Fenced {
-        /// How it showed.
+        /// How it was noticed.
         reason: &'static str,
     },
-    /// The store that the lines went to said no.
+    /// The underlying store refused the lines.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The writer stopped before.
-    #[error("the writer stopped before: {reason}")]
+    /// The writer stopped earlier.
+    #[error("the writer has stopped: {reason}")]
     Stopped {
         /// Why.
         reason: String,
     },
-    /// The writer was closed.
-    #[error("the writer was closed")]
+    /// The writer is closed.
+    #[error("the writer is closed")]
     Closed,
 }
 
 impl JournalError {
-    /// An error of the storage, with what was tried on what.
+    /// Wraps an I/O error with the operation and the path.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }

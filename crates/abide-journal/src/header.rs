@@ -1,4 +1,5 @@
-//! The first line of a segment: which journal it belongs to and where it goes on.
+//! The header: the first line of a segment. It names the journal and where the segment continues
+//! it.
 
 use std::path::Path;
 
@@ -7,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JournalError, Segment, Sum};
 
-/// The version of the journal's format that this program writes, and the newest it reads.
+/// The journal format version this program writes, and the newest it reads.
 pub const JOURNAL_VERSION: u64 = 1;
 
 const SUM_FIELD: &str = ",\"sum\":\"";
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Which session.
+    /// The session.
     pub session: SessionId,
-    /// The number of the segment, from 1.
+    /// The segment number, from 1.
     pub segment: u64,
-    /// The seq of its first event.
+    /// The first event of the segment.
     pub first: Seq,
-    /// The sum of the last line of the segment before.
+    /// The sum of the last line of the previous segment.
     pub prev: Sum,
 }
 
@@ -33,11 +34,11 @@ struct Wire<'a> {
     segment: u64,
     first: Seq,
     prev: &'a str,
-    /// Names the key that the segment is encrypted with; room for a later version.
+    /// Reserved for a later version: the key that encrypts the segment.
     key: Option<&'a str>,
 }
 
-/// A JSON object as a line whose last field is the sum of all before it.
+/// Turns a JSON object into a line that ends with the sum of everything before it.
 pub(crate) fn summed(mut object: String) -> Vec<u8> {
     object.pop();
     let sum = Sum::from_hash(&blake3::hash(object.as_bytes()));
@@ -47,7 +48,7 @@ pub(crate) fn summed(mut object: String) -> Vec<u8> {
     object.into_bytes()
 }
 
-/// Is the sum at the end of such a line, without its line break, that of all before it?
+/// Does the sum at the end of such a line (without its line break) match the rest?
 pub(crate) fn has_right_sum(line: &[u8]) -> bool {
     let tail = SUM_FIELD.len() + Sum::WIDTH + 2;
     let parts = line.len().checked_sub(tail).and_then(|at| line.split_at_checked(at));
@@ -58,7 +59,7 @@ pub(crate) fn has_right_sum(line: &[u8]) -> bool {
 }
 
 impl SegmentHeader {
-    /// The longest header.
+    /// The longest header in bytes.
     pub(crate) const MAX: usize = 512;
 
     /// Do these bytes start a header?
@@ -67,7 +68,7 @@ impl SegmentHeader {
         line.starts_with(b"{\"abide\":\"journal\"")
     }
 
-    /// The header as a line, its line break included.
+    /// The header as a line, including its line break.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let wire = Wire {
@@ -82,15 +83,15 @@ impl SegmentHeader {
         summed(serde_json::to_string(&wire).unwrap_or_default())
     }
 
-    /// [`SegmentHeader::read`] for a line of this segment. A header that came to the wrong place
-    /// (a sector of another segment) is damaged: it says nothing about this one.
+    /// [`SegmentHeader::read`] for a line of this segment. A header of another segment (a misplaced
+    /// sector) counts as damaged: it says nothing about this one.
     pub(crate) fn read_in(line: &[u8], segment: &Segment) -> Result<Option<Self>, JournalError> {
         let header = Self::read(line, segment.path())?;
         Ok(header.filter(|header| header.segment == segment.number()))
     }
 
-    /// Reads a header. `Ok(None)` when it is damaged; an error when it is of a newer version. The
-    /// place and the reach of the sum are the same in every version.
+    /// Reads a header. `Ok(None)` if it is damaged, an error if its version is newer. The sum has
+    /// the same place and covers the same bytes in every version.
     pub fn read(line: &[u8], path: &Path) -> Result<Option<Self>, JournalError> {
         #[derive(Deserialize)]
         struct Version {

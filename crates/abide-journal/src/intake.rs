@@ -1,7 +1,7 @@
-//! Taking events in: each gets its place and its time, is folded into the state, and becomes a
-//! line that is chained to the one before.
+//! Stages events: gives each its seq and time, folds it into the state and writes its line, chained
+//! to the previous one.
 //!
-//! Whatever the lines go to, this comes before: it writes nothing and waits for nothing.
+//! Every store uses it before it writes lines. It does no I/O and never waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,20 +14,20 @@ use abide_model::{
 use crate::environment::Environment;
 use crate::{JournalError, Line, LineBody, ObjectRef, Salt, Sum};
 
-/// Room for the lines of a batch.
+/// Initial capacity for the lines of a batch.
 const LINES: usize = 4096;
 
-/// An event that has no place yet, and the body of its line.
+/// An event without a seq, and the body of its line.
 pub type Prepared = (Event, LineBody);
 
-/// Gives each event a salt that nobody can guess.
+/// Generates an unpredictable salt for each event.
 pub struct Salts {
     secret: [u8; 32],
     count: AtomicU64,
 }
 
 impl Salts {
-    /// With a secret of its own.
+    /// With a fresh random secret.
     #[must_use]
     pub fn new(env: &Environment) -> Self {
         let mut secret = [0; 32];
@@ -39,7 +39,7 @@ impl Salts {
         Salt::derive(&self.secret, self.count.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The line of an event, as far as it does not depend on its place.
+    /// Prepares the part of an event's line that does not depend on its seq.
     #[must_use]
     pub fn prepare(&self, new: NewEvent, objects: &[ObjectRef]) -> Prepared {
         let event = new.into_event(Seq::ZERO, Timestamp::default());
@@ -47,7 +47,7 @@ impl Salts {
         (event, body)
     }
 
-    /// The same of an event that the store writes by itself.
+    /// The same for an event that the store writes itself.
     pub fn prepare_fact<T: serde::Serialize>(
         &self,
         kind: Kind,
@@ -59,7 +59,7 @@ impl Salts {
         Ok(self.prepare(NewEvent::new(kind, data), &[]))
     }
 
-    /// The event that a writer ends with.
+    /// The event a writer closes with.
     #[must_use]
     pub fn closing(&self) -> Prepared {
         let closing = NewEvent::new(Kind::WRITER_CLOSED, Payload::from_stored("{}".into()));
@@ -67,25 +67,25 @@ impl Salts {
     }
 }
 
-/// What an intake asks of what is stored already.
+/// Gives an intake access to what is already stored.
 pub trait Stored: Send {
-    /// Brings in the parts of the state that an event needs; `false` when one is not readable.
+    /// Loads the parts of the state that an event needs; `false` if one is unreadable.
     fn fetch(&mut self, state: &mut SessionState, event: &Event) -> bool;
 
-    /// The state behind a rewind, from the state just before it.
+    /// The state after a rewind, given the state just before it.
     fn rewound(&self, before: SessionState, event: &Event) -> Result<SessionState, JournalError>;
 
-    /// An event was taken in.
+    /// Called for each staged event.
     fn taken(&mut self, _event: &Event) {}
 }
 
-/// What became of events that were to be taken in.
+/// The outcome of staging events.
 pub enum Intaken {
-    /// They are in; the last that must be durable for them.
+    /// They are staged. The seq is the last that must be durable for them.
     Done(Vec<Acknowledged>, Seq),
-    /// None of them is: a part of the state is not readable, and it must be folded anew.
+    /// None is staged: a part of the state is unreadable and must be rebuilt.
     Unreadable,
-    /// None of them is: a rewind goes back to what is not stored yet.
+    /// None is staged: a rewind goes back to an event that is not stored yet.
     Unwritten,
 }
 
@@ -94,29 +94,29 @@ pub enum Intaken {
 pub enum Opening {
     /// At once.
     Now,
-    /// Before the first event.
+    /// Together with the first event.
     WithFirst,
 }
 
-/// Lines on their way to where they are stored.
+/// Staged lines, to be stored.
 #[derive(Debug)]
 pub struct Lines {
-    /// The lines, each with its line break.
+    /// The lines, each with a line break.
     pub bytes: Vec<u8>,
-    /// Sum and end of each in `bytes`.
+    /// The sum of each line, and where it ends in `bytes`.
     pub ends: Vec<(Sum, usize)>,
-    /// The last event …
+    /// The last event and its sum.
     pub last: (Seq, Sum),
-    /// … when it was taken in …
+    /// When the last event was staged.
     pub at: Timestamp,
-    /// … and how long its line is.
+    /// The length of its line.
     pub last_line: u64,
-    /// One of them names an object.
+    /// Whether any of them refers to an object.
     pub objects: bool,
 }
 
 impl Lines {
-    /// Place, sum and bytes of each, its line break left out.
+    /// The seq, the sum and the bytes (without the line break) of each line.
     pub fn rows(&self) -> impl Iterator<Item = (Seq, Sum, &[u8])> {
         let first = self.last.0.0 + 1 - self.ends.len() as u64;
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
@@ -127,17 +127,17 @@ impl Lines {
     }
 }
 
-/// What is taken in and not stored yet, and the state that it leads to.
+/// The events that are staged but not stored yet, and the state after them.
 pub struct Intake<S> {
-    /// The state after every event taken in.
+    /// The state after every staged event.
     pub state: SessionState,
     /// What is stored already.
     pub stored: S,
-    /// Events since the last snapshot of the state.
+    /// Events since the state was last cached.
     pub since_snapshot: u64,
-    /// The last event.
+    /// The last staged event.
     pub seq: Seq,
-    /// `writer.opened` was written.
+    /// Whether `writer.opened` was written.
     pub announced: bool,
     env: Environment,
     lines: Vec<u8>,
@@ -145,11 +145,11 @@ pub struct Intake<S> {
     sum: Sum,
     at: Timestamp,
     objects: bool,
-    /// Written before the first event, so that a writer that writes nothing leaves no trace.
+    /// Written before the first event, so a writer that writes nothing leaves no trace.
     opening: Vec<Prepared>,
 }
 
-/// A place in the intake to go back to.
+/// A point in the intake to roll back to.
 struct Saved {
     state: Savepoint,
     lines: usize,
@@ -163,8 +163,8 @@ struct Saved {
 }
 
 impl<S: Stored> Intake<S> {
-    /// An intake behind the last event, whose state and time these are. `opening` is written
-    /// before the first event.
+    /// An intake after the last stored event, with the state and time of that event. `opening` is
+    /// written before the first new event.
     pub fn new(
         env: Environment,
         state: SessionState,
@@ -189,22 +189,22 @@ impl<S: Stored> Intake<S> {
         }
     }
 
-    /// Nothing is written before the first event.
+    /// Drops the opening events.
     pub fn without_opening(&mut self) {
         self.opening.clear();
     }
 
-    /// Was everything that was taken in asked for?
+    /// Are there no staged lines?
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The last event that was taken in, and its sum.
+    /// The last staged event and its sum.
     pub const fn end(&self) -> (Seq, Sum) {
         (self.seq, self.sum)
     }
 
-    /// The lines of all that was taken in since this was last asked for.
+    /// Drains the lines staged since the last call.
     pub fn take_lines(&mut self) -> Lines {
         let bytes = std::mem::replace(&mut self.lines, Vec::with_capacity(LINES));
         let ends = std::mem::take(&mut self.ends);
@@ -219,7 +219,7 @@ impl<S: Stored> Intake<S> {
         }
     }
 
-    /// Takes one event in: gives it its place and time, applies it and writes its line.
+    /// Stages one event: assigns its seq and time, applies it and writes its line.
     fn push(
         &mut self,
         (event, body): &mut Prepared,
@@ -255,7 +255,7 @@ impl<S: Stored> Intake<S> {
         Ok(())
     }
 
-    /// Takes events in, all or none. Everything up to `durable` is.
+    /// Stages a batch, all or nothing. Everything up to `durable` is durable.
     pub fn take_in(
         &mut self,
         events: &mut [Prepared],
@@ -263,7 +263,7 @@ impl<S: Stored> Intake<S> {
         opening: Opening,
         durable: Seq,
     ) -> Result<Intaken, AppendError> {
-        // To go back to, when something may turn out that undoes what was taken in already.
+        // Needed only if something can still undo what is already staged.
         let undoable = odd == OddEvents::Refuse || !self.state.is_whole();
         let saved = undoable.then(|| self.mark(events));
         let taken = self.take_each(events, odd, opening, durable);
@@ -277,7 +277,7 @@ impl<S: Stored> Intake<S> {
         taken
     }
 
-    /// Takes in one event that names the one right before it.
+    /// Stages one event that names the one right before it.
     pub fn take_in_behind(
         &mut self,
         make: impl FnOnce(Seq) -> Result<Prepared, AppendError>,
@@ -288,7 +288,7 @@ impl<S: Stored> Intake<S> {
         self.take_in(&mut event, OddEvents::Keep, Opening::WithFirst, durable)
     }
 
-    /// What is taken in of events that are refused is undone by the caller.
+    /// On a refusal the caller rolls back what was staged.
     fn take_each(
         &mut self,
         events: &mut [Prepared],
@@ -305,18 +305,19 @@ impl<S: Stored> Intake<S> {
             last = self.seq;
         }
         for (index, prepared) in events.iter_mut().enumerate() {
-            // Asked right before the event is applied: what it needs depends on those before it.
+            // Asked just before the event is applied: what it needs depends on the events before
+            // it.
             if !self.stored.fetch(&mut self.state, &prepared.0) {
                 return Ok(Intaken::Unreadable);
             }
             if let Some(seq) = prepared.0.key.as_ref().and_then(|key| self.state.key(key)) {
-                // Acknowledged when the first one is.
+                // It is acknowledged when the first one is.
                 last = last.max(seq);
                 acknowledged.push(Acknowledged { seq, anomaly: None, repeated: true });
                 continue;
             }
-            // A rewind is alone in its batch, so that nothing was taken in yet.
-            // One to the event right before it leaves the state as it is.
+            // A rewind is alone in its batch, so nothing is staged yet. A rewind to the event right
+            // before it leaves the state unchanged.
             let next = if self.opening.is_empty() { self.seq } else { self.seq.next() };
             if rewind_beyond(&prepared.0, next, durable) {
                 return Ok(Intaken::Unwritten);
@@ -359,8 +360,8 @@ impl<S: Stored> Intake<S> {
     }
 }
 
-/// Does a rewind go back to an event before `next` that is taken in and not durable yet? The state
-/// there is read from what is stored.
+/// Does a rewind go back to an event before `next` that is staged but not durable yet? The state
+/// there is read from storage.
 fn rewind_beyond(event: &Event, next: Seq, durable: Seq) -> bool {
     if event.kind != Kind::SESSION_REWOUND {
         return false;

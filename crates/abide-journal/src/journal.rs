@@ -1,10 +1,10 @@
-//! Reading a journal: its segments in order, with damage told from a torn tail.
+//! Reads a journal: its segments in order, telling damage from a torn tail.
 //!
-//! A bad place is a **torn tail** when nothing proves that the event that belongs there was
-//! ever acknowledged: everything from there on is an unacknowledged write. It is **damage** when
-//! something does: the watermark, a later line (which says how far the journal was durable when
-//! it was written), or the header of a later segment. Damage costs what it covers, and reading
-//! goes on behind it.
+//! A bad place is a **torn tail** if nothing proves that the event expected there was ever
+//! acknowledged: everything from there on is an unacknowledged write. It is **damage** if something
+//! does: the watermark, a later line (which records how far the journal was durable when it was
+//! written), or the header of a later segment. Damage loses only what it covers; reading continues
+//! behind it.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,21 +18,21 @@ use crate::{
     SegmentForm, SegmentHeader, SegmentName, Storage, Sum, split,
 };
 
-/// A place from which to read on.
+/// A position to start reading from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// The segment.
     pub segment: u64,
-    /// Where in it a line starts.
+    /// The offset of a line in it.
     pub offset: u64,
-    /// Which event that line is, where it is known.
+    /// The event of that line, if known.
     pub expected: Option<Seq>,
-    /// The sum of the line before, where it is known.
+    /// The sum of the previous line, if known.
     pub sum: Option<Sum>,
 }
 
 impl Start {
-    /// The beginning of a session's journal. Which event that is, its [`Origin`] tells.
+    /// The beginning of a session's journal. Its [`Origin`] says which event that is.
     #[must_use]
     pub const fn beginning() -> Self {
         Self { segment: 1, offset: 0, expected: None, sum: None }
@@ -43,29 +43,29 @@ impl Start {
     }
 }
 
-/// What a journal begins with. That of a fork goes on with the numbers and the chain of the
-/// session it was forked from.
+/// What a journal starts with. A fork's journal continues the numbering and the chain of its
+/// parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// Its first event.
+    /// The journal's first event.
     pub first: Seq,
-    /// The sum that the first line is chained to, where the header can be read.
+    /// The sum that the first line is chained to, if the header is readable.
     pub prev: Option<Sum>,
-    /// The session whose past it shares, where `session.created` can be read.
+    /// The parent whose past it shares, if `session.created` is readable.
     pub parent: Option<Parent>,
 }
 
 impl Origin {
     const PLAIN: Self = Self { first: Seq::FIRST, prev: None, parent: None };
 
-    /// Does the past of this session lie in another one's journal?
+    /// Is the past of this session in the journal of another?
     #[must_use]
     pub fn is_fork(&self) -> bool {
         self.first > Seq::FIRST
     }
 }
 
-/// What a walk over a journal comes upon.
+/// An item found on a walk over a journal.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// An event.
@@ -76,14 +76,14 @@ pub enum Found<'a> {
         segment: u64,
         /// Where its line starts.
         offset: u64,
-        /// Where the next one starts.
+        /// Where the next line starts.
         end: u64,
-        /// Its line break is there.
+        /// Whether the line break is there.
         ended: bool,
     },
-    /// Where a repair has joined what damage parted.
+    /// Where a repair joined the journal across damage.
     Seam {
-        /// What it says.
+        /// The seam.
         seam: Seam,
         /// The segment it is in.
         segment: u64,
@@ -91,12 +91,12 @@ pub enum Found<'a> {
         offset: u64,
         /// Where the next line starts.
         end: u64,
-        /// Its line break is there.
+        /// Whether the line break is there.
         ended: bool,
     },
-    /// Damage: something that was acknowledged, or is in the way, cannot be read.
+    /// Damage: something unreadable that was acknowledged or is in the way.
     Damage(Damage),
-    /// An unacknowledged write that was cut short. Nothing comes after it.
+    /// A torn write that was never acknowledged. Nothing follows it.
     Torn {
         /// The segment it is in.
         segment: u64,
@@ -109,14 +109,14 @@ pub enum Found<'a> {
     },
 }
 
-/// What a journal tells of whose it is.
+/// Whose journal it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
     /// This session's.
     Known(SessionId),
-    /// It has events, and neither a header nor `session.created` can be read.
+    /// It has events, but no readable header and no readable `session.created`.
     Unknown,
-    /// It has no event: the session was never made.
+    /// It has no events: the session was never created.
     Empty,
 }
 
@@ -142,11 +142,11 @@ impl Journal {
         &self.dir
     }
 
-    /// Its segments in order. Of a segment that has both forms, the plain one: the sealed one
-    /// was finished, but its original was not removed yet.
+    /// The segments in order. If a segment exists in both forms, the plain one: it was sealed but
+    /// not removed yet.
     pub fn segments(&self) -> Result<Vec<SegmentName>, JournalError> {
-        // A listing that a sealing comes between may miss both forms of a segment; a second one
-        // tells whether it is really gone.
+        // A listing that races with sealing may miss both forms of a segment. A second listing
+        // tells whether the segment is really gone.
         let mut segments = self.list_segments()?;
         let gap = segments.windows(2).any(|pair| match pair {
             [one, next] => one.number + 1 != next.number,
@@ -167,14 +167,14 @@ impl Journal {
         Ok(segments)
     }
 
-    /// Names in the journal's directory that are not segments of it.
+    /// Files in the journal's directory that are not segments.
     pub fn foreign_files(&self) -> Result<Vec<PathBuf>, JournalError> {
         let names = self.storage.list(&self.dir).map_err(JournalError::io("list", &self.dir))?;
         let foreign = names.iter().filter(|name| SegmentName::parse(name).is_none());
         Ok(foreign.map(|name| self.dir.join(name)).collect())
     }
 
-    /// Opens a segment, in whichever form it now has.
+    /// Opens a segment in whichever form it has now.
     pub fn open_segment(&self, name: SegmentName) -> Result<Segment, JournalError> {
         match Segment::open(&*self.storage, &self.dir, name) {
             Err(JournalError::Io { source, .. })
@@ -188,8 +188,8 @@ impl Journal {
         }
     }
 
-    /// Which session's journal it is: by the header of a segment, newest first, else by its first
-    /// event.
+    /// Which session the journal belongs to: from the header of a segment, newest first, else from
+    /// the first event.
     pub fn identify(&self) -> Result<Identity, JournalError> {
         let mut identity = Identity::Empty;
         for name in self.segments()?.into_iter().rev() {
@@ -199,7 +199,7 @@ impl Journal {
                 split(raw, &segment, &mut |_, _, piece| match piece {
                     Piece::Header(header) => {
                         session = Some(header.session);
-                        // A later segment is begun only when there are events before it.
+                        // A later segment is started only if there are events before it.
                         if name.number == 1 {
                             ControlFlow::Continue(())
                         } else {
@@ -227,7 +227,7 @@ impl Journal {
         Ok(identity)
     }
 
-    /// What the journal begins with: by the header of its first segment, else by its first event.
+    /// The journal's origin: from the header of its first segment, else from its first event.
     pub fn origin(&self) -> Result<Origin, JournalError> {
         let first = SegmentName { number: 1, form: SegmentForm::Plain };
         let segment = match self.open_segment(first) {
@@ -249,8 +249,8 @@ impl Journal {
         Ok(Origin { first: first.unwrap_or(Seq::FIRST), prev, parent })
     }
 
-    /// The segment that the watermark names, when no other comes after it: then there is no need
-    /// to list them all. `None` when they must be listed.
+    /// The segment that the watermark names, if no segment follows it, which saves listing them
+    /// all. `None` if they must be listed.
     pub fn last_segment(&self, mark: Mark) -> Option<SegmentName> {
         let name = |number, form| SegmentName { number, form };
         let here = |name: SegmentName| {
@@ -262,12 +262,12 @@ impl Journal {
         (here(last) && alone).then_some(last)
     }
 
-    /// The header of a segment, if it can be read.
+    /// The header of a segment, if readable.
     pub fn header(&self, number: u64) -> Result<Option<SegmentHeader>, JournalError> {
         header_of(&self.open_segment(SegmentName { number, form: SegmentForm::Plain })?)
     }
 
-    /// Walks the journal from `start`, giving what it comes upon in order.
+    /// Walks the journal from `start` and visits each item in order.
     pub fn walk(
         &self,
         start: Start,
@@ -277,7 +277,7 @@ impl Journal {
         self.walk_in(&self.segments()?, start, mark, visit)
     }
 
-    /// [`Journal::walk`] over segments that were listed before.
+    /// [`Journal::walk`] over segments that were already listed.
     pub fn walk_in(
         &self,
         names: &[SegmentName],
@@ -319,12 +319,12 @@ impl Journal {
         Ok(())
     }
 
-    /// A place at or before the line of `seq`, near it.
+    /// A position at or shortly before the line of `seq`.
     pub fn seek(&self, seq: Seq) -> Result<Start, JournalError> {
         let names = self.segments()?;
         let mut low = 0;
         let mut high = names.len();
-        // What is looked for is mostly at the end or at the beginning.
+        // Most searches are near the end or the beginning.
         let mut ends = [1, high.saturating_sub(1)].into_iter().rev();
         while high - low > 1 {
             let near = ends.find(|at| low < *at && *at < high);
@@ -345,9 +345,9 @@ impl Journal {
     }
 }
 
-/// Lines in a row that cannot have come to the wrong place together.
+/// A run of lines this long is not a misplaced sector.
 const LONG_RUN: u64 = 256;
-/// Lines closer together than this are found by reading on.
+/// Within this distance it is faster to read on than to search.
 const NEAR: u64 = 32 << 10;
 
 fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
@@ -366,12 +366,12 @@ fn seek_in(segment: &Segment, seq: Seq) -> Result<u64, JournalError> {
     Ok(low)
 }
 
-/// The first good line that starts behind `offset`, and which event it is.
+/// The first good line that starts after `offset`, and its event.
 fn first_line_after(segment: &Segment, offset: u64) -> Result<Option<(u64, Seq)>, JournalError> {
     let mut found = None;
     let mut first = true;
     Scan::new(segment).chunks(offset, &mut |at, raw, ended| {
-        // The first chunk is the rest of a line that starts before.
+        // The first chunk is the rest of an earlier line.
         if !std::mem::take(&mut first)
             && ended
             && let Ok(line) = Line::read(raw)
@@ -394,7 +394,7 @@ fn header_of(segment: &Segment) -> Result<Option<SegmentHeader>, JournalError> {
     }
 }
 
-/// The session whose past this one shares, as its first event says.
+/// The parent named by the session's first event.
 fn parent_in(segment: &Segment) -> Result<Option<Parent>, JournalError> {
     let mut parent = None;
     Scan::new(segment).chunks(0, &mut |_, raw, _| {
@@ -435,7 +435,7 @@ struct Walker<'a, 'f> {
     link: Option<Link>,
     mark: Option<Mark>,
     bad: Option<Bad>,
-    /// How far everything behind the first bad place proves the journal to have been durable.
+    /// How far the lines behind the first bad place prove the journal durable.
     proven: Option<Seq>,
     done: bool,
     visit: &'a mut Visit<'f>,
@@ -451,7 +451,7 @@ impl Walker<'_, '_> {
                 let bytes = (end - start) as u64;
                 let after = offset + end as u64 + u64::from(ended || end < raw.len());
                 match piece {
-                    // A seek would believe one that goes back.
+                    // A seek would trust a header whose number goes back.
                     Piece::Header(header)
                         if self.expected.is_some_and(|seq| header.first < seq) =>
                     {
@@ -487,7 +487,7 @@ impl Walker<'_, '_> {
     }
 
     fn header(&mut self, header: &SegmentHeader) {
-        // A new segment is begun only when everything before it is durable.
+        // A segment is started only once everything before it is durable.
         let first = header.first;
         if self.expected.is_none() {
             self.expected = Some(first);
@@ -570,7 +570,7 @@ impl Walker<'_, '_> {
             }
         }
         if self.mark.is_some_and(|mark| mark.seq == line.seq && mark.sum != line.sum) {
-            // Acknowledged with another sum: it was altered.
+            // It was acknowledged with another sum: it was altered.
             let bad = Bad {
                 segment: segment.number(),
                 path: segment.path().to_owned(),
@@ -590,7 +590,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// A repair knew that everything before its seam had been acknowledged.
+    /// The repair knew that everything before its seam was acknowledged.
     fn seam(
         &mut self,
         index: usize,
@@ -649,8 +649,8 @@ impl Walker<'_, '_> {
         self.done = true;
     }
 
-    /// Does anything prove that the event `expected` was acknowledged once? `line` is the first
-    /// good one behind the bad place; the proof may be further on.
+    /// Does anything prove that the event `expected` was acknowledged? `line` is the first good
+    /// line behind the bad place; the proof may be further on.
     fn was_acknowledged(
         &mut self,
         expected: Seq,
@@ -666,8 +666,8 @@ impl Walker<'_, '_> {
             return Ok(true);
         }
         if self.proven.is_none() {
-            // All that comes is looked at once, however many bad places there are. A line proves
-            // nothing about those after it, so that looking from the first place is enough.
+            // The rest is scanned only once, however many bad places there are. A line proves
+            // nothing about later events, so scanning from the first bad place is enough.
             let mut proven = Seq::ZERO;
             self.lines_behind(index, segment, behind, &mut |piece| {
                 match piece {
@@ -683,9 +683,9 @@ impl Walker<'_, '_> {
         Ok(self.proven.is_some_and(|proven| proven >= expected))
     }
 
-    /// Is a line that comes too early a stray copy (a sector written to the wrong place)? It is
-    /// when the run of lines it begins breaks off and one that belongs before it follows. `found`
-    /// is the event of that line and the one that comes behind it.
+    /// Is a line that comes too early a stray copy (a sector written to the wrong place)? It is if
+    /// the run of lines it starts breaks off and a line that belongs before it follows. `found` is
+    /// the event of that line and the one after it.
     fn is_misplaced(
         &self,
         expected: Seq,
@@ -705,7 +705,7 @@ impl Walker<'_, '_> {
                 misplaced = found.seq <= first;
                 return ControlFlow::Break(());
             }
-            // A run this long is no stray copy.
+            // A run this long is not a stray copy.
             if looked > 4 * LONG_RUN || next.0 - behind_it.0 >= LONG_RUN {
                 ControlFlow::Break(())
             } else {
@@ -719,7 +719,7 @@ impl Walker<'_, '_> {
         Ok(misplaced)
     }
 
-    /// Looks ahead over what stands behind a place, without moving on.
+    /// Looks ahead from a position without moving.
     fn lines_behind(
         &self,
         index: usize,
@@ -749,7 +749,7 @@ impl Walker<'_, '_> {
         Ok(ScanEnd::End)
     }
 
-    /// At the end of the bytes: what is left over is torn, unless the watermark knows better.
+    /// The end of the bytes: any remainder is torn, unless the watermark proves otherwise.
     fn end(&mut self, segment: u64, offset: u64) {
         let expected = self.expected.unwrap_or(Seq::FIRST);
         let bad = self.bad.take();

@@ -1,13 +1,12 @@
-//! The bytes of abide: what stands in the files, and how it gets there and back.
+//! Journal files, objects and bundles: the bytes abide stores, and how it writes and reads them.
 //!
-//! From below: [`Storage`] is the seam to the file system, and everything above it can be run
-//! on a simulated disk. [`Line`] is one event as it is written. A [`Segment`] is a file of
-//! lines, plain or sealed. [`scan`](Scan) tells good lines from damage and damage from a torn
-//! tail. [`Appender`] writes, syncs and rotates; [`CommitQueue`] lets the first that waits
-//! commit for all. [`Packs`] hold objects. A bundle ([`BundleWriter`], [`BundleReader`]) is a whole
-//! session in one file.
+//! From the bottom up: [`Storage`] abstracts the file system, so everything above it also runs on a
+//! simulated disk. A [`Line`] is one event as written. A [`Segment`] is a file of lines, plain or
+//! sealed. [`Scan`] tells good lines from damage, and damage from a torn tail. [`Appender`] writes,
+//! syncs and rotates. [`CommitQueue`] groups commits: the first waiter commits for all. [`Packs`]
+//! hold objects. A bundle ([`BundleWriter`], [`BundleReader`]) is a whole session in one file.
 //!
-//! Nothing here knows a runtime, prints, or panics on what a disk holds.
+//! This crate never uses an async runtime, never prints, and never panics on what a disk holds.
 
 mod appender;
 mod bundle;

@@ -1,13 +1,13 @@
-//! One event as one line of the journal. `docs/format.md` is the norm.
+//! One event as one line of the journal. `docs/format.md` is normative.
 //!
 //! ```text
 //! {"seq":7,"at":"…","kind":"…", …,"data":{…},"sum":"SALT.PREV.OWN"}
 //!  └──────────── head ──────────┘ └─ body ─┘
 //! ```
 //!
-//! The own sum covers the head, the digest of the salted body, and the link to the line before.
-//! It does not cover the body itself: a body can be erased, its digest put in its place, and
-//! the chain still holds. Sums are always taken over the bytes as they were read.
+//! A line's own sum covers the head, the digest of the salted body, and the link to the previous
+//! line. It does not cover the body itself, so a body can be replaced by its digest (erased) and
+//! the chain still holds. Sums are always computed over the bytes as read.
 
 use abide_model::{
     Event, Kind, LaneId, Leaf, LeafEncoding, ObjectHash, Payload, Seq, TaskId, Timestamp,
@@ -19,36 +19,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Link, Salt, Sum};
 
-/// The longest line that is read or written: an event at its limit, and its envelope.
+/// The longest line that is read or written: an event at its limit plus its envelope.
 pub const MAX_LINE: usize = (64 << 20) + (64 << 10);
 
 const TRAILER: usize = SUM_FIELD.len() + Salt::WIDTH + 1 + Link::WIDTH + 1 + Sum::WIDTH + END.len();
 const SUM_FIELD: &[u8] = b",\"sum\":\"";
 const END: &[u8] = b"\"}";
 
-/// Why bytes are not a line.
+/// Why bytes are not a valid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// Not of the form of a line.
+    /// They do not have the form of a line.
     #[error("not a journal line")]
     Form,
-    /// The sum does not fit the bytes.
-    #[error("its sum does not match")]
+    /// The sum does not match the bytes.
+    #[error("sum mismatch")]
     Sum,
 }
 
-/// A payload leaf that is kept as an object.
+/// A string of the payload that is stored as an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// Where it belongs in the data.
+    /// Its JSON pointer in the data.
     pub pointer: String,
-    /// Where the empty string in its place starts in the data as written.
+    /// The offset, in the data as written, of the empty string that replaces it.
     pub offset: usize,
-    /// How the object's bytes stand for the string.
+    /// How the object's bytes encode the string.
     pub encoding: LeafEncoding,
-    /// How many bytes.
+    /// The number of bytes.
     pub size: u64,
-    /// Their BLAKE3.
+    /// Their BLAKE3 hash.
     pub hash: ObjectHash,
 }
 
@@ -66,14 +66,14 @@ impl ObjectRef {
     }
 }
 
-/// The envelope of a line, read.
+/// The parsed envelope of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineHead {
-    /// Its place.
+    /// The event's number.
     pub seq: Seq,
-    /// When.
+    /// When it was recorded.
     pub at: Timestamp,
-    /// How far behind it the acknowledged events were when it was taken in: everything up to
+    /// How far the acknowledged events were behind when this one was recorded: everything up to
     /// `seq - lag` was durable before this line was written.
     pub lag: u64,
     /// Its kind.
@@ -86,28 +86,28 @@ pub struct LineHead {
     pub lane: Option<LaneId>,
     /// Its key.
     pub key: Option<String>,
-    /// The caller's time.
+    /// The time the caller gave.
     pub occurred: Option<Timestamp>,
 }
 
-/// What a line says.
+/// The payload of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// The data, and the objects that belong in it as JSON.
+    /// The data, and the objects that belong in it.
     Present {
-        /// The list of [`ObjectRef`]s as JSON; empty when there is none.
+        /// The list of [`ObjectRef`]s as JSON; empty if there are none.
         objects: &'a [u8],
         /// The data as JSON.
         data: &'a [u8],
     },
-    /// The data was erased; its digest is left.
+    /// The data was erased; only its digest remains.
     Erased {
         /// The digest.
         digest: [u8; 32],
     },
 }
 
-/// The part of a line that does not depend on its place, made before the place is known.
+/// The part of a line that does not depend on its seq. It is prepared before the seq is known.
 #[derive(Debug, Clone)]
 pub struct LineBody {
     bytes: Vec<u8>,
@@ -117,7 +117,7 @@ pub struct LineBody {
 }
 
 impl LineBody {
-    /// The body of an event.
+    /// Prepares the body of an event.
     #[must_use]
     pub fn prepare(event: &Event, objects: &[ObjectRef], salt: Salt) -> Self {
         let data = event.data.as_ref().map_or("{}", Payload::as_str);
@@ -134,17 +134,17 @@ impl LineBody {
         Self { bytes, salt, digest, has_objects: !objects.is_empty() }
     }
 
-    /// Does it name objects?
+    /// Does it refer to objects?
     #[must_use]
     pub const fn has_objects(&self) -> bool {
         self.has_objects
     }
 }
 
-/// A line, taken apart but not copied.
+/// A parsed line that borrows its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
-    /// Its place.
+    /// The event's number.
     pub seq: Seq,
     /// See [`LineHead::lag`].
     pub lag: u64,
@@ -153,9 +153,9 @@ pub struct Line<'a> {
     body_bytes: &'a [u8],
     body: Body<'a>,
     salt: &'a [u8],
-    /// The link to the line before.
+    /// The link to the previous line.
     pub prev: Link,
-    /// Its own.
+    /// The line's own sum.
     pub sum: Sum,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Line<'a> {
     /// No line has fewer bytes than this.
     pub(crate) const SHORTEST: usize = TRAILER;
 
-    /// Takes a line apart and checks its sum. `bytes` has no line break at its end.
+    /// Parses a line and checks its sum. `bytes` must not end with a line break.
     pub fn read(bytes: &'a [u8]) -> Result<Self, LineError> {
         let line = Self::parse(bytes).ok_or(LineError::Form)?;
         let digest = match line.body {
@@ -177,7 +177,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Where in these bytes a line may end: behind everything that looks like its last field.
+    /// Where a line may end in these bytes: after everything that looks like its last field.
     pub(crate) fn ends_in(bytes: &[u8]) -> impl Iterator<Item = usize> {
         let end = |at: usize| at + TRAILER;
         memchr::memmem::find_iter(bytes, SUM_FIELD).map(end).filter(|end| *end <= bytes.len())
@@ -232,19 +232,19 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// As it stands, without its line break.
+    /// The bytes as written, without the line break.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.raw
     }
 
-    /// What it says.
+    /// The payload.
     #[must_use]
     pub const fn body(&self) -> Body<'a> {
         self.body
     }
 
-    /// The objects that belong in its data.
+    /// The objects that belong in the data.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectRef> {
         match self.body {
@@ -255,7 +255,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Its envelope, read. `None` when the bytes carry a good sum and are still not ours.
+    /// The parsed envelope. `None` if the sum is valid but the bytes are not an envelope.
     #[must_use]
     pub fn head(&self) -> Option<LineHead> {
         let mut cursor = Cursor { rest: self.head };
@@ -293,7 +293,7 @@ impl<'a> Line<'a> {
         Some(head)
     }
 
-    /// The event, with the data as written: without its objects.
+    /// The event with its data as written, that is, without its objects.
     #[must_use]
     pub fn event(&self) -> Option<Event> {
         let head = self.head()?;
@@ -314,7 +314,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Writes an event as a line, its line break included, chained to `prev`. Gives its sum.
+    /// Writes an event as a line chained to `prev`, including the line break. Returns its sum.
     pub fn write(
         out: &mut Vec<u8>,
         event: &Event,
@@ -326,7 +326,7 @@ impl<'a> Line<'a> {
         Self::write_prepared(out, event, &LineBody::prepare(event, objects, salt), lag, prev)
     }
 
-    /// [`Line::write`] with a body that was prepared before: what is left depends on the place.
+    /// [`Line::write`] with a prepared body.
     pub fn write_prepared(
         out: &mut Vec<u8>,
         event: &Event,
@@ -342,7 +342,7 @@ impl<'a> Line<'a> {
         sum
     }
 
-    /// The same line with its payload erased, its line break included. Its sum is the same.
+    /// The same line with its payload erased, including the line break. Its sum does not change.
     #[must_use]
     pub fn erased(&self) -> Vec<u8> {
         let digest = match self.body {
@@ -438,7 +438,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Walks the fixed parts of a line.
+/// Parses the fixed parts of a line.
 struct Cursor<'a> {
     rest: &'a [u8],
 }
@@ -464,7 +464,7 @@ impl<'a> Cursor<'a> {
         Some(self)
     }
 
-    /// A number without sign or leading zeros, of at most 20 digits.
+    /// A number without a sign or leading zeros, of at most 20 digits.
     fn number(&mut self) -> Option<u64> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let taken = self.take(digits)?;
@@ -474,7 +474,7 @@ impl<'a> Cursor<'a> {
         text(taken)?.parse().ok()
     }
 
-    /// Up to the next quote, which is passed.
+    /// Everything up to the next quote, which is consumed.
     fn until_quote(&mut self) -> Option<&'a [u8]> {
         let end = memchr::memchr(b'"', self.rest)?;
         let taken = self.take(end)?;
@@ -482,7 +482,7 @@ impl<'a> Cursor<'a> {
         Some(taken)
     }
 
-    /// A JSON string, quotes included.
+    /// A JSON string, including its quotes.
     fn string(&mut self) -> Option<&'a [u8]> {
         let mut at = 1;
         if self.rest.first() != Some(&b'"') {
@@ -497,7 +497,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A JSON array, passed whole.
+    /// Skips a JSON array.
     fn array(&mut self) -> Option<()> {
         let mut depth = 0_usize;
         loop {

@@ -1,9 +1,10 @@
-//! Whose a new file is: that of the directory it is made in.
+//! Gives new files to the owner of their directory.
 //!
-//! Root may work in a store that is somebody else's. What it left there as its own, the store's owner
-//! could not read or write any more. So it gives away what it makes. Nothing else is given away: who
-//! owns a directory can put something of root's in it. And nothing is given away elsewhere: who owns a
-//! directory can put another in its place, so it is opened once, and what is made is made in that one.
+//! Root may work in a store that belongs to another user. Files left there as root's could no
+//! longer be read or written by the store's owner, so root gives away what it creates. It gives
+//! away nothing else: the owner of a directory can put a file of root's into it. And nowhere else:
+//! the owner can replace the directory, so it is opened once and files are created through that
+//! handle.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,7 +14,7 @@ use std::path::Path;
 
 use rustix::fs::{Dir, Gid, Mode, OFlags, Uid};
 
-/// A directory of another user, in which root makes something.
+/// A directory of another user in which root creates something.
 #[derive(Debug)]
 pub(crate) struct OthersDirectory<'a> {
     directory: OwnedFd,
@@ -23,8 +24,8 @@ pub(crate) struct OthersDirectory<'a> {
 }
 
 impl<'a> OthersDirectory<'a> {
-    /// The directory of this path, also where a link leads to it. `None` where what is made there
-    /// stays with who makes it.
+    /// The parent directory of this path, symlinks followed. `None` if what is created there keeps
+    /// its creator as owner.
     pub(crate) fn of(path: &'a Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
@@ -39,7 +40,7 @@ impl<'a> OthersDirectory<'a> {
         (!user.is_root()).then_some(Self { directory, user, group, name })
     }
 
-    /// Makes the file, to be read and written.
+    /// Creates the file, for reading and writing.
     pub(crate) fn make(&self) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o600);
@@ -48,7 +49,7 @@ impl<'a> OthersDirectory<'a> {
         Ok(file.into())
     }
 
-    /// Makes the directory. It is given unless something is in it: then it may be another.
+    /// Creates the directory. It is given away only while empty: otherwise it may be another one.
     pub(crate) fn make_directory(&self) -> io::Result<()> {
         rustix::fs::mkdirat(&self.directory, self.name, Mode::from_raw_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -61,13 +62,13 @@ impl<'a> OthersDirectory<'a> {
         Ok(())
     }
 
-    /// Gives what was just made. Where the file system knows no owners, it stays.
+    /// Gives away what was just created. A no-op on file systems without owners.
     pub(crate) fn give(&self, file: impl AsFd) {
         let _ = rustix::fs::fchown(file, Some(self.user), Some(self.group));
     }
 }
 
-/// Is nothing in a directory?
+/// Is the directory empty?
 fn is_empty(directory: impl AsFd) -> bool {
     let is_own = |name: &[u8]| matches!(name, b"." | b"..");
     let names = Dir::read_from(directory);

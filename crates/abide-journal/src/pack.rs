@@ -1,5 +1,4 @@
-//! The block of a pack: one or more objects, compressed together, or each as its difference from
-//! another object.
+//! The block of a pack: objects compressed together, or each as its difference from another one.
 //!
 //! ```text
 //! magic 4 | codec 1 | 0 3 | count 4 | plain 8 | stored 8 | check 16     the head
@@ -7,16 +6,16 @@
 //! stored bytes
 //! ```
 //!
-//! Codec 4 holds differences. Its rows are longer, each object is compressed by itself, and a base
-//! of zeros stands for none:
+//! Codec 4 holds differences. Its rows are longer, each object is compressed by itself, and an
+//! all-zero base means none:
 //!
 //! ```text
 //! (hash 32, length 8, base 32, depth 4, stored length 4) × count
 //! ```
 //!
-//! The check covers the rest of the head, the table and the stored bytes, so that a torn or
-//! damaged block is noticed without unpacking it. The hash of each object covers its plain
-//! bytes, and is compared whenever one is read.
+//! The check covers the rest of the head, the table and the stored bytes, so a torn or damaged
+//! block is noticed without unpacking it. The hash of each object covers its plain bytes and is
+//! verified on every read.
 
 use std::io;
 
@@ -31,22 +30,22 @@ const LIKE_ROW: usize = 80;
 pub(crate) const MAGIC: &[u8; 4] = b"aBLK";
 const CHECK: usize = 16;
 const LIKE: u8 = 4;
-/// The most plain bytes of a block, and the most objects.
+/// The most plain bytes in a block, and the most objects.
 const MAX_PLAIN: u64 = 256 << 20;
 const MAX_COUNT: u32 = 1 << 20;
 
-/// What an object's row says besides its name.
+/// The row of an object in a block's table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) hash: ObjectHash,
     pub(crate) length: u64,
-    /// Where it starts: in the plain bytes, or in the stored ones when it stands by itself.
+    /// Where it starts: in the plain bytes, or in the stored bytes if it is compressed by itself.
     start: u64,
     like: Option<Like>,
 }
 
 impl Row {
-    /// What it is a difference from.
+    /// The object it is a difference from.
     pub(crate) fn base(&self) -> Option<ObjectHash> {
         self.like.and_then(|like| like.base)
     }
@@ -64,7 +63,7 @@ struct Like {
     stored: u32,
 }
 
-/// An object that stands by itself in a block.
+/// An object compressed by itself, for a block of differences.
 #[derive(Debug, Clone)]
 pub(crate) struct LikeObject {
     pub(crate) hash: ObjectHash,
@@ -74,7 +73,7 @@ pub(crate) struct LikeObject {
     pub(crate) stored: Vec<u8>,
 }
 
-/// Where a block is and what is in it.
+/// The head and the table of a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
     code: u8,
@@ -102,22 +101,22 @@ impl Block {
         if self.code == LIKE { LIKE_ROW } else { ROW }
     }
 
-    /// How many bytes it takes in the file.
+    /// Its size in the file, in bytes.
     pub(crate) fn size(&self) -> u64 {
         HEAD as u64 + (self.rows.len() * self.row_size()) as u64 + self.stored
     }
 
-    /// Does each object stand by itself?
+    /// Is each object compressed by itself?
     pub(crate) const fn is_like(&self) -> bool {
         self.code == LIKE
     }
 
-    /// The bytes of all its objects.
+    /// The total size of its objects in bytes.
     pub(crate) const fn plain(&self) -> u64 {
         self.plain
     }
 
-    /// Writes objects as one block: their names and lengths, and their bytes in the same order.
+    /// Writes objects as one block. `plain` holds their bytes in the same order.
     pub(crate) fn pack(
         rows: &[(ObjectHash, u64)],
         plain: &[u8],
@@ -136,7 +135,7 @@ impl Block {
         write(code, rows.len(), plain.len() as u64, &table, stored)
     }
 
-    /// Writes objects that each stand by themselves.
+    /// Writes a block of objects that are each compressed by themselves.
     pub(crate) fn pack_like(objects: &[LikeObject]) -> io::Result<Vec<u8>> {
         let mut table = Vec::with_capacity(objects.len() * LIKE_ROW);
         let mut stored = Vec::new();
@@ -154,9 +153,9 @@ impl Block {
         write(LIKE, objects.len(), plain, &table, &stored)
     }
 
-    /// Reads the head and the table of the block at `offset`. `None` when there is none.
+    /// Reads the head and the table of the block at `offset`. `None` if there is none.
     pub(crate) fn read(file: &dyn StorageFile, offset: u64, end: u64) -> io::Result<Option<Self>> {
-        // Most tables are short: head and table come in one read.
+        // Most tables are short: read the head and the table at once.
         let mut first = [0; HEAD + 16 * LIKE_ROW];
         let got = read_full(file, &mut first, offset)?;
         let Some(head) = first.get(..HEAD).filter(|_| got >= HEAD) else { return Ok(None) };
@@ -183,7 +182,7 @@ impl Block {
         Ok(rows.map(|rows| Self { code, plain, stored, check, rows }))
     }
 
-    /// Are its bytes those that were written?
+    /// Do its bytes match its check?
     pub(crate) fn verify(&self, file: &dyn StorageFile, offset: u64) -> io::Result<bool> {
         let size = usize::try_from(self.size()).unwrap_or(usize::MAX);
         let mut bytes = vec![0; size];
@@ -196,8 +195,8 @@ impl Block {
         Ok(hasher.finalize().as_bytes().get(..CHECK) == Some(&self.check[..]))
     }
 
-    /// All its plain bytes, or those of its first objects up to `last`. `None` when they cannot
-    /// be had. Not for one whose objects stand by themselves.
+    /// The plain bytes of all its objects, or of those up to `last`. `None` if they are unreadable.
+    /// Not for blocks of differences.
     pub(crate) fn unpack(
         &self,
         file: &dyn StorageFile,
@@ -214,7 +213,7 @@ impl Block {
         Ok(compression::decompress(codec, stored, until, whole))
     }
 
-    /// The stored bytes of an object that stands by itself.
+    /// The stored bytes of an object that is compressed by itself.
     pub(crate) fn stored_of(
         &self,
         file: &dyn StorageFile,
@@ -229,15 +228,14 @@ impl Block {
     }
 }
 
-/// The bytes of an object within the plain bytes of its block; `None` when they are not what its
-/// hash says.
+/// The bytes of an object, from the plain bytes of its block; `None` if they do not match its hash.
 pub(crate) fn slice_of<'a>(plain: &'a [u8], row: &Row) -> Option<&'a [u8]> {
     let start = usize::try_from(row.start).ok()?;
     let end = usize::try_from(row.start.checked_add(row.length)?).ok()?;
     plain.get(start..end).filter(|bytes| ObjectHash::of(bytes) == row.hash)
 }
 
-/// An object that stands by itself, from its stored bytes and its base.
+/// Restores an object that is compressed by itself from its stored bytes and its base.
 pub(crate) fn unpack_like(stored: &[u8], base: Option<&[u8]>, row: &Row) -> Option<Vec<u8>> {
     let whole = usize::try_from(row.length).ok()?;
     let bytes = compression::decompress_like(stored, base.unwrap_or_default(), whole)?;
@@ -282,7 +280,7 @@ fn parse_head(head: &[u8]) -> Option<(u8, u32, u64, u64, [u8; CHECK])> {
     sane.then_some((code, count, plain, stored, check.try_into().ok()?))
 }
 
-/// The rows of a table; `None` when their lengths do not add up.
+/// Parses the rows of a table; `None` if their lengths do not add up.
 fn parse_rows(table: &[u8], code: u8, plain: u64, stored: u64) -> Option<Vec<Row>> {
     let size = if code == LIKE { LIKE_ROW } else { ROW };
     let mut rows = Vec::with_capacity(table.len() / size);

@@ -1,13 +1,13 @@
-//! The index of a pack: where each of its objects is, sorted by name, in a file beside it.
+//! The index of a pack: a file beside it that says where each object is, sorted by hash.
 //!
 //! ```text
 //! magic 16 | reach 8 | count 8 | check 16
 //! (hash 32, offset 8, place in the block 4) × count, by hash
 //! ```
 //!
-//! It is derived: without it the pack is walked. It reaches to a place in the pack up to which
-//! everything is known to be durable, since it is written after a sync of the pack. Names are
-//! hashes and so spread evenly: one read at the place where a name should be finds it.
+//! It is derived: without it the pack is walked. `reach` is an offset in the pack up to which
+//! everything is durable, since the index is written after a sync of the pack. Hashes are spread
+//! evenly, so one read near the expected position finds a hash.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::{Access, Storage, StorageFile, read_full, write_full};
 const MAGIC: &[u8; 16] = b"abide packidx 1\n";
 const HEAD: usize = 48;
 const ROW: usize = 44;
-/// So many rows are read at once.
+/// Rows read at a time.
 const WINDOW: u64 = 192;
 
 /// Where an object is in a pack.
@@ -30,7 +30,7 @@ pub(crate) struct At {
     pub(crate) index: u32,
 }
 
-/// The index of a pack, open.
+/// The open index of a pack.
 #[derive(Debug)]
 pub(crate) struct PackIndex {
     file: Arc<dyn StorageFile>,
@@ -50,7 +50,7 @@ fn check(head: &[u8]) -> [u8; 16] {
 }
 
 impl PackIndex {
-    /// Opens the index of a pack that has `len` bytes. `None` where there is none that fits.
+    /// Opens the index of a pack of `len` bytes. `None` if there is no valid one.
     pub(crate) fn open(storage: &dyn Storage, pack: &Path, len: u64) -> Option<Self> {
         let file = storage.open(&path_of(pack), Access::Read).ok()?;
         let mut head = [0; HEAD];
@@ -63,7 +63,7 @@ impl PackIndex {
         let reach = u64::from_le_bytes(reach.try_into().ok()?);
         let count = u64::from_le_bytes(count.try_into().ok()?);
         let size = count.checked_mul(ROW as u64)?.checked_add(HEAD as u64)?;
-        // No object takes less than its row in a block.
+        // An object takes at least its row in a block.
         let sane = reach <= len && count <= reach / 40 && file.len().ok()? == size;
         sane.then_some(Self { file, reach, count })
     }
@@ -94,7 +94,7 @@ impl PackIndex {
         Ok(None)
     }
 
-    /// Every row: to write the next index.
+    /// All rows, to write the next index.
     pub(crate) fn rows(&self) -> io::Result<Vec<(ObjectHash, At)>> {
         let mut bytes = vec![0; usize::try_from(self.count).unwrap_or(0) * ROW];
         if read_full(&*self.file, &mut bytes, HEAD as u64)? < bytes.len() {
@@ -104,14 +104,14 @@ impl PackIndex {
         Ok(rows.filter(|(_, at)| at.offset < self.reach).collect())
     }
 
-    /// Writes the index of a pack: whole, or not at all.
+    /// Writes the index of a pack, all or nothing.
     pub(crate) fn write(
         storage: &dyn Storage,
         pack: &Path,
         reach: u64,
         mut rows: Vec<(ObjectHash, At)>,
     ) -> io::Result<()> {
-        // Of an object that is there twice, the later: it was written since the other is not whole.
+        // If an object occurs twice, keep the later: it was written because the other is damaged.
         rows.sort_unstable_by(|a, b| (a.0, b.1.offset).cmp(&(b.0, a.1.offset)));
         rows.dedup_by_key(|row| row.0);
         let mut bytes = Vec::with_capacity(HEAD + rows.len() * ROW);
@@ -129,7 +129,7 @@ impl PackIndex {
         let file = storage.open(&temporary, Access::Create)?;
         write_full(&*file, &bytes, 0)?;
         file.truncate(bytes.len() as u64)?;
-        // A name that leads to bytes that never reached the disk would hide the pack's objects.
+        // A name for bytes that never reached the disk would hide the pack's objects.
         file.sync()?;
         storage.rename(&temporary, &path_of(pack))
     }
@@ -143,7 +143,7 @@ impl PackIndex {
     }
 }
 
-/// Where among `count` evenly spread names this one should be.
+/// Where this hash should be among `count` evenly spread ones.
 fn expected(hash: &ObjectHash, count: u64) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(hash.0.split_at(8).0);

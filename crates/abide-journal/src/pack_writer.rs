@@ -1,4 +1,4 @@
-//! Putting objects into packs.
+//! Writes objects into packs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
@@ -14,27 +14,27 @@ use crate::pack_index::{At, PackIndex};
 use crate::packs::{FULL, HEADER, Known, MAX_CHAIN, MAX_DEPTH, Packs, Place};
 use crate::{Access, JournalError, Lock, LockMode, StorageFile, read_full, write_full};
 
-/// An index is written anew when so many bytes or blocks stand behind what it reaches.
+/// The index is rewritten once this many bytes or blocks are behind its reach.
 const BEHIND_BYTES: u64 = 256 << 10;
 const BEHIND_BLOCKS: u64 = 512;
-/// A pack with more bytes than this behind its index is left, and a new one begun.
+/// A pack with more bytes than this behind its index is left, and a new one is started.
 const MAX_BEHIND: u64 = 8 << 20;
-/// A sync is begun beside the work after so many bytes.
+/// A background sync starts after this many bytes.
 const EARLY: u64 = 12 << 20;
-/// A difference is kept when it is smaller than the object by so much.
+/// A difference is kept if it is this many times smaller than the object.
 const PAYS: usize = 2;
-/// The most stored bytes of one block of differences.
+/// The most stored bytes in one block of differences.
 const LIKE_BYTES: usize = 4 << 20;
 
-/// The bytes of an object that another is like, and its depth.
+/// The bytes and the depth of an object used as a base.
 type Base = (Vec<u8>, u32);
 
-/// Appends objects, to a pack of its own while it lasts. Threads share it: they compress side by
-/// side and take turns to write.
+/// Appends objects to packs, holding the lock of the pack it appends to. Threads share a writer:
+/// they compress in parallel and write in turn.
 #[derive(Debug)]
 pub struct PackWriter {
     packs: Arc<Packs>,
-    /// Keeps collection away while objects are being written and named.
+    /// Keeps collection out while objects are written and named.
     _share: Option<Box<dyn Lock>>,
     inner: Mutex<Inner>,
 }
@@ -42,35 +42,35 @@ pub struct PackWriter {
 #[derive(Debug, Default)]
 struct Inner {
     open: Option<OpenPack>,
-    /// Begins a pack of its own instead of going on with one.
+    /// Start a new pack instead of continuing one.
     fresh: bool,
     written: u64,
-    /// Packs that must be synced before an event that names their objects is written.
+    /// Packs to sync before an event that names their objects is written.
     unsynced: BTreeSet<u64>,
-    /// Packs whose names may not be durable.
+    /// Whether the names of packs may not be durable yet.
     unnamed: bool,
     mine: HashMap<u64, Mine>,
-    /// Blocks of others that this writer has looked over, objects whose bases too, and blocks that it
-    /// wrote once more.
+    /// Blocks of other writers that were verified, objects whose bases were verified, and blocks
+    /// that were rewritten.
     verified: HashSet<(u64, u64)>,
     based: HashSet<Place>,
     again: HashSet<(u64, u64)>,
-    /// A sync has failed: what it should have made durable is not known to be.
+    /// A sync has failed, so it is unknown what is durable.
     failed: bool,
-    /// Bytes that were written since a sync was last begun.
+    /// Bytes written since the last sync was started.
     unhurried: u64,
-    /// Syncs that run beside the work.
+    /// Syncs running in the background.
     syncing: Vec<JoinHandle<Result<(), JournalError>>>,
 }
 
-/// The part of a pack that is a writer's own.
+/// A writer's own part of a pack.
 #[derive(Debug, Clone, Copy)]
 struct Mine {
-    /// From here on it is this writer's to make durable.
+    /// This writer must make durable everything from here on.
     from: u64,
-    /// From here on it was written by it.
+    /// This writer wrote everything from here on.
     own: u64,
-    /// Up to here.
+    /// The end of the part.
     end: u64,
 }
 
@@ -80,13 +80,13 @@ struct OpenPack {
     path: PathBuf,
     file: Arc<dyn StorageFile>,
     end: u64,
-    /// Blocks behind the index, about.
+    /// The approximate number of blocks behind the index.
     blocks: u64,
     _lock: Box<dyn Lock>,
 }
 
 impl PackWriter {
-    /// A writer. Waits for a collection that runs.
+    /// Opens a writer. Waits while a collection runs.
     pub fn open(packs: Arc<Packs>) -> Result<Self, JournalError> {
         let path = packs.dir.join("lock");
         loop {
@@ -103,13 +103,13 @@ impl PackWriter {
         }
     }
 
-    /// The writer of a collection, which takes no pack that is there.
+    /// The writer of a collection: it always starts a new pack.
     pub(crate) fn beginning_a_pack(packs: Arc<Packs>) -> Self {
         let inner = Inner { fresh: true, ..Inner::default() };
         Self { packs, _share: None, inner: Mutex::new(inner) }
     }
 
-    /// The bytes that it has written.
+    /// The number of bytes written.
     pub(crate) fn written(&self) -> u64 {
         self.lock().written
     }
@@ -118,7 +118,7 @@ impl PackWriter {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the packs that it has begun, as far as that can be done.
+    /// Removes the packs it started, as far as possible.
     pub(crate) fn discard(&self) {
         let mut inner = self.lock();
         for handle in std::mem::take(&mut inner.syncing) {
@@ -133,7 +133,7 @@ impl PackWriter {
         }
     }
 
-    /// Puts an object, unless it is there already. It is durable after [`PackWriter::sync`].
+    /// Stores an object unless it exists. It is durable after [`PackWriter::sync`].
     pub fn put(&self, bytes: &[u8]) -> Result<ObjectHash, JournalError> {
         let hash = ObjectHash::of(bytes);
         if self.has(&[hash])? != [true] {
@@ -142,7 +142,7 @@ impl PackWriter {
         Ok(hash)
     }
 
-    /// Which of these are there, whole, and durable after the next [`PackWriter::sync`]?
+    /// Which of these exist, whole, and will be durable after the next [`PackWriter::sync`]?
     pub fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, JournalError> {
         self.has_within(hashes, 0)
     }
@@ -159,8 +159,8 @@ impl PackWriter {
         Ok(has)
     }
 
-    /// Sees to it that a block that others wrote is whole and will be durable: what names its
-    /// objects relies on it. `false` when it is not whole.
+    /// Ensures that a block written by others is whole and will be durable, since events will name
+    /// its objects. `false` if it is damaged.
     fn rely_on(&self, hash: ObjectHash, place: Place, depth: u32) -> Result<bool, JournalError> {
         let key = (place.pack, place.offset);
         let mut inner = self.lock();
@@ -199,8 +199,8 @@ impl PackWriter {
         Ok(true)
     }
 
-    /// Writes a block once more where it stands. Whoever wrote it may have failed to sync it, and
-    /// the cache then holds bytes that would never reach the disk.
+    /// Rewrites a block in place. Its writer may have failed to sync it; the page cache then holds
+    /// bytes that would never reach the disk.
     fn write_again(&self, place: Place) -> Result<(), JournalError> {
         let Some((_, block)) = self.packs.block(place)? else { return Ok(()) };
         let path = self.packs.path(place.pack);
@@ -213,7 +213,7 @@ impl PackWriter {
             .map_err(JournalError::io("write", &path))
     }
 
-    /// Stores objects together, without looking whether they are there. Gives the bytes it took.
+    /// Stores objects together without checking whether they exist. Returns the bytes used.
     pub fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, JournalError> {
         if batch.is_empty() {
             return Ok(0);
@@ -228,7 +228,7 @@ impl PackWriter {
         self.write(&block, &mut rows.iter().map(|(hash, _)| *hash))
     }
 
-    /// Stores objects as their difference from others, where that pays. Gives the bytes it took.
+    /// Stores objects as differences from others where that pays. Returns the bytes used.
     pub fn put_like(&self, objects: &[NewObject]) -> Result<u64, JournalError> {
         let bases = self.bases(objects)?;
         let mut plain = ObjectBatch::default();
@@ -278,7 +278,7 @@ impl PackWriter {
         self.write(&block, &mut objects.iter().map(|object| object.hash))
     }
 
-    /// The bytes of each object's base and its depth, where it can serve as one.
+    /// The bytes and the depth of each object's base, if it can serve as one.
     fn bases(&self, objects: &[NewObject]) -> Result<Vec<Option<Base>>, JournalError> {
         let mut bases: Vec<Option<Base>> = objects.iter().map(|_| None).collect();
         if self.packs.compression.codec != Codec::Zstd {
@@ -335,7 +335,7 @@ impl PackWriter {
         if inner.unhurried >= EARLY
             && let Some(open) = &inner.open
         {
-            // So that little is left to be waited for in the end.
+            // So that the final sync has little left to do.
             inner.unhurried = 0;
             let (file, path) = (open.file.clone(), open.path.clone());
             inner.syncing.push(std::thread::spawn(move || {
@@ -351,8 +351,8 @@ impl PackWriter {
         Ok(block.len() as u64)
     }
 
-    /// Makes everything durable that was put or found since the last sync.
-    /// Where that fails, the writer is of no more use: nobody can tell what is durable.
+    /// Makes everything durable that was stored or found since the last sync. If that fails, the
+    /// writer is unusable: it is unknown what is durable.
     pub fn sync(&self) -> Result<(), JournalError> {
         let mut inner = self.lock();
         self.refuse_failed(&inner)?;
@@ -373,7 +373,9 @@ impl PackWriter {
         let mut failed = None;
         for handle in std::mem::take(&mut inner.syncing) {
             let done = handle.join().unwrap_or_else(|_| {
-                Err(JournalError::io("sync", &self.packs.dir)(io::Error::other("a thread died")))
+                Err(JournalError::io("sync", &self.packs.dir)(io::Error::other(
+                    "a sync thread panicked",
+                )))
             });
             failed = failed.or(done.err());
         }
@@ -406,7 +408,7 @@ impl PackWriter {
                     self.write_index(number, end);
                     open.blocks = 0;
                 }
-                // A pack that was left: it will not change again.
+                // A pack we moved on from: it will not change again.
                 None => {
                     self.write_index(number, end);
                     inner.mine.remove(&number);
@@ -421,7 +423,7 @@ impl PackWriter {
         index.packs.get(&number).is_some_and(|known| known.end - known.reach() >= BEHIND_BYTES)
     }
 
-    /// Writes the index of a pack that is synced up to `end`. A help, nothing more: without it the
+    /// Writes the index of a pack that is synced up to `end`. Only an optimisation: without it the
     /// pack is walked.
     fn write_index(&self, number: u64, end: u64) {
         let path = self.packs.path(number);
@@ -440,10 +442,10 @@ impl PackWriter {
         }
     }
 
-    /// The pack to append to: the one at hand, another that nobody writes to, or a new one.
+    /// The pack to append to: the current one, another that nobody writes to, or a new one.
     fn pack<'a>(&self, inner: &'a mut Inner) -> Result<&'a mut OpenPack, JournalError> {
         if let Some(full) = inner.open.take_if(|open| open.end >= FULL) {
-            // Synced beside the work that goes on.
+            // Synced in the background.
             inner.syncing.push(std::thread::spawn(move || {
                 full.file.sync().map_err(JournalError::io("sync", &full.path))
             }));
@@ -463,7 +465,7 @@ impl PackWriter {
         Ok(inner.open.insert(open))
     }
 
-    /// A pack, and from where on it is this writer's to make durable.
+    /// A pack, and the offset from which this writer must make it durable.
     fn take_pack(&self, fresh: bool) -> Result<(OpenPack, u64), JournalError> {
         let packs = &self.packs;
         let numbers = packs.numbers()?;
@@ -479,14 +481,14 @@ impl PackWriter {
         let mut next = packs.next_number()?;
         loop {
             let path = packs.path(next);
-            // Whoever has the lock makes the pack.
+            // Whoever has the lock creates the pack.
             let Some(lock) = self.lock_pack(next)? else {
                 next += 1;
                 continue;
             };
             match packs.storage.open(&path, Access::CreateNew) {
                 Ok(file) => {
-                    // The index is of a pack that had this number and is gone.
+                    // A leftover index of a removed pack with this number.
                     let begun = PackIndex::remove(&*packs.storage, &path)
                         .map_err(JournalError::io("remove the index of", &path))
                         .and_then(|()| {
@@ -494,7 +496,7 @@ impl PackWriter {
                         })
                         .and_then(|()| packs.walk(&mut packs.lock_index(), next));
                     if let Err(error) = begun {
-                        // A full disk: an empty pack would be in the way for good.
+                        // The disk is full: an empty pack would stay in the way for good.
                         packs.lock_index().packs.remove(&next);
                         let _ = packs.storage.remove(&path);
                         return Err(error);
@@ -511,8 +513,8 @@ impl PackWriter {
         }
     }
 
-    /// Goes on with a pack, where it is whole and not full. What stands behind its index is written
-    /// once more, so that the next sync makes all of it durable for certain.
+    /// Continues a pack if it is whole and not full. What is behind its index is rewritten, so that
+    /// the next sync certainly makes it durable.
     fn take_over(
         &self,
         number: u64,
@@ -543,7 +545,7 @@ impl PackWriter {
     }
 }
 
-/// Writes the bytes of a range once more where they stand.
+/// Rewrites a range of bytes in place.
 fn rewrite(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {

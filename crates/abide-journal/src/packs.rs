@@ -1,12 +1,12 @@
 //! Objects in packs: content-addressed, deduplicated, compressed.
 //!
-//! A pack is a file of [`Block`](crate::pack)s that only grows. It is never cut: a pack whose
-//! end is not whole is left as it is, and a new one is begun. One process appends to a pack at
-//! a time (a lock on the pack); any number read. An object is durable when its pack was synced,
-//! and whoever names it syncs the pack first, whether it wrote the object or found it there.
+//! A pack is a file of [`Block`](crate::pack)s that only grows. It is never truncated: if its end
+//! is torn, the pack is left alone and a new one is started. One process at a time appends to a
+//! pack (it holds a lock on it); any number read it. An object is durable once its pack is synced.
+//! Whoever names an object syncs its pack first, whether it wrote the object or found it there.
 //!
-//! Beside a pack stands its index ([`PackIndex`]), which says where its objects are and how far
-//! the pack is durable. What stands behind that is walked.
+//! Beside each pack is its index ([`PackIndex`]), which says where its objects are and how far the
+//! pack is durable. Anything behind that is found by walking.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
@@ -23,17 +23,17 @@ use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
 /// The first bytes of a pack.
 pub(crate) const HEADER: &[u8; 16] = b"abide pack 1\n\0\0\0";
-/// A pack that has this many bytes is full.
+/// A pack with this many bytes is full.
 pub(crate) const FULL: u64 = 64 << 20;
-/// The most bytes of one pack that are hashed in search of blocks.
+/// The most bytes of a pack that are hashed when searching for blocks.
 pub(crate) const MAX_HASHED: u64 = 1 << 30;
-/// No pack has a greater number.
+/// Pack numbers stay below this.
 const MAX_NUMBER: u64 = 1 << 48;
-/// How many differences may stand between an object and one that is stored whole.
+/// The longest chain of differences down to an object that is stored whole.
 pub(crate) const MAX_DEPTH: u32 = 10;
-/// A longer chain is not followed. Two writers at once may make one longer than either meant to.
+/// Longer chains are not followed. Two concurrent writers may make one longer than either intended.
 pub(crate) const MAX_CHAIN: u32 = 64;
-/// Unpacked blocks that are kept for the next read, and the largest of them.
+/// The number of unpacked blocks kept for the next read, and the size of the largest.
 const KEPT_BLOCKS: usize = 16;
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -45,23 +45,23 @@ pub(crate) struct Place {
     pub(crate) index: u32,
 }
 
-/// A pack as far as it was looked at.
+/// What is known of a pack so far.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) file: Arc<dyn StorageFile>,
     pub(crate) index: Option<PackIndex>,
-    /// What the index does not reach.
+    /// Objects behind the reach of the index.
     pub(crate) behind: HashMap<ObjectHash, At>,
     /// Where the last whole block ends.
     pub(crate) end: u64,
-    /// Every byte up to there belongs to a whole block.
+    /// Whether every byte up to `end` belongs to a whole block.
     pub(crate) whole: bool,
-    /// Up to here it was searched, and nothing more was found.
+    /// How far the pack was searched without finding more.
     searched: u64,
 }
 
 impl Known {
-    /// Up to here everything is durable.
+    /// How far the pack is durable.
     pub(crate) fn reach(&self) -> u64 {
         self.index.as_ref().map_or(0, |index| index.reach)
     }
@@ -78,13 +78,13 @@ impl Known {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) packs: BTreeMap<u64, Known>,
-    /// Every pack was walked with its blocks checked.
+    /// Whether every pack was walked with its blocks checked.
     thorough: bool,
 }
 
-/// A block and its plain bytes, or those of its first objects.
+/// A block and the plain bytes of all, or the first, of its objects.
 type Unpacked = Arc<(Block, Vec<u8>)>;
-/// A block and the file it is in.
+/// A block and its file.
 pub(crate) type OpenBlock = (Arc<dyn StorageFile>, Block);
 type KeptBlocks = VecDeque<((u64, u64), Unpacked)>;
 
@@ -96,7 +96,7 @@ pub struct Packs {
     pub(crate) compression: Compression,
     index: Mutex<Index>,
     kept: Mutex<KeptBlocks>,
-    /// Blocks whose check was found to fit.
+    /// Blocks whose check is known to match.
     pub(crate) checked: Mutex<HashSet<(u64, u64)>>,
 }
 
@@ -114,7 +114,7 @@ impl Packs {
         }
     }
 
-    /// The same packs, with new objects compressed in this way.
+    /// The same packs, with this compression for new objects.
     #[must_use]
     pub fn with_compression(self, compression: Compression) -> Self {
         Self { compression, ..self }
@@ -132,7 +132,7 @@ impl Packs {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The numbers of the packs, in order.
+    /// The pack numbers in order.
     pub fn numbers(&self) -> Result<Vec<u64>, JournalError> {
         let names = match self.storage.list(&self.dir) {
             Ok(names) => names,
@@ -145,7 +145,7 @@ impl Packs {
         Ok(numbers)
     }
 
-    /// A number that no pack has or ever had: locks are never removed.
+    /// A number that no pack ever had: lock files are never removed.
     pub(crate) fn next_number(&self) -> Result<u64, JournalError> {
         let names = self.storage.list(&self.dir).map_err(JournalError::io("list", &self.dir))?;
         let used = names.iter().filter_map(|name| {
@@ -154,13 +154,13 @@ impl Packs {
         Ok(used.max().unwrap_or(0) + 1)
     }
 
-    /// Where an object is, if it is there.
+    /// Where an object is, if it exists.
     pub(crate) fn find(&self, hash: ObjectHash) -> Result<Option<Place>, JournalError> {
         let found = self.find_all(&[hash])?;
         Ok(found.into_iter().next().flatten())
     }
 
-    /// Where objects are. What is not known is looked for in what others have written since.
+    /// Where objects are. If one is unknown, looks at what others have written since.
     pub(crate) fn find_all(
         &self,
         hashes: &[ObjectHash],
@@ -193,13 +193,13 @@ impl Packs {
         Ok(None)
     }
 
-    /// Looks for new packs, and for what was added to those that are known.
+    /// Looks for new packs and for additions to known ones.
     pub(crate) fn refresh(&self, index: &mut Index) -> Result<(), JournalError> {
         let numbers = self.numbers()?;
         index.packs.retain(|pack, _| numbers.binary_search(pack).is_ok());
         for pack in numbers {
             match self.walk(index, pack) {
-                // Collected between listing and opening.
+                // It was collected between listing and opening.
                 Err(JournalError::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound => {}
                 walked => walked?,
@@ -208,8 +208,8 @@ impl Packs {
         Ok(())
     }
 
-    /// Reads on in a pack from where it was last left. Behind bytes that are no block, it goes on
-    /// with the next block whose check fits.
+    /// Walks a pack from where the last walk ended. After bytes that are not a block, it continues
+    /// at the next block whose check matches.
     pub(crate) fn walk(&self, index: &mut Index, pack: u64) -> Result<(), JournalError> {
         let path = self.path(pack);
         let read = |error| JournalError::io("read", &path)(error);
@@ -247,8 +247,8 @@ impl Packs {
         }
     }
 
-    /// The bytes of an object, checked against its name. Where it is not found, or not whole, every
-    /// pack is walked once more with each block checked: a damaged length may have led past it.
+    /// The bytes of an object, checked against its hash. If it is missing or damaged, every pack is
+    /// walked once more with each block checked: a damaged length may have led past it.
     pub fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, JournalError> {
         if let Some(bytes) = self.read_found(hash, 0)? {
             return Ok(Some(bytes));
@@ -259,7 +259,7 @@ impl Packs {
         self.read_found(hash, 0)
     }
 
-    /// Walks every pack with each block checked, once; `false` when that was done before.
+    /// Walks every pack with each block checked, once; `false` if that was already done.
     pub(crate) fn look_closely(&self) -> Result<bool, JournalError> {
         let mut index = self.lock_index();
         if std::mem::replace(&mut index.thorough, true) {
@@ -269,7 +269,7 @@ impl Packs {
         for (pack, known) in &mut index.packs {
             let path = self.path(*pack);
             let read = |error| JournalError::io("read", &path)(error);
-            // What is not whole is forgotten, so that it does not hide a good copy elsewhere.
+            // Forget what is damaged, so that it does not hide a good copy elsewhere.
             known.index = None;
             known.behind.clear();
             let file = known.file.clone();
@@ -294,7 +294,7 @@ impl Packs {
         self.lock_index().packs.get(&pack).map(|known| known.file.clone())
     }
 
-    /// Forgets where objects are: packs have gone.
+    /// Forgets where objects are, because packs were removed.
     pub(crate) fn forget(&self) -> Result<(), JournalError> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.checked.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -342,7 +342,7 @@ impl Packs {
                 return Ok(None);
             };
             let base = match row.base() {
-                // A chain that does not end is damage, or somebody's work.
+                // An endless chain is damage, or an attack.
                 Some(_) if depth >= MAX_CHAIN => return Ok(None),
                 Some(base) => match self.read_found(base, depth + 1)? {
                     Some(base) => Some(base),
@@ -367,7 +367,7 @@ impl Packs {
         Ok(bytes)
     }
 
-    /// Reads many objects, each block once, in the order in which they stand.
+    /// Reads many objects in storage order, unpacking each block once.
     pub fn read_many(
         &self,
         hashes: &[ObjectHash],
@@ -429,13 +429,13 @@ impl Packs {
         Ok(each(wanted, bytes.as_deref()))
     }
 
-    /// For each object a number that those in the same block share.
+    /// A number for each object that is the same for objects in the same block.
     pub fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, JournalError> {
         let places = self.find_all(hashes)?;
         Ok(places.into_iter().map(|at| at.map(|at| (at.pack << 40) | at.offset)).collect())
     }
 
-    /// Looks every block of every pack over; gives what is wrong and where.
+    /// Checks every block of every pack. Returns what is wrong, and where.
     pub fn verify(&self) -> Result<Vec<(PathBuf, u64, String)>, JournalError> {
         let mut findings = Vec::new();
         for pack in self.numbers()? {
@@ -444,7 +444,7 @@ impl Packs {
                 self.storage.open(&path, Access::Read).map_err(JournalError::io("open", &path))?;
             let read = |error| JournalError::io("read", &path)(error);
             if !has_header(&*file).map_err(read)? {
-                findings.push((path.clone(), 0, "the pack's header is not readable".to_owned()));
+                findings.push((path.clone(), 0, "unreadable pack header".to_owned()));
                 continue;
             }
             let end = file.len().map_err(read)?;
@@ -457,12 +457,16 @@ impl Packs {
                     }
                     let next = next_block(&*file, at, end, &mut budget).map_err(read)?;
                     let bytes = next.unwrap_or(end) - at;
-                    findings.push((path.clone(), at, format!("{bytes} bytes that are no block")));
+                    findings.push((
+                        path.clone(),
+                        at,
+                        format!("{bytes} bytes that are not a block"),
+                    ));
                     at = next.unwrap_or(end);
                     continue;
                 };
                 if !block.verify(&*file, at).map_err(read)? {
-                    findings.push((path.clone(), at, "a block's check does not match".to_owned()));
+                    findings.push((path.clone(), at, "corrupt block".to_owned()));
                 }
                 at += block.size();
             }
@@ -471,13 +475,13 @@ impl Packs {
     }
 }
 
-/// The number in the name of a file of this sort.
+/// Parses the number in a file name with this ending.
 pub(crate) fn number_of(name: &str, end: &str) -> Option<u64> {
     let number: u64 = name.strip_suffix(end)?.parse().ok()?;
     (number < MAX_NUMBER && *name == format!("{number:08}{end}")).then_some(number)
 }
 
-/// Visits each block whose check fits, trusting no length that its check does not cover.
+/// Visits each block whose check matches. Trusts no length that the check does not cover.
 pub(crate) fn each_whole_block(
     file: &dyn StorageFile,
     visit: &mut dyn FnMut(u64, &Block),
@@ -500,8 +504,8 @@ pub(crate) fn each_whole_block(
     Ok(())
 }
 
-/// The next place behind `from` where a block stands whose check fits. What looks like a block is
-/// hashed, up to `budget` bytes of it.
+/// The next offset after `from` with a block whose check matches. Candidates are hashed, up to
+/// `budget` bytes in total.
 pub(crate) fn next_block(
     file: &dyn StorageFile,
     from: u64,

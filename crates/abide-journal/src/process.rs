@@ -1,5 +1,5 @@
-//! What the system tells of processes. Linux has it in `/proc`; elsewhere it is known whether there
-//! is one of a number, and no more.
+//! Information about processes. Linux provides it in `/proc`; elsewhere only the existence of a pid
+//! is known.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
@@ -11,12 +11,12 @@ use abide_model::{ProcessSeen, SessionId};
 use rustix::io::Errno;
 use rustix::process::{Pid, getuid, test_kill_process};
 
-/// The variable that tells a program and all it starts which session is its own.
+/// The variable that tells a program and its children which session they belong to.
 const SESSION: &[u8] = b"ABIDE_SESSION=";
-/// A path upwards is not followed further: a loop cannot be, but is not trusted.
+/// Bounds the walk to the ancestors. There should be no loop, but that is not trusted.
 const ANCESTORS: usize = 1024;
 
-/// A line of `/proc/PID/stat`, as far as it matters here.
+/// The relevant fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stat {
     program: String,
@@ -26,14 +26,14 @@ struct Stat {
 }
 
 impl Stat {
-    /// The name of the program stands in brackets and may hold anything.
+    /// The program name is in parentheses and may hold any character.
     fn parse(stat: &str) -> Option<Self> {
         let (before, rest) = stat.rsplit_once(") ")?;
         let program = before.split_once('(')?.1.to_owned();
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
         let parent = fields.next()?.parse().ok()?;
-        // The 22nd field of all.
+        // Field 22 of the line.
         let started = fields.nth(17)?.parse().ok()?;
         Some(Self { program, state, parent, started })
     }
@@ -42,18 +42,18 @@ impl Stat {
         Self::parse(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
     }
 
-    /// What ended and was not fetched by its parent yet is gone.
+    /// A zombie (ended but not reaped by its parent) counts as gone.
     const fn is_gone(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 
-/// When this process began, as the system counts it.
+/// When this process started, in the system's unit.
 pub(crate) fn started() -> Option<u64> {
     Stat::read(std::process::id()).map(|stat| stat.started)
 }
 
-/// What is seen of a process that began at `started`, where that is known.
+/// The observed state of a process that started at `started`, if that is known.
 #[must_use]
 pub fn process_seen(process: u32, started: Option<u64>) -> ProcessSeen {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
@@ -66,7 +66,7 @@ pub fn process_seen(process: u32, started: Option<u64>) -> ProcessSeen {
         Some(stat) if stat.is_gone() => ProcessSeen::Gone,
         Some(stat) if matches!(stat.state, 'T' | 't') => ProcessSeen::Stopped,
         Some(_) => ProcessSeen::Lives,
-        // `/proc` may be elsewhere, or hide what is not one's own.
+        // `/proc` may be missing, or hide the processes of others.
         None => match test_kill_process(pid) {
             Err(Errno::SRCH) => ProcessSeen::Gone,
             Ok(()) | Err(Errno::PERM) => ProcessSeen::Lives,
@@ -75,13 +75,13 @@ pub fn process_seen(process: u32, started: Option<u64>) -> ProcessSeen {
     }
 }
 
-/// The processes of this user that say which session they are for, by what they say: without the
-/// asking process and those above it.
+/// The processes of this user that name a session, by pid, except the calling process and its
+/// ancestors.
 #[derive(Debug, Default)]
 pub struct ForSessions(BTreeMap<u32, (String, String)>);
 
 impl ForSessions {
-    /// Looks at every process. What cannot be looked at is passed over.
+    /// Scans all processes, skipping those that cannot be read.
     #[must_use]
     pub fn scan() -> Self {
         let above = ancestors(std::process::id());
@@ -104,7 +104,7 @@ impl ForSessions {
         Self(found)
     }
 
-    /// Those that are for this session.
+    /// The processes of this session.
     #[must_use]
     pub fn of(&self, session: SessionId, key: Option<&str>) -> Vec<Orphan> {
         let fits = self.0.iter().filter(|(_, (said, _))| means(said, session, key));
@@ -125,7 +125,7 @@ fn ancestors(of: u32) -> HashSet<u32> {
     above
 }
 
-/// The session that a process of this user was told.
+/// The session named in the environment of a process of this user.
 fn said_session(process: PathBuf) -> Option<String> {
     if std::fs::metadata(&process).ok()?.uid() != getuid().as_raw() {
         return None;
@@ -139,7 +139,8 @@ fn said_session(process: PathBuf) -> Option<String> {
     Some(String::from_utf8_lossy(said).into_owned()).filter(|said| !said.is_empty())
 }
 
-/// Is this session meant: by its id, a beginning of it as long as a short id, or its key?
+/// Does the text mean this session: its id, a prefix of it at least as long as a short id, or its
+/// key?
 fn means(said: &str, session: SessionId, key: Option<&str>) -> bool {
     let lower = said.to_ascii_lowercase();
     let begins = session.to_string().starts_with(&lower) || session.short(12).starts_with(&lower);

@@ -1,11 +1,11 @@
-//! Group commit: whoever comes first commits for all that wait.
+//! Group commit: the first waiter commits for all.
 //!
-//! There is no committer thread on the blocking path: the first that waits writes and syncs
-//! what everybody has staged, and wakes the rest. A thread is started only for those that poll.
+//! There is no committer thread on the blocking path: the first waiter writes and syncs what
+//! everybody has staged and wakes the others. A thread is started only for callers that poll.
 //!
 //! Invariant: `committing` is true exactly while one thread is in [`CommitQueue::commit`], and
-//! `ended` changes after it has become false. Whoever reads `ended`, then finds `committing` true,
-//! then sleeps until `ended` is no longer what was read, misses no end of a commit.
+//! `ended` changes after it has become false. A thread that reads `ended`, then finds `committing`
+//! true, then sleeps until `ended` differs from what it read, never misses the end of a commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
@@ -20,36 +20,36 @@ use crate::sync::{
     wait_a_while,
 };
 
-/// What a queue commits to.
+/// Where a queue commits to.
 pub trait Commit: Send + 'static {
     /// What is staged while a commit runs.
     type Staging: Send;
     /// What one commit writes.
     type Batch: Send;
 
-    /// Takes everything that is staged, to be committed with this durability.
+    /// Drains everything staged, to be committed with this durability.
     fn take(staging: &mut Self::Staging, durability: Durability) -> Self::Batch;
 
-    /// Writes a batch, and syncs it when asked to. After an error nothing more is committed.
+    /// Writes a batch and syncs it if asked to. After an error nothing more is committed.
     fn commit(&mut self, batch: Self::Batch, durability: Durability) -> Result<(), JournalError>;
 }
 
 #[derive(Debug)]
 struct Inner<S> {
     staging: S,
-    /// The last event that is staged.
+    /// The last staged event.
     staged: Seq,
-    /// What those that are staged and not taken asked for.
+    /// The highest durability requested for what is staged.
     wanted: Durability,
-    /// How many times something was staged since the last batch was taken.
+    /// How often something was staged since the last drain.
     calls: usize,
-    /// How many callers the last commit let go on, each of which may soon stage again.
+    /// How many callers the last commit released. Each may soon stage again.
     expected: usize,
     written: Seq,
     synced: Seq,
     failure: Option<Arc<JournalError>>,
     closed: bool,
-    /// Tasks that wait for an event.
+    /// Tasks waiting for an event.
     waiting: Vec<(Seq, Durability, Waker)>,
     has_thread: bool,
 }
@@ -71,23 +71,23 @@ impl<S> Inner<S> {
     }
 }
 
-/// How often the one that commits lets others run first, so that they come along.
+/// How often the committing thread yields first, so that others can join its commit.
 const GATHER: usize = 64;
 
 /// A queue of staged events in front of a [`Commit`].
 pub struct CommitQueue<C: Commit> {
     inner: Mutex<Inner<C::Staging>>,
-    /// Copies of `written` and `synced`, so that whoever is woken need not take the lock.
+    /// Copies of `written` and `synced`, so that woken threads need not lock.
     written: AtomicU64,
     synced: AtomicU64,
     committing: AtomicBool,
-    /// Counts commits that have ended; threads sleep on it.
+    /// Counts finished commits; threads sleep on it.
     ended: SleepCount,
-    /// How many threads sleep.
+    /// The number of sleeping threads.
     sleeping: AtomicUsize,
-    /// Tells the thread that commits for tasks that there is one.
+    /// Notifies the thread that commits for tasks.
     polled: Condvar,
-    /// Gone once the queue is closed.
+    /// `None` once the queue is closed.
     committer: Mutex<Option<C>>,
     this: Weak<Self>,
 }
@@ -131,7 +131,7 @@ impl<C: Commit> CommitQueue<C> {
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The lock, once nobody commits.
+    /// Locks once nobody commits.
     fn lock_quiet(&self) -> MutexGuard<'_, Inner<C::Staging>> {
         loop {
             let ended = self.ended.read();
@@ -144,8 +144,8 @@ impl<C: Commit> CommitQueue<C> {
         }
     }
 
-    /// Stages events: `stage` is given the staging area and the last durable event, and says
-    /// which event is now the last.
+    /// Stages events. `stage` gets the staging area and the last durable event, and returns the new
+    /// last event.
     pub fn stage<T>(
         &self,
         durability: Durability,
@@ -161,8 +161,7 @@ impl<C: Commit> CommitQueue<C> {
         }
         let synced = inner.synced;
         let (value, last) = match stage(&mut inner.staging, synced) {
-            // The staging area may hold a part of what was to be staged: nothing of it may be
-            // written.
+            // The staging area may hold part of a batch, none of which may be written.
             Err(AppendError::Stopped { safe, source }) => {
                 inner.failure =
                     Some(Arc::new(JournalError::Stopped { reason: source.to_string() }));
@@ -179,12 +178,12 @@ impl<C: Commit> CommitQueue<C> {
         Ok(value)
     }
 
-    /// Looks at the staging area.
+    /// Runs `look` on the staging area.
     pub fn look<T>(&self, look: impl FnOnce(&mut C::Staging) -> T) -> T {
         look(&mut self.lock().staging)
     }
 
-    /// Looks at the staging area when everything staged is written and nobody commits.
+    /// Runs `look` on the staging area once everything staged is written and nobody commits.
     pub fn when_quiet<T>(&self, look: impl FnOnce(&mut C::Staging) -> T) -> Result<T, AppendError> {
         loop {
             let mut inner = self.lock_quiet();
@@ -203,7 +202,7 @@ impl<C: Commit> CommitQueue<C> {
         self.lock().synced
     }
 
-    /// Blocks until `seq` is as safe as asked for, committing where nobody else does.
+    /// Blocks until `seq` is as durable as requested, committing if nobody else does.
     pub fn wait(&self, seq: Seq, durability: Durability) -> Result<(), AppendError> {
         let reached = match durability {
             Durability::Buffered => &self.written,
@@ -222,7 +221,7 @@ impl<C: Commit> CommitQueue<C> {
             if let Some(outcome) = inner.outcome(seq, durability) {
                 return outcome;
             }
-            // What was staged as buffered may be waited for as synced (a flush).
+            // Something staged as buffered may be waited for as synced (a flush).
             inner.wanted = inner.wanted.max(durability);
             if !self.committing.load(Ordering::Acquire) {
                 drop(self.commit(inner));
@@ -230,14 +229,13 @@ impl<C: Commit> CommitQueue<C> {
         }
     }
 
-    /// Makes everything that is staged durable.
+    /// Makes everything staged durable.
     pub fn flush(&self) -> Result<(), AppendError> {
         let staged = self.lock().staged;
         self.wait(staged, Durability::Synced)
     }
 
-    /// Makes everything durable that was staged and asked to be; what was staged as buffered is
-    /// written.
+    /// Makes everything durable that was staged as synced, and writes what was staged as buffered.
     pub fn flush_staged(&self) -> Result<(), AppendError> {
         let (staged, wanted) = {
             let inner = self.lock();
@@ -246,7 +244,7 @@ impl<C: Commit> CommitQueue<C> {
         self.wait(staged, wanted)
     }
 
-    /// Like [`CommitQueue::wait`], without blocking: a thread of the queue commits.
+    /// Like [`CommitQueue::wait`], but without blocking: a thread of the queue commits.
     pub fn poll(
         &self,
         seq: Seq,
@@ -277,7 +275,7 @@ impl<C: Commit> CommitQueue<C> {
             return Poll::Pending;
         }
         drop(inner);
-        // No thread to be had: commit here rather than never.
+        // No thread could be started: commit here rather than never.
         inner = self.commit(self.lock_quiet());
         if let Some(outcome) = inner.outcome(seq, durability) {
             return Poll::Ready(outcome);
@@ -285,7 +283,7 @@ impl<C: Commit> CommitQueue<C> {
         Poll::Pending
     }
 
-    /// Commits what is staged. Only one does at a time; others stage meanwhile.
+    /// Commits what is staged. Only one thread does so at a time; others stage meanwhile.
     fn commit<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner<C::Staging>>,
@@ -310,7 +308,7 @@ impl<C: Commit> CommitQueue<C> {
         });
         let mut inner = self.lock();
         match committed {
-            // Staging failed meanwhile: what is staged may be a part of a batch.
+            // Staging failed meanwhile: what is staged may be part of a batch.
             None => {}
             Some(Ok(())) => {
                 inner.written = last;
@@ -336,14 +334,14 @@ impl<C: Commit> CommitQueue<C> {
             !done
         });
         inner.expected = self.sleeping.load(Ordering::Relaxed);
-        // Under the lock: whoever takes it next sees that nobody commits.
+        // Set under the lock: whoever locks next sees that nobody commits.
         self.committing.store(false, Ordering::Release);
         drop(inner);
         self.wake();
         self.lock()
     }
 
-    /// Wakes whoever sleeps.
+    /// Wakes all sleepers.
     fn wake(&self) {
         self.ended.count();
         if self.sleeping.load(Ordering::SeqCst) > 0 {
@@ -351,8 +349,8 @@ impl<C: Commit> CommitQueue<C> {
         }
     }
 
-    /// Lets those that the last commit woke stage again, so that they share this one's sync. With
-    /// one appender nobody is expected, and nothing is waited for.
+    /// Lets the threads that the last commit woke stage again, so that they share this sync. With a
+    /// single appender nobody is expected and there is no wait.
     fn gather<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner<C::Staging>>,
@@ -371,8 +369,8 @@ impl<C: Commit> CommitQueue<C> {
         inner
     }
 
-    /// Takes nothing more in and gives the committer back once nobody commits; `None` the second
-    /// time. What is staged and not flushed before is lost.
+    /// Closes the queue and returns the committer once nobody commits; `None` the second time.
+    /// Staged events that were not flushed before are lost.
     pub fn close(&self) -> Option<C> {
         self.lock_quiet().closed = true;
         self.wake();
@@ -395,12 +393,12 @@ impl<C: Commit> Acknowledger for CommitQueue<C> {
     }
 }
 
-/// Commits as long as somebody polls; ends with the queue.
+/// Commits while somebody polls; ends with the queue.
 fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
     while let Some(queue) = queue.upgrade() {
         let mut inner = queue.lock();
         if inner.closed {
-            // Whoever still waits asks again, and is told.
+            // Remaining waiters poll again and get the outcome.
             inner.has_thread = false;
             inner.waiting.drain(..).for_each(|(_, _, waker)| waker.wake());
             return;
@@ -409,7 +407,7 @@ fn commit_for_pollers<C: Commit>(queue: &Weak<CommitQueue<C>>) {
             inner.waiting.drain(..).for_each(|(_, _, waker)| waker.wake());
         }
         if inner.waiting.is_empty() {
-            // Only for a while, so that the queue can end.
+            // With a timeout, so that the queue can end.
             wait_a_while(&queue.polled, inner, Duration::from_millis(100));
             continue;
         }

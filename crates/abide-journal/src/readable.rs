@@ -1,4 +1,4 @@
-//! Which objects can be read, without reading them: by the checks of the blocks that they are in.
+//! Finds out which objects are readable by checking their blocks, without reading the objects.
 
 use std::sync::PoisonError;
 
@@ -9,11 +9,11 @@ use crate::packs::{MAX_CHAIN, OpenBlock, Place};
 use crate::{JournalError, Packs};
 
 impl Packs {
-    /// Which of these are there, whole, with all that they are differences from? A block is checked
-    /// once, for all who ask.
+    /// Which of these objects are present and whole, including every object they are differences
+    /// from? Each block is checked once and the result is kept.
     pub fn readable(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, JournalError> {
         let readable = self.readable_as_found(hashes, 0)?;
-        // What is not whole may hide a good copy elsewhere.
+        // A damaged copy may hide a good one elsewhere.
         if readable.contains(&false) && self.look_closely()? {
             return self.readable_as_found(hashes, 0);
         }
@@ -59,7 +59,7 @@ impl Packs {
         Ok(readable)
     }
 
-    /// The block at a place, if its check fits.
+    /// The block at a place, if its checksum matches.
     fn whole_block(&self, place: Place) -> Result<Option<OpenBlock>, JournalError> {
         let Some((file, block)) = self.block(place)? else { return Ok(None) };
         let key = (place.pack, place.offset);

@@ -1,4 +1,4 @@
-//! Salvage: what a damaged pack still holds, in a pack of its own.
+//! Salvage: copies what is readable in a damaged pack to a new pack.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use crate::packs::each_whole_block;
 use crate::{Access, JournalError, PackWriter, Packs, read_full};
 
 impl Packs {
-    /// Copies every whole block of a pack into a new one and removes the pack. Says how many objects
-    /// were kept. The caller holds [`Packs::lock_for_collection`] and has a copy of the pack.
+    /// Copies every whole block of a pack into a new one and removes the pack. Returns how many
+    /// objects were kept. The caller holds [`Packs::lock_for_collection`] and has a copy of the
+    /// pack.
     pub fn salvage(self: &Arc<Self>, number: u64) -> Result<u64, JournalError> {
         let path = self.path(number);
         let read = |error| JournalError::io("read", &path)(error);
@@ -38,7 +39,7 @@ impl Packs {
         Ok(objects)
     }
 
-    /// The number of the pack in this file; none when it is no pack.
+    /// The pack number in this file name; `None` if it does not name a pack.
     #[must_use]
     pub fn number_of(path: &std::path::Path) -> Option<u64> {
         let name = path.file_name()?.to_str()?;

@@ -1,4 +1,4 @@
-//! Telling lines from damage: the chunks between line breaks, and what can be saved of a bad one.
+//! Scans segments: splits them at line breaks, and recovers good lines from damaged chunks.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -8,52 +8,52 @@ use abide_model::Seq;
 
 use crate::{JournalError, Line, MAX_LINE, Seam, Segment, SegmentHeader};
 
-/// Why a part of a journal could not be read.
+/// What is wrong with a part of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamageReason {
-    /// Bytes that are no line.
+    /// Bytes that are not a line.
     Unreadable,
-    /// A line that stands a second time, or out of its order.
+    /// A line that is repeated or out of order.
     Repeated,
-    /// Lines are missing, with nothing in their place.
+    /// Lines are missing without a trace.
     Missing,
-    /// A line that does not follow from the one before it: that one, or it, was altered.
+    /// A line that does not follow from the one before it: one of the two was altered.
     Unchained,
-    /// The header of a segment is not readable.
+    /// The header of a segment is unreadable.
     Header,
-    /// A file in which there is nothing to be read.
+    /// A file that holds nothing readable.
     Foreign,
 }
 
 impl fmt::Display for DamageReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unreadable => "bytes that are no journal line",
-            Self::Repeated => "a line that stands a second time or out of order",
-            Self::Missing => "lines are missing",
+            Self::Unreadable => "corrupt line",
+            Self::Repeated => "line repeated or out of order",
+            Self::Missing => "missing lines",
             Self::Unchained => "a line that does not follow from the one before it",
-            Self::Header => "the segment's header is not readable",
+            Self::Header => "unreadable segment header",
             Self::Foreign => "not a file of this journal",
         })
     }
 }
 
-/// Damage to a journal.
+/// A damaged part of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where it starts.
+    /// Where the damage starts.
     pub offset: u64,
     /// How many bytes.
     pub bytes: u64,
-    /// In what way.
+    /// What is wrong.
     pub reason: DamageReason,
-    /// Which events are lost for it: first and last.
+    /// The first and the last event lost to it.
     pub lost: Option<(Seq, Seq)>,
 }
 
-/// A part of a chunk between two line breaks.
+/// A part of a chunk. A chunk is what lies between two line breaks.
 #[derive(Debug)]
 pub enum Piece<'a> {
     /// A good line.
@@ -62,25 +62,25 @@ pub enum Piece<'a> {
     Header(SegmentHeader),
     /// A good seam.
     Seam(Seam),
-    /// Bytes that are none of these.
+    /// Anything else.
     Bad,
 }
 
 /// How a scan ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanEnd {
-    /// At the end of the bytes.
+    /// It reached the end of the bytes.
     End,
-    /// Whoever looked had seen enough.
+    /// The visitor stopped it.
     Stopped,
 }
 
 const START: &[u8] = b"{\"seq\":";
-/// Places in a bad chunk where a line may start that are tried.
+/// How many possible line starts in a bad chunk are tried.
 const TRIES: usize = 64;
 
-/// Takes the chunk between two line breaks apart: nearly always it is one line. Where a line
-/// break was damaged, two lines stand in one chunk, and each is found again.
+/// Splits a chunk into pieces. Nearly always it is one line. Where a line break was damaged, a
+/// chunk holds two lines, and both are recovered.
 pub fn split<'a>(
     raw: &'a [u8],
     segment: &Segment,
@@ -108,7 +108,7 @@ pub fn split<'a>(
     let starts: Vec<usize> = memchr::memmem::find_iter(raw, START).take(TRIES).collect();
     let ends: Vec<usize> = Line::ends_in(raw).take(TRIES).collect();
     let mut done = 0;
-    // Each try hashes what it covers: all together not much more than the chunk.
+    // Each try hashes what it covers. The budget keeps the total linear in the chunk.
     let mut budget = raw.len().saturating_mul(4).saturating_add(1 << 20);
     for start in starts {
         if start < done {
@@ -135,27 +135,26 @@ pub fn split<'a>(
     })
 }
 
-/// Is given a chunk: its offset, its bytes without the line break, and whether there was one.
+/// Called for each chunk with its offset, its bytes without the line break, and whether it had one.
 pub type ChunkVisit<'f> = dyn FnMut(u64, &[u8], bool) -> Result<ControlFlow<()>, JournalError> + 'f;
 
-/// A pass over the chunks of a segment, in bounded memory.
+/// A scan of a segment's chunks, in bounded memory.
 pub struct Scan<'s> {
     segment: &'s Segment,
     buffer: Vec<u8>,
 }
 
-/// How much is read at a time.
+/// Bytes read at a time.
 const READ: usize = 256 << 10;
 
 impl<'s> Scan<'s> {
-    /// A pass over this segment.
+    /// A scan of this segment.
     #[must_use]
     pub const fn new(segment: &'s Segment) -> Self {
         Self { segment, buffer: Vec::new() }
     }
 
-    /// Gives every chunk from byte `from` on, with its offset, its bytes without the line break,
-    /// and whether there was one. Of empty chunks in a row it may give only the first.
+    /// Visits every chunk from byte `from` on. Of several empty ones in a row it may visit only the first.
     pub fn chunks(
         &mut self,
         from: u64,
@@ -163,7 +162,7 @@ impl<'s> Scan<'s> {
     ) -> Result<ScanEnd, JournalError> {
         let mut base = from;
         let mut filled = 0;
-        // Bytes of an endless line are passed over in pieces.
+        // A line that is too long is skipped in pieces.
         let mut searched = 0;
         let mut want = READ.min(16 << 10);
         loop {

@@ -1,9 +1,9 @@
-//! A sealed segment: zstd frames, each of whole lines, and a table of them at the end.
+//! A sealed segment: zstd frames of whole lines, and a table of the frames at the end.
 //!
-//! The first frame holds the segment's header alone, so that a look at it costs little; the table
-//! says which event each frame starts with. It stands in a skippable frame, so that `zstd -d`
-//! gives the plain segment back. A frame that is damaged costs its own lines from the damaged
-//! place on. Where the table is damaged, the frames are found again by walking the file.
+//! The first frame holds only the segment's header, so reading the header is cheap. The table says
+//! which event each frame starts with. It is stored in a skippable frame, so `zstd -d` restores the
+//! plain segment. A damaged frame loses only its own lines, from the damaged place on. If the table
+//! is damaged, the frames are found by walking the file.
 
 use std::io;
 use std::path::Path;
@@ -16,21 +16,21 @@ use crate::{
     read_full, write_full,
 };
 
-/// Plain bytes in a frame, up to the end of its last line.
+/// Plain bytes per frame, rounded up to the end of a line.
 const FRAME: usize = 256 << 10;
-/// The most plain bytes that a frame may claim to hold.
+/// The most plain bytes a frame may claim to hold.
 const MAX_FRAME: usize = crate::MAX_LINE + FRAME;
 const LEVEL: i32 = 6;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const SKIPPABLE_MAGIC: [u8; 4] = [0x5e, 0x2a, 0x4d, 0x18];
 const END_MAGIC: &[u8; 8] = b"abideEND";
 const CHECK: usize = 16;
-/// Two lengths of 32 bits and a seq of 64.
+/// Two lengths of 32 bits and a seq of 64 bits.
 const ROW: usize = 16;
 /// The largest table, and the largest file that is walked without one.
 const MAX_TABLE: u64 = 16 << 20;
 const MAX_WALKED: u64 = 256 << 20;
-/// Plain bytes for each packed one, at most: a block of zstd stands for 128 KiB and takes 4.
+/// The most plain bytes per packed byte: a zstd block stands for 128 KiB and takes 4 bytes.
 const MAX_RATIO: u64 = 1 << 15;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ struct Frame {
     /// Where its compressed bytes start in the file.
     at: u64,
     len: u32,
-    /// The first event whose line is in it; 0 where there is none.
+    /// The first event with a line in it; 0 if there is none.
     first: u64,
 }
 
@@ -50,7 +50,7 @@ struct Frame {
 pub(crate) struct Sealed {
     file: Arc<dyn StorageFile>,
     frames: Vec<Frame>,
-    /// The table could not be read, and the frames were found by walking.
+    /// The table was unreadable, and the frames were found by walking.
     walked: bool,
     cache: Mutex<Cache>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Sealed {
 struct Cache {
     frame: Option<usize>,
     plain: Vec<u8>,
-    /// Frames found to be damaged.
+    /// Frames known to be damaged.
     damaged: Vec<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Sealed {
         self.frames.last().map_or(0, |frame| frame.plain_at + u64::from(frame.plain_len))
     }
 
-    /// Reads from one frame, so that a look at the header does not unpack what comes after it.
+    /// Reads from one frame only, so that reading the header does not unpack what follows.
     pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let ends_before = |frame: &Frame| frame.plain_at + u64::from(frame.plain_len) <= offset;
@@ -92,7 +92,7 @@ impl Sealed {
         Ok(count)
     }
 
-    /// Where the frame starts that holds the line of `seq`, if it is here.
+    /// Where the frame that would hold the line of `seq` starts.
     pub(crate) fn seek(&self, seq: Seq) -> u64 {
         let with_events = self.frames.iter().filter(|frame| frame.first > 0);
         with_events
@@ -101,7 +101,7 @@ impl Sealed {
             .map_or(0, |frame| frame.plain_at)
     }
 
-    /// Can [`Sealed::seek`] be relied on? Not when the table was lost.
+    /// Is [`Sealed::seek`] reliable? Not if the table was lost.
     pub(crate) const fn has_table(&self) -> bool {
         !self.walked
     }
@@ -110,8 +110,8 @@ impl Sealed {
         let damaged = self.cache.lock().unwrap_or_else(PoisonError::into_inner).damaged.len();
         match (self.walked, damaged) {
             (false, 0) => None,
-            (true, 0) => Some("the table of frames is not readable".to_owned()),
-            (_, count) => Some(format!("{count} compressed frames are not readable")),
+            (true, 0) => Some("unreadable frame table".to_owned()),
+            (_, count) => Some(format!("{count} unreadable compressed frames")),
         }
     }
 
@@ -129,7 +129,7 @@ impl Sealed {
             if !cache.damaged.contains(&index) {
                 cache.damaged.push(index);
             }
-            // What is missing reads as zeros: bytes that are no line.
+            // Missing bytes read as zeros, which are not a line.
             cache.plain.resize(wanted, 0);
         }
         cache.frame = Some(index);
@@ -137,7 +137,7 @@ impl Sealed {
     }
 }
 
-/// Unpacks a frame as far as it goes; says whether it is whole.
+/// Unpacks a frame as far as possible. Returns whether it is whole.
 fn unpack(packed: &[u8], wanted: usize, plain: &mut Vec<u8>) -> bool {
     plain.clear();
     if wanted > MAX_FRAME {
@@ -194,9 +194,9 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
         let first = u64::from_le_bytes(first.try_into().unwrap_or([0; 8]));
         let plain_len = u32::from_le_bytes(plain.try_into().unwrap_or([0; 4]));
         let len = u32::from_le_bytes(packed.try_into().unwrap_or([0; 4]));
-        // A frame is never larger than a line at its limit, packed never much larger than plain.
-        // And no frame holds more than zstd can pack into its bytes: a table that lies would have
-        // a few bytes read as gigabytes of zeros.
+        // A frame is never larger than a line at its limit, and packed bytes are never much larger
+        // than plain ones. Nor does a frame hold more than zstd can pack into its bytes: otherwise
+        // a forged table could turn a few bytes into gigabytes of zeros.
         let sane = plain_len as usize <= MAX_FRAME
             && len as usize <= MAX_FRAME + MAX_FRAME / 128
             && u64::from(plain_len) <= u64::from(len) * MAX_RATIO;
@@ -210,9 +210,9 @@ fn read_table(file: &dyn StorageFile) -> io::Result<Option<Vec<Frame>>> {
     Ok(Some(frames))
 }
 
-/// Finds the frames of a file without its table: each starts with zstd's magic number.
+/// Finds the frames of a file without its table, by zstd's magic number.
 fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
-    // Read whole, so only up to a size that a segment never has.
+    // The file is read whole, so only up to a size that segments never reach.
     let size = file.len()?.min(MAX_WALKED);
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
     let read = read_full(file, &mut bytes, 0)?;
@@ -249,18 +249,18 @@ fn walk(file: &dyn StorageFile) -> io::Result<Vec<Frame>> {
     Ok(frames)
 }
 
-/// Seals a plain segment: a sealed copy is written, checked, synced and put in its place.
+/// Seals a plain segment: writes a sealed copy, checks and syncs it, and puts it in place.
 #[derive(Debug)]
 pub struct SealPlan<'a> {
-    /// Where the journal is.
+    /// The journal's directory.
     pub dir: &'a Path,
-    /// Which segment.
+    /// The segment.
     pub number: u64,
 }
 
 impl SealPlan<'_> {
-    /// Does it; `stop` is asked now and then, and a `true` gives up and leaves the plain segment.
-    /// Says whether it was sealed.
+    /// Seals the segment. `stop` is polled now and then; `true` gives up and leaves the plain
+    /// segment. Returns whether it was sealed.
     pub fn apply(
         &self,
         storage: &dyn Storage,
@@ -300,7 +300,7 @@ impl SealPlan<'_> {
     }
 }
 
-/// Packs all of `plain`; gives the length of what was written, or `None` when stopped.
+/// Packs all of `plain`. Returns the length of the output, or `None` if stopped.
 fn pack(
     plain: &dyn StorageFile,
     packed: &dyn StorageFile,
@@ -322,12 +322,12 @@ fn pack(
         filled += read;
         let whole = buffer.get(..filled).unwrap_or_default();
         let cut = match memchr::memrchr(b'\n', whole) {
-            // The header has a frame of its own.
+            // The header gets a frame of its own.
             Some(_) if plain_at == 0 && SegmentHeader::is_header(whole) => {
                 memchr::memchr(b'\n', whole).map_or(filled, |end| end + 1)
             }
             Some(end) if read > 0 => end + 1,
-            // A line longer than the frame: read on, unless the file ends here.
+            // The line is longer than the frame: read on, unless the file ends here.
             _ if read > 0 && filled < MAX_FRAME - FRAME => continue,
             _ => filled,
         };
@@ -337,7 +337,7 @@ fn pack(
         let frame = whole.get(..cut).unwrap_or_default();
         let compressed = compressor.compress(frame)?;
         if zstd::bulk::decompress(&compressed, frame.len())? != frame {
-            return Err(io::Error::other("compressed bytes do not come back"));
+            return Err(io::Error::other("compressed data does not decompress to the original"));
         }
         write_full(packed, &compressed, at)?;
         let too_large = |_| io::Error::other("a frame is too large");

@@ -1,12 +1,12 @@
-//! A seam: the line that a repair puts where the chain of a journal is broken for good.
+//! A seam: the line a repair writes where the chain of a journal is broken for good.
 //!
 //! ```text
 //! {"abide":"seam","version":1,"repair":"ID","after":49,"next":53,"prev":"LINK","sum":"SUM"}
 //! ```
 //!
-//! It says that the events between `after` and `next` are lost (none, when `next` follows `after`),
-//! and what the line of `next` is chained to. So a reader goes on behind it without calling it
-//! damage, and what is damaged later is still told.
+//! It records that the events between `after` and `next` are lost (none if `next` follows `after`)
+//! and what the line of `next` is chained to. Readers continue behind it without reporting damage;
+//! later damage is still reported.
 
 use std::path::Path;
 
@@ -17,28 +17,28 @@ use crate::header::{has_right_sum, summed};
 use crate::{JournalError, Link, Sum};
 
 const START: &[u8] = b"{\"abide\":\"seam\"";
-/// The version that is written, and the newest that is read.
+/// The version written, and the newest read.
 const VERSION: u64 = 1;
 
-/// What a seam says.
+/// A seam.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seam {
-    /// The repair that made it.
+    /// The repair that wrote it.
     pub repair: String,
     /// The last event before it.
     pub after: Seq,
-    /// The next event behind it.
+    /// The next event after it.
     pub next: Seq,
     /// What the line of `next` is chained to.
     pub prev: Chained,
 }
 
-/// What a line is chained to: the whole sum where it is known, else the link.
+/// What a line is chained to: the full sum if it is known, else the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chained {
-    /// The sum of the line before.
+    /// The sum of the previous line.
     Sum(Sum),
-    /// The link to it.
+    /// The link to the previous line.
     Link(Link),
 }
 
@@ -52,7 +52,8 @@ impl Chained {
         }
     }
 
-    /// The sum; where only the link is known, one that has it. The next line needs no more.
+    /// The sum; or, if only the link is known, a sum that has this link. The next line needs no
+    /// more.
     #[must_use]
     pub fn sum(&self) -> Sum {
         match self {
@@ -88,7 +89,7 @@ struct Wire<'a> {
 }
 
 impl Seam {
-    /// The events that are lost.
+    /// The lost events, first and last.
     #[must_use]
     pub fn lost(&self) -> Option<(Seq, Seq)> {
         (self.next > self.after.next()).then(|| (self.after.next(), self.next.back(1)))
@@ -100,7 +101,7 @@ impl Seam {
         line.starts_with(START)
     }
 
-    /// As a line, its line break included.
+    /// The seam as a line, including its line break.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let wire = Wire {
@@ -114,7 +115,7 @@ impl Seam {
         summed(serde_json::to_string(&wire).unwrap_or_default())
     }
 
-    /// Reads a seam. `Ok(None)` when it is damaged; an error when it is of a newer version.
+    /// Reads a seam. `Ok(None)` if it is damaged, an error if its version is newer.
     pub fn read(line: &[u8], path: &Path) -> Result<Option<Self>, JournalError> {
         #[derive(Deserialize)]
         struct Version {

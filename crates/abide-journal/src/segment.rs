@@ -1,6 +1,6 @@
-//! A segment: one file of a journal, plain while it is written, sealed (compressed) after.
+//! A segment: one file of a journal. It is plain while it is written, then sealed (compressed).
 //!
-//! Offsets are those of the plain bytes, whichever form the file has.
+//! Offsets always count plain bytes, in both forms.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use abide_model::Seq;
 use crate::sealed::Sealed;
 use crate::{Access, JournalError, Storage, StorageFile, read_full};
 
-/// No segment has a greater number, so that there is always a next one.
+/// Segment numbers stay below this, so there is always a next one.
 const MAX_NUMBER: u64 = 1 << 48;
 
 /// The two forms of a segment.
@@ -33,7 +33,7 @@ pub struct SegmentName {
 }
 
 impl SegmentName {
-    /// Reads a file name; `None` when it is not a segment's.
+    /// Parses a file name; `None` if it does not name a segment.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let (digits, form) = match name.strip_suffix(".jsonl") {
@@ -108,7 +108,7 @@ impl Segment {
         }
     }
 
-    /// How many plain bytes it has.
+    /// The number of plain bytes.
     pub fn len(&self) -> Result<u64, JournalError> {
         match &self.bytes {
             Bytes::Plain(file) => file.len().map_err(JournalError::io("read", &self.path)),
@@ -116,12 +116,12 @@ impl Segment {
         }
     }
 
-    /// Has it no bytes?
+    /// Is it empty?
     pub fn is_empty(&self) -> Result<bool, JournalError> {
         self.len().map(|len| len == 0)
     }
 
-    /// Reads plain bytes, perhaps fewer than there is room for; 0 at the end.
+    /// Reads plain bytes, perhaps fewer than fit into `buf`; 0 at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, JournalError> {
         let read: io::Result<usize> = match &self.bytes {
             Bytes::Plain(file) => read_full(&**file, buf, offset),
@@ -130,7 +130,7 @@ impl Segment {
         read.map_err(JournalError::io("read", &self.path))
     }
 
-    /// A place at or before the line of `seq`, where the form of the segment tells one.
+    /// An offset at or before the line of `seq`, if the segment has a table to find one.
     #[must_use]
     pub fn seek(&self, seq: Seq) -> Option<u64> {
         match &self.bytes {
@@ -139,7 +139,7 @@ impl Segment {
         }
     }
 
-    /// What is damaged about a sealed file, if anything.
+    /// What is wrong with a sealed file, if anything.
     #[must_use]
     pub fn seal_damage(&self) -> Option<String> {
         match &self.bytes {

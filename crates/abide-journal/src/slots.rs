@@ -1,5 +1,5 @@
-//! Two files written in turn, each whole or not there: for what is derived and must be found
-//! quickly (the hand-over between writers). Never synced; a torn one is passed over.
+//! Two files written in turn, for derived data that must be found quickly (the state cache). Each
+//! is either whole or ignored. They are never synced; a torn one is skipped.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use crate::{Access, JournalError, Storage, read_full, write_full};
 
 const HEAD: usize = 16 + 1 + 16 + 1 + 32 + 1;
 const MAX: usize = 64 << 20;
-/// The last generation that counts.
+/// The last valid generation.
 const LAST: u64 = u64::MAX - 1;
 
-/// A pair of files of which the newest whole one counts.
+/// A pair of files; the newest whole one counts.
 #[derive(Debug)]
 pub struct Slots {
     paths: [PathBuf; 2],
@@ -18,14 +18,14 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The pair under this name.
+    /// The pair with this name.
     #[must_use]
     pub fn new(dir: &Path, name: &str) -> Self {
         let path = |slot: &str| dir.join(format!("{name}.{slot}"));
         Self { paths: [path("0"), path("1")], generation: 0 }
     }
 
-    /// The contents that are whole, newest first.
+    /// The contents of the whole files, newest first.
     pub fn read(&mut self, storage: &dyn Storage) -> Vec<Vec<u8>> {
         let mut found: Vec<_> =
             self.paths.iter().filter_map(|path| read_slot(storage, path)).collect();
@@ -34,17 +34,17 @@ impl Slots {
         found.into_iter().map(|(_, content)| content).collect()
     }
 
-    /// Removes both.
+    /// Removes both files.
     pub fn remove(&mut self, storage: &dyn Storage) {
         for path in &self.paths {
             let _ = storage.remove(path);
         }
     }
 
-    /// Writes the next one.
+    /// Writes the next file.
     pub fn write(&mut self, storage: &dyn Storage, content: &[u8]) -> Result<(), JournalError> {
         if self.generation == LAST {
-            // No file could count as newer: begin anew.
+            // No generation could be newer: start over.
             self.remove(storage);
             self.generation = 0;
         }
@@ -78,7 +78,7 @@ fn read_slot(storage: &dyn Storage, path: &Path) -> Option<(u64, Vec<u8>)> {
     let mut words = text.split(' ');
     let size = usize::from_str_radix(words.next()?, 16).ok()?;
     let generation = u64::from_str_radix(words.next()?, 16).ok()?;
-    // Behind the last number there is none: what claims it could never be replaced.
+    // No generation follows the last one, so a file that claims more could never be replaced.
     let generation = Some(generation).filter(|generation| *generation <= LAST)?;
     let content = bytes.get(HEAD..HEAD.checked_add(size)?)?;
     (head(generation, content) == text).then(|| (generation, content.to_vec()))

@@ -1,7 +1,7 @@
-//! The seam to the file system.
+//! The abstraction of the file system. Everything durable goes through it.
 //!
-//! Two implementations: [`Disk`](crate::Disk), and a simulated disk in the test kit that loses
-//! what was not synced and fails on demand. Everything durable goes through here.
+//! There are two implementations: [`Disk`](crate::Disk), and a simulated disk in the test kit that
+//! loses unsynced data and fails on demand.
 
 use std::fmt::Debug;
 use std::io;
@@ -12,79 +12,78 @@ use std::time::SystemTime;
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To read it; it must exist.
+    /// For reading; it must exist.
     Read,
-    /// To read and write it; it must exist.
+    /// For reading and writing; it must exist.
     Write,
-    /// To read and write it; made where it is missing.
+    /// For reading and writing; created if missing.
     Create,
-    /// To read and write it; it must not exist.
+    /// For reading and writing; it must not exist.
     CreateNew,
 }
 
-/// Who else may hold a lock.
+/// Who else may hold the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// Others that share it.
+    /// Other shared holders.
     Shared,
     /// Nobody.
     Exclusive,
 }
 
-/// A tree of files.
+/// A file system.
 pub trait Storage: Debug + Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StorageFile>>;
-    /// The names in a directory, in no order.
+    /// Lists the names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Makes a directory; its parent must exist. One that exists is left as it is.
+    /// Creates a directory; its parent must exist. An existing one is left alone.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Renames a file, over another where there is one; or a directory with all that is in it, over
-    /// an empty one.
+    /// Renames a file, replacing an existing one; or a directory and its contents, replacing an
+    /// empty one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file, or a directory that is empty.
+    /// Removes a file or an empty directory.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// When a file was last written.
     fn modified(&self, path: &Path) -> io::Result<SystemTime>;
-    /// How many bytes may still be written where a directory is; `u64::MAX` where that is not known.
+    /// How many bytes can still be written where `dir` is; `u64::MAX` if unknown.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
-    /// Makes the names in a directory durable.
+    /// Syncs a directory: makes the names in it durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Takes a lock on a file, made where it is missing; `None` when somebody else has it. It is
-    /// let go when dropped, and when the process ends.
+    /// Locks a file, creating it if missing; `None` if somebody else holds the lock. The lock is
+    /// released when dropped and when the process ends.
     fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Option<Box<dyn Lock>>>;
 }
 
-/// An open file. Reads and writes name their place, so that there is no position to share.
+/// An open file. Reads and writes take an offset, so there is no shared position.
 pub trait StorageFile: Debug + Send + Sync {
-    /// Reads up to `buf.len()` bytes; 0 at the end.
+    /// Reads up to `buf.len()` bytes; 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes some of `buf`, perhaps not all.
+    /// Writes a prefix of `buf`, possibly not all of it.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
-    /// How long it is.
+    /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Cuts it, or fills it up with zeros.
+    /// Truncates the file, or extends it with zeros.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Makes its bytes and its length durable.
+    /// Makes the file's bytes and length durable.
     fn sync(&self) -> io::Result<()>;
-    /// Sets room aside for bytes that will be written, without changing the length. A hint: where
-    /// it cannot be done, nothing is.
+    /// Preallocates space for later writes without changing the length. A hint: it may do nothing.
     fn reserve(&self, offset: u64, bytes: u64);
 
-    /// Has it no bytes?
+    /// Is the file empty?
     fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|len| len == 0)
     }
 }
 
-/// A lock that is held.
+/// A held lock.
 pub trait Lock: Debug + Send + Sync {
-    /// Does the path still lead to the file that is locked? Otherwise somebody else may hold
-    /// what now stands there.
+    /// Does the path still name the locked file? If not, somebody else may hold a lock on the file
+    /// that is there now.
     fn still_holds(&self) -> io::Result<bool>;
 }
 
-/// Reads until `buf` is full or the file ends; says how much.
+/// Reads until `buf` is full or the file ends. Returns the number of bytes read.
 pub fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -98,7 +97,7 @@ pub fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> io::Res
     Ok(done)
 }
 
-/// Writes all of `buf`, however short the single writes are.
+/// Writes all of `buf`, retrying short writes.
 pub fn write_full(file: &dyn StorageFile, buf: &[u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while let Some(rest) = buf.get(done..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! The sums that chain the lines, as they are written: base64url of 120 bits.
+//! The sums that chain lines together: 120 bits, written as base64url.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use abide_model::SessionId;
 
-/// The sum of a line: 20 characters for the first 120 bits of a BLAKE3 hash.
+/// The sum of a line: the first 120 bits of a BLAKE3 hash, as 20 characters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sum([u8; Sum::WIDTH]);
 
 impl Sum {
-    /// How many characters.
+    /// Length in characters.
     pub const WIDTH: usize = 20;
 
-    /// The sum that the first line of a session is chained to.
+    /// The sum that a session's first line is chained to.
     #[must_use]
     pub fn genesis(session: SessionId) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -27,12 +27,12 @@ impl Sum {
     pub(crate) fn from_hash(hash: &blake3::Hash) -> Self {
         let mut text = [b'A'; Self::WIDTH];
         let bits = hash.as_bytes().get(..15).unwrap_or_default();
-        // Fifteen bytes are exactly twenty characters, so this cannot be short.
+        // Fifteen bytes encode to exactly twenty characters, so this cannot fail.
         let _ = URL_SAFE_NO_PAD.encode_slice(bits, &mut text);
         Self(text)
     }
 
-    /// From its written form.
+    /// Parses the written form.
     #[must_use]
     pub fn from_ascii(text: &[u8]) -> Option<Self> {
         let text: [u8; Self::WIDTH] = text.try_into().ok()?;
@@ -41,7 +41,7 @@ impl Sum {
             .then_some(Self(text))
     }
 
-    /// What the next line says of this one.
+    /// The link that the next line holds.
     #[must_use]
     pub fn link(&self) -> Link {
         let mut link = [b'A'; Link::WIDTH];
@@ -51,7 +51,7 @@ impl Sum {
         Link(link)
     }
 
-    /// Its written form.
+    /// The written form.
     #[must_use]
     pub const fn as_ascii(&self) -> &[u8; Self::WIDTH] {
         &self.0
@@ -70,12 +70,12 @@ impl fmt::Debug for Sum {
     }
 }
 
-/// The link to the line before: the first 72 bits of its sum, as they are written.
+/// The link to the previous line: the first 72 bits of its sum, as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link(pub(crate) [u8; Link::WIDTH]);
 
 impl Link {
-    /// How many characters.
+    /// Length in characters.
     pub const WIDTH: usize = 12;
 
     /// A sum that has this link.
@@ -88,18 +88,18 @@ impl Link {
     }
 }
 
-/// The salt of a line: 72 random bits, so that the digest of an erased payload tells nothing.
+/// The salt of a line: 72 random bits, so that the digest of an erased payload reveals nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt(pub [u8; Salt::WIDTH]);
 
 impl Salt {
-    /// How many characters.
+    /// Length in characters.
     pub const WIDTH: usize = 12;
 
-    /// What stands in its place when the payload was erased.
+    /// Replaces the salt once the payload is erased.
     pub const ERASED: Self = Self([b'-'; Self::WIDTH]);
 
-    /// The salt of an event, from a secret that is never written down.
+    /// Derives the salt of an event from a secret that is never stored.
     #[must_use]
     pub fn derive(secret: &[u8; 32], count: u64) -> Self {
         let hash = blake3::keyed_hash(secret, &count.to_le_bytes());

@@ -1,9 +1,9 @@
-//! The watermark: the last acknowledged event, in a second place.
+//! The watermark: a second record of the last acknowledged event.
 //!
-//! It is written after the sync and never synced itself, so that it costs no sync and never runs
-//! ahead of the truth. With it, damage to the very last record is told from a torn tail, and a
-//! follower in another process knows how far it may read. Two slots are written in turn, so
-//! that a torn write of one leaves the other.
+//! It is written after the sync and never synced itself, so it costs no sync and never runs ahead
+//! of the journal. It tells damage to the very last record from a torn tail, and tells a follower
+//! in another process how far it may read. Two slots are written in turn, so a torn write to one
+//! leaves the other intact.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use abide_model::Seq;
 use crate::{Access, JournalError, Storage, StorageFile, Sum, read_full, write_full};
 
 const SLOT: usize = 64;
-/// The part of a slot that its check covers.
+/// The bytes of a slot that its check covers.
 const CHECKED: usize = 58;
 
 /// How far the journal is acknowledged.
@@ -26,11 +26,11 @@ pub struct Mark {
     pub sum: Sum,
     /// The segment it is in.
     pub segment: u64,
-    /// Where its line ends there.
+    /// Where its line ends in that segment.
     pub offset: u64,
 }
 
-/// The file that holds the mark.
+/// The watermark file.
 #[derive(Debug)]
 pub struct Watermark {
     file: Arc<dyn StorageFile>,
@@ -38,8 +38,8 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// Opens it for writing, made where it is missing. The slot that holds the newest mark is not
-    /// the first to be written over.
+    /// Opens the file for writing, creating it if missing. The slot with the newest mark is not the
+    /// first to be overwritten.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, JournalError> {
         let file = storage.open(path, Access::Create).map_err(JournalError::io("open", path))?;
         let slots = read_slots(&*file).map_err(JournalError::io("read", path))?;
@@ -47,8 +47,8 @@ impl Watermark {
         Ok(Self { file, next_slot: u64::from(first > second) })
     }
 
-    /// Reads the mark; none where there is no file or no slot of it is whole. An error to read it
-    /// is an error: without the mark, damage would be taken for a torn tail.
+    /// Reads the mark; `None` if there is no file or no whole slot. A read error is returned:
+    /// without the mark, damage would be mistaken for a torn tail.
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Option<Mark>, JournalError> {
         let file = match storage.open(path, Access::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -58,8 +58,8 @@ impl Watermark {
         Ok(slots.into_iter().flatten().max_by_key(|mark| mark.seq))
     }
 
-    /// Writes the mark. What it says must be durable already. It is a help, not the truth: a
-    /// failure to write it is not a failure of the append.
+    /// Writes the mark, which must be durable already. Failing to write it does not fail the
+    /// append: the watermark is an aid, not the source of truth.
     pub fn write(&mut self, mark: Mark) {
         let slot = format(mark);
         let _ = write_full(&*self.file, &slot, self.next_slot * SLOT as u64);
@@ -77,8 +77,8 @@ fn read_slots(file: &dyn StorageFile) -> io::Result<[Option<Mark>; 2]> {
     Ok(slots)
 }
 
-/// `seq segment offset sum check` and a line break, numbers in hexadecimal of fixed width. On the
-/// append path, hence no formatter behind it.
+/// `seq segment offset sum check` and a line break; numbers are hexadecimal of fixed width. This is
+/// on the append path, so it avoids the formatting machinery.
 fn format(mark: Mark) -> [u8; SLOT] {
     let mut slot = [b' '; SLOT];
     let numbers = [(0, 16, mark.seq.0), (17, 8, mark.segment), (26, 10, mark.offset)];

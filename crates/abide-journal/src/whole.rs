@@ -1,14 +1,14 @@
-//! An event as it was recorded: its line, with the objects that the line names put back in.
+//! Rebuilds an event as it was recorded: its line with the named objects put back in.
 
 use abide_model::{Event, Leaf, Limits, ObjectHash, Payload, ReadNote, SessionId};
 
 use crate::line::{Body, Line};
 
-/// Reads an object; says why, where it cannot.
+/// Reads an object, or says why it cannot.
 pub type ReadObject<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, String> + 'a;
 
 impl Line<'_> {
-    /// The event of a line, its objects put back in; and what to know of it.
+    /// The event of a line with its objects put back in, and a note if something is wrong with it.
     pub fn whole_event(
         &self,
         session: SessionId,
@@ -22,7 +22,7 @@ impl Line<'_> {
             })
         };
         let Some(mut event) = self.event() else {
-            return (None, note("its sum is good, but it is not an event".to_owned()));
+            return (None, note("valid sum, but not an event".to_owned()));
         };
         if matches!(self.body(), Body::Present { objects: b"", .. } | Body::Erased { .. }) {
             return (Some(event), None);
@@ -30,7 +30,7 @@ impl Line<'_> {
         let mut strings = Vec::new();
         let mut size = 0_u64;
         for object in self.objects() {
-            // An event was never larger than this when it was taken in.
+            // No event was larger than this when it was recorded.
             size = size.saturating_add(object.size);
             if size > Limits::default().event_bytes as u64 {
                 return (
@@ -41,7 +41,10 @@ impl Line<'_> {
             let bytes = match read(object.hash) {
                 Ok(Some(bytes)) if bytes.len() as u64 == object.size => bytes,
                 Ok(Some(_)) => {
-                    return (Some(event), note(format!("object {} has another size", object.hash)));
+                    return (
+                        Some(event),
+                        note(format!("object {} has the wrong size", object.hash)),
+                    );
                 }
                 Ok(None) => {
                     let reason = format!(
@@ -63,7 +66,7 @@ impl Line<'_> {
                 event.data = Some(data);
                 (Some(event), None)
             }
-            None => (Some(event), note("an object has no place in the data".to_owned())),
+            None => (Some(event), note("an object points outside the data".to_owned())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold in a bundle, record by record: the same for who writes it and who reads it.
+//! Checks the records of a bundle. Writer and reader apply the same rules.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use abide_model::{Event, Fact, Kind, LeafEncoding, Limits, ObjectHash, Payload, 
 use super::{BundleFault, BundleHeader, MAX_OBJECTS, max_object};
 use crate::{Body, Line, MAX_LINE, ObjectRef, Sum};
 
-/// What is remembered of an object that came by.
+/// What is remembered of each object.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     size: u32,
-    /// It is a JSON string, as `"encoding":"json"` asks for.
+    /// It is a JSON string, as `"encoding":"json"` requires.
     json: bool,
 }
 
-/// Runs along a bundle and finds what does not hold together: sums, the chain from the first line
-/// on, ids, the form of every event, and that each object is there once, before who names it.
+/// Checks a bundle record by record: sums, the chain from the first line on, ids, the form of every
+/// event, and that each object occurs once, before the line that names it.
 ///
-/// What has passed reads without a note and passes a check of the store.
+/// A bundle that passes reads without a note and passes a check of the store.
 #[derive(Debug)]
 pub struct BundleCheck {
     told: BundleHeader,
@@ -31,7 +31,7 @@ pub struct BundleCheck {
 }
 
 impl BundleCheck {
-    /// A check of a bundle with this first line.
+    /// Starts the check of a bundle with this header.
     pub fn begin(told: BundleHeader) -> Result<Self, BundleFault> {
         let session = told.session;
         let bytes = session.as_bytes();
@@ -57,18 +57,18 @@ impl BundleCheck {
         (self.last, self.sum)
     }
 
-    /// Was this object there already?
+    /// Was this object already seen?
     #[must_use]
     pub fn has(&self, hash: ObjectHash) -> bool {
         self.objects.contains_key(&hash)
     }
 
-    /// The events so far.
+    /// The number of events so far.
     pub(super) fn events(&self) -> u64 {
         self.last.0.saturating_sub(self.told.before().0.0)
     }
 
-    /// The objects so far.
+    /// The number of objects so far.
     pub(super) fn objects(&self) -> u64 {
         self.objects.len() as u64
     }
@@ -78,7 +78,7 @@ impl BundleCheck {
         self.bytes
     }
 
-    /// An object of this size is about to come.
+    /// Checks that an object of this size may come next.
     pub(super) fn announce(&self, hash: ObjectHash, size: u64) -> Result<(), BundleFault> {
         if size > max_object() {
             return Err(BundleFault::TooLong { what: "an object", limit: max_object() });
@@ -93,7 +93,7 @@ impl BundleCheck {
         self.room_for(size).map(|_| ())
     }
 
-    /// An object came.
+    /// Checks the next object.
     pub fn object(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), BundleFault> {
         self.announce(hash, bytes.len() as u64)?;
         let text = std::str::from_utf8(bytes).ok();
@@ -108,7 +108,7 @@ impl BundleCheck {
         Ok(())
     }
 
-    /// A line of the journal came, without its line break.
+    /// Checks the next journal line, without its line break.
     pub fn line<'a>(&mut self, raw: &'a [u8]) -> Result<Line<'a>, BundleFault> {
         if raw.len() > MAX_LINE {
             return Err(BundleFault::TooLong { what: "a line", limit: MAX_LINE as u64 });
@@ -130,9 +130,9 @@ impl BundleCheck {
         let form = |reason| BundleFault::Form { seq: line.seq, reason };
         // A line must not claim that it was durable before it was written.
         if line.lag == 0 || line.lag > line.seq.0 {
-            return Err(form("its lag"));
+            return Err(form("invalid lag"));
         }
-        let event = line.event().ok_or(form("its head"))?;
+        let event = line.event().ok_or(form("invalid envelope"))?;
         check_event(&event).map_err(form)?;
         if line.seq == before.next() {
             self.check_first(&event)?;
@@ -143,7 +143,7 @@ impl BundleCheck {
         Ok(line)
     }
 
-    /// Everything came.
+    /// Checks that everything announced has come.
     pub fn finish(&self) -> Result<(), BundleFault> {
         if let Some(hash) = self.waiting.first() {
             return Err(BundleFault::StrayObject { hash: *hash });
@@ -164,7 +164,7 @@ impl BundleCheck {
         Ok(())
     }
 
-    /// What is there with so many bytes more: never more than the first line has announced.
+    /// The bytes so far plus `more`, which must not exceed what the first line announces.
     fn room_for(&self, more: u64) -> Result<u64, BundleFault> {
         let told = self.told.bytes;
         let found = self.bytes.saturating_add(more);
@@ -177,7 +177,7 @@ impl BundleCheck {
     fn check_first(&self, event: &Event) -> Result<(), BundleFault> {
         let session: SessionId = self.told.session;
         let begins = match (&event.data, event.fact()) {
-            // An erased one tells nothing; the chain starts from the id all the same.
+            // An erased event says nothing; the chain starts from the session id anyway.
             (None, _) => event.kind == Kind::SESSION_CREATED,
             (Some(_), Ok(Fact::SessionCreated(created))) => {
                 let parent = created.fields.forked_from(event.seq);
@@ -190,12 +190,13 @@ impl BundleCheck {
         if begins { Ok(()) } else { Err(BundleFault::NotTheBeginning { session }) }
     }
 
-    /// Each object that the line names is there, fits its place, and none waits for another line.
+    /// Checks that each object the line names is present and fits its place, and that no object is
+    /// unused.
     fn check_objects(&mut self, line: &Line<'_>) -> Result<(), BundleFault> {
         let form = |reason| BundleFault::Form { seq: line.seq, reason };
         let refs: Vec<ObjectRef> = match line.body() {
             Body::Present { objects, .. } if !objects.is_empty() => {
-                serde_json::from_slice(objects).map_err(|_| form("its list of objects"))?
+                serde_json::from_slice(objects).map_err(|_| form("invalid list of objects"))?
             }
             _ => Vec::new(),
         };
@@ -220,7 +221,7 @@ impl BundleCheck {
                 || !fits
                 || (named.encoding == LeafEncoding::Json && !seen.json)
             {
-                return Err(form("an object does not fit its place"));
+                return Err(form("an object does not fit its position"));
             }
             place = named.offset + 2;
         }
@@ -235,7 +236,7 @@ impl BundleCheck {
     }
 }
 
-/// The limits of an event, as they are when it is taken in.
+/// Checks the limits of an event, the same as when it was recorded.
 fn check_event(event: &Event) -> Result<(), &'static str> {
     let limit = Limits::default().name_bytes;
     let names = [
@@ -244,7 +245,7 @@ fn check_event(event: &Event) -> Result<(), &'static str> {
         event.key.as_deref(),
     ];
     if names.into_iter().flatten().any(|name| name.is_empty() || name.len() > limit) {
-        return Err("a name in its head");
+        return Err("invalid name in the envelope");
     }
     let is_object = |data: &Payload| {
         data.as_str().starts_with('{') && data.decode::<serde::de::IgnoredAny>().is_ok()

@@ -1,4 +1,4 @@
-//! The bundle: one session and its objects in one file, to share it or to keep it.
+//! The bundle: one session and its objects in one file, for sharing or archiving.
 //!
 //! ```text
 //! {"abide":"bundle","version":1, …}          one line, plain
@@ -9,9 +9,9 @@
 //!   {"end":{…}}                              counts, and the hash of everything before
 //! ```
 //!
-//! `docs/format.md` is the norm. It speaks of lines and objects only, so that any store can make
-//! one and take one in. Reader and writer run everything past the same [`BundleCheck`], in memory
-//! that does not grow with the session, a few words for each object apart.
+//! `docs/format.md` is normative. A bundle knows only lines and objects, so any store can export
+//! and import one. Reader and writer pass everything through the same [`BundleCheck`]. Memory does
+//! not grow with the session, apart from a few words per object.
 
 mod check;
 mod outcome;
@@ -32,56 +32,56 @@ pub use writer::BundleWriter;
 
 use crate::{LineError, Sum};
 
-/// The version of bundles that this program writes, and the newest it reads.
+/// The bundle version this program writes, and the newest it reads.
 pub const BUNDLE_VERSION: u64 = 1;
 
-/// The longest first line.
+/// The longest first line in bytes.
 const MAX_HEADER: usize = 64 << 10;
-/// The longest record of our own beside lines and objects.
+/// The longest record in bytes other than lines and objects.
 const MAX_RECORD: usize = 1 << 10;
 /// The most objects: each is remembered while a bundle is written or read.
 const MAX_OBJECTS: u64 = 1 << 22;
-/// The most characters of a title in the first line.
+/// The longest title in the first line, in characters.
 const MAX_TITLE: usize = 200;
-/// A bundle may unpack to so many times its own bytes. Text rarely comes to a tenth of that.
+/// A bundle may unpack to this many times its size. Text rarely reaches a tenth of that.
 const MAX_RATIO: u64 = 200;
-/// And to this much, whatever its size is.
+/// And to this many bytes, whatever its size.
 const ANY_RATIO: u64 = 64 << 20;
-/// How far back the compression may reach: what a reader must hold.
+/// zstd window log: bounds the memory a reader needs.
 const WINDOW_LOG: u32 = 23;
 
 const MAGIC: &[u8] = b"{\"abide\":\"bundle\"";
 
-/// The largest object: a string of an event at its limit.
+/// The largest object: a string in an event at its limit.
 fn max_object() -> u64 {
     Limits::default().event_bytes as u64
 }
 
-/// The first line of a bundle: what it is, for a person and for a program.
+/// The first line of a bundle: what it holds, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleHeader {
-    /// Which session.
+    /// The session.
     pub session: SessionId,
-    /// When it was made. For people.
+    /// When the session was created. Informative.
     pub created: Timestamp,
-    /// What people call it. For people.
+    /// The session's title. Informative.
     pub title: Option<String>,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// How many objects.
+    /// The number of objects.
     pub objects: u64,
-    /// How many bytes their lines and objects have together.
+    /// The bytes of all lines and objects together.
     pub bytes: u64,
-    /// What the session was forked from. That is not in the bundle.
+    /// What the session was forked from. The bundle does not hold the parent's events.
     pub parent: Option<BundleParent>,
 }
 
-/// The event that the session in a bundle goes on from.
+/// The event of the parent that a bundled fork continues from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundleParent {
-    /// The session it is an event of.
+    /// The parent session.
     pub session: SessionId,
-    /// Which event.
+    /// The last event they share.
     pub seq: Seq,
     /// Its sum.
     pub sum: Sum,
@@ -128,7 +128,7 @@ struct End {
 }
 
 impl BundleHeader {
-    /// The line, its line break included.
+    /// The header as a line, including its line break.
     fn write(&self) -> Vec<u8> {
         let short = |title: &String| match title.char_indices().nth(MAX_TITLE) {
             Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default()),
@@ -151,15 +151,15 @@ impl BundleHeader {
         })
     }
 
-    /// What comes before the first event: the event that the session was forked at and its sum, or
-    /// nothing and the genesis sum.
+    /// What comes before the first event: the event the session was forked at and its sum, or no
+    /// event and the genesis sum.
     #[must_use]
     pub fn before(&self) -> (Seq, Sum) {
         let genesis = || (Seq::ZERO, Sum::genesis(self.session));
         self.parent.map_or_else(genesis, |parent| (parent.seq, parent.sum))
     }
 
-    /// The seq of the last event.
+    /// The last event.
     #[must_use]
     pub fn last(&self) -> Seq {
         Seq(self.before().0.0.saturating_add(self.events))
@@ -179,9 +179,8 @@ impl BundleHeader {
         let session: SessionId = wire
             .session
             .parse()
-            .map_err(|_| BundleError::NotABundle { reason: "its session has no id".to_owned() })?;
-        let no_parent =
-            || BundleError::NotABundle { reason: "its parent is not readable".to_owned() };
+            .map_err(|_| BundleError::NotABundle { reason: "invalid session id".to_owned() })?;
+        let no_parent = || BundleError::NotABundle { reason: "invalid parent".to_owned() };
         let parent = match wire.parent {
             None => None,
             Some(parent) => Some(BundleParent {
@@ -202,7 +201,7 @@ impl BundleHeader {
     }
 }
 
-/// A record of our own as a line, its line break included.
+/// A record as a line, including its line break.
 fn line_of<T: Serialize>(record: &T) -> Vec<u8> {
     // Plain structs always serialise.
     let mut line = serde_json::to_vec(record).unwrap_or_default();
@@ -213,50 +212,50 @@ fn line_of<T: Serialize>(record: &T) -> Vec<u8> {
 /// Why a bundle could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// It has no bytes.
+    /// It is empty.
     #[error("it is empty, not a bundle")]
     Empty,
-    /// Its first line is not that of a bundle.
+    /// The first line is not a bundle header.
     #[error("it is not a bundle: {reason}")]
     NotABundle {
-        /// How that shows.
+        /// What is wrong with it.
         reason: String,
     },
     /// A newer program wrote it.
-    #[error("it is a bundle of version {found}; this program knows {known}")]
+    #[error("bundle version {found} is newer than {known}, the newest this program reads")]
     NewerVersion {
         /// Its version.
         found: u64,
-        /// The newest this program knows.
+        /// The newest version this program reads.
         known: u64,
     },
-    /// It is not all there.
-    #[error("it is cut short: it ends at byte {offset}, before its end record")]
+    /// It is incomplete.
+    #[error("it is truncated at byte {offset}, before its end record")]
     Truncated {
-        /// How many bytes of it there are.
+        /// Its length in bytes.
         offset: u64,
     },
-    /// Its compression is damaged.
+    /// The compressed data is damaged.
     #[error("it is damaged near byte {offset}: {reason}")]
     Damaged {
-        /// Where in the file, about.
+        /// The approximate offset in the file.
         offset: u64,
-        /// What the decoder says.
+        /// The decoder's message.
         reason: String,
     },
-    /// What is in it is not what a bundle holds.
-    #[error("it does not hold together at unpacked byte {offset}")]
+    /// The contents are inconsistent.
+    #[error("it is inconsistent at unpacked byte {offset}")]
     Fault {
-        /// Where the record starts in the unpacked bytes, the first line included.
+        /// Where the record starts in the unpacked bytes, counting the first line.
         offset: u64,
-        /// In what way.
+        /// What is wrong.
         #[source]
         fault: BundleFault,
     },
-    /// It is small and unpacks to very much.
+    /// It is small but unpacks to too much.
     #[error("it unpacks to more than {ratio} times its own size")]
     Ratio {
-        /// The most that it may unpack to.
+        /// The allowed ratio.
         ratio: u64,
     },
     /// The input could not be read.
@@ -267,54 +266,54 @@ pub enum BundleError {
     Write(#[source] io::Error),
 }
 
-/// In what way the records of a bundle do not hold together.
+/// How the records of a bundle are inconsistent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BundleFault {
-    /// The id is not one that abide gives.
+    /// The id is not a valid session id.
     #[error("{session} is not the id of a session")]
     SessionId {
         /// The id.
         session: SessionId,
     },
-    /// Bytes that are no record.
-    #[error("bytes that are neither a line, nor an object, nor the end")]
+    /// The bytes are not a record.
+    #[error("not a line, an object or the end record")]
     Record,
-    /// Something is longer than it may be.
+    /// Something is too long.
     #[error("{what} has more than {limit} bytes")]
     TooLong {
-        /// What.
+        /// What is too long.
         what: &'static str,
-        /// The most it may have.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// There is more of something than the first line says, or less.
-    #[error("{found} {what} where the first line says {told}")]
+    /// A count differs from the one in the first line.
+    #[error("{found} {what}, but the first line says {told}")]
     Count {
-        /// Of what.
+        /// What is counted.
         what: &'static str,
-        /// As announced.
+        /// The announced count.
         told: u64,
-        /// As found.
+        /// The actual count.
         found: u64,
     },
-    /// Bytes of the form of a line that are none.
-    #[error("a line of the journal that is none: {0}")]
+    /// A journal line is invalid.
+    #[error("invalid line: {0}")]
     Line(LineError),
-    /// A line at the wrong place.
-    #[error("event {found} stands where event {expected} belongs")]
+    /// A line is out of order.
+    #[error("event {found} where event {expected} was expected")]
     Seq {
-        /// Which event belongs there.
+        /// The expected event.
         expected: Seq,
-        /// Which stands there.
+        /// The event found there.
         found: Seq,
     },
-    /// A line that does not follow from the one before it.
+    /// A line does not follow from the previous one.
     #[error("event {seq} does not follow from the one before it, or is of another session")]
     Unchained {
-        /// Which.
+        /// The event.
         seq: Seq,
     },
-    /// The first event is not the one that a session begins with.
+    /// The first event is not a valid start of the session.
     #[error(
         "the first event is not `session.created` of session {session}, or names another parent"
     )]
@@ -322,38 +321,38 @@ pub enum BundleFault {
         /// The session of the bundle.
         session: SessionId,
     },
-    /// A line with a good sum that is no event.
-    #[error("event {seq} has a good sum and is no event: {reason}")]
+    /// A line with a valid sum is not a valid event.
+    #[error("event {seq} has a valid sum but is malformed: {reason}")]
     Form {
-        /// Which.
+        /// The event.
         seq: Seq,
-        /// In what way.
+        /// What is malformed.
         reason: &'static str,
     },
-    /// An event names an object that did not come before it.
+    /// An event names an object that does not precede it.
     #[error("event {seq} names object {hash}, which is missing")]
     MissingObject {
-        /// Which event.
+        /// The event.
         seq: Seq,
-        /// Which object.
+        /// The object.
         hash: ObjectHash,
     },
-    /// The bytes of an object are not those of its name.
-    #[error("the bytes of object {hash} are not its own")]
+    /// The bytes of an object do not match its hash.
+    #[error("the bytes of object {hash} do not match its hash")]
     ObjectBytes {
-        /// Its name.
+        /// The object.
         hash: ObjectHash,
     },
-    /// An object that stands a second time, or that the next event does not name.
-    #[error("object {hash} is there for no event, or a second time")]
+    /// An object is repeated, or the next event does not name it.
+    #[error("object {hash} is unused or repeated")]
     StrayObject {
-        /// Which.
+        /// The object.
         hash: ObjectHash,
     },
-    /// The hash in the end record is another.
-    #[error("the hash of the whole is another than the end record says")]
+    /// The hash in the end record does not match.
+    #[error("the hash does not match the end record")]
     Hash,
-    /// Bytes behind the end.
-    #[error("there are bytes behind the end")]
+    /// There is data after the end record.
+    #[error("there is data after the end record")]
     BehindTheEnd,
 }

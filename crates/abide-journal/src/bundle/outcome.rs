@@ -1,71 +1,71 @@
-//! What becomes of a bundle that is made or taken in, and why it may not be.
+//! Outcomes and errors of importing and exporting bundles.
 
 use abide_model::{ReadNote, Seq, SessionId, StoreError};
 
 use super::{BundleError, BundleHeader};
 
-/// Why a bundle was not taken in. The sessions here are as they were.
+/// Why a bundle was not imported. The sessions in the store are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// It is not a bundle, or not a whole one.
+    /// It is not a bundle, or not a complete one.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// The session here and the one in the bundle have gone different ways.
-    #[error("session {session} has diverged: event {seq} here is another than in the bundle")]
+    /// The session in the store and the one in the bundle have diverged.
+    #[error("session {session} has diverged: event {seq} differs from the bundle")]
     Diverged {
-        /// Which session.
+        /// The session.
         session: SessionId,
         /// The first event that differs.
         seq: Seq,
     },
-    /// The session in the bundle shares the past of another one, and that is not here.
+    /// The session in the bundle is a fork, and its parent is not in the store.
     #[error(
         "session {session} goes on from event {seq} of session {parent}, which is not in this store"
     )]
     NoParent {
         /// The session in the bundle.
         session: SessionId,
-        /// What it was forked from.
+        /// The parent.
         parent: SessionId,
         /// The last event that they share.
         seq: Seq,
     },
-    /// Another session here has the client's key, and a key leads to one session.
-    #[error("session {session} here has the key {key:?} of the session in the bundle")]
+    /// Another session in the store has the same client key; a key names only one session.
+    #[error("session {session} already has the key {key:?} of the bundled session")]
     KeyTaken {
         /// The key.
         key: String,
-        /// Who has it.
+        /// The session that has it.
         session: SessionId,
     },
-    /// There is not enough room for what it unpacks to.
-    #[error("it unpacks to {needed} bytes, and {free} are free where the store is")]
+    /// There is not enough free space.
+    #[error("it unpacks to {needed} bytes, but the store has only {free} free")]
     NoRoom {
-        /// The bytes that it would take.
+        /// The bytes it needs.
         needed: u64,
         /// The bytes that are free.
         free: u64,
     },
-    /// The store could not take it in.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What became of a bundle.
+/// What the import of a bundle did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportOutcome {
-    /// The session was not here.
+    /// The session was created.
     Made,
-    /// The session was here up to this event, and has now what came after it.
+    /// The session was fast-forwarded: the events after `from` were added.
     Forwarded {
-        /// The last event that was here.
+        /// The last event that was already in the store.
         from: Seq,
     },
-    /// The session is here as it is in the bundle.
+    /// The session in the store is identical to the bundle.
     Same,
-    /// The session is here and has more events than in the bundle.
+    /// The session in the store has more events than the bundle.
     Behind {
-        /// The last event here.
+        /// The last event in the store.
         here: Seq,
     },
 }
@@ -77,43 +77,43 @@ pub struct Imported {
     pub bundle: BundleHeader,
     /// What became of it.
     pub outcome: ImportOutcome,
-    /// Events whose data is erased in the bundle and is still here. An import erases nothing.
+    /// Events that are erased in the bundle but not in the store. An import erases nothing.
     pub unerased: Vec<Seq>,
-    /// What was found, and perhaps mended, in the session that was here.
+    /// What was found, and possibly repaired, in the existing session.
     pub notes: Vec<ReadNote>,
 }
 
 impl Imported {
-    /// The session was not here.
+    /// Whether the session was created.
     #[must_use]
     pub const fn made(bundle: BundleHeader) -> Self {
         Self { bundle, outcome: ImportOutcome::Made, unerased: Vec::new(), notes: Vec::new() }
     }
 }
 
-/// Why a session was not put into a bundle.
+/// Why a session was not exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// A part of the session cannot be read, and a bundle holds a whole one.
+    /// A part of the session is unreadable, and a bundle holds whole sessions only.
     #[error("session {session} is damaged, and a bundle holds whole sessions only: {reason}")]
     Damaged {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// What cannot be read.
+        /// What is unreadable.
         reason: String,
     },
-    /// Its end was there and was gone again: a write that failed.
+    /// The end of the session disappeared while it was read: a write failed.
     #[error("session {session} changed while it was read")]
     Changed {
-        /// Which session.
+        /// The session.
         session: SessionId,
     },
     /// The bundle could not be written.
     #[error("cannot write the bundle of session {session}")]
     Bundle {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Why.
+        /// The cause.
         #[source]
         source: BundleError,
     },

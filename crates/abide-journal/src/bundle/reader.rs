@@ -1,4 +1,4 @@
-//! Reading a bundle, record by record. Nothing in it is trusted, its lengths least of all.
+//! Reads a bundle, record by record. Nothing in it is trusted, least of all its lengths.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{Line, MAX_LINE};
 
-/// A record of a bundle, checked.
+/// A checked record of a bundle.
 #[derive(Debug)]
 pub enum BundleRecord<'a> {
     /// An object. The next line names it.
     Object {
-        /// Its name.
+        /// Its hash.
         hash: ObjectHash,
         /// Its bytes.
         bytes: &'a [u8],
@@ -24,8 +24,8 @@ pub enum BundleRecord<'a> {
     Line(Line<'a>),
 }
 
-/// Reads a bundle. What it gives is checked as far as it was read; that the bundle is whole is
-/// known when [`BundleReader::next`] has given `None`.
+/// Reads a bundle. Each record is checked when it is returned; the bundle as a whole is valid once
+/// [`BundleReader::next`] has returned `None`.
 pub struct BundleReader<R: Read> {
     input: io::BufReader<zstd::stream::read::Decoder<'static, Counted<R>>>,
     header: BundleHeader,
@@ -34,7 +34,7 @@ pub struct BundleReader<R: Read> {
     /// Where the next record starts in the unpacked bytes.
     offset: u64,
     buffer: Vec<u8>,
-    /// It may unpack to so many times the bytes that were read of it.
+    /// The bundle may unpack to this many times the bytes read so far.
     ratio: Option<u64>,
     done: bool,
 }
@@ -45,7 +45,7 @@ impl<R: Read> std::fmt::Debug for BundleReader<R> {
     }
 }
 
-/// What a line that was read begins.
+/// What the line just read starts.
 enum Begins {
     Line,
     Object(ObjectWire),
@@ -66,13 +66,13 @@ impl<R: Read> BundleReader<R> {
             return Err(if MAGIC.starts_with(&line) && ended == LineEnd::Eof {
                 BundleError::Truncated { offset: line.len() as u64 }
             } else {
-                reason("its first line is another")
+                reason("its first line is not a bundle header")
             });
         }
         match ended {
             LineEnd::Break => {}
             LineEnd::Eof => return Err(BundleError::Truncated { offset: line.len() as u64 }),
-            LineEnd::Limit => return Err(reason("its first line does not end")),
+            LineEnd::Limit => return Err(reason("its first line is too long")),
         }
         let header = BundleHeader::read(&line)?;
         let check = BundleCheck::begin(header.clone())
@@ -91,28 +91,27 @@ impl<R: Read> BundleReader<R> {
         Ok(Self { input, header, check, hasher, offset, buffer, ratio, done: false })
     }
 
-    /// What the first line says. The title and the time are for people; the rest is held to.
+    /// The first line. The title and the time are informative; everything else is checked.
     #[must_use]
     pub const fn header(&self) -> &BundleHeader {
         &self.header
     }
 
-    /// How many of the bytes of its lines and objects are still to be read, as the first line says.
+    /// How many bytes of lines and objects remain, according to the first line.
     #[must_use]
     pub const fn left(&self) -> u64 {
         self.header.bytes.saturating_sub(self.check.bytes())
     }
 
-    /// Unpacks it however small its file is beside what it unpacks to. For one that does not come
-    /// from a stranger.
+    /// Lifts the limit on the ratio of unpacked to packed bytes. For bundles from a trusted source.
     #[must_use]
     pub fn of_any_ratio(mut self) -> Self {
         self.ratio = None;
         self
     }
 
-    /// The next record; `None` when everything was read and the whole holds together.
-    // Not an iterator: what it gives is borrowed from the reader.
+    /// The next record; `None` once everything was read and the whole bundle is consistent.
+    // Not an iterator: a record borrows from the reader.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<BundleRecord<'_>>, BundleError> {
         if self.done {
@@ -150,13 +149,13 @@ impl<R: Read> BundleReader<R> {
         }
     }
 
-    /// Reads all that is left, for who wants to know whether the whole holds together.
+    /// Reads the rest, to check the whole bundle.
     pub fn read_to_end(mut self) -> Result<BundleHeader, BundleError> {
         while self.next()?.is_some() {}
         Ok(self.header)
     }
 
-    /// What is small and unpacks to very much is no session that somebody recorded.
+    /// A small bundle that unpacks to very much is not a recorded session.
     fn check_ratio(&self) -> Result<(), BundleError> {
         let most = |ratio: u64| self.file_offset().saturating_mul(ratio).max(ANY_RATIO);
         match self.ratio.filter(|ratio| self.offset > most(*ratio)) {
@@ -165,7 +164,7 @@ impl<R: Read> BundleReader<R> {
         }
     }
 
-    /// Reads up to the next line break, which is passed and not kept.
+    /// Reads up to the next line break, which is consumed and dropped.
     fn read_line(&mut self) -> Result<(), BundleError> {
         self.buffer.clear();
         let ended = read_line(&mut self.input, &mut self.buffer, MAX_LINE);
@@ -179,10 +178,10 @@ impl<R: Read> BundleReader<R> {
         }
     }
 
-    /// Reads an object and the line break behind it.
+    /// Reads an object and the line break after it.
     fn read_object(&mut self, size: u64) -> Result<(), BundleError> {
         self.buffer.clear();
-        // Room is made as bytes come, not as they are announced.
+        // Grow the buffer as bytes arrive, not as announced.
         let read = (&mut self.input).take(size).read_to_end(&mut self.buffer);
         let read = read.map_err(|error| self.read_error(error))? as u64;
         let mut end = [0];
@@ -198,14 +197,14 @@ impl<R: Read> BundleReader<R> {
         Ok(())
     }
 
-    /// The bytes in the buffer belong to the whole.
+    /// Adds the bytes in the buffer to the hash and the offset.
     fn pass(&mut self) {
         self.hasher.update(&self.buffer);
         self.hasher.update(b"\n");
         self.offset += self.buffer.len() as u64 + 1;
     }
 
-    /// Behind the end record the frame ends, and behind the frame the file.
+    /// After the end record the frame must end, and after the frame the file.
     fn read_end(&mut self) -> Result<(), BundleError> {
         let behind = BundleError::Fault { offset: self.offset, fault: BundleFault::BehindTheEnd };
         let mut one = [0];
@@ -224,7 +223,7 @@ impl<R: Read> BundleReader<R> {
         self.input.get_ref().get_ref().taken
     }
 
-    /// An error of the decoder, or of what it reads from.
+    /// An error of the decoder or of its input.
     fn read_error(&self, error: io::Error) -> BundleError {
         let offset = self.file_offset();
         if self.input.get_ref().get_ref().failed {
@@ -252,20 +251,20 @@ fn begins(line: &[u8]) -> Result<Begins, BundleFault> {
     Err(BundleFault::Record)
 }
 
-/// How much is read at a time.
+/// Bytes read at a time.
 const READ: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
-    /// At a line break, which was passed.
+    /// A line break, which was consumed.
     Break,
-    /// At the end of the input.
+    /// The end of the input.
     Eof,
-    /// The line is longer than it may be.
+    /// The line is too long.
     Limit,
 }
 
-/// Reads a line of at most `limit` bytes behind what is in `line`.
+/// Appends a line of at most `limit` bytes to `line`.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<LineEnd> {
     loop {
         let read = match input.fill_buf() {
@@ -289,7 +288,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::
     }
 }
 
-/// Counts what is taken from the input, and remembers whether it failed.
+/// Counts the bytes read from the input and remembers whether it failed.
 struct Counted<R> {
     inner: io::BufReader<R>,
     taken: u64,

@@ -322,11 +322,11 @@ fn lines_with_good_sums_that_are_no_events_are_refused() {
     }
     for lag in [0, 3, u64::MAX] {
         let fault = forge(&|maker| maker.push(stored("{}"), &[], &[], lag));
-        assert_eq!(fault, BundleFault::Form { seq: Seq(2), reason: "its lag" });
+        assert_eq!(fault, BundleFault::Form { seq: Seq(2), reason: "invalid lag" });
     }
     let long = NewEvent { key: Some("k".repeat(513)), ..stored("{}") };
     let fault = forge(&|maker| maker.push(long.clone(), &[], &[], 1));
-    assert_eq!(fault, BundleFault::Form { seq: Seq(2), reason: "a name in its head" });
+    assert_eq!(fault, BundleFault::Form { seq: Seq(2), reason: "invalid name in the envelope" });
     // The first event is the one that a session begins with, and names it.
     for (kind, data) in [
         ("x.a", "{}"),

@@ -1,4 +1,4 @@
-//! Writing a bundle, record by record.
+//! Writes a bundle, record by record.
 
 use std::io::{self, Write};
 
@@ -12,9 +12,9 @@ use crate::Line;
 
 const LEVEL: i32 = 3;
 
-/// Writes a bundle. It is one only after [`BundleWriter::finish`].
+/// Writes a bundle. It is complete only after [`BundleWriter::finish`].
 ///
-/// What would not be read again is refused here already.
+/// Anything a reader would refuse is refused here.
 pub struct BundleWriter<W: Write> {
     out: zstd::stream::write::Encoder<'static, W>,
     hasher: blake3::Hasher,
@@ -48,7 +48,7 @@ impl<W: Write> BundleWriter<W> {
         Ok(Self { out, hasher, check, offset: line.len() as u64 })
     }
 
-    /// Was this object written already?
+    /// Was this object already written?
     #[must_use]
     pub fn has(&self, hash: ObjectHash) -> bool {
         self.check.has(hash)
@@ -61,14 +61,14 @@ impl<W: Write> BundleWriter<W> {
         self.put(&[&head, bytes, b"\n"])
     }
 
-    /// Writes a line of the journal as it stands, without its line break.
+    /// Writes a journal line as it is. `raw` has no line break.
     pub fn line<'a>(&mut self, raw: &'a [u8]) -> Result<Line<'a>, BundleError> {
         let line = self.check.line(raw).map_err(self.fault())?;
         self.put(&[raw, b"\n"])?;
         Ok(line)
     }
 
-    /// Writes the end. Gives back where it was written to.
+    /// Writes the end record and returns the output.
     pub fn finish(mut self) -> Result<W, BundleError> {
         self.check.finish().map_err(self.fault())?;
         let end = End {
