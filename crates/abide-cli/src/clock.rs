@@ -1,9 +1,9 @@
-//! Times as people read them: in their own time zone.
+//! Times for people, in their own time zone.
 
 use abide::Timestamp;
 use jiff::tz::TimeZone;
 
-/// `02:20:00` in the user's own zone; with its day where that is another one than today's.
+/// `02:20:00` in the user's time zone; with the date if it is not today.
 pub(crate) fn local(at: Timestamp) -> String {
     let zone = TimeZone::system();
     let full = day_and_time(&zone, at);
@@ -14,7 +14,7 @@ pub(crate) fn local(at: Timestamp) -> String {
     }
 }
 
-/// `2026-11-15 02:20:00` in this zone.
+/// `2026-11-15 02:20:00` in this time zone.
 pub(crate) fn day_and_time(zone: &TimeZone, at: Timestamp) -> String {
     let at = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
     let at = at.to_zoned(zone.clone());

@@ -1,4 +1,4 @@
-//! Asking before something is deleted, or obeyed that somebody else wrote.
+//! Asks before something is deleted, or before obeying what somebody else wrote.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::error::CommandError;
 use crate::output::status;
 
-/// How often it is looked whether the user would rather end it.
+/// How often to check whether the user cancelled.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Asks on the terminal. Without one, only a `--yes` that was given counts. Where Ctrl-C only sets
-/// a flag, that flag means no.
+/// Asks on the terminal. Without one, only `--yes` counts. Where Ctrl-C only sets a flag, the flag
+/// means no.
 pub(crate) fn confirm(
     question: &str,
     yes: bool,
@@ -26,11 +26,11 @@ pub(crate) fn confirm(
         return Ok(());
     }
     if !on_terminal() {
-        return Err(CommandError::failed("there is no terminal to ask on, and nothing was done")
+        return Err(CommandError::failed("there is no terminal to ask on; nothing was done")
             .with_hint("`--yes` does it without asking, `--dry-run` only shows it"));
     }
     let _ = write!(io::stderr(), "{question} [y/N] ");
-    // A read goes on after a signal. So it has a thread, which a process that ends leaves behind.
+    // A signal does not interrupt the read, so a thread reads; it ends with the process.
     let (sender, answers) = channel();
     std::thread::spawn(move || {
         let mut answer = String::new();
@@ -52,7 +52,7 @@ pub(crate) fn confirm(
     refused()
 }
 
-/// Is there somebody to ask?
+/// Is there a terminal to ask on?
 pub(crate) fn on_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

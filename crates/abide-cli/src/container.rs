@@ -1,13 +1,13 @@
-//! A container's own disk goes with the container, and a person's store on it too.
+//! Warns about stores on a container's own disk, which is deleted with the container.
 
 use std::path::Path;
 
 use crate::output::warning;
 
-/// What tells a container: files that Docker and Podman put at the root.
+/// Files that Docker and Podman put at the root of a container.
 const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
-/// Warns, when the person's store is made, that it goes with the container that it is in.
+/// Warns, when the user's store is created, that it will be deleted with the container.
 pub(crate) fn warn_where_it_goes(root: &Path) {
     let inside = MARKS.iter().any(|mark| Path::new(mark).exists())
         || std::env::var_os("container").is_some_and(|name| !name.is_empty());

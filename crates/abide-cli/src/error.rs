@@ -1,4 +1,4 @@
-//! How a command fails: what the user reads, and the exit code. The one place for both.
+//! How a command fails: what the user reads, and the exit code. The only place for both.
 //!
 //! An error says what happened and where; its causes follow; a hint says what to do.
 
@@ -15,31 +15,31 @@ use abide::{
 
 use abide_transcript::escape;
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum CommandError {
     /// It failed.
     Failed(Failure),
-    /// It was asked for in a way that makes no sense.
+    /// The arguments make no sense.
     Usage(String),
-    /// It failed, and its output has said so already.
+    /// It failed, and its output already says so.
     Reported,
     /// Nobody reads the output any more.
     BrokenPipe,
-    /// The user stopped it.
+    /// The user cancelled it.
     Cancelled,
-    /// The user stopped it, and its output has said so already.
+    /// The user cancelled it, and its output already says so.
     Interrupted,
 }
 
-/// An error with its causes, and what to do about it.
+/// An error with its causes and hints.
 #[derive(Debug)]
 pub(crate) struct Failure {
     error: Box<dyn StdError + Send + Sync>,
     hints: Vec<String>,
 }
 
-/// A file that could not be worked on.
+/// An I/O operation on a file failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}", path.display())]
 pub(crate) struct PathError {
@@ -49,7 +49,7 @@ pub(crate) struct PathError {
     pub(crate) source: io::Error,
 }
 
-/// An error with what was worked on.
+/// An error with its context.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 struct OnError {
@@ -58,7 +58,7 @@ struct OnError {
     source: Box<dyn StdError + Send + Sync>,
 }
 
-/// Says on what an I/O error happened: `.map_err(at("read", path))`.
+/// Adds the action and the path to an I/O error: `.map_err(at("read", path))`.
 pub(crate) fn at(
     action: &'static str,
     path: impl Into<PathBuf>,
@@ -67,18 +67,18 @@ pub(crate) fn at(
 }
 
 impl CommandError {
-    /// A failure in words.
+    /// A failure with just a message.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::Failed(Failure { error: message.into().into(), hints: Vec::new() })
     }
 
-    /// A failure with its causes.
+    /// A failure with the causes of an error.
     pub(crate) fn because(error: impl StdError + Send + Sync + 'static) -> Self {
         let hints = cause_hint(&error).into_iter().collect();
         Self::Failed(Failure { error: Box::new(error), hints })
     }
 
-    /// What was worked on, before what went wrong with it.
+    /// Puts the context in front of the error.
     pub(crate) fn on(self, what: impl Into<String>) -> Self {
         match self {
             Self::Failed(Failure { error, hints }) => {
@@ -89,7 +89,7 @@ impl CommandError {
         }
     }
 
-    /// With advice.
+    /// Adds a hint.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         if let Self::Failed(failure) = &mut self {
             failure.hints.push(hint.into());
@@ -106,7 +106,7 @@ impl CommandError {
         }
     }
 
-    /// Tells the user, and gives the exit code.
+    /// Prints the error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let text = match self {
             Self::Failed(failure) => failure.to_string(),
@@ -116,7 +116,7 @@ impl CommandError {
                 return ExitCode::from(self.code());
             }
         };
-        // Where stderr is gone the exit code still tells.
+        // If stderr is gone, the exit code still tells.
         let _ = writeln!(io::stderr(), "{}", escape::lines(&text));
         ExitCode::from(self.code())
     }
@@ -137,7 +137,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error and its causes on one line, for a place that has only one.
+/// An error and its causes on one line.
 pub(crate) fn on_one_line(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -172,7 +172,7 @@ impl From<PathError> for CommandError {
     }
 }
 
-/// An error of the output; those of other files come as [`PathError`].
+/// An error writing the output; errors on other files are [`PathError`]s.
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         if error.kind() == ErrorKind::BrokenPipe {
@@ -215,7 +215,7 @@ fn hint(error: &abide::Error) -> Option<String> {
                 "everything acknowledged is there; open the session anew, or let the other one go on"
                     .to_owned(),
             ),
-            // Whoever looked for it says what there is.
+            // The caller lists the sessions there are.
             StoreError::NoSession { .. } => None,
             StoreError::NoEvent { .. } => {
                 Some("`abide show --json` has every event with its number".to_owned())
@@ -319,7 +319,7 @@ fn hint(error: &abide::Error) -> Option<String> {
         }
         abide::Error::Plan(_) => None,
         abide::Error::Stream(_) | abide::Error::CutOff(_) => None,
-        // It says itself what there is.
+        // The message already lists what there is.
         abide::Error::Position(_) | abide::Error::Input(_) | abide::Error::CurrentDir(_) => None,
         abide::Error::File { source, .. } => storage_hint(source),
     }
@@ -428,7 +428,7 @@ fn import_hint(error: &ImportError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// The advice for the first cause that has one.
+/// The hint for the first cause that has one.
 fn cause_hint(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -459,7 +459,7 @@ fn storage_hint(error: &io::Error) -> Option<String> {
 /// The exit code of a bug.
 pub(crate) const BUG: u8 = 255;
 
-/// Says on a panic that it is a bug, in our own form.
+/// Reports a panic as a bug, in the form of other errors.
 pub(crate) fn set_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let _ = writeln!(

@@ -7,10 +7,10 @@ use jiff::tz::TimeZone;
 use crate::clock::day_and_time;
 use crate::output::terminal_width;
 
-/// No more of a text than this is looked at for an excerpt.
+/// How much of a text is searched for an excerpt.
 const LOOK: usize = 2000;
 
-/// Writes events as lines that fit a terminal.
+/// Formats events as lines that fit a terminal.
 #[derive(Debug)]
 pub(crate) struct EventLines {
     zone: TimeZone,
@@ -18,7 +18,7 @@ pub(crate) struct EventLines {
 }
 
 impl EventLines {
-    /// Lines of at most so many characters, in this time zone.
+    /// Lines of at most `width` characters, in this time zone.
     pub(crate) const fn new(zone: TimeZone, width: usize) -> Self {
         Self { zone, width }
     }
@@ -28,7 +28,7 @@ impl EventLines {
         Self::new(TimeZone::system(), terminal_width().unwrap_or(120))
     }
 
-    /// The line of an event, harmless to a terminal.
+    /// The line of an event, escaped for a terminal.
     pub(crate) fn line(&self, event: &Event) -> String {
         let time = day_and_time(&self.zone, event.at);
         let head = format!("{time} {:>5}  {:<16} ", event.seq, event.kind);
@@ -36,14 +36,14 @@ impl EventLines {
     }
 }
 
-/// Events by their numbers, the first ten of them.
+/// The numbers of the first ten events.
 pub(crate) fn listed(seqs: &[Seq]) -> String {
     let shown: Vec<String> = seqs.iter().take(10).map(|seq| format!("@{seq}")).collect();
     let more = if seqs.len() > 10 { " …" } else { "" };
     format!("{}{more}", shown.join(", "))
 }
 
-/// The start of a line, at most so many characters.
+/// The start of a line, at most `width` characters.
 fn cut(line: &str, width: usize) -> String {
     if line.chars().nth(width).is_none() {
         return line.trim_end().to_owned();
@@ -52,7 +52,7 @@ fn cut(line: &str, width: usize) -> String {
     format!("{start}…")
 }
 
-/// What an event says, in short; harmless to a terminal.
+/// A short excerpt of an event, escaped for a terminal.
 pub(crate) fn excerpt(event: &Event) -> String {
     let said = match event.fact() {
         Ok(fact) => said(&fact),
@@ -62,7 +62,7 @@ pub(crate) fn excerpt(event: &Event) -> String {
         let data = event.data.as_ref().map_or("(erased)", |data| data.as_str());
         start(data).to_owned()
     });
-    // Line breaks are common and mean nothing here.
+    // Line breaks are common and irrelevant here.
     let said = start(&said).replace(['\n', '\t'], " ");
     escape::text(&said).into_owned()
 }

@@ -1,11 +1,11 @@
-//! Ctrl-C as a wish that is looked at, so that what is under way ends in order.
+//! Ctrl-C as a flag, so that running work can end in order.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::error::CommandError;
 
-/// Becomes true at Ctrl-C, and when the system asks the process to end. A second one ends it.
+/// A flag that Ctrl-C, or a request of the system to end, sets. A second one ends the process.
 pub(crate) fn interruptible() -> Result<Arc<AtomicBool>, CommandError> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -1,23 +1,24 @@
-//! Reads lines of any length in bounded memory, and knows whether another one is here already.
+//! Reads lines of any length in bounded memory, and tells whether the next one can be read without
+//! waiting.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// What fits in the buffer is read at once, so that many short lines cost one call.
+/// The read buffer: large, so that many short lines cost one read.
 const BUFFER: usize = 256 << 10;
-/// A buffer that one long line made this large is not kept for the short ones.
+/// A line buffer that grew beyond this is not kept.
 const KEEP: usize = 1 << 20;
 
 /// A line, without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InputLine<'a> {
-    /// All of it.
+    /// The whole line.
     Whole(&'a [u8]),
-    /// It had more bytes than allowed, and is gone.
+    /// It was too long and was dropped.
     TooLong,
 }
 
-/// Reads lines. The last one may do without its line break.
+/// Reads lines. The last one need not have a line break.
 #[derive(Debug)]
 pub(crate) struct LineReader<R> {
     input: BufReader<R>,
@@ -27,7 +28,7 @@ pub(crate) struct LineReader<R> {
 }
 
 impl LineReader<File> {
-    /// The lines of stdin, which nothing else may read from then on.
+    /// The lines of stdin. Nothing else may read stdin from then on.
     pub(crate) fn stdin(limit: usize) -> io::Result<Self> {
         use std::os::fd::AsFd;
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
@@ -41,7 +42,7 @@ impl<R: Read> LineReader<R> {
         Self { input: BufReader::with_capacity(BUFFER, input), line: Vec::new(), limit, number: 0 }
     }
 
-    /// The number of the line read last, from 1.
+    /// The number of the last line read, from 1.
     pub(crate) const fn number(&self) -> u64 {
         self.number
     }

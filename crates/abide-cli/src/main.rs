@@ -1,9 +1,9 @@
-//! The command `abide`: durable sessions for AI coding agents.
+//! The `abide` command: durable sessions for AI coding agents.
 //!
-//! Reads the command line and the environment, runs one command, and turns its end into an exit
+//! Parses the command line and the environment, runs one command, and maps the result to an exit
 //! code: 0 done, 1 failed, 2 usage, 3 broken pipe, 4 cancelled, 255 a bug.
 
-// The comments of arguments are help texts.
+// Doc comments on arguments are help texts.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod clock;
@@ -75,10 +75,10 @@ fn main() -> ExitCode {
     .unwrap_or(ExitCode::from(error::BUG))
 }
 
-/// Reads the command line; ends the process where it is wrong, or asks for help.
+/// Parses the command line; exits on an error or a request for help.
 ///
-/// Only the command that is chosen is built: building the arguments of all of them takes longer
-/// than most commands. Help and errors speak of the others too, so that then all are built.
+/// Only the chosen command is built: building the arguments of all commands takes longer than most
+/// commands. Help and errors mention the others too, so they build all.
 fn arguments() -> Arguments {
     let read = Arguments::command()
         .try_get_matches()
@@ -113,12 +113,12 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
     arguments.command.run(&surroundings)
 }
 
-/// A variable of the environment, as text.
+/// An environment variable as text.
 fn text(name: &str) -> Option<String> {
     set(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// A variable of the environment; an empty one counts as not set.
+/// An environment variable; an empty one counts as unset.
 fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Where output goes: data to stdout, status to stderr, escaped where a terminal shows it.
+//! Output: data to stdout, status to stderr, escaped if a terminal shows it.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -6,30 +6,30 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use crate::error::CommandError;
 use abide_transcript::escape;
 
-/// Takes the data of a command.
+/// Writes the data of a command.
 pub(crate) struct Output {
     out: BufWriter<Stdout>,
     terminal: bool,
 }
 
 impl Output {
-    /// To stdout. What is written may stay in a buffer until [`Output::flush`].
+    /// Writes to stdout. Data may stay in a buffer until [`Output::flush`].
     pub(crate) fn stdout() -> Self {
         let out = io::stdout();
         Self { terminal: out.is_terminal(), out: BufWriter::with_capacity(64 << 10, out) }
     }
 
-    /// Does a terminal show what is written?
+    /// Is the output a terminal?
     pub(crate) const fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Writes a line of readable text, escaped already where it shows something recorded.
+    /// Writes a line of text. Recorded text in it must already be escaped.
     pub(crate) fn line(&mut self, line: impl Display) -> Result<(), CommandError> {
         Ok(writeln!(self.out, "{line}")?)
     }
 
-    /// Writes a line of JSON: verbatim, or harmless to the terminal that shows it.
+    /// Writes a line of JSON: verbatim, or escaped for a terminal.
     pub(crate) fn json(&mut self, json: &str) -> Result<(), CommandError> {
         if self.terminal {
             return self.line(escape::json(json));
@@ -38,18 +38,18 @@ impl Output {
         Ok(self.out.write_all(b"\n")?)
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), CommandError> {
         Ok(self.out.write_all(bytes)?)
     }
 
-    /// Gives on what is in the buffer.
+    /// Flushes the buffer.
     pub(crate) fn flush(&mut self) -> Result<(), CommandError> {
         Ok(self.out.flush()?)
     }
 }
 
-/// Bytes as they are.
+/// Writes raw bytes.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write(bytes)
@@ -60,30 +60,30 @@ impl Write for Output {
     }
 }
 
-/// How many characters a line of the terminal at stdout has; none where there is no terminal, or
-/// where it is too narrow to care.
+/// The width of the terminal at stdout in characters; `None` if there is no terminal, or if it is
+/// too narrow to matter.
 pub(crate) fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width >= 40)
 }
 
-/// A path of bytes, as a terminal may show it.
+/// A path of bytes, escaped for a terminal.
 pub(crate) fn shown(path: &[u8]) -> String {
     escape::text(&String::from_utf8_lossy(path)).into_owned()
 }
 
-/// Says how it goes, on stderr.
+/// Prints a status line on stderr.
 pub(crate) fn status(text: impl Display) {
     say("", &text);
 }
 
-/// Says something that the user should know, on stderr.
+/// Prints a warning on stderr.
 pub(crate) fn warning(text: impl Display) {
     say("Warning: ", &text);
 }
 
 fn say(prefix: &str, text: &dyn Display) {
     let text = text.to_string();
-    // Where stderr is gone there is nobody to tell.
+    // If stderr is gone, there is nobody to tell.
     let _ = writeln!(io::stderr(), "{prefix}{}", escape::lines(&text));
 }

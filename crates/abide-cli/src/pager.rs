@@ -1,4 +1,4 @@
-//! Long text on a terminal: through the user's pager where there is one.
+//! Shows long text on a terminal through the user's pager.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use crate::error::CommandError;
 use crate::output::Output;
 
-/// Takes text for a person to read. What is written is harmless to a terminal already.
+/// Writes text for people. The text must already be escaped for a terminal.
 pub(crate) enum Paged {
-    /// Straight to stdout.
+    /// Directly to stdout.
     Plain(Output),
-    /// To a pager, until the user leaves it.
+    /// To a pager, until the user quits it.
     Pager { child: Child, input: Option<ChildStdin> },
 }
 
 impl Paged {
-    /// To the pager named, else `less`; straight to stdout where that is no terminal or where
+    /// Starts the named pager, else `less`. Writes directly to stdout if that is not a terminal or
     /// the pager cannot be started.
     pub(crate) fn start(pager: Option<&str>) -> Self {
         let out = Output::stdout();
@@ -31,7 +31,7 @@ impl Paged {
         let mut command = Command::new(program);
         command.args(&arguments).stdin(Stdio::piped());
         if arguments.is_empty() && Path::new(program).ends_with("less") {
-            // Colours pass, and what fits on the screen is not paged.
+            // Let colours through, and do not page what fits on the screen.
             command.arg("-FRX");
         }
         match command.spawn() {
@@ -43,7 +43,7 @@ impl Paged {
         }
     }
 
-    /// Writes text. False: nobody wants more.
+    /// Writes text. Returns `false` once nobody wants more.
     pub(crate) fn write(&mut self, text: &str) -> Result<bool, CommandError> {
         match self {
             Self::Plain(out) => out.bytes(text.as_bytes()).map(|()| true),
@@ -61,7 +61,7 @@ impl Paged {
         }
     }
 
-    /// Everything is written; waits until the user has read it.
+    /// Ends the output and waits until the user has read it.
     pub(crate) fn finish(self) -> Result<(), CommandError> {
         match self {
             Self::Plain(mut out) => out.flush(),

@@ -1,5 +1,5 @@
-//! Where the store is that a command is about, and whether it may be used: what the user names is;
-//! what a project or a server names the user is asked about, once.
+//! Where the store of a command is, and whether it may be used: a place the user names always may;
+//! about a place that a project or a server names, the user is asked once.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::output::warning;
 use crate::store::{Surroundings, is_store_name};
 
 impl Surroundings {
-    /// Opens a shared store; asks about a directory of this machine in which it keeps objects.
+    /// Opens a shared store. Asks about a directory of this machine in which it keeps objects.
     pub(crate) fn connected(
         &self,
         url: &StoreUrl,
@@ -32,7 +32,7 @@ impl Surroundings {
         Ok(connect_with(url, self, project, Some(directory))?)
     }
 
-    /// What decides where a store is, by the command line, the environment and the user's settings.
+    /// Locates stores by the command line, the environment and the user's settings.
     pub(crate) fn finder(&self) -> Result<StoreFinder, CommandError> {
         let named = self.store.as_ref().map(|named| match named {
             Where::Files(path) => Where::Files(self.absolute(path)),
@@ -41,8 +41,8 @@ impl Surroundings {
         Ok(StoreFinder::new(&self.person, named).map_err(abide::Error::from)?)
     }
 
-    /// The store of what is done in `dir`. One that was named must be there: a name that was mistyped
-    /// would hide all that was recorded before.
+    /// The store for work in `dir`. A named store must exist: a typo would hide everything recorded
+    /// before.
     pub(crate) fn place_in(&self, dir: &Path) -> Result<Place, CommandError> {
         let finder = self.finder()?;
         let place = finder.find(dir).map_err(abide::Error::from)?;
@@ -50,7 +50,7 @@ impl Surroundings {
         Ok(place)
     }
 
-    /// The same for who makes a store: one that was named need not be there.
+    /// The same, for creating a store: a named one need not exist.
     pub(crate) fn place_to_make(&self, dir: &Path) -> Result<Place, CommandError> {
         let finder = self.finder()?;
         let place = finder.find_to_make(dir).map_err(abide::Error::from)?;
@@ -58,7 +58,7 @@ impl Surroundings {
         Ok(place)
     }
 
-    /// Where the store is that is there.
+    /// Where the existing store is.
     pub(crate) fn there(&self) -> Result<Place, CommandError> {
         let place = self.place_in(&self.current_dir)?;
         match &place.store {
@@ -69,14 +69,14 @@ impl Surroundings {
         }
     }
 
-    /// The same, if there is one. One that was named must be.
+    /// The same, if there is one. A named store must exist.
     pub(crate) fn located(&self) -> Result<Option<Place>, CommandError> {
         let place = self.place_in(&self.current_dir)?;
         let missing = matches!(&place.store, Where::Files(root) if !is_there(root));
         Ok((!missing).then_some(place))
     }
 
-    /// The same, for a store that may be made yet.
+    /// The same, for a store that may still have to be created.
     pub(crate) fn located_target(&self) -> Result<Option<Place>, CommandError> {
         match self.finder()?.find(&self.current_dir) {
             Err(PlaceError::NotThere { .. }) => Ok(None),
@@ -84,7 +84,7 @@ impl Surroundings {
         }
     }
 
-    /// Where the identities of projects are kept that have sessions in this store.
+    /// Where the identities of the projects with sessions in this store are kept.
     pub(crate) fn projects(&self, place: &Place) -> Projects {
         match (&place.store, place.scope) {
             (Where::Files(root), Scope::Project) => Projects::in_store(root, &self.person),
@@ -92,7 +92,7 @@ impl Surroundings {
         }
     }
 
-    /// Goes on where what a project leads to is accepted; asks where it is not yet.
+    /// Continues if the place a project names is accepted; asks if it is not yet.
     pub(crate) fn accepted(&self, place: &Place, trust: &Trust) -> Result<(), CommandError> {
         let refused = match check_accepted(place, trust, Some(&self.consent)) {
             Err(refused @ abide::Error::NotAccepted { .. }) => refused,
@@ -102,7 +102,7 @@ impl Surroundings {
         self.ask(&place.project, elsewhere, &format!("{refused}. Use it?"), refused)
     }
 
-    /// Asks, where there is somebody to ask, and notes the answer.
+    /// Asks, if there is a terminal, and records the answer.
     fn ask(
         &self,
         project: &Path,
@@ -117,7 +117,7 @@ impl Surroundings {
         self.accept(project, place)
     }
 
-    /// Notes that the user accepts that a project leads to a place.
+    /// Records that the user accepts the place a project names.
     pub(crate) fn accept(&self, project: &Path, place: &Where) -> Result<(), CommandError> {
         if !self.consent.accept(project, place)? {
             warning(
@@ -127,8 +127,8 @@ impl Surroundings {
         Ok(())
     }
 
-    /// Accepts what the file of a project leads to, where that is this store: whoever names it
-    /// accepts it.
+    /// Accepts the place that a project's file names if it is this store: naming a store accepts
+    /// it.
     pub(crate) fn accept_pointer(&self, project: &Path, store: &Where) -> Result<(), CommandError> {
         let place = store_of_named(project).map_err(abide::Error::from)?;
         let Some(place) = place else { return Ok(()) };
@@ -147,12 +147,13 @@ impl Surroundings {
     }
 }
 
-/// Is a store in this directory? What is named like a project's own is one, whatever is left of it.
+/// Is there a store in this directory? A directory with the name of a project's own store always
+/// counts.
 fn is_there(root: &Path) -> bool {
     root.join("sessions").is_dir() || is_store_name(root) && root.is_dir()
 }
 
-/// Opens a shared store, for a project where one is given. Nobody is asked.
+/// Opens a shared store, for a project if one is given. Never asks.
 pub(crate) fn connect(
     url: &StoreUrl,
     around: &Surroundings,

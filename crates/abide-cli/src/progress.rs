@@ -1,4 +1,4 @@
-//! Progress, on a terminal, of what takes longer than a moment.
+//! Progress on a terminal, for what takes longer than a moment.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -8,10 +8,10 @@ use abide::workspace::Watch;
 use abide::{ByteSize, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is done sooner than this is not worth a line.
+/// Anything faster than this gets no progress line.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Shows how far an index is.
+/// Shows the progress of indexing.
 pub(crate) fn indexing() -> Progress {
     let began: OnceLock<Instant> = OnceLock::new();
     let bar: OnceLock<ProgressBar> = OnceLock::new();
@@ -37,7 +37,7 @@ pub(crate) fn indexing() -> Progress {
     })
 }
 
-/// A line on the terminal. It is gone when this is dropped.
+/// A line on the terminal. It disappears when dropped.
 #[derive(Debug, Default)]
 #[must_use = "the line stays until this is dropped"]
 pub(crate) struct Line(Arc<OnceLock<ProgressBar>>);
@@ -50,7 +50,7 @@ impl Drop for Line {
     }
 }
 
-/// Shows how far the capture of a workspace is, and ends it when asked.
+/// Shows the progress of capturing a workspace, and cancels it when asked.
 pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, Line) {
     let began = Instant::now();
     let line = Line::default();
@@ -78,7 +78,7 @@ pub(crate) fn capturing(asked: Arc<AtomicBool>) -> (Watch, Line) {
     (Watch { cancel: Some(asked), progress: Some(Arc::new(progress)) }, line)
 }
 
-/// Shows how many files are put back.
+/// Shows the progress of restoring files.
 pub(crate) fn restoring() -> (Arc<dyn Fn(u64, u64) + Send + Sync>, Line) {
     let began: OnceLock<Instant> = OnceLock::new();
     let line = Line::default();

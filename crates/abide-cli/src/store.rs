@@ -1,4 +1,4 @@
-//! Finding the store and the session that a command is about, the same way for every command.
+//! Finds the store and the session of a command, the same way for every command.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -15,12 +15,12 @@ use crate::error::CommandError;
 use crate::output::{status, warning};
 use crate::progress;
 
-/// What a command is told by its surroundings rather than by its arguments.
+/// Settings taken from the environment and the global options: directories, variables, terminal.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
-    /// Where it runs.
+    /// The current directory.
     pub(crate) current_dir: PathBuf,
-    /// `--store`, else `ABIDE_STORE`; a path as it was given.
+    /// `--store`, else `ABIDE_STORE`; a path as given.
     pub(crate) store: Option<Where>,
     /// `--take-over`.
     pub(crate) take_over: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Surroundings {
     pub(crate) all_projects: bool,
     /// The user's directories.
     pub(crate) person: Person,
-    /// What this machine began and what its user accepted.
+    /// What this machine started, and what its user accepted.
     pub(crate) consent: Consent,
     /// `ABIDE_SESSION`.
     pub(crate) session: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Surroundings {
     pub(crate) lane: Option<String>,
     /// `PAGER`.
     pub(crate) pager: Option<String>,
-    /// May a terminal be given colours?
+    /// Whether a terminal may be given colours.
     pub(crate) colours: bool,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct SessionOption {
 }
 
 impl SessionOption {
-    /// Finds the session, for what writes to it; one that was not named is named on stderr.
+    /// Finds the session to write to. If none was named, its name is printed on stderr.
     pub(crate) fn find_to_write(
         &self,
         opened: &Opened,
@@ -73,7 +73,7 @@ impl SessionOption {
         self.arg().find_to_write(opened, surroundings)
     }
 
-    /// The same, for what is about the files of this directory.
+    /// The same, for commands on the files of this directory.
     pub(crate) fn find_here(
         &self,
         opened: &Opened,
@@ -82,7 +82,7 @@ impl SessionOption {
         self.arg().find_here(opened, surroundings)
     }
 
-    /// The same, for what looks at the files of a session.
+    /// The same, for commands that read the files of a session.
     pub(crate) fn find_near(
         &self,
         opened: &Opened,
@@ -96,7 +96,7 @@ impl SessionOption {
     }
 }
 
-/// Says that a rewind was cut off, where one was.
+/// Warns if a rewind was interrupted.
 pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
     if session.core()?.0.restoring.is_some() {
         warning(
@@ -107,8 +107,8 @@ pub(crate) fn tell_half_way(session: &Session) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Finishes a rewind that was cut off, where this machine has begun it, and says so; any other one is
-/// offered.
+/// Finishes an interrupted rewind if this machine started it, and says so. Any other one is only
+/// reported.
 pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
     let watch = abide::RewindWatch::default();
     match session.finish_rewind(&watch)? {
@@ -133,7 +133,7 @@ pub(crate) fn finish_rewind(session: &Session) -> Result<(), CommandError> {
 }
 
 impl SessionArg {
-    /// The session that is named, by an argument or the environment.
+    /// The session named by an argument or the environment.
     pub(crate) fn named(
         &self,
         opened: &Opened,
@@ -143,7 +143,7 @@ impl SessionArg {
         named.or(surroundings.session.as_ref()).map(|named| opened.find(named)).transpose()
     }
 
-    /// Finds the session; one that was not named is named on stderr.
+    /// Finds the session. If none was named, its name is printed on stderr.
     pub(crate) fn find(
         &self,
         opened: &Opened,
@@ -159,7 +159,7 @@ impl SessionArg {
 }
 
 impl SessionArg {
-    /// Finds the session, for what writes to it: where none is named, only one of this project is meant.
+    /// Finds the session to write to. If none is named, only one of this project qualifies.
     pub(crate) fn find_to_write(
         &self,
         opened: &Opened,
@@ -172,8 +172,8 @@ impl SessionArg {
         self.find(opened, surroundings)
     }
 
-    /// Finds the session, for what is about the files of this directory: where none is named, only one
-    /// is meant whose workspace is this directory, in this clone and this worktree.
+    /// Finds the session for commands on the files of this directory. If none is named, only one
+    /// whose workspace is this directory, in this clone and worktree, qualifies.
     pub(crate) fn find_here(
         &self,
         opened: &Opened,
@@ -188,8 +188,8 @@ impl SessionArg {
         Ok(latest)
     }
 
-    /// Finds the session, for what looks at the files of a session: where none is named, the one whose
-    /// workspace is this directory, else the latest.
+    /// Finds the session for commands that read the files of a session. If none is named, the one
+    /// whose workspace is this directory, else the latest.
     pub(crate) fn find_near(
         &self,
         opened: &Opened,
@@ -208,40 +208,40 @@ impl SessionArg {
     }
 }
 
-/// Names a session that was not named.
+/// Prints which session was chosen.
 pub(crate) fn tell_latest(latest: SessionId) {
     status(format_args!("Session {} (the latest)", latest.short(SessionId::SHORT)));
 }
 
-/// So many of the newest sessions are looked at for one that was made just now.
+/// How many of the newest sessions are searched for one that was just created.
 const NEW: usize = 16;
 
 /// An open store.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// As the library sees it.
+    /// The library's store.
     pub(crate) store: Store,
-    /// Where it is, as it is named to children.
+    /// Where it is, in the form passed to child processes.
     pub(crate) at: Where,
-    /// Which of its sessions are meant where none is named.
+    /// Which sessions qualify if none is named.
     pub(crate) scope: Scope,
-    /// The project, where its sessions alone are meant.
+    /// The project, if only its sessions qualify.
     pub(crate) project: Option<ProjectIdentity>,
 }
 
 impl Opened {
-    /// Where it is, for people.
+    /// Where it is, for display.
     pub(crate) fn place(&self) -> String {
         self.store.place()
     }
 
-    /// Are sessions of several projects meant?
+    /// Are sessions of several projects in scope?
     pub(crate) const fn spans_projects(&self) -> bool {
         matches!(self.scope, Scope::Project) && self.project.is_none()
     }
 
-    /// Refuses to write to sessions of other projects unless that was asked for: in a directory in which
-    /// nothing was recorded, all would be meant.
+    /// Refuses to write to sessions of other projects unless asked to: in a directory where nothing
+    /// was recorded, all projects would be in scope.
     pub(crate) fn check_one_project(
         &self,
         surroundings: &Surroundings,
@@ -254,10 +254,10 @@ impl Opened {
             .with_hint("name a session, or mean all projects with `--all-projects`"))
     }
 
-    /// The newest session in which something happened.
+    /// The session with the latest activity.
     pub(crate) fn latest(&self) -> Result<SessionId, CommandError> {
         match self.store.find(&SessionRef::Latest) {
-            // Where nothing happened in any of them, it is the one that was made last.
+            // Without any activity, it is the session created last.
             Err(abide::Error::Store(StoreError::NoSession { .. })) => {
                 let sessions = self.store.sessions()?;
                 sessions.first().map(|newest| newest.id).ok_or_else(|| self.no_session())
@@ -278,8 +278,8 @@ impl Opened {
             .with_hint(format!("`abide new` makes one, and so does `abide record`{more}"))
     }
 
-    /// The newest session in which something happened and whose workspace is the current directory, or
-    /// one above it within the same checkout: the nearest that has one.
+    /// The session with the latest activity whose workspace is the current directory, or the
+    /// nearest directory above it in the same checkout that has one.
     pub(crate) fn latest_in(
         &self,
         surroundings: &Surroundings,
@@ -290,7 +290,7 @@ impl Opened {
                 found => return Ok(Some(found?)),
             }
         }
-        // One that was made here just now, and in which nothing happened yet.
+        // One that was just created here and has no activity yet.
         let here = surroundings.workspaces();
         let mut newest = self.store.sessions()?.into_iter().take(NEW).map(|session| session.id);
         Ok(newest.find(|id| self.is_in(*id, &here)))
@@ -303,7 +303,7 @@ impl Opened {
         workspace.is_some_and(|workspace| dirs.iter().any(|dir| *dir == *workspace))
     }
 
-    /// No session has its workspace here.
+    /// The error that no session has its workspace here.
     pub(crate) fn none_here(&self, surroundings: &Surroundings) -> CommandError {
         let latest = match self.latest() {
             Ok(latest) => latest,
@@ -322,7 +322,7 @@ impl Opened {
             ))
     }
 
-    /// The session that goes by this id, short id or prefix.
+    /// The session with this id, short id or prefix.
     pub(crate) fn find(&self, named: &str) -> Result<SessionId, CommandError> {
         let found = self.store.find(&SessionRef::parse(named));
         found.map_err(|error| {
@@ -342,15 +342,15 @@ impl Opened {
         format!("the newest sessions in {} are: {}", self.place(), shorts.join(", "))
     }
 
-    /// Makes a session, or finds the one that has the key.
+    /// Creates a session, or finds the one with its key.
     pub(crate) fn make(&self, session: NewSession) -> Result<SessionId, CommandError> {
         Ok(self.store.make(session)?)
     }
 }
 
 impl Surroundings {
-    /// How stores are opened: the session that this process was started for is written through
-    /// whoever holds it.
+    /// How stores are opened: if somebody else holds the session this process was started for, its
+    /// events are written through the holder.
     fn options(&self) -> Options {
         let (progress, child_of) = (progress::indexing(), self.child_of());
         Options { progress, child_of, ..Options::default() }
@@ -360,8 +360,8 @@ impl Surroundings {
         self.session.as_ref().and_then(|session| session.parse().ok())
     }
 
-    /// Puts an event that does not say whose it is into the task and the lane that this process was
-    /// started for. They are those of the session that it was started for, and of no other.
+    /// Gives an event without a task and lane those this process was started for. They belong to
+    /// the session it was started for, and to no other.
     pub(crate) fn place(&self, event: &mut NewEvent, session: SessionId) {
         let fits = |named: &String| {
             let id = session.to_string();
@@ -379,8 +379,8 @@ impl Surroundings {
         }
     }
 
-    /// The directories that are this workspace: the current one, and those above it up to the root of
-    /// this clone or worktree.
+    /// The directories that count as this workspace: the current one and those above it, up to the
+    /// root of this clone or worktree.
     pub(crate) fn workspaces(&self) -> Vec<PathBuf> {
         let root = find_checkout(&self.current_dir, &Trust::of_process());
         let inside = |dir: &&Path| dir.starts_with(&root);
@@ -389,39 +389,39 @@ impl Surroundings {
         if dirs.is_empty() { vec![self.current_dir.clone()] } else { dirs }
     }
 
-    /// The store that is there.
+    /// Opens the existing store.
     pub(crate) fn open(&self) -> Result<Opened, CommandError> {
         self.opened(self.there()?)
     }
 
-    /// The store that is there, for a session that is named by its full id: of whatever project.
+    /// Opens the existing store for a session named by its full id, of any project.
     pub(crate) fn open_any(&self) -> Result<Opened, CommandError> {
         let place = self.there()?;
         self.opened_for(place, None, LocalStore::open)
     }
 
-    /// The store that is there, if one is. One that was named must be.
+    /// Opens the existing store, if there is one. A named store must exist.
     pub(crate) fn find(&self) -> Result<Option<Opened>, CommandError> {
         self.located()?.map(|place| self.opened(place)).transpose()
     }
 
-    /// The store that is there, if one is, named or not.
+    /// Opens the existing store, if there is one, named or not.
     pub(crate) fn find_target(&self) -> Result<Option<Opened>, CommandError> {
         self.located_target()?.map(|place| self.opened(place)).transpose()
     }
 
-    /// The store that is there, or the person's, made by this first recording. One that was named must
-    /// be there.
+    /// Opens the existing store, or creates the user's own for this first recording. A named store
+    /// must exist.
     pub(crate) fn open_or_init(&self) -> Result<Opened, CommandError> {
         self.open_for(self.place_in(&self.current_dir)?, &self.current_dir)
     }
 
-    /// The store of files that is there, for `what`, which looks after no other.
+    /// Opens the existing store of files for `what`, which works on no other kind.
     pub(crate) fn open_files(&self, what: &'static str) -> Result<Opened, CommandError> {
         self.opened(self.files_there(what)?)
     }
 
-    /// The same, to be examined and repaired: one with broken settings too.
+    /// The same, for checking and repair: even if its settings are broken.
     pub(crate) fn open_to_repair(&self, what: &'static str) -> Result<Opened, CommandError> {
         let place = self.files_there(what)?;
         self.opened_for(place, None, |root, _| LocalStore::open_to_repair(root, Options::default()))
@@ -442,14 +442,14 @@ impl Surroundings {
         }
     }
 
-    /// The store at a place, made where there is none, for what is recorded in `dir`: where it holds
-    /// sessions of many projects, those that come in are of the project of `dir`.
+    /// Opens the store at a place, creating it if missing, to record in `dir`. If it holds sessions
+    /// of many projects, new ones belong to the project of `dir`.
     pub(crate) fn open_for(&self, place: Place, dir: &Path) -> Result<Opened, CommandError> {
         let there = Self { current_dir: dir.to_owned(), ..self.clone() };
         let Place { store: at, scope, .. } = &place;
         match at {
             Where::Shared(_) => {
-                // What is recorded in a shared store is found again by the project.
+                // What is recorded in a shared store is found again by its project.
                 let project = there.projects(&place).for_recording(dir)?;
                 there.opened_for(place, Some(project), LocalStore::init)
             }
@@ -470,7 +470,7 @@ impl Surroundings {
         }
     }
 
-    /// The same surroundings with a store that an argument names, by a URL or a path.
+    /// The same context with another store, named by a URL or a path.
     pub(crate) fn with_store(&self, named: &Path) -> Self {
         let store = match Where::from(named.to_owned()) {
             Where::Files(path) => Where::Files(self.absolute(&path)),
@@ -479,8 +479,8 @@ impl Surroundings {
         Self { store: Some(store), session: None, ..self.clone() }
     }
 
-    /// The store at a place, to read: of one that holds sessions of many projects, those of this one are
-    /// meant, or all where this is none.
+    /// Opens the store at a place for reading. If it holds sessions of many projects, those of this
+    /// one are in scope, or all if there is no project here.
     fn opened(&self, place: Place) -> Result<Opened, CommandError> {
         let project = match place.scope {
             Scope::Project if !self.all_projects => self.projects(&place).of(&self.current_dir)?,
@@ -506,7 +506,7 @@ impl Surroundings {
         Ok(Opened { store, scope: place.scope, at: place.store, project })
     }
 
-    /// A path of the user's, seen from the root of a workspace; empty for the root itself.
+    /// A path given by the user, relative to the root of a workspace; empty for the root.
     pub(crate) fn within(&self, path: &str, root: Option<&Path>) -> Result<String, CommandError> {
         let absolute = self.absolute(Path::new(path));
         let real = root.and_then(|root| root.canonicalize().ok());
@@ -522,7 +522,7 @@ impl Surroundings {
         })
     }
 
-    /// A path of the user's, from the current directory.
+    /// A path given by the user, resolved against the current directory.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         let joined = self.current_dir.join(path);
         // A search upward from `a/../b` must not pass through `a`.
@@ -531,18 +531,18 @@ impl Surroundings {
         {
             return real;
         }
-        // Without the `.` and the doubled slashes that people type.
+        // Without `.` and doubled slashes.
         joined.components().collect()
     }
 }
 
-/// What people call the project of a session: its directory's name, else that of the workspace.
+/// The display name of a session's project: the name of its directory, else of the workspace.
 pub(crate) fn project_name(fields: &SessionFields) -> Option<String> {
     let dir = fields.project.as_deref().or(fields.workspace.as_deref()).map(Path::new)?;
     Some(dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned())
 }
 
-/// The name of a store in its project.
+/// The name of a project's own store.
 pub(crate) const NAME: &str = ".abide";
 
 pub(crate) fn is_store_name(path: &Path) -> bool {

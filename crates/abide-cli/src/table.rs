@@ -1,8 +1,8 @@
-//! A table on a terminal: columns as wide as what is in them, the last one cut to fit.
+//! A table on a terminal: columns fit their contents, the last one is cut to fit.
 
 use unicode_width::UnicodeWidthChar;
 
-/// How a text is shown.
+/// The style of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Plain,
@@ -12,7 +12,7 @@ pub(crate) enum Colour {
     Green,
     Yellow,
     Cyan,
-    /// What was searched for.
+    /// Text that was searched for.
     Found,
 }
 
@@ -30,7 +30,7 @@ impl Colour {
         }
     }
 
-    /// A text in this colour, where colours are shown.
+    /// The text in this colour, if colours are shown.
     pub(crate) fn paint(self, text: &str, coloured: bool) -> String {
         let code = self.code();
         if !coloured || code.is_empty() || text.is_empty() {
@@ -72,11 +72,11 @@ pub(crate) struct Table<const N: usize> {
     coloured: bool,
 }
 
-/// No column but the last is wider than this.
+/// The maximum width of every column but the last.
 const WIDEST: usize = 24;
 
 impl<const N: usize> Table<N> {
-    /// For the terminal at stdout.
+    /// A table for the terminal at stdout.
     pub(crate) fn new(heading: [&'static str; N]) -> Self {
         let width = rustix::termios::tcgetwinsize(std::io::stdout())
             .ok()
@@ -90,13 +90,13 @@ impl<const N: usize> Table<N> {
         Self { heading, right: Vec::new(), hidden: Vec::new(), lines: Vec::new(), width, coloured }
     }
 
-    /// These columns are numbers.
+    /// Right-aligns these columns (numbers).
     pub(crate) fn right(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.right.extend(columns);
         self
     }
 
-    /// These columns are not shown.
+    /// Hides these columns.
     pub(crate) fn without(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.hidden.extend(columns);
         self
@@ -106,7 +106,7 @@ impl<const N: usize> Table<N> {
         self.lines.push(Line::Row(cells));
     }
 
-    /// A line below the last row.
+    /// Adds a line below the last row.
     pub(crate) fn note(&mut self, label: &str, parts: &[(String, Colour)]) {
         let mut note = vec![(format!("    {label}"), Colour::Dim)];
         note.extend(parts.iter().cloned());
@@ -173,12 +173,12 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// As much of a text as fits, with `…` where something is left out.
+/// As much of a text as fits, with `…` for the rest.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Times as people write and read them.
+//! Times and ages as people write and read them.
 
 use std::str::FromStr;
 
@@ -7,16 +7,16 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
 
-/// A time that somebody typed.
+/// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// A moment.
+    /// A point in time.
     At(Timestamp),
-    /// A day of the user's time zone.
+    /// A day in the user's time zone.
     Day(Date),
-    /// So many milliseconds ago.
+    /// This many milliseconds ago.
     Ago(i64),
-    /// So many days before this one.
+    /// This many days before today.
     DaysBack(i64),
 }
 
@@ -61,7 +61,7 @@ impl FromStr for When {
             return Ok(Self::At(Timestamp::from_millis(at.timestamp().as_millisecond())));
         }
         text.parse().map(Self::Day).map_err(|_| {
-            "a time is 2026-11-15, 2026-11-15T01:20:00Z, 90m, 3d, 2w, today or yesterday".to_owned()
+            "expected 2026-11-15, 2026-11-15T01:20:00Z, 90m, 3d, 2w, today or yesterday".to_owned()
         })
     }
 }
@@ -102,7 +102,7 @@ fn start_of(day: Date) -> Timestamp {
     )
 }
 
-/// How long ago, as people say it.
+/// How long ago, in words.
 pub(crate) fn ago(at: Timestamp, now: jiff::Timestamp) -> String {
     let ago = now.as_millisecond().saturating_sub(at.as_millis());
     let count = |unit: i64, name: &str| {

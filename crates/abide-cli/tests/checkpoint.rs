@@ -132,7 +132,8 @@ fn only_the_paths_that_are_named_go_back() {
     }
     for more in ["--yes", "--dry-run"] {
         let nowhere = lab.run(&["rewind", "--to", "1", more, "--files", "a/nne"]).failure(1);
-        let why = "Error: a/nne stays as it is: it is neither in the snapshot nor in the workspace";
+        let why =
+            "Error: a/nne is left unchanged: it is neither in the snapshot nor in the workspace";
         assert!(nowhere.stderr.contains(why), "{nowhere:?}");
     }
     assert_eq!((read("a/two"), read("b")), ("2".into(), "2".into()));

@@ -79,7 +79,7 @@ fn the_command_of_a_cloned_store_is_shown_and_not_run() {
     let mut somebody = env.command(&AGAIN);
     somebody.env("HOME", clone.path("home"));
     let done = run(somebody, b"").failure(1);
-    assert!(done.stderr.contains("has a run that was begun by you on this machine"), "{done:?}");
+    assert!(done.stderr.contains("has a run that you started on this machine"), "{done:?}");
     assert!(done.stderr.contains("shows the command of the newest one and asks"), "{done:?}");
     // Named, it is shown.
     let done = clone.run(&["resume", &id, "--retry-failed"]);

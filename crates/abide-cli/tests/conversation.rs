@@ -241,7 +241,7 @@ fn what_is_pinned_stays() {
     assert!(env.run(&["context", "--unpin", "@5"]).failure(1).stderr.contains("@5 is not pinned"));
     let wrong = env.run(&["context", "--pin", "@20"]).failure(1);
     assert!(wrong.stderr.contains("@20 is no message in the context"), "{wrong:?}");
-    assert!(env.run(&["context", "--pin", "five"]).failure(1).stderr.contains("is no event"));
+    assert!(env.run(&["context", "--pin", "five"]).failure(1).stderr.contains("is not an event"));
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn a_copy_is_the_same_goes_forward_and_never_back() {
     assert_restores(&far, &session, &near);
 
     let both = near.run(&["copy", "--from", ".", "--to", ".", "--all"]).failure(1);
-    assert!(both.stderr.contains("is both sides of the copy"), "{both:?}");
+    assert!(both.stderr.contains("is both source and destination"), "{both:?}");
     near.run(&["copy", "--all"]).failure(2);
     near.run(&["copy", "--to", &to]).failure(2);
 }

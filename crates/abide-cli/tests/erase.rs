@@ -135,12 +135,12 @@ fn what_cannot_be_erased_is_told_and_the_rest_is_erased() {
     assert_eq!(dry.stdout().lines().count(), 1, "{dry:?}");
     let left = env.run(&["erase", "--match", SECRET, "--yes"]).failure(1);
     assert!(left.stdout().contains("Erased 1 payloads"), "{left:?}");
-    assert!(left.stderr.contains("Error: the text still stands in the data of @"), "{left:?}");
+    assert!(left.stderr.contains("Error: the text is still in the data of @"), "{left:?}");
     let shown = env.run(&["show", "--json"]).success();
     assert!(!shown.stdout().contains(&format!(r#""content":"{SECRET}""#)), "{shown:?}");
     // Now nothing else has it.
     let left = env.run(&["erase", "--match", SECRET, "--yes"]).failure(1);
-    assert!(left.stderr.contains("Error: the text still stands in the data of @"), "{left:?}");
+    assert!(left.stderr.contains("Error: the text is still in the data of @"), "{left:?}");
     assert_eq!(left.stdout(), "");
 }
 
@@ -221,19 +221,19 @@ fn a_text_in_files_is_told_and_it_does_not_sound_finished() {
     env.record(&["--session", &session], &[&message(&format!("it is {SECRET}"))]).success();
     let left = env.run(&["erase", &session, "--match", SECRET, "--yes"]).failure(1);
     assert!(left.stdout().contains("Erased 1 payloads"), "{left:?}");
-    assert!(left.stderr.contains("Error: the text still stands in files: checkpoint 1 (@"));
+    assert!(left.stderr.contains("Error: the text is still in files: checkpoint 1 (@"));
     assert!(left.stderr.contains("holds the text in config"), "{left:?}");
     assert!(left.stderr.contains("Hint: `--files` erases these checkpoints too"), "{left:?}");
     assert!(!holding(&env, SECRET).is_empty());
     // Now only files have it.
     let left = env.run(&["erase", &session, "--match", SECRET, "--yes"]).failure(1);
-    assert!(left.stderr.contains("Error: the text still stands in files"), "{left:?}");
+    assert!(left.stderr.contains("Error: the text is still in files"), "{left:?}");
     assert_eq!(left.stdout(), "");
     let done = env.run(&["erase", "--all", "--match", SECRET, "--files", "--yes"]).success();
     assert!(done.stdout().contains("Erased 1 payloads"), "{done:?}");
     assert_eq!(holding(&env, SECRET), [""; 0]);
     let nothing = env.run(&["erase", "--all", "--match", SECRET, "--files", "--yes"]).failure(1);
-    assert!(nothing.stderr.contains("there is no event whose data has this text, nor a file"));
+    assert!(nothing.stderr.contains("no event and no file contains this text"));
     env.run(&["doctor"]).success();
 }
 

@@ -173,7 +173,7 @@ fn a_store_of_files_is_looked_at_the_same_way() {
     for args in [&["store", "init"][..], &["store", "init", "--objects", "s3://bucket"]] {
         insta::allow_duplicates! {
             insta::assert_snapshot!(env.run(args).failure(1).stderr, @r"
-            Error: no URL says which shared store to make
+            Error: no URL given for the shared store
             Hint: `abide --store postgres://USER@HOST/DATABASE store init` names one; `abide init` makes a store of files
             ");
         }

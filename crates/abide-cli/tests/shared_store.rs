@@ -189,7 +189,7 @@ fn a_project_points_to_a_shared_store_without_a_password() {
     fs::remove_file(&pointer).unwrap();
     env.run(&["init"]).success();
     let there = env.run(&["init", "--store", plain]).failure(1);
-    assert!(there.stderr.contains("the project has its store in"), "{there:?}");
+    assert!(there.stderr.contains("the project already has a store in"), "{there:?}");
 }
 
 #[test]

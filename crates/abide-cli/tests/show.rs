@@ -161,7 +161,7 @@ fn what_is_not_there_is_said_with_what_there_is() {
     Error: there is no task T9
     Hint: the tasks are T1, T1.S1
     "#);
-    insta::assert_snapshot!(said(&["show", "--task", "T1", "--turn", "1", "--json"]), @r#"Error: turn 1 has nothing of task T1"#);
+    insta::assert_snapshot!(said(&["show", "--task", "T1", "--turn", "1", "--json"]), @r#"Error: task T1 has nothing in turn 1"#);
     env.record(&["--new"], &[r#"{"kind":"x.a","data":{}}"#]).success();
     insta::assert_snapshot!(said(&["show", "--turn", "1"]), @r#"
     Error: there is no turn 1

@@ -233,19 +233,19 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     ");
     let usage = |args: &[&str]| lab.tasks(args).failure(2).stderr;
     insta::assert_snapshot!(usage(&["set", "P1.M2", "done"]), @r#"
-    Error: "done" is not a status: one of planned, researching, implementing, retrying, complete, failed, blocked, obsolete
+    Error: invalid status "done" (one of: planned, researching, implementing, retrying, complete, failed, blocked, obsolete)
     Hint: see `abide --help`
     "#);
     insta::assert_snapshot!(usage(&["set", "P1.M2"]), @"
-    Error: say what is otherwise: a status, --title, --priority, --details or --document
+    Error: nothing to change: give a status, --title, --priority, --details or --document
     Hint: see `abide --help`
     ");
     insta::assert_snapshot!(usage(&["set", "P1.M2=complete", "P2.docs"]), @r#"
-    Error: "P2.docs" is not ID=STATUS
+    Error: expected ID=STATUS, not "P2.docs"
     Hint: see `abide --help`
     "#);
     insta::assert_snapshot!(usage(&["--status", "done"]), @r#"
-    error: invalid value 'done' for '--status <STATUS>': "done" is not a status: one of planned, researching, implementing, retrying, complete, failed, blocked, obsolete
+    error: invalid value 'done' for '--status <STATUS>': invalid status "done" (one of: planned, researching, implementing, retrying, complete, failed, blocked, obsolete)
 
     For more information, try '--help'.
     "#);

@@ -1,4 +1,4 @@
-//! `abide acp`: durable sessions between an editor and an agent.
+//! `abide acp`: a proxy between an editor and an agent that makes sessions durable.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl Acp {
     }
 }
 
-/// Which stores the sessions are in.
+/// The stores that hold the sessions.
 fn stores(surroundings: &Surroundings) -> Result<StoreOptions, CommandError> {
     let around = surroundings.clone();
     let connect = Connect::new(move |url| {
@@ -106,7 +106,7 @@ fn stores(surroundings: &Surroundings) -> Result<StoreOptions, CommandError> {
         if let Where::Shared(url) = named {
             url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
         }
-        // It is there, and what it leads to is accepted.
+        // It exists, and the place it names is accepted.
         let place = surroundings.place_in(&surroundings.current_dir)?;
         finder.named = Some(place.store);
     }

@@ -1,4 +1,4 @@
-//! `abide cleanup`: lets old sessions and checkpoints go, and collects what nothing names.
+//! `abide cleanup`: deletes old sessions and checkpoints and reclaims disk space.
 
 use abide::{
     ByteSize, Cleaned, CleanupPlan, CleanupRules, ClockJump, Daily, Departing, KeepReason,
@@ -47,7 +47,7 @@ pub(crate) struct Cleanup {
     json: bool,
 }
 
-/// Who looks after stores of files.
+/// The name of this command in errors about other kinds of stores.
 const WHAT: &str = "`abide cleanup`";
 
 impl Cleanup {
@@ -82,7 +82,7 @@ impl Cleanup {
         if self.dry_run {
             return Ok(());
         }
-        // A cleanup, even of nothing, makes this the time that the store goes by.
+        // Any cleanup, even of nothing, sets the time the store relies on.
         if !plan.is_empty() || doubted.is_some() {
             confirm("Do this? What is removed cannot be brought back.", self.yes, None)?;
         }
@@ -98,7 +98,7 @@ impl Cleanup {
         out.flush()
     }
 
-    /// The rules of the store, or what the options say, for the project that is meant.
+    /// The rules of the store, or those of the options, for the project in scope.
     fn rules(&self, configured: CleanupRules, projects: &[String]) -> CleanupRules {
         let only = projects.to_vec();
         if self.older_than.is_none() && self.keep.is_none() {
@@ -115,13 +115,12 @@ impl Cleanup {
     }
 }
 
-/// What `--json` would have confirmed is not to be seen.
+/// `--json` without `--yes` or `--dry-run`: there would be no plan to confirm.
 pub(super) fn unseen() -> String {
-    "`--json` shows no plan that could be agreed to; add `--yes`, or `--dry-run` for the plan"
-        .to_owned()
+    "`--json` shows no plan to confirm; add `--yes`, or `--dry-run` for the plan".to_owned()
 }
 
-/// The cleanup that a command which writes begins with. It never keeps the command from its work.
+/// The cleanup at the start of a writing command. It never fails the command.
 pub(crate) fn daily(opened: &Opened, about: SessionId) {
     let Some(files) = opened.store.as_files() else { return };
     match files.clean_up_daily(about) {

@@ -1,4 +1,4 @@
-//! `abide compact`: a part of the context gives way to a summary.
+//! `abide compact`: replaces a part of the context by a summary.
 
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ impl Compact {
             By::Anthropic => (EndpointForm::Anthropic, "https://api.anthropic.com/v1"),
         };
         let Some(model) = &self.model else {
-            return Err(CommandError::failed("an endpoint is asked for a model: --model NAME"));
+            return Err(CommandError::failed("an endpoint needs a model: --model NAME"));
         };
         let mut by = SummaryEndpoint::new(form, self.url.as_deref().unwrap_or(base), model);
         if let Some(name) = &self.key_variable {
@@ -140,7 +140,7 @@ impl Compact {
         CompactRequest { lane, keep: self.keep, most_tokens: self.most }
     }
 
-    /// Shows what would be done, beside whoever writes to the session.
+    /// Shows what would be done, without locking the session.
     fn plan(&self, view: &SessionView, by: &dyn Summarizer) -> Result<(), CommandError> {
         let request = self.request();
         let context = view.context(request.lane.as_ref())?;
@@ -149,7 +149,7 @@ impl Compact {
         {
             return self.nothing(over);
         }
-        // Whoever else makes summaries may cost time and money: only the range is shown.
+        // Other summarizers may cost time and money: only the range is shown.
         let built_in = self.summarizer_cmd.is_none() && self.summarizer == By::Extractive;
         let made = if built_in {
             view.summarize(&context, &request, by)?

@@ -1,4 +1,4 @@
-//! `abide completions`: what a shell needs to complete abide's commands.
+//! `abide completions`: prints shell completions.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

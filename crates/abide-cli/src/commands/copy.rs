@@ -1,4 +1,4 @@
-//! `abide copy`: brings sessions from one store to another.
+//! `abide copy`: copies sessions from one store to another.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Copy {
         };
         let (source, target) = (side(&self.from), side(&self.to));
         let from = source.open()?;
-        // `--to` says that there is to be a store.
+        // `--to` may create the store.
         let place = match &self.to {
             Some(_) => target.place_to_make(&surroundings.current_dir)?,
             None => target.place_in(&surroundings.current_dir)?,
@@ -78,8 +78,11 @@ impl Copy {
             Some(target.open_for(place, &home)?)
         };
         if let Some(to) = to.as_ref().filter(|to| to.place() == from.place()) {
-            return Err(CommandError::failed(format!("{} is both sides of the copy", to.place()))
-                .with_hint("`--from` and `--to` name the two; one of them may be the store here"));
+            return Err(CommandError::failed(format!(
+                "{} is both source and destination",
+                to.place()
+            ))
+            .with_hint("`--from` and `--to` name the two; one of them may be the store here"));
         }
         let named = self.named(&from)?;
         let to: Option<Store> = to.map(|to| to.store);
@@ -92,7 +95,7 @@ impl Copy {
         self.copy(&from, copier, &named)
     }
 
-    /// The directory whose project the sessions are of.
+    /// The directory whose project the sessions belong to.
     fn home(&self, from: &Opened, surroundings: &Surroundings) -> PathBuf {
         let here = || surroundings.current_dir.clone();
         let (Some(named), Where::Files(root)) = (&self.from, &from.at) else { return here() };
@@ -177,7 +180,7 @@ impl Copy {
         }
         if unerased > 0 && !(self.dry_run && self.erase) {
             return Err(CommandError::failed(format!(
-                "of {unerased} sessions, data that is erased here still stands there"
+                "{unerased} sessions still have data there that is erased here"
             ))
             .with_hint("`--erase` erases it there; nobody can undo that"));
         }
@@ -188,7 +191,7 @@ impl Copy {
         Ok(())
     }
 
-    /// What became of a session, for people or for programs.
+    /// What was done with a session, for people or for programs.
     fn done(&self, id: SessionId, short: &str, copied: &Copied) -> String {
         let bundle = &copied.imported.bundle;
         let (outcome, seq) = match copied.imported.outcome {

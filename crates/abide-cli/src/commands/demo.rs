@@ -1,8 +1,8 @@
-//! `abide demo`: an agent is killed in the middle of its work, and goes on; then one ruins the files,
-//! and they go back.
+//! `abide demo`: an agent is killed in the middle of its work, and another one finishes it; then
+//! one ruins the files, and a rewind restores them.
 //!
-//! Nothing is staged: the agent is a process, the kill is SIGKILL, and what is shown is read from
-//! the journal and from the files that are left.
+//! Nothing is faked: the agent is a process, the kill is SIGKILL, and everything shown is read from
+//! the journal and the remaining files.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -41,7 +41,7 @@ pub(crate) struct Demo {
     pace: u64,
 }
 
-/// An agent that is not done by then never will be.
+/// How long to wait for the agent before giving up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Demo {
@@ -74,12 +74,12 @@ struct Stage {
     out: Output,
 }
 
-/// A child process that does not outlive us.
+/// A child process, killed when dropped.
 struct Agent(Child);
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Harmless where it has ended already.
+        // Harmless if it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -105,7 +105,7 @@ impl Stage {
         let mut follow = self.view()?.follow(Seq::FIRST);
         let acknowledged = self.first_act(&mut follow)?;
         let found = self.show_what_is_left(acknowledged)?;
-        // What was written and not yet shown when the agent died.
+        // Skip what was written but not shown when the agent died.
         while follow.next_within(Duration::ZERO)?.is_some() {}
         let mut follow = self.view()?.follow(found.next());
         self.second_act(&mut follow)?;
@@ -117,7 +117,7 @@ impl Stage {
         Ok(self.store.view(&SessionRef::Id(self.session))?)
     }
 
-    /// The agent works until it is killed. Gives the last event it was told is safe.
+    /// The agent works until it is killed. Returns the last event acknowledged to it.
     fn first_act(&mut self, follow: &mut Follow) -> Result<Seq, CommandError> {
         let mut agent = self.start()?;
         let process = agent.0.id();
@@ -150,7 +150,7 @@ impl Stage {
         Ok(acknowledged.max().unwrap_or(Seq::ZERO))
     }
 
-    /// Reads the journal and the files. Gives the last event that is there.
+    /// Reads the journal and the files. Returns the last event found.
     fn show_what_is_left(&mut self, acknowledged: Seq) -> Result<Seq, CommandError> {
         let view = self.view()?;
         let mut found = Seq::ZERO;
@@ -188,7 +188,7 @@ impl Stage {
         Ok(found)
     }
 
-    /// A new agent goes on from what was recorded.
+    /// A new agent continues from what was recorded.
     fn second_act(&mut self, follow: &mut Follow) -> Result<(), CommandError> {
         let mut agent = self.start()?;
         let process = agent.0.id();
@@ -208,7 +208,7 @@ impl Stage {
         }
     }
 
-    /// Files are ruined and come back, and an undo shows that nothing was lost.
+    /// Files are ruined and restored, and an undo shows that nothing was lost.
     fn third_act(&mut self) -> Result<(), CommandError> {
         let session = self.store.open_session(&SessionRef::Id(self.session))?;
         let label = Some("it works".to_owned());
@@ -254,7 +254,7 @@ impl Stage {
         Ok(session.close()?)
     }
 
-    /// The files of the workspace and their bytes.
+    /// The files of the workspace with their contents.
     fn files(&self) -> Result<BTreeMap<PathBuf, Vec<u8>>, CommandError> {
         let mut files = BTreeMap::new();
         let mut dirs = vec![self.workspace.clone()];

@@ -1,9 +1,8 @@
-//! `abide demo-agent`: the scripted agent of the demo, a process of its own.
+//! `abide demo-agent`: the scripted agent of the demo, in a process of its own.
 //!
-//! It does what any agent can do to survive its own death: each call is journalled before it
-//! runs, each event has a key, and after a restart it runs through its script once more, where a
-//! key that is known says that a step was taken already. A call without a result is looked into,
-//! never blindly repeated.
+//! It does what any agent can do to survive its own death: each call is recorded before it runs,
+//! and each event has a key. After a restart it runs its script again; a known key means that the
+//! step was already done. A call without a result is investigated, never blindly repeated.
 
 use std::fs;
 use std::io::Write;
@@ -37,7 +36,7 @@ pub(crate) struct DemoAgent {
     pace: u64,
 }
 
-/// What a tool is to do.
+/// What a tool does.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 enum Tool {
@@ -45,7 +44,7 @@ enum Tool {
     Run { command: &'static str },
 }
 
-/// A task of the script, and the calls that do it.
+/// A task of the script and its calls.
 struct Step {
     task: &'static str,
     title: &'static str,
@@ -55,7 +54,7 @@ struct Step {
 
 const ASK: &str = "Write count.sh, which prints how many words a file has, with a test.";
 
-/// The call in which the demo ends the agent.
+/// The call during which the demo kills the agent.
 pub(super) const FATAL_CALL: &str = "c5";
 
 const SCRIPT: &[Step] = &[
@@ -145,7 +144,7 @@ impl DemoAgent {
 
 struct Agent {
     session: Session,
-    /// The state that this process found.
+    /// The state at the start of this process.
     before: SessionState,
     workspace: PathBuf,
     pace: Duration,
@@ -199,7 +198,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Makes a call until it is known to have been made: once, unless a crash came between.
+    /// Makes a call until it is known to be done: once, unless a crash intervened.
     fn call(&mut self, name: &str, tool: Tool) -> Result<(), CommandError> {
         for attempt in 1_u32.. {
             let call = match attempt {
@@ -213,7 +212,7 @@ impl Agent {
                 return self.finished(&call, tool, ok, &result);
             }
             if self.before.calls.get(&call).is_some() {
-                // The outcome is unknown: the files tell.
+                // The outcome is unknown: look at the files.
                 match self.look(tool)? {
                     Found::Done => return self.finished(&call, tool, true, "found done"),
                     Found::NotDone(found) => {
@@ -260,7 +259,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Runs a tool. Like real ones it takes its time, and can be caught half-way.
+    /// Runs a tool. Like a real one it takes time, and can be killed half-way.
     fn run(&self, tool: Tool) -> Result<(bool, String), CommandError> {
         match tool {
             Tool::Write { path, text } => {
@@ -288,7 +287,7 @@ impl Agent {
         }
     }
 
-    /// Was a call whose outcome is unknown done?
+    /// Was a call with an unknown outcome done?
     fn look(&self, tool: Tool) -> Result<Found, CommandError> {
         match tool {
             Tool::Write { path, text } => {
@@ -307,7 +306,7 @@ impl Agent {
                     Found::NotDone("found the file as it was before".to_owned())
                 })
             }
-            // A test changes nothing, and can be run again.
+            // A test changes nothing and can be run again.
             Tool::Run { .. } => Ok(Found::NotDone("nobody saw what came of it".to_owned())),
         }
     }
@@ -320,7 +319,7 @@ impl Agent {
         self.record(event.with_key(key))
     }
 
-    /// Records an event, and says on stdout that it is safe.
+    /// Records an event and reports on stdout that it is acknowledged.
     fn record<E>(&mut self, event: E) -> Result<Acknowledged, CommandError>
     where
         E: TryInto<NewEvent>,

@@ -1,4 +1,4 @@
-//! `abide erase`: removes payloads, such as a secret, wherever they are kept.
+//! `abide erase`: removes payloads, such as secrets, from everywhere they are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -66,10 +66,10 @@ pub(crate) struct Erase {
     json: bool,
 }
 
-/// Who looks after stores of files.
+/// The name of this command in errors about other kinds of stores.
 const WHAT: &str = "`abide erase`";
 
-/// The events to erase, by the session in whose journal they are.
+/// The events to erase, by the session that holds them in its journal.
 type Wanted = BTreeMap<SessionId, BTreeSet<Seq>>;
 
 impl Erase {
@@ -112,9 +112,9 @@ impl Erase {
         }
         if plans.is_empty() && held.unnamed == 0 {
             return match (held.held.is_empty(), structural.is_empty()) {
-                (true, true) => Err(CommandError::failed(
-                    "there is no event whose data has this text, nor a file",
-                )),
+                (true, true) => {
+                    Err(CommandError::failed("no event and no file contains this text"))
+                }
                 (true, false) => Err(unerasable(&structural)),
                 (false, _) => Err(still(&held.held)),
             };
@@ -136,14 +136,14 @@ impl Erase {
         }
         if held.unnamed > 0 {
             let erased = files.erase_unnamed(wait).map_err(failed)?;
-            // Those that the plans were about may have gone with them.
+            // The objects the plans were about may have gone with them.
             status(format_args!("Erased {} more objects that nothing named", erased.objects));
             erased.notes.iter().for_each(warning);
         }
         self.look_again(files, &parts)
     }
 
-    /// Finishes what was cut short, and deletes what is left of it.
+    /// Finishes an interrupted erasure and deletes its remains.
     fn tidy(&self, files: &LocalStore, wait: Duration) -> Result<(), CommandError> {
         if files.finish_erase(wait).map_err(failed)?.is_some() {
             status("Finished an erasure that was cut short");
@@ -164,7 +164,7 @@ impl Erase {
         Ok(())
     }
 
-    /// The sessions and the events that were asked for.
+    /// The requested sessions and events.
     fn asked(
         &self,
         opened: &Opened,
@@ -179,7 +179,7 @@ impl Erase {
             }
             Some(text) if text.is_empty() || !seqs.is_empty() => {
                 return Err(CommandError::Usage(
-                    "`--match` stands for the events, with a text".into(),
+                    "`--match` needs a text, and takes no events".into(),
                 ));
             }
             _ => {}
@@ -189,7 +189,9 @@ impl Erase {
         }
         let sessions = match (named.or(self.session.as_deref()), self.all) {
             (Some(_), true) => {
-                return Err(CommandError::Usage("`--all` and a session exclude each other".into()));
+                return Err(CommandError::Usage(
+                    "`--all` cannot be combined with a session".into(),
+                ));
             }
             (Some(named), false) => vec![opened.find(named)?],
             (None, true) => opened.store.sessions()?.iter().map(|session| session.id).collect(),
@@ -205,7 +207,7 @@ impl Erase {
         Ok((sessions, seqs))
     }
 
-    /// Where the events of the sessions are. With all of them, each has its own.
+    /// Where the events of the sessions are. With `--all`, each session covers only its own.
     fn parts(
         &self,
         files: &LocalStore,
@@ -219,7 +221,7 @@ impl Erase {
         Ok(parts)
     }
 
-    /// The events that were named, in whose journal they are.
+    /// The named events, by the session that holds them.
     fn name(
         &self,
         sessions: &[SessionId],
@@ -241,7 +243,7 @@ impl Erase {
         Ok(())
     }
 
-    /// The events whose data has the text. Gives those that cannot be erased.
+    /// The events whose data contains the text. Returns those that cannot be erased.
     fn find(
         &self,
         files: &LocalStore,
@@ -255,7 +257,7 @@ impl Erase {
             let Matches { heads, structural, payloads } = stands_in(files, part, text)?;
             if !structural.is_empty() {
                 warning(format_args!(
-                    "session {}: the text stands in the data of {}, which cannot be erased",
+                    "session {}: the text is in the data of {}, which cannot be erased",
                     part.session.short(SessionId::SHORT),
                     listed(&structural)
                 ));
@@ -263,7 +265,7 @@ impl Erase {
             }
             if !heads.is_empty() {
                 warning(format_args!(
-                    "session {}: the text stands in the task, lane or key of {}, which cannot be erased",
+                    "session {}: the text is in the task, lane or key of {}, which cannot be erased",
                     part.session.short(SessionId::SHORT),
                     listed(&heads)
                 ));
@@ -304,19 +306,19 @@ impl Erase {
         Ok(())
     }
 
-    /// The session and the events of the arguments.
+    /// The session and the events named by the arguments.
     fn named(&self) -> Result<(Option<&str>, Vec<Seq>), CommandError> {
         let mut session = None;
         let mut seqs = Vec::new();
         for (place, word) in self.what.iter().enumerate() {
             match word.strip_prefix('@') {
                 Some(seq) => seqs.push(Seq(seq.parse().map_err(|_| {
-                    CommandError::Usage(format!("`{word}` is no event; write it as @41"))
+                    CommandError::Usage(format!("invalid event `{word}` (example: @41)"))
                 })?)),
                 None if place == 0 => session = Some(word.as_str()),
                 None => {
                     return Err(CommandError::Usage(format!(
-                        "`{word}` is no event; write it as @41"
+                        "invalid event `{word}` (example: @41)"
                     )));
                 }
             }
@@ -324,16 +326,16 @@ impl Erase {
         Ok((session, seqs))
     }
 
-    /// What was to go must be gone: it is not said to be done while the text still stands somewhere.
+    /// Verifies the erasure: it is not reported as done while the text is still stored somewhere.
     fn look_again(&self, files: &LocalStore, parts: &[EventPart]) -> Result<(), CommandError> {
         let Some(text) = &self.text else { return Ok(()) };
         let mut fixed = Wanted::new();
         for part in parts {
             let Matches { structural, payloads: left, .. } = stands_in(files, part, text)?;
             if !left.is_empty() {
-                warning(format_args!("the text stands in {} still", listed(&left)));
+                warning(format_args!("the text is still in {}", listed(&left)));
             }
-            // The reason is recorded, and may have it.
+            // The reason is recorded and may contain it.
             if !structural.is_empty() {
                 fixed.entry(part.session).or_default().extend(structural);
             }
@@ -344,7 +346,7 @@ impl Erase {
         }
         if left.unnamed > 0 {
             return Err(CommandError::failed(format!(
-                "the text still stands in {} objects that nothing names",
+                "the text is still in {} unreferenced objects",
                 left.unnamed
             ))
             .with_hint("run it again; `abide doctor` tells what is damaged"));
@@ -353,7 +355,7 @@ impl Erase {
     }
 }
 
-/// The events of a part in which a text stands.
+/// The events of a part that contain a text.
 fn stands_in(files: &LocalStore, part: &EventPart, text: &str) -> Result<Matches, CommandError> {
     let mut found = files.find_payloads(part.session, text)?;
     for seqs in [&mut found.heads, &mut found.structural, &mut found.payloads] {
@@ -362,24 +364,24 @@ fn stands_in(files: &LocalStore, part: &EventPart, text: &str) -> Result<Matches
     Ok(found)
 }
 
-/// The text stands where it cannot be erased.
+/// The text is where it cannot be erased.
 fn unerasable(events: &Wanted) -> CommandError {
     let named = events.iter().map(|(session, seqs)| {
         let seqs: Vec<Seq> = seqs.iter().copied().collect();
         format!("{} of session {}", listed(&seqs), session.short(SessionId::SHORT))
     });
     let named: Vec<String> = named.collect();
-    CommandError::failed(format!("the text still stands in the data of {}", named.join("; ")))
+    CommandError::failed(format!("the text is still in the data of {}", named.join("; ")))
         .with_hint("they say how the session is to be read; `abide cleanup` removes whole sessions")
 }
 
-/// Says whose events those of a fork are.
+/// Says which session holds the events of a fork.
 fn shared(events: &str, session: SessionId) {
     let session = session.short(SessionId::SHORT);
     status(format_args!("{events}: of session {session}, which this one was forked from"));
 }
 
-/// A checkpoint or a rewind, and the files of it that hold the text.
+/// A checkpoint or rewind, and which of its files contain the text.
 fn holder(found: &FileMatch) -> String {
     let session = found.session.short(SessionId::SHORT);
     let what = match found.checkpoint {
@@ -397,7 +399,7 @@ fn still(held: &[FileMatch]) -> CommandError {
         0 | 1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
-    CommandError::failed(format!("the text still stands in files: {first}{more}"))
+    CommandError::failed(format!("the text is still in files: {first}{more}"))
         .with_hint("`--files` erases these checkpoints too; files cannot go back to them then")
 }
 

@@ -1,4 +1,4 @@
-//! `abide fork`: a new session that goes on from a place in another one's past.
+//! `abide fork`: starts a new session from a point in another one's past.
 
 use abide::{NewSession, Seq, SessionFields, SessionId, SessionRef};
 use serde::Serialize;

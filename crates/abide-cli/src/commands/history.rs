@@ -1,4 +1,4 @@
-//! `abide history`: the sessions of a store, listed, filtered and searched.
+//! `abide history`: lists, filters and searches the sessions of a store.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ pub(crate) struct History {
 fn status_of(text: &str) -> Result<SessionStatus, String> {
     let names = ["pending", "running", "idle", "interrupted", "completed", "failed"];
     let parsed = serde_json::from_value(serde_json::Value::String(text.to_lowercase()));
-    parsed.map_err(|_| format!("it is one of: {}", names.join(", ")))
+    parsed.map_err(|_| format!("expected one of: {}", names.join(", ")))
 }
 
 impl History {
@@ -131,7 +131,7 @@ fn nothing(query: &HistoryQuery, opened: &Opened) -> String {
     }
 }
 
-/// Which columns there are.
+/// Which columns the table has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Columns {
     OfOneProject,
@@ -203,7 +203,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What to call a session: its title, else the first line of what was asked of it.
+/// The display name of a session: its title, else the first line of its first prompt.
 fn title(entry: &HistoryEntry) -> String {
     let overview = &entry.overview;
     let request = || overview.request.as_deref().and_then(|text| text.trim().lines().next());
@@ -211,7 +211,7 @@ fn title(entry: &HistoryEntry) -> String {
     escape::text(title.or_else(request).unwrap_or_default()).into_owned()
 }
 
-/// What people call the project of a session: its directory's name, else that of the workspace.
+/// The display name of a session's project: the name of its directory, else of the workspace.
 fn project(entry: &HistoryEntry) -> Option<String> {
     project_name(&entry.overview.fields)
 }
@@ -225,7 +225,7 @@ fn tokens(entry: &HistoryEntry) -> u64 {
     usage.input_tokens.saturating_add(usage.output_tokens)
 }
 
-/// Where a place is, for people.
+/// Where a match is, for display.
 fn place(place: &Match) -> String {
     let turn = match (&place.turn, &place.agent) {
         (Some(turn), Some(agent)) => format!("turn {turn} ({})", escape::text(agent)),
@@ -341,7 +341,7 @@ fn is_fork(parent: &Parent) -> bool {
     parent.reason == ParentReason::Fork
 }
 
-/// An excerpt in parts, what was found in a colour of its own.
+/// An excerpt in parts, with the matches highlighted.
 fn marked(found: &Match) -> Vec<(String, Colour)> {
     let mut parts = Vec::new();
     let text = &found.excerpt.text;
@@ -358,7 +358,7 @@ fn marked(found: &Match) -> Vec<(String, Colour)> {
     parts
 }
 
-/// A count in four characters or so: 950, 1.2k, 12k, 3.4M.
+/// A count in about four characters: 950, 1.2k, 12k, 3.4M.
 fn short_number(count: u64) -> String {
     let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
     for (size, unit) in units {

@@ -1,4 +1,4 @@
-//! `abide import`: takes sessions in that were exported as bundles.
+//! `abide import`: imports sessions from bundles.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -44,7 +44,7 @@ pub(crate) struct Import {
     json: bool,
 }
 
-/// What became of a bundle, for programs.
+/// The outcome of importing a bundle, as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     file: &'a str,
@@ -58,7 +58,7 @@ struct Report<'a> {
     from: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     here: Option<u64>,
-    /// Events whose data is erased in the bundle and still here.
+    /// Events that are erased in the bundle but not here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unerased: &'a Vec<Seq>,
     dry_run: bool,
@@ -103,7 +103,7 @@ impl Import {
         };
         let on =
             |error: abide::Error| CommandError::from(error).on(format!("cannot import {name}"));
-        // Read before a store is made for it.
+        // Read the header before a store is created for it.
         let bundle = BundleReader::open(input).map_err(|error| on(error.into()))?;
         let bundle = if self.large { bundle.of_any_ratio() } else { bundle };
         let (opened, imported) = if self.dry_run {
@@ -186,7 +186,7 @@ impl Import {
     }
 }
 
-/// As long as it must be to be the only one.
+/// As long as it must be to be unique.
 fn short_id(opened: &Opened, id: SessionId) -> Result<String, CommandError> {
     let sessions = opened.store.sessions()?;
     let found = sessions.into_iter().find(|session| session.id == id);

@@ -1,4 +1,4 @@
-//! `abide init`: makes a store.
+//! `abide init`: creates a store.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -77,7 +77,7 @@ impl Init {
         }
         make_parents(&store).map_err(abide::Error::from)?;
         LocalStore::init(&store, Options::default())?;
-        // Whoever names the place that the project points to accepts it.
+        // Naming the place that the project points to accepts it.
         if surroundings.store.is_some() {
             surroundings.accept_pointer(&project, &Where::Files(store.clone()))?;
         }
@@ -92,16 +92,16 @@ impl Init {
 }
 
 fn has_store(place: &Path) -> CommandError {
-    CommandError::failed(format!("the project has its store in {} already", place.display()))
+    CommandError::failed(format!("the project already has a store in {}", place.display()))
         .with_hint("use it as it is, or move that directory away first")
 }
 
-/// Lets a project point to a shared store.
+/// Makes a project point to a shared store.
 fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
     checked(url)?;
     if url.has_password() {
-        let why = format!("{} is for everybody who has the project", pointer.display());
-        return Err(CommandError::failed(format!("{why}: no password is written to it"))
+        let why = format!("{} is shared with everybody who has the project", pointer.display());
+        return Err(CommandError::failed(format!("{why}; no password may be written to it"))
             .with_hint(
                 "leave it out of the URL; PGPASSWORD or ~/.pgpass has it for those who may",
             ));
@@ -112,8 +112,8 @@ fn share(pointer: &Path, url: &StoreUrl) -> Result<(), CommandError> {
     point(pointer, OsStr::new(url.reveal()))
 }
 
-/// Writes the one-line file that points to a store elsewhere. Nobody else may write it, whatever the
-/// user's mask says: it would not be trusted.
+/// Writes the one-line file that points to a store elsewhere. It is writable by its owner only,
+/// whatever the umask: otherwise it would not be trusted.
 fn point(pointer: &Path, store: &OsStr) -> Result<(), CommandError> {
     let line = [store.as_bytes(), b"\n"].concat();
     let mut options = fs::OpenOptions::new();

@@ -1,4 +1,4 @@
-//! `abide new`: makes a session.
+//! `abide new`: creates a session.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub(super) struct About {
 }
 
 impl About {
-    /// The session to be made.
+    /// The session to create.
     pub(super) fn into_session(
         self,
         key: Option<String>,
@@ -99,6 +99,6 @@ impl New {
 fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("a label is NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! `abide project`: tells what abide cannot see of projects.
+//! `abide project`: tells abide what it cannot see of projects.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! `abide record`: JSON lines in, one answer a line out, each after its event is durable.
+//! `abide record`: reads JSON lines and answers each with one line once its event is durable.
 //!
-//! Lines that are here already are taken in together and share a sync. No answer ever waits for
-//! more input, so that a program may send one line and wait for its answer.
+//! Lines that are already available are staged together and share a sync. No answer ever waits for
+//! more input, so a program may send one line and wait for its answer.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::line_reader::{InputLine, LineReader};
 use crate::output::{Output, status, warning};
 use crate::store::{Surroundings, tell_half_way};
 
-/// The most lines that are taken in before they are answered.
+/// The most lines staged before they are answered.
 const BATCH_LINES: usize = 256;
-/// The most bytes of them, the last line apart.
+/// The most bytes staged before they are answered, not counting the last line.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Record events: JSON lines on stdin, one answer a line on stdout
@@ -135,12 +135,12 @@ impl Record {
 
 const STDIN: &str = "standard input";
 
-/// The session that the events go to.
+/// The session that receives the events.
 struct Open {
     id: SessionId,
-    /// Waits for another writer as long as was asked for.
+    /// Waits for another writer as long as requested.
     store: Store,
-    /// None after the writer stopped, until the next line opens it again.
+    /// `None` after the writer stopped, until the next line reopens it.
     session: Option<Session>,
 }
 
@@ -150,7 +150,7 @@ impl Open {
         wait: Duration,
         surroundings: &Surroundings,
     ) -> Result<Self, CommandError> {
-        // A full id is the same one in every project.
+        // A full id is unique across projects.
         let whole = named.parse::<SessionId>().is_ok();
         let opened = if whole { surroundings.open_any()? } else { surroundings.open()? };
         let id = opened.find(named)?;
@@ -161,7 +161,7 @@ impl Open {
         Ok(Self::over(store, session))
     }
 
-    /// A new one, or the one that has its key.
+    /// Creates a session, or opens the one with its key.
     fn new(
         new: NewSession,
         wait: Duration,
@@ -179,7 +179,7 @@ impl Open {
         Self { id: session.id(), store, session: Some(session) }
     }
 
-    /// The session, opened again where its writer had stopped.
+    /// The session, reopened if its writer had stopped.
     fn session(&mut self) -> Result<&Session, abide::Error> {
         let session = match self.session.take() {
             Some(session) => session,
@@ -207,13 +207,13 @@ impl Open {
     }
 }
 
-/// A line that was taken in.
+/// A line of the batch, staged or refused.
 enum Taken {
     Waiting { ticket: Ticket, line: u64 },
     Refused(Refusal),
 }
 
-/// Why nothing was written for a line.
+/// Why a line was not recorded.
 #[derive(Debug, Serialize)]
 struct Refusal {
     code: &'static str,
@@ -221,7 +221,7 @@ struct Refusal {
     line: u64,
 }
 
-/// Why a line is not recorded: it is no event, or no message.
+/// Why a line is invalid: it is not an event, or not a message.
 enum BadLine {
     Event(InputError),
     Message(WireError),
@@ -246,23 +246,23 @@ fn has_kind(line: &[u8]) -> bool {
         #[serde(borrow)]
         kind: Option<&'a RawValue>,
     }
-    // Of a list serde would take the first for the kind.
+    // serde would read the first element of a list as the kind.
     line.trim_ascii_start().starts_with(b"{")
         && serde_json::from_slice::<Line<'_>>(line).is_ok_and(|line| line.kind.is_some())
 }
 
 struct Recorder {
-    /// None until the first event, where no session was named: no input leaves no session.
+    /// `None` until the first event if no session was named: empty input creates no session.
     open: Option<Open>,
-    /// What is then made.
+    /// The session to create then.
     new: NewSession,
     durability: Durability,
     odd: OddEvents,
-    /// The form of lines that are messages.
+    /// The format of lines that are messages.
     form: Option<MessageForm>,
     wait: Duration,
     limits: Limits,
-    /// The batch: what is not answered yet, and its bytes.
+    /// The batch: lines not answered yet, and their bytes.
     taken: Vec<Taken>,
     bytes: usize,
     lines: u64,
@@ -305,7 +305,7 @@ impl Recorder {
         }
     }
 
-    /// Takes a line in. Says whether the writer has stopped.
+    /// Stages a line. Returns whether the writer has stopped.
     fn take(
         &mut self,
         line: &[u8],
@@ -341,7 +341,7 @@ impl Recorder {
         }
     }
 
-    /// The event that a line is, or that a message is recorded by.
+    /// The event of a line: the line itself, or the event that records the message.
     fn event(&self, line: &[u8]) -> Result<NewEvent, BadLine> {
         let Some(form) = self.form.filter(|_| !has_kind(line)) else {
             return Ok(NewEvent::parse_bytes(line, &self.limits)?);
@@ -360,7 +360,7 @@ impl Recorder {
         self.taken.push(Taken::Refused(Refusal { code, message, line }));
     }
 
-    /// Waits for what was taken in, and answers every line of it.
+    /// Waits for everything staged and answers each line.
     fn answer(&mut self) -> Result<(), CommandError> {
         self.bytes = 0;
         let mut stopped = false;
@@ -404,7 +404,7 @@ impl Recorder {
     }
 }
 
-/// The code of a line whose writer stopped under it.
+/// The code for a line whose writer stopped before it was durable.
 const STOPPED: &str = "stopped";
 
 impl Refusal {
@@ -417,7 +417,8 @@ impl Refusal {
                 ("odd", format!("it does not fit what came before it: {anomaly}"))
             }
             abide::Error::Input(error) => (error.code(), on_one_line(error)),
-            // The session could not be opened again after its writer stopped, or stopped now.
+            // The session could not be reopened after its writer stopped, or the writer stopped
+            // now.
             error => (STOPPED, on_one_line(error)),
         };
         Self { code, message, line }
@@ -432,7 +433,7 @@ impl Refusal {
     }
 }
 
-/// A time to wait: `2s`, `500ms`, `1m`; a bare number is in seconds.
+/// A duration: `2s`, `500ms`, `1m`; a bare number is in seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();
@@ -441,15 +442,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("{unit:?} is not a unit of time: ms, s, m or h")),
+        _ => return Err(format!("unknown unit {unit:?} (units: ms, s, m, h)")),
     };
     let number: f64 = digits
         .parse()
-        .map_err(|_| "a time is a number and a unit, such as 2s or 500ms".to_owned())?;
+        .map_err(|_| "expected a number and a unit, such as 2s or 500ms".to_owned())?;
     Duration::try_from_secs_f64(number * scale)
         .ok()
         .filter(|wait| *wait <= Duration::from_secs(366 * 86_400))
-        .ok_or_else(|| "a time is from 0 to a year".to_owned())
+        .ok_or_else(|| "out of range: at most a year".to_owned())
 }
 
 #[cfg(test)]

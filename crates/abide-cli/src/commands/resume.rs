@@ -1,4 +1,4 @@
-//! `abide resume`: goes on with a run that was interrupted, or from an earlier place of it.
+//! `abide resume`: continues an interrupted run, or restarts it from an earlier point.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl Resume {
             status(format_args!("It works in {}", escape::text(&directory)));
         }
         tell(&session)?;
-        // Once nothing else stands in the way.
+        // Only once nothing else can fail.
         if let Some(at) = place.filter(|_| self.files) {
             files_back(&session, &at, self.yes)?;
         }
@@ -122,8 +122,9 @@ impl Resume {
         self.conduct.like(&recorded, adapter).run(&opened, Arc::new(session), work)
     }
 
-    /// Asks before a command is run that this machine has no note of: a store, a bundle or a session
-    /// may come from anybody. A command that the user gives is their own; where it works is said.
+    /// Asks before running a command that this machine has no record of: a store, a bundle or a
+    /// session may come from anybody. A command given by the user is their own; only where it runs
+    /// is printed.
     fn ask(
         &self,
         opened: &Opened,
@@ -151,7 +152,7 @@ impl Resume {
         }
         if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             return Err(CommandError::failed(
-                "there is no terminal to ask on, and the recorded command was not run",
+                "there is no terminal to ask on; the recorded command was not run",
             )
             .with_hint(format!(
                 "`abide resume {short} --yes` runs it as it is shown, `abide resume {short} -- \
@@ -161,7 +162,7 @@ impl Resume {
         confirm("Run it?", false, None)
     }
 
-    /// Brings the files here, where they were last in another clone of the project.
+    /// Restores the files here if they were last in another clone of the project.
     fn bring_files(&self, session: &Session) -> Result<(), CommandError> {
         let Some(last) = session.files_elsewhere()? else { return Ok(()) };
         if !self.keep_files {
@@ -175,7 +176,7 @@ impl Resume {
         Ok(session.note_files(session.core()?.0.seq)?)
     }
 
-    /// Says so where everything is done.
+    /// Reports if everything is done.
     fn nothing_left(&self, session: &Session) -> Result<bool, CommandError> {
         let tree = session.view().tasks()?;
         let progress = tree.progress(None);
@@ -198,7 +199,7 @@ impl Resume {
         Ok(done)
     }
 
-    /// A fork at an earlier place, and that place.
+    /// Forks at an earlier point. Returns the fork and that point.
     fn fork(
         &self,
         opened: &Opened,
@@ -216,7 +217,7 @@ impl Resume {
         Ok((fork, Some(format!("@{}", place.seq))))
     }
 
-    /// The command, and where it works.
+    /// The command, and where it runs.
     fn work(
         &self,
         session: &Session,
@@ -229,7 +230,7 @@ impl Resume {
             (Some(before), true) => before.command.clone(),
             (None, true) => {
                 return Err(CommandError::failed(
-                    "this session was not run by `abide run`, and its agent's command is not known",
+                    "this session was not started by `abide run`, so its agent's command is unknown",
                 )
                 .with_hint("give it behind `--`: abide resume SESSION -- AGENT ARGS…"));
             }
@@ -237,7 +238,7 @@ impl Resume {
         let directory = directory(session.store(), session.id(), &core, before, surroundings)?;
         if !Path::new(&directory).is_dir() {
             return Err(CommandError::failed(format!(
-                "the directory {} that it worked in is not there",
+                "its working directory {} does not exist",
                 directory.display()
             )));
         }
@@ -246,7 +247,7 @@ impl Resume {
     }
 }
 
-/// Where a session's agent works: as its last run did, or in this clone of its project.
+/// Where the session's agent works: where its last run did, or in this clone of its project.
 fn directory(
     store: &Store,
     session: SessionId,
@@ -264,8 +265,8 @@ fn directory(
     Ok(recorded.map_or_else(|| surroundings.current_dir.clone(), PathBuf::from))
 }
 
-/// The newest session of this workspace whose last run was begun here, or that has had none. What others
-/// began is passed over, and said.
+/// The newest session of this workspace that never ran or whose last run was started here. Runs
+/// that others started are skipped, and named.
 fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, CommandError> {
     let latest = opened.latest_in(surroundings)?;
     let latest = latest.ok_or_else(|| opened.none_here(surroundings))?;
@@ -276,7 +277,7 @@ fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, Com
     let short = latest.short(SessionId::SHORT);
     let here = surroundings.workspaces();
     for session in opened.store.sessions()? {
-        // One that cannot be read is not the one.
+        // Skip one that cannot be read.
         let id = session.id;
         if id != latest && opened.is_in(id, &here) && is_eligible(opened, id).unwrap_or(false) {
             status(format_args!("Session {short} is passed over: its run was not begun here"));
@@ -285,7 +286,7 @@ fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, Com
         }
     }
     Err(CommandError::failed(format!(
-        "no session in {} has a run that was begun by you on this machine",
+        "no session in {} has a run that you started on this machine",
         opened.place()
     ))
     .with_hint(format!(
@@ -293,13 +294,13 @@ fn latest(opened: &Opened, surroundings: &Surroundings) -> Result<SessionId, Com
     )))
 }
 
-/// May it be gone on with unnamed?
+/// May it be resumed without being named?
 fn is_eligible(opened: &Opened, id: SessionId) -> Result<bool, CommandError> {
     let view = opened.store.view(&SessionRef::Id(id))?;
     Ok(opened.store.last_run(&view, None)?.is_none_or(|run| run.own))
 }
 
-/// A command as a shell takes it, made harmless for a terminal.
+/// A command quoted for a shell and escaped for a terminal.
 fn command_line(command: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%".contains(c);
     let words = command.iter().map(|word| {
@@ -317,7 +318,7 @@ fn event(view: &SessionView, seq: Seq) -> Result<Option<Event>, CommandError> {
     Ok(view.page(range)?.events.pop())
 }
 
-/// Says what was left in the middle, and what an arbiter decided last.
+/// Reports what was interrupted, and the last decision of an arbiter.
 fn tell(session: &Session) -> Result<(), CommandError> {
     let state = session.state()?;
     let left = Leftover::of(&state);

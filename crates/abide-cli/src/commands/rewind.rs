@@ -1,4 +1,4 @@
-//! `abide rewind`: goes back to an earlier place, and `abide undo`: takes that back.
+//! `abide rewind`: goes back to an earlier point. `abide undo`: reverts that.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::progress;
 use crate::store::{SessionArg, Surroundings, finish_rewind, tell_half_way};
 use crate::when::ago;
 
-/// So many paths are listed.
+/// How many paths are listed.
 const LISTED: usize = 100;
 
 /// Go back to a checkpoint or a turn: the files, the conversation, or both
@@ -119,7 +119,7 @@ impl Rewind {
             paths.push(surroundings.within(path, base.as_deref())?);
         }
         if paths.iter().any(String::is_empty) {
-            // The root: all that is in it.
+            // The root means everything in it.
             paths.clear();
         }
         let request =
@@ -151,7 +151,7 @@ impl Undo {
         }
         let session = opened.store.open_session(&SessionRef::Id(id))?;
         let context = session.context_of(lane.as_ref())?;
-        // The newest of what can be taken back.
+        // The newest operation that can be undone.
         let rewound = context.core.last_rewind.filter(|_| !compaction);
         if let Some(standing) = context.lane.compacted()
             && rewound.is_none_or(|rewind| rewind < standing.at)
@@ -172,7 +172,7 @@ impl Undo {
     }
 }
 
-/// Puts the files of a place back, when the user agrees; the conversation stays.
+/// Restores the files of a point if the user agrees; the conversation is unchanged.
 pub(crate) fn files_back(session: &Session, at: &str, yes: bool) -> Result<(), CommandError> {
     let to = session.view().resolve(at)?;
     let request = RewindRequest { files: true, ..RewindRequest::default() };
@@ -189,13 +189,13 @@ pub(crate) fn files_back(session: &Session, at: &str, yes: bool) -> Result<(), C
     act.carry_out(session, plan, &heading, Some(to.seq), &asked)
 }
 
-/// Shows the capture of the present.
+/// Shows the progress of capturing the current files.
 fn capturing(asked: &Arc<AtomicBool>) -> (RewindWatch, progress::Line) {
     let (snapshot, line) = progress::capturing(asked.clone());
     (RewindWatch { snapshot, restore: None }, line)
 }
 
-/// The newest checkpoint that is whole; those that are not are named.
+/// The newest intact checkpoint; damaged ones are reported.
 fn latest(session: &Session) -> Result<String, CommandError> {
     let objects = session.store().objects()?;
     let (found, damaged) = session.view().latest_checkpoint(&*objects)?;
@@ -203,14 +203,14 @@ fn latest(session: &Session) -> Result<String, CommandError> {
         warning(format_args!("checkpoint {} is damaged; the one before it is taken", entry.number));
     }
     let found = found.ok_or_else(|| {
-        CommandError::failed("there is no checkpoint that is whole")
+        CommandError::failed("there is no intact checkpoint")
             .with_hint("`abide checkpoint list` shows those that there are")
     })?;
     Ok(found.number.to_string())
 }
 
 impl Act {
-    /// Takes a compaction back. Nothing is overwritten or deleted: there is nothing to ask.
+    /// Undoes a compaction. Nothing is overwritten or deleted, so nothing is asked.
     fn undo_compaction(
         &self,
         session: &Session,
@@ -236,7 +236,7 @@ impl Act {
         out.flush()
     }
 
-    /// Finishes a rewind that was cut off.
+    /// Finishes an interrupted rewind.
     fn finish(&self, session: &Session) -> Result<(), CommandError> {
         let Some(plan) = session.plan_finish()? else {
             status("There is no rewind to finish");
@@ -282,7 +282,7 @@ impl Act {
         tell_left(&done.files)
     }
 
-    /// Takes a repair back.
+    /// Undoes a repair.
     fn undo_repair(&self, files: &LocalStore, plan: &UndoPlan) -> Result<(), CommandError> {
         let mut out = Output::stdout();
         if self.json {
@@ -374,23 +374,23 @@ impl Act {
     }
 }
 
-/// A failure, where paths were named for which nothing can be done.
+/// An error if nothing can be done for a named path.
 fn untouched(plan: &RewindPlan) -> Option<CommandError> {
     let named = |path: &[u8]| plan.rewind.paths.iter().any(|named| named.as_bytes() == path);
     let kept = plan.files.kept.iter().filter(|kept| named(&kept.path)).take(LISTED);
     let kept: Vec<_> =
-        kept.map(|kept| format!("{} stays as it is: {}", shown(&kept.path), kept.why)).collect();
+        kept.map(|kept| format!("{} is left unchanged: {}", shown(&kept.path), kept.why)).collect();
     (!kept.is_empty()).then(|| CommandError::failed(kept.join("; ")))
 }
 
-/// A checkpoint, for people.
+/// A checkpoint, for display.
 fn named(entry: &CheckpointEntry) -> String {
     let label = entry.checkpoint.label.as_deref();
     let label = label.map(|label| format!(" {:?}", escape::text(label))).unwrap_or_default();
     format!("checkpoint {}{label} ({})", entry.number, ago(entry.at, jiff::Timestamp::now()))
 }
 
-/// How far from the place that was asked for the files come, where they are not its own.
+/// How far the files are from the requested point, if they are not exactly its own.
 fn elsewhere(entry: &CheckpointEntry, to: Seq) -> Option<String> {
     let (away, side) = match entry.seq.0.cmp(&to.0) {
         Ordering::Less => (to.0 - entry.seq.0, "before"),
@@ -406,7 +406,7 @@ fn pairs(paths: &[(Vec<u8>, String)]) -> Vec<serde_json::Value> {
     paths.iter().map(pair).collect()
 }
 
-/// Says what was left as it is; what could not be put back is a failure.
+/// Reports what was left unchanged; a file that could not be restored is an error.
 pub(crate) fn tell_left(files: &Restored) -> Result<(), CommandError> {
     for (path, why) in files.kept.iter().take(LISTED) {
         warning(format_args!("{} was left as it is: {why}", shown(path)));
@@ -417,7 +417,7 @@ pub(crate) fn tell_left(files: &Restored) -> Result<(), CommandError> {
     for (path, why) in files.failed.iter().take(LISTED) {
         warning(format_args!("{} could not be put back: {why}", shown(path)));
     }
-    Err(CommandError::failed(format!("{} files could not be put back", files.failed.len()))
+    Err(CommandError::failed(format!("{} files could not be restored", files.failed.len()))
         .with_hint("`abide undo` takes the rewind back"))
 }
 
@@ -450,7 +450,7 @@ fn told(plan: &RewindPlan, heading: &str, to: Option<Seq>) -> Vec<String> {
     lines
 }
 
-/// What becomes of the files in a directory.
+/// What happens to the files in a directory.
 fn files_told(root: &str, files: &Plan) -> Vec<String> {
     let mut lines = vec![format!("Files in {}:", escape::text(root))];
     for step in files.steps.iter().take(LISTED) {
@@ -482,7 +482,7 @@ const fn word(action: Action) -> &'static str {
     }
 }
 
-/// Steps, and what is kept.
+/// The steps, and what is kept.
 fn files_json(files: &Plan) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
     let steps = files.steps.iter().map(|step| {
         serde_json::json!({

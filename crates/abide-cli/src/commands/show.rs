@@ -1,4 +1,4 @@
-//! `abide show`: a session as a story, or one turn or task of it.
+//! `abide show`: shows a session, or one turn or task of it.
 
 use abide::{Event, EventRange, Seq, SessionRef, SessionState, TaskId, TurnNumber};
 use abide_transcript::{Places, Rendering, Story, Style, Summary, Text};
@@ -53,16 +53,16 @@ impl Show {
             selection.story(&mut events, &state, summary.as_ref(), surroundings)?
         };
         events.notes().iter().for_each(warning);
-        // A writer that was killed has left the transcript behind. Where it cannot be written, it
-        // is not: it is derived.
+        // A killed writer left the transcript behind. It is derived, so a failure to update it is
+        // ignored.
         let _ = opened.store.update_transcript(id);
         if shown { Ok(()) } else { Err(selection.nothing(&state)) }
     }
 }
 
-/// Which events are shown.
+/// The events to show.
 struct Selection {
-    /// No event before this one belongs to it.
+    /// The first event that may belong to it.
     first: Seq,
     places: Places,
     turn: Option<TurnNumber>,
@@ -85,7 +85,7 @@ impl Selection {
                     selection.first = known.first;
                     selection.places = Places::after(TurnNumber(turn.0.saturating_sub(1)));
                 }
-                // With --all it may be one that a rewind took back.
+                // With --all it may be a turn that was rewound.
                 None if show.all => {}
                 None => return Err(selection.nothing(state)),
             }
@@ -93,9 +93,9 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Is it left out because a rewind took it back?
+    /// Is the event left out because it was rewound?
     fn is_passed_over(&self, event: &Event, state: &SessionState) -> bool {
-        // What was recorded since the state was read is live.
+        // Events recorded since the state was read are live.
         !self.all && event.seq <= state.core.seq && !state.core.lineage.contains(event.seq)
     }
 
@@ -104,7 +104,7 @@ impl Selection {
             && (self.task.is_none() || task == self.task.as_ref())
     }
 
-    /// Writes events; says whether there were any.
+    /// Prints events as JSON. Returns whether there were any.
     fn json(&self, events: &mut abide::Events, state: &SessionState) -> Result<bool, CommandError> {
         let mut out = Output::stdout();
         let mut places = self.places.clone();
@@ -125,7 +125,7 @@ impl Selection {
         Ok(shown)
     }
 
-    /// Writes the story of events; says whether there was one.
+    /// Prints events as a transcript. Returns whether there were any.
     fn story(
         &self,
         events: &mut abide::Events,
@@ -143,7 +143,7 @@ impl Selection {
         if self.all {
             story = story.with_lineage(state.core.lineage.clone());
         }
-        // The pager starts with the first text, so that an error has the terminal to itself.
+        // Start the pager with the first text, so that an error can use the terminal.
         let mut out: Option<Paged> = None;
         let mut write = |text: &str| {
             let out = out.get_or_insert_with(|| Paged::start(surroundings.pager.as_deref()));
@@ -184,11 +184,11 @@ impl Selection {
         Ok(shown)
     }
 
-    /// There is nothing of what was asked for.
+    /// The error that there is nothing to show.
     fn nothing(&self, state: &SessionState) -> CommandError {
         match (self.turn, &self.task) {
             (Some(turn), Some(task)) => {
-                CommandError::failed(format!("turn {turn} has nothing of task {task}"))
+                CommandError::failed(format!("task {task} has nothing in turn {turn}"))
             }
             (Some(turn), None) => {
                 let last = state.core.turns.last;

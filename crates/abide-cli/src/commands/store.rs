@@ -1,4 +1,4 @@
-//! `abide store`: makes a store, says how it is, and brings it up to date.
+//! `abide store`: creates a store, shows its status, and migrates it.
 
 use abide::{
     ByteSize, Migrated, ObjectsUrl, SCHEMA_VERSION, SharedStore, StoreStatus, StoreUrl, Trust,
@@ -99,7 +99,7 @@ impl StoreCommand {
     }
 }
 
-/// All of a well-formed URL.
+/// The whole URL, if it is well-formed.
 pub(super) fn checked(url: &StoreUrl) -> Result<&str, CommandError> {
     url.check().map_err(|source| abide::Error::Url { url: url.clone(), source })?;
     Ok(url.reveal())
@@ -126,14 +126,14 @@ impl StoreInit {
     fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         let located = surroundings.located()?;
         let Some(Where::Shared(url)) = located.map(|place| place.store) else {
-            return Err(CommandError::failed("no URL says which shared store to make").with_hint(
+            return Err(CommandError::failed("no URL given for the shared store").with_hint(
                 "`abide --store postgres://USER@HOST/DATABASE store init` names one; `abide init` \
                  makes a store of files",
             ));
         };
         let revealed = checked(&url)?;
         let Migrated { from, to } = SharedStore::init(revealed, self.objects.as_deref())?;
-        // Whoever names a directory for the objects accepts it.
+        // Naming a directory for the objects accepts it.
         let objects_url = self.objects.as_deref().map(ObjectsUrl::parse).transpose();
         if let Some(ObjectsUrl::Directory(dir)) = objects_url.map_err(abide::Error::from)? {
             let project = find_project(&surroundings.current_dir, &Trust::of_process());
@@ -189,7 +189,7 @@ fn escaped(text: &str) -> String {
     escape::text(text).into_owned()
 }
 
-/// How this program stands to the version of a store.
+/// Whether this program can use a store of this version.
 fn fitness(version: Option<i32>) -> &'static str {
     match version {
         None => "none",

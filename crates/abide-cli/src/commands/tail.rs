@@ -1,4 +1,4 @@
-//! `abide tail`: the last events of a session, and those that come.
+//! `abide tail`: shows the last events of a session, and follows new ones.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Tail {
 }
 
 struct Shower {
-    /// Readable lines; otherwise JSON.
+    /// Readable lines; `None` for JSON.
     lines: Option<EventLines>,
     out: Output,
 }

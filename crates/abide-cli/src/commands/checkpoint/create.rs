@@ -1,4 +1,4 @@
-//! `abide checkpoint create`: makes a checkpoint now.
+//! `abide checkpoint create`: creates a checkpoint.
 
 use std::path::PathBuf;
 
@@ -95,7 +95,7 @@ impl Create {
     }
 }
 
-/// A checkpoint that was made, on one line.
+/// A new checkpoint, in one line.
 pub(super) fn told(made: &CheckpointMade) -> String {
     let label = made.checkpoint.label.as_deref();
     let label = label.map(|label| format!(" {label:?}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `abide checkpoint diff`: what changed between two checkpoints, or since one.
+//! `abide checkpoint diff`: shows the changes between two checkpoints, or since one.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::pager::Paged;
 use crate::progress;
 use crate::store::{Opened, SessionOption, Surroundings};
 
-/// The lines around a change.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
 
 /// Show what changed between two checkpoints, or between one and the files as they are now
@@ -83,7 +83,7 @@ fn tree_of(
     let at = view.resolve(name)?;
     let found = at.checkpoint.and_then(|(_, state)| state.snapshot);
     let snapshot = found.ok_or_else(|| {
-        CommandError::failed(format!("{name:?} is no checkpoint with files"))
+        CommandError::failed(format!("{name:?} is not a checkpoint with files"))
             .with_hint("`abide checkpoint list` shows those that there are")
     })?;
     let bytes = objects.read(snapshot).map_err(abide::Error::from)?;
@@ -94,7 +94,7 @@ fn tree_of(
     })
 }
 
-/// The files as they are now.
+/// The current files.
 fn present(
     opened: &Opened,
     view: &SessionView,
@@ -186,7 +186,7 @@ fn patch(
 ) -> Result<(), CommandError> {
     let mut out = Output::stdout();
     if !out.is_terminal() {
-        // Byte for byte, so that it can be applied.
+        // Byte for byte, so that the patch applies.
         for changed in changed {
             let text = unified(objects, changed, CONTEXT).map_err(abide::Error::from)?.text;
             out.bytes(&text)?;

@@ -1,4 +1,4 @@
-//! `abide checkpoint every`: makes checkpoints at intervals, beside any agent.
+//! `abide checkpoint every`: creates checkpoints at intervals, beside any agent.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::interrupt::interruptible;
 use crate::output::{Output, status, warning};
 use crate::store::{SessionArg, Surroundings};
 
-/// How often it is looked whether the session has ended.
+/// How often to check whether the session has ended.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Make a checkpoint at intervals, until the session ends
@@ -105,7 +105,7 @@ impl Every {
     }
 }
 
-/// Whether a session has come to its end. Its state is read only when something was recorded.
+/// Tells whether a session has ended. Reads its state only when something was recorded.
 struct End {
     view: SessionView,
     seen: Option<Seq>,
@@ -128,17 +128,17 @@ impl End {
     }
 }
 
-/// Is there no such process? One that belongs to somebody else is there.
+/// Is there no such process? A process of another user exists.
 fn is_gone(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
-/// Tells what a checkpointer does.
+/// Reports what a checkpointer does.
 struct Teller {
     out: Output,
     json: bool,
-    /// What was said last about a failure, until a checkpoint is made.
+    /// The last failure reported, until a checkpoint succeeds.
     failure: Option<String>,
 }
 

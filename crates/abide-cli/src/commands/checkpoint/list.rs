@@ -1,4 +1,4 @@
-//! `abide checkpoint list`: the checkpoints of a session.
+//! `abide checkpoint list`: lists the checkpoints of a session.
 
 use abide::{ByteSize, CheckpointEntry, SessionRef, format_duration};
 use abide_transcript::escape;
@@ -26,7 +26,7 @@ pub(crate) struct List {
     json: bool,
 }
 
-/// What a checkpoint is, besides what it holds.
+/// A checkpoint as JSON, with where it is and whether it is live.
 #[derive(serde::Serialize)]
 pub(super) struct Listed<'a> {
     seq: abide::Seq,

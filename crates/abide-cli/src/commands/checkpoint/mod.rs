@@ -1,4 +1,4 @@
-//! `abide checkpoint`: places to go back to.
+//! `abide checkpoint`: creates, lists and compares checkpoints.
 
 mod create;
 mod diff;

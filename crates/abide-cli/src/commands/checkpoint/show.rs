@@ -1,4 +1,4 @@
-//! `abide checkpoint show`: all that a checkpoint holds.
+//! `abide checkpoint show`: shows everything a checkpoint holds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `abide checkpoint summary`: the checkpoints of a session in sum.
+//! `abide checkpoint summary`: summarises the checkpoints of a session.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `abide context`: what the model would see now.
+//! `abide context`: prints the current model context.
 
 mod stats;
 mod text;
@@ -124,7 +124,7 @@ fn tell_pins(done: &str, seqs: &[Seq]) {
 fn seq(text: &str) -> Result<Seq, CommandError> {
     let digits = text.strip_prefix('@').unwrap_or(text);
     digits.parse().map(Seq).map_err(|_| {
-        CommandError::failed(format!("{text:?} is no event")).with_hint(
+        CommandError::failed(format!("{text:?} is not an event")).with_hint(
             "an event goes by its number, such as @41; `abide context --format text` shows them",
         )
     })

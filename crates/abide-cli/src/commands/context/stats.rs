@@ -1,4 +1,4 @@
-//! What a context costs, and what the session has used.
+//! The size of a context, and the usage of the session.
 
 use abide::{SessionContext, SessionState, Usage};
 use abide_transcript::escape;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::error::CommandError;
 use crate::output::Output;
 
-/// How many turns are told, the newest.
+/// How many turns are shown, the newest.
 const TURNS: usize = 10;
 
-/// Writes the figures.
+/// Prints the statistics.
 pub(super) fn tell(
     context: &SessionContext,
     state: &SessionState,
@@ -109,13 +109,13 @@ pub(super) fn tell(
     Ok(())
 }
 
-/// Which part of the window is in use.
+/// The share of the window in use, as a fraction.
 #[allow(clippy::cast_precision_loss)]
 fn share(tokens: u64, window: u64) -> f64 {
     tokens as f64 / window as f64
 }
 
-/// What was used by each lane or model; the main lane has no name.
+/// The usage by lane or model; the main lane has no name.
 fn used_by(state: &SessionState, prefix: &str) -> Vec<(String, Usage)> {
     let named = |(key, usage): (&str, &Usage)| {
         key.strip_prefix(prefix).map(|name| (name.to_owned(), usage.clone()))
@@ -125,7 +125,7 @@ fn used_by(state: &SessionState, prefix: &str) -> Vec<(String, Usage)> {
     used
 }
 
-/// The turns that used something, in order.
+/// The turns with usage, in order.
 fn turns(state: &SessionState) -> Vec<(u64, Usage)> {
     let mut turns: Vec<(u64, Usage)> = state
         .turns

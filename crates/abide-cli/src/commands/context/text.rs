@@ -1,4 +1,4 @@
-//! The context, for people.
+//! The context as text.
 
 use abide::{Entry, OUTCOME_UNKNOWN, Part, Payload, Said, SessionContext, read_call, read_message};
 use abide_transcript::escape;
@@ -43,7 +43,7 @@ pub(super) fn tell(context: &SessionContext, out: &mut Output) -> Result<(), Com
     Ok(())
 }
 
-/// The result of one call, of those that a message holds.
+/// Prints the result of one call in a message.
 fn result(said: &Said, call: &str, out: &mut Output) -> Result<(), CommandError> {
     for part in &said.parts {
         if let Part::Result(result) = part
@@ -78,7 +78,7 @@ fn parts(parts: &[Part], out: &mut Output) -> Result<(), CommandError> {
                 escape::text(&call.arguments),
                 escape::text(&call.id)
             ))?,
-            // It is an entry of its own.
+            // It has an entry of its own.
             Part::Result(_) => {}
             Part::Other(raw) => out.line(escape::json(raw.get()))?,
         }

@@ -1,4 +1,4 @@
-//! `abide doctor`: is everything as it was recorded? What would mend it, and the mending.
+//! `abide doctor`: checks sessions and the store, plans repairs and applies them.
 
 mod report;
 
@@ -65,14 +65,14 @@ pub(crate) struct Doctor {
     accept: bool,
 }
 
-/// What was examined, and what would mend it.
+/// What was examined, and the report on it.
 struct Round {
     report: Report,
     examined: Vec<Examination>,
     store: Vec<Finding>,
 }
 
-/// Who looks after stores of files.
+/// The name of this command in errors about other kinds of stores.
 const WHAT: &str = "`abide doctor --repair`";
 
 impl Doctor {
@@ -91,8 +91,7 @@ impl Doctor {
                 || !matches!(self.strategy, None | Some(Strategy::Checkpoint)))
         {
             return Err(CommandError::Usage(
-                "--from goes with one session, and with no other strategy than checkpoint"
-                    .to_owned(),
+                "--from needs exactly one session and no strategy but checkpoint".to_owned(),
             ));
         }
         let mut sessions = Vec::new();
@@ -106,7 +105,7 @@ impl Doctor {
         self.mend(&opened, surroundings, &sessions, round)
     }
 
-    /// Examines these sessions; the whole store where there are none.
+    /// Examines these sessions, or the whole store if there are none.
     fn examine(&self, opened: &Opened, sessions: &[SessionId]) -> Result<Round, CommandError> {
         let mut report = Report::of(opened);
         let all = sessions.is_empty();
@@ -135,7 +134,7 @@ impl Doctor {
         Ok(request)
     }
 
-    /// Plans, asks, repairs, and examines once more.
+    /// Plans, asks, repairs, and examines again.
     fn mend(
         &self,
         opened: &Opened,
@@ -150,7 +149,7 @@ impl Doctor {
         for examination in &round.examined {
             match doctor.plan(examination, request) {
                 Ok(plan) => plans.push(plan),
-                // A session that was asked for is not passed over.
+                // A session that was asked for is not skipped.
                 Err(error) if !sessions.is_empty() => return Err(error.into()),
                 Err(error) => failed.push((Some(examination.session), error)),
             }
@@ -172,7 +171,7 @@ impl Doctor {
         confirm("Repair?", self.yes, None)?;
         let mut repaired = Vec::new();
         for plan in &plans {
-            // One that cannot be repaired does not keep the others from it.
+            // A session that cannot be repaired must not block the others.
             let done = match doctor.repair(plan, request, DEFAULT_WAIT) {
                 Ok(done) => done,
                 Err(error) => {
@@ -191,8 +190,8 @@ impl Doctor {
         }
         let mended_store = repaired.iter().any(|(session, _)| session.is_none());
         let mut after = if mended_store || finishes_rewind(&plans) || has_forks(opened, &repaired) {
-            // Settings that were put back count from here on, and so do sessions that came back; and
-            // what a session says is a part of what its forks say.
+            // Restored settings and restored sessions take effect only now, and a session is part
+            // of what its forks hold.
             self.examine(&surroundings.open_to_repair(WHAT)?, sessions)?.report
         } else {
             round.after(opened, &repaired)
@@ -211,7 +210,7 @@ impl Doctor {
         if failed.is_empty() { Ok(()) } else { Err(CommandError::Reported) }
     }
 
-    /// Prints the report; errors that remain are a failure.
+    /// Prints the report; remaining errors fail the command.
     fn end(&self, report: Report) -> Result<(), CommandError> {
         let mut out = Output::stdout();
         if self.json {
@@ -242,7 +241,7 @@ impl Doctor {
     }
 }
 
-/// Was a session repaired that others are forks of, as far as that can be told?
+/// Does a repaired session have forks, as far as can be told?
 fn has_forks(opened: &Opened, repaired: &[(Option<SessionId>, Repaired)]) -> bool {
     let forks = opened.store.as_files().and_then(|files| files.forks().ok());
     let Some(forks) = forks else { return true };
@@ -255,7 +254,7 @@ fn finishes_rewind(plans: &[RepairPlan]) -> bool {
 }
 
 impl Round {
-    /// The same, with sessions as their repair left them.
+    /// The report with repaired sessions as their repair left them.
     fn after(&self, opened: &Opened, repaired: &[(Option<SessionId>, Repaired)]) -> Report {
         let mut report = Report::of(opened);
         for examination in &self.examined {
@@ -265,7 +264,7 @@ impl Round {
             });
             report.take(after.unwrap_or(examination));
         }
-        // The store's own, and of sessions that could not even be examined.
+        // Findings of the store, and of sessions that could not be examined.
         let others = self.report.findings.iter().filter(|finding| {
             self.examined.iter().all(|examined| Some(examined.session) != finding.session)
                 || self.store.contains(finding)
@@ -275,7 +274,7 @@ impl Round {
     }
 }
 
-/// Checks every line of these sessions of a shared store, or of all.
+/// Checks every line of these sessions of a shared store, or of all sessions.
 fn verify_each(
     opened: &Opened,
     sessions: &[SessionId],
@@ -293,7 +292,7 @@ fn verify_each(
     Ok(())
 }
 
-/// Examines sessions, two at a time where there are many.
+/// Examines sessions, two at a time if there are many.
 fn examine_each(
     doctor: &abide::Doctor<'_>,
     sessions: &[SessionId],
@@ -320,7 +319,7 @@ fn examine_each(
     for (session, result) in examined {
         match result {
             Ok(examination) => good.push(examination),
-            // One session that cannot be examined does not keep the others from it.
+            // A session that cannot be examined must not block the others.
             Err(error) => report.unreadable(session, &error),
         }
     }

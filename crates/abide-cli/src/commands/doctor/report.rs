@@ -1,4 +1,4 @@
-//! What `abide doctor` found and did, for people and for programs.
+//! What `abide doctor` found and did, as text and as JSON.
 
 use abide::{
     Examination, Finding, FindingType, FoundAt, Missing, Repair, RepairPlan, Repaired, SessionId,
@@ -12,7 +12,7 @@ use crate::error::{CommandError, on_one_line};
 use crate::output::Output;
 use crate::store::Opened;
 
-/// A session that a repair wants a person to look at.
+/// A session whose repair needs review by a person.
 #[derive(Debug, Serialize)]
 struct Awaiting {
     session: SessionId,
@@ -29,7 +29,7 @@ struct Done<'a> {
     requires_validation: bool,
 }
 
-/// What was found and done.
+/// Findings and repairs.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) store: String,
@@ -40,7 +40,7 @@ pub(super) struct Report {
     awaiting: Vec<Awaiting>,
     pub(super) plans: Vec<RepairPlan>,
     pub(super) repaired: Vec<(Option<SessionId>, Repaired)>,
-    /// What had been found before the repair.
+    /// The findings before the repair.
     pub(super) before: Vec<Finding>,
 }
 
@@ -70,7 +70,7 @@ impl Report {
         }
     }
 
-    /// A session of which every line is as it was written.
+    /// Counts a session whose every line is as written.
     pub(super) fn sound(&mut self, events: u64) {
         self.sessions += 1;
         self.events += events;
@@ -95,7 +95,7 @@ impl Report {
         self.findings.push(finding.in_session(session));
     }
 
-    /// Findings that are worse than warnings.
+    /// The number of findings worse than a warning.
     pub(super) fn errors(&self) -> usize {
         self.findings.iter().filter(|finding| finding.severity > Severity::Warning).count()
     }
@@ -172,7 +172,7 @@ impl Report {
         if self.repaired.is_empty() {
             for plan in &self.plans {
                 for line in told(plan) {
-                    // Below the store, as in the findings.
+                    // Paths are relative to the store, as in the findings.
                     out.line(escape::text(&line.replace(&format!("{}/", self.store), "")))?;
                 }
             }
@@ -180,7 +180,8 @@ impl Report {
         self.show_sum(out)
     }
 
-    /// Where a finding is: below the store, and in which session where no path tells.
+    /// Where a finding is: relative to the store, and in which session if the path does not show
+    /// it.
     fn place(&self, finding: &Finding) -> String {
         let mut place = finding.place.clone();
         if let Some(path) = &mut place.path {
@@ -217,7 +218,7 @@ impl Report {
             .map(|(count, noun)| counted(*count as u64, noun))
             .collect();
         let findings = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
-        // Whole tenths of a megabyte, so that a small journal is not nothing.
+        // In tenths of a megabyte, rounded up, so that a small journal does not show as 0.
         let tenths = self.bytes.div_ceil(100_000);
         out.line(format_args!(
             "{}, {}, {}.{} MB checked; {findings}",

@@ -1,4 +1,4 @@
-//! `abide export --format bundle`: a session and all its objects in one file.
+//! `abide export --format bundle`: exports a session and its objects as one file.
 
 use abide::{BundleError, ExportError, SessionId};
 
@@ -11,7 +11,7 @@ use crate::store::Opened;
 pub(super) fn run(opened: &Opened, id: SessionId, mut to: Target) -> Result<(), CommandError> {
     if to.is_terminal() {
         return Err(CommandError::Usage(
-            "a bundle is not for a terminal; name a file with -o, or send it through a pipe"
+            "refusing to write a bundle to a terminal; name a file with -o, or use a pipe"
                 .to_owned(),
         ));
     }

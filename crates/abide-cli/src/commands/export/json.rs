@@ -1,4 +1,4 @@
-//! A session as JSON: its events as they were recorded.
+//! Exports the recorded events of a session as JSON.
 
 use abide::{EventRange, ReadNote, SessionFields, SessionId, SessionView, Timestamp};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::target::Target;
 use crate::error::CommandError;
 
-/// The session of a document.
+/// The session in an exported document.
 #[derive(Serialize)]
 struct About {
     id: SessionId,
@@ -16,7 +16,7 @@ struct About {
     fields: SessionFields,
 }
 
-/// One event a line.
+/// One event per line.
 pub(super) fn lines(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
     let mut events = view.events(EventRange::ALL);
     for event in &mut events {
@@ -25,7 +25,7 @@ pub(super) fn lines(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>
     Ok(events.notes().to_vec())
 }
 
-/// One document.
+/// One JSON document.
 pub(super) fn document(view: &SessionView, to: &mut Target) -> Result<Vec<ReadNote>, CommandError> {
     let core = view.state()?.core;
     let about = About {

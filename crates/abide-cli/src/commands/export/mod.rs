@@ -1,4 +1,4 @@
-//! `abide export`: a whole session, for programs or for people.
+//! `abide export`: exports a whole session, for programs or for people.
 
 mod bundle;
 mod json;
@@ -69,7 +69,7 @@ enum Format {
 }
 
 impl Format {
-    /// The form of messages that it is.
+    /// The message format, if it is one.
     const fn form(self) -> Option<MessageForm> {
         match self {
             Self::Openai => Some(MessageForm::OpenAi),
@@ -80,19 +80,19 @@ impl Format {
     }
 }
 
-/// What was not written of a session.
+/// What could not be exported.
 #[derive(Default)]
 struct Left {
     /// What could not be read.
     notes: Vec<ReadNote>,
-    /// Events that the form has no place for, and why.
+    /// Events that the format cannot represent, and why.
     refused: Vec<(Seq, WireError)>,
 }
 
-/// The most of them that are named.
+/// The most events that are named.
 const NAMED: usize = 20;
 
-/// How a session is written.
+/// Writes a session in some format.
 type Write = Box<dyn Fn(&SessionView, &mut Target) -> Result<Left, CommandError>>;
 
 impl Export {

@@ -1,4 +1,4 @@
-//! A session to be read by people: the transcript, Markdown, a page.
+//! Exports a session for people: as a transcript, Markdown or HTML.
 
 use abide::{EventRange, ReadNote, SessionView};
 use abide_transcript::{Rendering, Story, Summary, TranscriptWriter};
@@ -23,7 +23,7 @@ pub(super) fn transcript(
     Ok(events.notes().to_vec())
 }
 
-/// The story of what is live, in a rendering.
+/// The live part of the session, rendered.
 pub(super) fn rendered(
     view: &SessionView,
     mut rendering: impl Rendering,

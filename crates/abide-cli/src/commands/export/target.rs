@@ -1,5 +1,5 @@
-//! Where an export goes: stdout, a file that appears when it is whole, or into a pipe or a device
-//! that is there already.
+//! Where an export goes: stdout, a file that appears once it is complete, or an existing pipe or
+//! device.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -17,7 +17,7 @@ use crate::output::Output;
 /// Where the export goes.
 pub(in crate::commands) enum Target {
     Stdout(Output),
-    /// Not a regular file: it is written into and never replaced.
+    /// Not a regular file: written to, never replaced.
     Into {
         path: PathBuf,
         file: BufWriter<File>,
@@ -29,14 +29,14 @@ pub(in crate::commands) enum Target {
 }
 
 impl Target {
-    /// To what has this path, or else to stdout.
+    /// Opens the target at this path, or stdout.
     pub(in crate::commands) fn of(path: Option<PathBuf>) -> Result<Self, CommandError> {
         let Some(mut path) = path else { return Ok(Self::Stdout(Output::stdout())) };
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             if is_stdout(&path) {
                 return Ok(Self::Stdout(Output::stdout()));
             }
-            // Not the link is replaced but what it leads to.
+            // Replace the file a link points to, not the link.
             path = path.canonicalize().unwrap_or(path);
         }
         if fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
@@ -49,7 +49,7 @@ impl Target {
         Ok(Self::File { path, file: BufWriter::new(file) })
     }
 
-    /// Does a terminal show what is written?
+    /// Is the target a terminal?
     pub(in crate::commands) fn is_terminal(&self) -> bool {
         match self {
             Self::Stdout(out) => out.is_terminal(),
@@ -68,7 +68,7 @@ impl Target {
         self.text("\n")
     }
 
-    /// Writes text that is harmless to a terminal already.
+    /// Writes text that is already escaped for a terminal.
     pub(in crate::commands) fn text(&mut self, text: &str) -> Result<(), CommandError> {
         match self {
             Self::Stdout(out) => out.bytes(text.as_bytes()),
@@ -81,7 +81,7 @@ impl Target {
         }
     }
 
-    /// Everything is written. A file is there after a power cut, its name too.
+    /// Completes the export. A file, including its name, is durable afterwards.
     pub(in crate::commands) fn finish(self) -> Result<(), CommandError> {
         match self {
             Self::Stdout(mut out) => out.flush(),
@@ -121,7 +121,7 @@ fn dir_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 
-/// Does this path, `/dev/stdout` say, lead to what stdout is? Opened anew it would be written
+/// Does this path (such as `/dev/stdout`) lead to what stdout is? Opened again, it would be written
 /// from its start.
 fn is_stdout(path: &Path) -> bool {
     let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);

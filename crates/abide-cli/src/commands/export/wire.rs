@@ -1,4 +1,4 @@
-//! The messages of a lane, in the form of an API, one a line.
+//! Exports the messages of a lane in the format of an API, one per line.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use super::target::Target;
 use crate::error::CommandError;
 use crate::output::status;
 
-/// Every live message of a lane in the order of the journal, and the calls and results that are
-/// recorded by the use of a tool alone.
+/// Every live message of a lane in journal order, and the calls and results that were recorded only
+/// as tool use.
 pub(super) fn messages(
     view: &SessionView,
     form: MessageForm,
@@ -67,7 +67,7 @@ fn is_live(state: &SessionState, event: &Event) -> bool {
     event.seq > state.core.seq || state.core.lineage.contains(event.seq)
 }
 
-/// The events that a model is shown of this lane.
+/// The events of this lane that a model is shown.
 fn shown(
     view: &SessionView,
     state: &SessionState,
@@ -78,7 +78,7 @@ fn shown(
     for event in view.events(EventRange::ALL) {
         let event = event?;
         there |= event.lane == *lane;
-        // All is exported, be it summed up or not.
+        // Everything is exported, even if it was summarised.
         if is_live(state, &event) && event.kind != Kind::CONTEXT_COMPACTED {
             conversation.event(&event, &event.fact());
         }

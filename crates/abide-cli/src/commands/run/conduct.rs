@@ -1,4 +1,4 @@
-//! How a run is conducted: what `run` and `resume` have in common.
+//! How a run is conducted: what `run` and `resume` share.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -106,7 +106,7 @@ impl Conduct {
         self.scope.as_deref().map(TaskId::from)
     }
 
-    /// Takes over what an earlier run was told, where nothing else is said.
+    /// Fills in what was not given from the options of an earlier run.
     pub(crate) fn like(
         mut self,
         before: &abide_runner::RecordedOptions,
@@ -122,7 +122,7 @@ impl Conduct {
         self
     }
 
-    /// The options of a run with this command.
+    /// The options of a run of this command.
     fn options(
         &self,
         opened: &Opened,
@@ -165,7 +165,7 @@ impl Conduct {
         }
     }
 
-    /// Runs the agent in a session, and tells what came of it.
+    /// Runs the agent in a session and reports the outcome.
     pub(crate) fn run(
         &self,
         opened: &Opened,
@@ -184,7 +184,7 @@ impl Conduct {
             (false, false) if std::io::stderr().is_terminal() && options.planned => Shown::Tree,
             (false, false) => Shown::Plain,
         };
-        // Before anything is drawn, and before the terminal is another's.
+        // Ask before anything is drawn and before the agent gets the terminal.
         let mut asked = BTreeMap::new();
         if self.on_unknown == OnUnknown::Ask {
             let left = Leftover::of(&session.state()?);
@@ -202,7 +202,7 @@ impl Conduct {
             _ if left.unknown.is_empty() => Some(Decision::Retry),
             OnUnknown::Retry => Some(Decision::Retry),
             OnUnknown::Skip => Some(Decision::Skip),
-            // In the middle of a run nobody is asked: it ends, and asks when it goes on.
+            // Nobody is asked during a run: it ends, and the question comes on resume.
             OnUnknown::Ask => asked.get(&left.task).copied(),
         };
         let done = abide_runner::run(&session, &options, &stop, &mut decide, &mut |event| {
@@ -210,7 +210,7 @@ impl Conduct {
         });
         drop((view, raw));
         let ended = done.map_err(CommandError::from);
-        // The session is let go before anybody is told that it can be gone on with.
+        // Release the session before saying that it can be resumed.
         drop(session);
         self.tell(id, ended)
     }
@@ -247,8 +247,8 @@ impl Conduct {
     }
 }
 
-/// Opens a session to be run. What an agent started goes on by itself when its supervisor was killed,
-/// and may hold the session for a moment, again and again: that ends first.
+/// Opens a session for a run. After its supervisor was killed, processes that the agent started go
+/// on and may hold the session for a moment, again and again: they are ended first.
 pub(crate) fn open(opened: &Opened, id: SessionId) -> Result<Session, CommandError> {
     let session = SessionRef::Id(id);
     let error = match opened.store.open_session(&session) {
@@ -268,7 +268,7 @@ pub(crate) fn open(opened: &Opened, id: SessionId) -> Result<Session, CommandErr
     Err(error.into())
 }
 
-/// What is run.
+/// What to run.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) command: Vec<String>,
@@ -277,7 +277,7 @@ pub(crate) struct Work {
     pub(crate) retry_failed: bool,
 }
 
-/// Asks whether a task is to be run again.
+/// Asks whether to run a task again.
 fn ask(left: &Interrupted) -> Result<Decision, CommandError> {
     let mut err = std::io::stderr();
     let title = escape::text(&left.title).into_owned();
@@ -289,7 +289,7 @@ fn ask(left: &Interrupted) -> Result<Decision, CommandError> {
         status(format_args!("  {} ({})", escape::text(&unknown.name), unknown.call));
     }
     if !std::io::stdin().is_terminal() || !err.is_terminal() {
-        return Err(CommandError::failed("there is no terminal to ask on, and nothing was begun")
+        return Err(CommandError::failed("there is no terminal to ask on; nothing was started")
             .with_hint(
                 "`--on-unknown retry` runs such a task again, `--on-unknown skip` leaves it",
             ));

@@ -1,4 +1,4 @@
-//! A run as lines of JSON.
+//! Shows a run as lines of JSON.
 
 use std::io::{IsTerminal, Write};
 
@@ -11,7 +11,7 @@ use super::view::View;
 /// Prints each event as a line of JSON.
 #[derive(Debug, Default)]
 pub(super) struct Json {
-    /// Nobody reads any more.
+    /// Nobody reads the output any more.
     gone: bool,
 }
 
@@ -30,7 +30,7 @@ impl View for Json {
     }
 }
 
-/// The event, with its name first.
+/// The event as JSON, with its name first.
 fn wire(event: &RunEvent) -> Value {
     match event {
         RunEvent::Started { session, interval } => json!({

@@ -1,4 +1,4 @@
-//! `abide run`: takes an agent through its tasks, unattended.
+//! `abide run`: runs an agent through its tasks, unattended.
 
 mod conduct;
 mod json;
@@ -77,7 +77,7 @@ impl Run {
         let document = document.transpose()?;
         if self.dry_run {
             let Some(document) = document else {
-                return Err(CommandError::Usage("--dry-run shows a plan: give --plan".to_owned()));
+                return Err(CommandError::Usage("--dry-run needs --plan".to_owned()));
             };
             return self.show(document, surroundings);
         }
@@ -103,7 +103,7 @@ impl Run {
         self.conduct.run(&opened, Arc::new(session), work)
     }
 
-    /// A session for a command without a plan.
+    /// Creates a session for a command without a plan.
     fn unplanned(
         &self,
         opened: &Opened,

@@ -1,4 +1,4 @@
-//! A run as plain lines: what happens on stderr, what the agent says on stdout.
+//! Shows a run as plain lines: events on stderr, the agent's output on stdout.
 
 use std::io::{IsTerminal, Write};
 
@@ -13,11 +13,11 @@ use crate::output::{status, warning};
 /// Prints lines.
 #[derive(Debug)]
 pub(super) struct Plain {
-    /// The agent's output is passed on as it is: it is the output of the command.
+    /// Pass the agent's output on unchanged: it is the output of the command.
     through: bool,
-    /// The agent prints what people read.
+    /// The agent prints text for people.
     text: bool,
-    /// Which of stdout and stderr a terminal shows.
+    /// Whether stdout and stderr are terminals.
     terminal: [bool; 2],
     gone: bool,
 }
@@ -33,7 +33,7 @@ impl Plain {
     }
 
     fn output(&mut self, stream: Stream, bytes: &[u8]) {
-        // What another program reads is shown by what it means.
+        // Output meant for a program is shown by its meaning instead.
         if self.gone || (!self.text && stream == Stream::Out) {
             return;
         }

@@ -1,4 +1,4 @@
-//! The session of a plan: the one that there is, one for the edited document, or a new one.
+//! Finds the session of a plan: the existing one, one for the edited document, or a new one.
 
 use std::path::Path;
 
@@ -31,20 +31,20 @@ pub(super) fn tree_of(plan: &Plan) -> Result<TaskTree, CommandError> {
     Ok(TaskTree::of(&state.tasks))
 }
 
-/// What is done about a plan.
+/// A plan and the session it matches.
 pub(super) struct Matched {
     pub(super) document: PlanDocument,
     pub(super) matched: PlanMatch,
 }
 
 impl Matched {
-    /// Looks for the session of a plan.
+    /// Finds the session of a plan.
     pub(super) fn find(document: PlanDocument, opened: &Opened) -> Result<Self, CommandError> {
         let matched = opened.store.match_plan(&document)?;
         Ok(Self { document, matched })
     }
 
-    /// Says what it is.
+    /// Prints what was found.
     pub(super) fn tell(&self) {
         match &self.matched {
             PlanMatch::Same(_) | PlanMatch::New => {}
@@ -59,8 +59,8 @@ impl Matched {
         }
     }
 
-    /// The session, made where there is none. One that was begun is gone on with only where that was
-    /// asked for.
+    /// The session of the plan, created if there is none. `go_on` is required to continue one that
+    /// has been run.
     pub(super) fn session(
         self,
         opened: &Opened,
@@ -77,7 +77,7 @@ impl Matched {
                 let progress = TaskTree::of(&state.tasks).progress(None);
                 let short = id.short(SessionId::SHORT);
                 return Err(CommandError::failed(format!(
-                    "session {short} works from this plan already: {} of {} tasks done",
+                    "session {short} already uses this plan: {} of {} tasks done",
                     progress.complete,
                     progress.all - progress.obsolete
                 ))
@@ -90,7 +90,7 @@ impl Matched {
         Ok(opened.store.start_plan(&self.document, self.matched, NewSession { fields })?)
     }
 
-    /// The tasks as they would be, without anything being recorded.
+    /// The tasks as they would be, without recording anything.
     pub(super) fn tree(&self, opened: &Opened) -> Result<TaskTree, CommandError> {
         let plan = match &self.matched {
             PlanMatch::Same(id) => {
@@ -104,7 +104,7 @@ impl Matched {
     }
 }
 
-/// Shows the tasks in the order in which they would be run.
+/// Shows the tasks in the order they would run.
 pub(super) fn dry_run(
     mut tree: TaskTree,
     scope: Option<&TaskId>,

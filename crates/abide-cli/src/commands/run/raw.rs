@@ -1,4 +1,4 @@
-//! The terminal, handed to an agent that talks with the person at it.
+//! Hands the terminal to an agent that talks with the user.
 
 use std::io::Write;
 
@@ -7,11 +7,12 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::view::View;
 
-/// The terminal in another way; dropped, it is as it was.
+/// A changed terminal mode, restored when dropped.
 pub(super) struct Raw(Termios);
 
 impl Raw {
-    /// What is typed is not shown: it would get into what is drawn. None where stdin is no terminal.
+    /// Turns echo off, so that typing does not disturb the display. `None` if stdin is not a
+    /// terminal.
     pub(super) fn silent() -> Option<Self> {
         let before = tcgetattr(std::io::stdin()).ok()?;
         let mut silent = before.clone();
@@ -20,7 +21,7 @@ impl Raw {
         Some(Self(before))
     }
 
-    /// It passes on what is typed as it is. None where stdin is no terminal.
+    /// Passes input through unchanged (raw mode). `None` if stdin is not a terminal.
     pub(super) fn set() -> Option<Self> {
         let before = tcgetattr(std::io::stdin()).ok()?;
         let mut raw = before.clone();
@@ -36,7 +37,7 @@ impl Drop for Raw {
     }
 }
 
-/// Shows what the agent shows.
+/// Shows only the agent's own output.
 #[derive(Debug)]
 pub(super) struct Through;
 
@@ -44,7 +45,7 @@ impl View for Through {
     fn show(&mut self, event: &RunEvent) {
         if let RunEvent::Output { bytes, .. } = event {
             let mut out = std::io::stdout().lock();
-            // Where the terminal is gone, the run goes on to its end.
+            // If the terminal is gone, the run still goes on to its end.
             let _ = out.write_all(bytes).and_then(|()| out.flush());
         }
     }

@@ -1,4 +1,4 @@
-//! The summary that closes a run.
+//! The summary at the end of a run.
 
 use abide::{ByteSize, format_duration};
 use abide_runner::{Finish, RunSummary};
@@ -7,10 +7,10 @@ use abide_transcript::escape;
 use crate::error::CommandError;
 use crate::output::status;
 
-/// So many files are named.
+/// How many files are named.
 const LISTED: usize = 20;
 
-/// Tells what came of a run.
+/// Prints the outcome of a run.
 pub(super) fn tell(summary: &RunSummary) {
     let tasks = &summary.tasks;
     let mut words =
@@ -66,7 +66,7 @@ pub(super) fn tell(summary: &RunSummary) {
     }
 }
 
-/// Millionths of a dollar, for people.
+/// Millionths of a dollar, for display.
 pub(super) fn money(micros: u64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }
@@ -80,7 +80,7 @@ const fn word(finish: Finish) -> &'static str {
     }
 }
 
-/// The exit that goes with it.
+/// The exit code for the outcome.
 pub(super) const fn exit(finish: Finish) -> Result<(), CommandError> {
     match finish {
         Finish::Done | Finish::ScopeDone | Finish::EnoughTasks => Ok(()),

@@ -1,4 +1,4 @@
-//! The signals that ask a run to stop.
+//! Signals that ask a run to stop.
 
 use abide_runner::{Stop, Urgency};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -6,8 +6,8 @@ use signal_hook::iterator::Signals;
 
 use crate::error::CommandError;
 
-/// Ctrl-C and SIGTERM ask once more each time; where the terminal is gone, nobody can ask again.
-/// Signals that whoever started us has us ignore, as `nohup` does, stay ignored.
+/// Each Ctrl-C or SIGTERM asks more urgently; if the terminal is gone, nobody can ask again.
+/// Signals that our parent made us ignore, as `nohup` does, stay ignored.
 pub(super) fn heed(stop: &Stop) -> Result<(), CommandError> {
     let ignored = ignored();
     let wanted = [SIGINT, SIGTERM, SIGHUP];
@@ -20,7 +20,7 @@ pub(super) fn heed(stop: &Stop) -> Result<(), CommandError> {
             if signal == SIGHUP {
                 stop.at_least(Urgency::Now);
             } else if stop.urgency() == Urgency::Kill {
-                // Something holds it up, and whoever asks a fourth time wants out.
+                // It is stuck, and whoever asks a fourth time wants out.
                 std::process::exit(4);
             } else {
                 stop.ask();
@@ -30,7 +30,7 @@ pub(super) fn heed(stop: &Stop) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The signals that are ignored, a bit each; none where the system does not tell.
+/// The ignored signals as a bit mask; 0 if the system does not tell.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,10 +1,10 @@
-//! What happens in a run, in words.
+//! The events of a run in words.
 
 use abide::{TaskStatus, Timestamp, format_duration};
 use abide_runner::{Decision, RunEvent, Urgency};
 use abide_transcript::escape;
 
-/// The line of an event that every view tells alike; none where there is nothing to say.
+/// The line of an event that all views share; `None` if there is nothing to say.
 pub(super) fn line(event: &RunEvent) -> Option<String> {
     Some(match event {
         RunEvent::Started { session, interval } => format!(
@@ -47,7 +47,7 @@ pub(super) fn line(event: &RunEvent) -> Option<String> {
     })
 }
 
-/// How a task stands, in a word.
+/// A task's status in one word.
 pub(super) const fn status(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Planned => "interrupted",
@@ -55,7 +55,7 @@ pub(super) const fn status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// The time until then, for people.
+/// The time remaining, for display.
 pub(super) fn left(until: Timestamp, now: Timestamp) -> String {
     let millis = until.as_millis().saturating_sub(now.as_millis()).max(0);
     format_duration(std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0)))

@@ -1,4 +1,4 @@
-//! A run as the tree of its tasks, drawn anew as it changes, with what happens above it.
+//! Shows a run as a live tree of its tasks, with events above it.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -16,9 +16,9 @@ use super::told;
 use super::view::View;
 use crate::commands::tasks::mark;
 
-/// The time between two drawings.
+/// The refresh interval.
 const EVERY: Duration = Duration::from_millis(200);
-/// The lines that are left to what happens, above the tree.
+/// Lines kept free above the tree for events.
 const ABOVE: usize = 4;
 
 /// What is drawn.
@@ -30,9 +30,9 @@ struct Scene {
     scope: Option<TaskId>,
     jobs: usize,
     begun: Instant,
-    /// When each task that is under way began, and what its agent is doing.
+    /// When each running task started, and what its agent is doing.
     active: HashMap<TaskId, (Instant, String)>,
-    /// How long the tasks that ended took, and how many.
+    /// The total duration and the number of finished tasks.
     took: (Duration, u32),
     usage: Usage,
     waiting: Option<(Timestamp, String)>,
@@ -86,7 +86,7 @@ impl Tree {
         Self { scene, lines, end: Some(end), drawing: Some(drawing) }
     }
 
-    /// A line that stays, above the tree.
+    /// Prints a permanent line above the tree.
     fn say(&self, line: &str) {
         let _ = self.lines.println(escape::lines(line));
     }
@@ -101,7 +101,7 @@ impl Drop for Tree {
     }
 }
 
-/// Shows these lines, each in a bar of its own.
+/// Shows each line in a progress bar of its own.
 fn draw(lines: &MultiProgress, bars: &mut Vec<ProgressBar>, texts: &[String]) {
     while bars.len() > texts.len() {
         if let Some(bar) = bars.pop() {
@@ -165,7 +165,7 @@ impl View for Tree {
     }
 }
 
-/// So many lines and columns has the terminal at stderr.
+/// The height and width of the terminal at stderr.
 fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.map_or((24, 80), |size| {
@@ -174,7 +174,7 @@ fn size() -> (usize, usize) {
 }
 
 impl Scene {
-    /// All lines, as many as there is room for.
+    /// All lines that fit.
     fn lines(&mut self) -> Vec<String> {
         if std::mem::take(&mut self.stale)
             && let Ok(state) = self.session.state()
@@ -243,7 +243,7 @@ impl Scene {
             mark(node.status),
             progress.complete
         ));
-        // What nobody is at is one line; so is what is done.
+        // Collapse a subtree that is done or that nobody works on.
         let open = self.active.keys().any(|task| self.tree.contains(&node.id, task.as_str()))
             || (self.active.is_empty() && progress.failed > 0);
         if open {
@@ -275,7 +275,7 @@ impl Scene {
         lines
     }
 
-    /// How long the rest may take, by what the others took.
+    /// An estimate of the remaining time, from the tasks so far.
     fn rest(&self, open: u64) -> Option<String> {
         let (took, count) = self.took;
         if count == 0 || open == 0 {

@@ -1,4 +1,4 @@
-//! What a run looks like while it goes.
+//! What a run looks like while it runs.
 
 use std::sync::Arc;
 
@@ -10,21 +10,20 @@ use super::plain::Plain;
 use super::raw::Through;
 use super::tree::Tree;
 
-/// Which view.
+/// The kind of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// The tree of tasks, drawn anew as it changes.
+    /// A live tree of tasks.
     Tree,
-    /// Lines.
+    /// Plain lines.
     Plain,
     /// Lines of JSON.
     Json,
-    /// What the agent shows, and nothing of ours.
+    /// Only the agent's own output.
     Through,
 }
 
-/// Shows what happens. Where nobody looks any more, the run goes on all the same: a view has no
-/// errors.
+/// Shows the events of a run. A view has no errors: if nobody watches any more, the run goes on.
 pub(super) trait View {
     fn show(&mut self, event: &RunEvent);
 }

@@ -1,4 +1,4 @@
-//! Where the space went.
+//! Disk usage of a store.
 
 use abide::{ByteSize, DiskUse, ProjectUse, Scope, SessionFields, SessionId, SessionRef};
 use abide_transcript::escape;
@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::output::Output;
 use crate::store::{Opened, project_name};
 
-/// So many sessions are named; the others are counted together.
+/// How many sessions are named; the others are totalled.
 const NAMED: usize = 10;
 
 pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<(), CommandError> {
@@ -59,7 +59,7 @@ pub(super) fn show(opened: &Opened, used: &DiskUse, out: &mut Output) -> Result<
     Ok(())
 }
 
-/// What people call a project, by one of its sessions, and how many it has.
+/// The display name of a project, from one of its sessions, and its number of sessions.
 fn project_line(opened: &Opened, used: &DiskUse, project: &ProjectUse) -> String {
     let mut of_it = used.sessions.iter().filter(|session| session.project == project.project);
     let name = of_it.find_map(|session| project_name(&fields(opened, session.session?)?));

@@ -1,5 +1,4 @@
-//! `abide status`: which sessions run, which crashed and which rest; and where the space went.
-//! Reads only.
+//! `abide status`: shows running, crashed and idle sessions, or disk usage. Read-only.
 
 mod disk;
 mod row;

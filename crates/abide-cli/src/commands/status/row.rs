@@ -1,4 +1,4 @@
-//! One session in the answer: what is known of it, and the commands that go on with it.
+//! One session in the status: what is known of it, and the commands to continue it.
 
 use abide::{Liveness, LockSeen, SessionLiveness};
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use crate::store::{Opened, Surroundings, project_name};
 pub(super) struct Row {
     pub(super) short: String,
     pub(super) found: SessionLiveness,
-    /// Of what project it is, where those of several are listed.
+    /// Its project, if several projects are listed.
     pub(super) project: Option<String>,
-    /// Goes on with it; none while somebody has it.
+    /// The command to continue it; `None` while it is held.
     pub(super) resume: Option<String>,
-    /// Shows what happened in it.
+    /// The command that shows it.
     pub(super) show: String,
-    /// Shows what happens in it.
+    /// The command that follows it.
     pub(super) follow: String,
 }
 
@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

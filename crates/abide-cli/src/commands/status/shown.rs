@@ -1,4 +1,4 @@
-//! The answer for people: a part for each sort of session, coloured on a terminal.
+//! The status as text: a section for each kind of session, coloured on a terminal.
 
 use abide::{Liveness, SessionLiveness};
 use abide_transcript::escape;
@@ -11,11 +11,11 @@ use crate::store::Surroundings;
 use crate::table::{Colour, cut, width};
 use crate::when::ago;
 
-/// So many calls are named; the others are counted.
+/// How many calls are named; the others are counted.
 const CALLS: usize = 6;
-/// No title is given more room than this on a terminal.
+/// The maximum width of a title on a terminal.
 const TITLE: usize = 48;
-/// The length of a line where no terminal says it: nothing is cut.
+/// The line width without a terminal: nothing is cut.
 const ENDLESS: usize = usize::MAX;
 
 /// Writes lines that fit the terminal, if there is one.
@@ -37,7 +37,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Writes texts in their colours, as far as there is room.
+    /// Writes coloured texts, as far as they fit.
     fn line(&mut self, parts: &[(String, Colour)]) -> Result<(), CommandError> {
         let mut left = self.width;
         let mut line = String::new();
@@ -106,7 +106,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// How wide the columns are.
+/// The widths of the columns.
 struct Columns {
     short: usize,
     title: usize,
@@ -125,7 +125,7 @@ impl Columns {
     }
 }
 
-/// Every session that is listed, and how many are not.
+/// Every listed session, and how many are not listed.
 pub(super) fn all(
     survey: &Survey,
     surroundings: &Surroundings,
@@ -201,7 +201,7 @@ fn agent(found: &SessionLiveness) -> String {
     escape::text(found.fields.agent.as_deref().unwrap_or_default()).into_owned()
 }
 
-/// The turns and the tasks that have not ended.
+/// The open turns and tasks.
 fn doing(found: &SessionLiveness) -> Option<String> {
     let turns = found.turns.iter().map(|open| {
         let by = if open.agent.is_empty() {
@@ -224,7 +224,7 @@ fn doing(found: &SessionLiveness) -> Option<String> {
     (!parts.is_empty()).then(|| format!("in {}", parts.join(", ")))
 }
 
-/// The calls that have no result. That the outcome is unknown is said where nobody waits for it.
+/// The calls without a result. For a crashed session their outcome is unknown, and it says so.
 fn calls(found: &SessionLiveness) -> Option<String> {
     let count = found.calls.len();
     if count == 0 {

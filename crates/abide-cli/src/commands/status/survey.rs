@@ -1,5 +1,5 @@
-//! Which sessions are looked at. The index tells which are over and which were closed; only of the
-//! rest, and of the newest, are the files opened, so that many sessions cost little.
+//! Chooses which sessions to examine. The index tells which are finished and which were closed;
+//! files are opened only for the others and the newest, so many sessions cost little.
 
 use abide::{HistoryEntry, HistoryQuery, Liveness, SessionId, SessionStatus};
 
@@ -7,9 +7,9 @@ use super::row::Row;
 use crate::error::{CommandError, on_one_line};
 use crate::store::{Opened, Surroundings};
 
-/// So many sessions that were not closed are looked at, and those that somebody has.
+/// How many unclosed sessions are examined, besides those that are held.
 const OPEN: usize = 20;
-/// So many idle sessions are listed.
+/// How many idle sessions are listed.
 const IDLE: usize = 5;
 
 /// How many are listed.
@@ -19,21 +19,20 @@ pub(super) enum Extent {
     All,
 }
 
-/// What was found.
+/// The result of the survey.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// The sessions that were looked at and are not over, the one first in which something happened
-    /// last.
+    /// The examined sessions that are not finished, latest activity first.
     pub(super) rows: Vec<Row>,
-    /// Closed ones that are not listed.
+    /// Closed sessions that are not listed.
     pub(super) more_idle: usize,
-    /// Ones that were not closed, which nobody has, and which were not looked at.
+    /// Unclosed sessions that nobody holds and that were not examined.
     pub(super) more_open: usize,
     pub(super) completed: usize,
     pub(super) failed: usize,
-    /// Their short ids, and why they cannot be looked at.
+    /// Sessions that could not be examined: short id and reason.
     pub(super) unreadable: Vec<(String, String)>,
-    /// What to know about the answer.
+    /// Notes on the result.
     pub(super) notes: Vec<String>,
 }
 
@@ -78,12 +77,12 @@ impl Survey {
         Ok(survey)
     }
 
-    /// How many are listed as this.
+    /// How many listed sessions have this liveness.
     pub(super) fn count(&self, liveness: Liveness) -> usize {
         self.rows.iter().filter(|row| row.found.liveness == liveness).count()
     }
 
-    /// Counts a session that is over; says whether it is.
+    /// Counts a finished session. Returns whether it is one.
     fn count_finished(&mut self, status: SessionStatus) -> bool {
         match status {
             SessionStatus::Completed => self.completed += 1,

@@ -1,4 +1,4 @@
-//! `abide tasks add`: a new task.
+//! `abide tasks add`: adds a task.
 
 use abide::{TaskCreated, TaskError, TaskId, TaskTree};
 
@@ -43,7 +43,7 @@ pub(crate) struct Add {
 impl Add {
     pub(crate) fn run(self, surroundings: &Surroundings) -> Result<(), CommandError> {
         if self.title.trim().is_empty() {
-            return Err(CommandError::Usage("a task has a title".to_owned()));
+            return Err(CommandError::Usage("a task needs a title".to_owned()));
         }
         let mut tasks = written::open(&self.session, surroundings)?;
         let parent = self.parent.map(TaskId);
@@ -71,7 +71,7 @@ impl Add {
     }
 }
 
-/// Phase, milestone, task, subtask; below that all are subtasks.
+/// Phase, milestone, task, subtask; everything deeper is a subtask.
 const LETTERS: [char; 4] = ['P', 'M', 'T', 'S'];
 
 /// The next free id among the parts of a task.

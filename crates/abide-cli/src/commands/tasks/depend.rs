@@ -1,4 +1,4 @@
-//! `abide tasks depend`: what must be done before what.
+//! `abide tasks depend`: changes the dependencies of a task.
 
 use abide::{TaskChange, TaskError, TaskId};
 

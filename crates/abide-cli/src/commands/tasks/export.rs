@@ -1,4 +1,4 @@
-//! `abide tasks export`: the tasks of a session as a plan document.
+//! `abide tasks export`: exports the tasks of a session as a plan document.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl Export {
     }
 }
 
-/// Leaves a task, its parts, and what it is a part of; nothing depends on what is gone.
+/// Keeps a task, its parts and its ancestors, and drops dependencies on the rest.
 fn narrow(plan: &mut Plan, scope: TaskId) -> Result<(), CommandError> {
     let parent = |id: &TaskId| {
         plan.tasks.iter().find(|task| task.id == *id).and_then(|task| task.parent.clone())
@@ -66,7 +66,7 @@ fn narrow(plan: &mut Plan, scope: TaskId) -> Result<(), CommandError> {
         above = parent(&id);
         wanted.insert(id);
     }
-    // Parts come behind what they are parts of.
+    // Parts come after what they are part of.
     let mut inside = HashSet::from([scope]);
     for task in &plan.tasks {
         if task.parent.as_ref().is_some_and(|parent| inside.contains(parent)) {

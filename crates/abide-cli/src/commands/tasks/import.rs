@@ -1,4 +1,4 @@
-//! `abide tasks import`: the tasks of a plan document.
+//! `abide tasks import`: imports the tasks of a plan document.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ use crate::error::{CommandError, at};
 use crate::output::{Output, status};
 use crate::store::{Opened, Surroundings};
 
-/// More than this no plan has.
+/// No plan is larger than this.
 const MOST_BYTES: u64 = (64 << 20) + 1;
 
 /// Take the tasks of a plan document in
@@ -50,7 +50,7 @@ pub(crate) struct Import {
     json: bool,
 }
 
-/// What came of it.
+/// The outcome of the import, as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     session: Option<SessionId>,
@@ -66,7 +66,7 @@ struct Report<'a> {
     dry_run: bool,
 }
 
-/// What the plan means, before it is done.
+/// What the import would do.
 struct Meaning {
     outcome: &'static str,
     session: Option<SessionId>,
@@ -240,7 +240,7 @@ fn read(from: impl Read, name: &Path) -> Result<Vec<u8>, CommandError> {
     Ok(bytes)
 }
 
-/// Each task with what becomes of it, in the order of the plan.
+/// Lists each task and what happens to it, in the order of the plan.
 fn list(out: &mut Output, delta: &PlanDelta) -> Result<(), CommandError> {
     let lists = [
         ("kept", &delta.kept),

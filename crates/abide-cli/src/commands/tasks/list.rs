@@ -38,10 +38,10 @@ pub(crate) struct List {
     ready: bool,
 }
 
-/// Deeper than this nothing is moved further in.
+/// Tasks deeper than this are not indented further.
 const DEEPEST: usize = 24;
 
-/// A task with what its line needs.
+/// A task and what its line needs.
 struct Row<'a> {
     task: &'a TaskNode,
     depth: usize,
@@ -93,12 +93,12 @@ impl List {
             && (!self.ready || row.ready)
     }
 
-    /// Those that fit; in a tree, with what they are a part of.
+    /// The matching tasks; in a tree, with their ancestors.
     fn rows<'a>(&self, tree: &'a TaskTree, scope: Option<&TaskId>) -> Vec<Row<'a>> {
         let ready: HashSet<&str> = tree.ready(scope).map(|task| task.id.as_str()).collect();
         let with_parents = !self.table && !self.json;
         let mut rows = Vec::new();
-        // What the next one is a part of and is not shown yet.
+        // Ancestors of the next task that are not shown yet.
         let mut above: Vec<Row<'a>> = Vec::new();
         for (task, depth) in tree.walk(scope) {
             let row = Row { task, depth, ready: ready.contains(task.id.as_str()) };

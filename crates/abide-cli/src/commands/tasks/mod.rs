@@ -1,4 +1,4 @@
-//! `abide tasks`: what is to be done in a session, and how far it is.
+//! `abide tasks`: shows and changes the tasks of a session.
 
 mod add;
 mod depend;

@@ -1,4 +1,4 @@
-//! `abide tasks set`: where tasks stand, and what they are called.
+//! `abide tasks set`: changes the status and other fields of tasks.
 
 use abide::{TaskChange, TaskId, TaskStatus, TaskStatusChange};
 use serde_json::value::RawValue;
@@ -44,16 +44,16 @@ pub(crate) struct Set {
     json: bool,
 }
 
-/// A status by its name.
+/// Parses a status.
 pub(super) fn status(text: &str) -> Result<TaskStatus, String> {
     let found = TaskStatus::ALL.into_iter().find(|status| status.as_str() == text);
     found.ok_or_else(|| {
         let names: Vec<_> = TaskStatus::ALL.iter().map(|status| status.as_str()).collect();
-        format!("{text:?} is not a status: one of {}", names.join(", "))
+        format!("invalid status {text:?} (one of: {})", names.join(", "))
     })
 }
 
-/// The tasks that are meant, with their statuses.
+/// The named tasks with their statuses.
 fn pairs(what: &[String]) -> Result<Vec<(TaskId, Option<TaskStatus>)>, CommandError> {
     let status = |text: &str| status(text).map_err(CommandError::Usage);
     match what {
@@ -64,9 +64,9 @@ fn pairs(what: &[String]) -> Result<Vec<(TaskId, Option<TaskStatus>)>, CommandEr
         many => many
             .iter()
             .map(|one| {
-                let (id, to) = one
-                    .rsplit_once('=')
-                    .ok_or_else(|| CommandError::Usage(format!("{one:?} is not ID=STATUS")))?;
+                let (id, to) = one.rsplit_once('=').ok_or_else(|| {
+                    CommandError::Usage(format!("expected ID=STATUS, not {one:?}"))
+                })?;
                 Ok((id.into(), Some(status(to)?)))
             })
             .collect(),
@@ -85,7 +85,7 @@ impl Set {
         let pairs = pairs(&self.what)?;
         if !self.changes_more() && pairs.iter().any(|(_, to)| to.is_none()) {
             return Err(CommandError::Usage(
-                "say what is otherwise: a status, --title, --priority, --details or --document"
+                "nothing to change: give a status, --title, --priority, --details or --document"
                     .to_owned(),
             ));
         }
@@ -116,7 +116,7 @@ impl Set {
     }
 }
 
-/// JSON as it is, any other text as a JSON string.
+/// JSON is kept as it is; any other text becomes a JSON string.
 fn as_json(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned())
         .or_else(|_| RawValue::from_string(serde_json::Value::from(text).to_string()))

@@ -1,4 +1,4 @@
-//! A task as people see it, and as programs do.
+//! Formats a task for people and for programs.
 
 use abide::{Seq, TaskId, TaskNode, TaskProgress, TaskStatus, TaskTree};
 use abide_transcript::escape;
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::table::Colour;
 
-/// The most dependencies that are named on a line.
+/// The most dependencies named on a line.
 const NAMED: usize = 3;
 
-/// What a status looks like where there are no colours.
+/// The symbol of a status.
 pub(crate) const fn mark(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Planned => "[ ]",
@@ -32,7 +32,7 @@ pub(super) const fn colour(status: TaskStatus) -> Colour {
     }
 }
 
-/// What there is to say of a task beside its title, escaped.
+/// Notes on a task besides its title, escaped.
 pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {
     let mut notes = Vec::new();
     if !tree.is_leaf(task.id.as_str()) {
@@ -65,7 +65,7 @@ pub(super) fn notes(tree: &TaskTree, task: &TaskNode, ready: bool) -> String {
     escape::text(&notes.join(", ")).into_owned()
 }
 
-/// How far it is, in a line.
+/// The progress in one line.
 pub(super) fn progress(progress: &TaskProgress) -> String {
     let mut text = format!("{} of {} done", progress.done(), progress.all);
     let rest = [
@@ -96,7 +96,7 @@ pub(super) struct Listed<'a> {
     leaf: bool,
     ready: bool,
     depends: &'a [TaskId],
-    /// Its own only: what it is a part of has a line of its own.
+    /// Only its own: each ancestor has a line of its own.
     waits_for: Vec<&'a TaskId>,
     priority: i64,
     attempts: u64,

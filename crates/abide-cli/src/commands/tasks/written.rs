@@ -1,4 +1,4 @@
-//! Opening a session's tasks to change them, and what was written.
+//! Opens a session's tasks for changing, and prints what was written.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::CommandError;
 use crate::output::{Output, status};
 use crate::store::{SessionOption, Surroundings};
 
-/// The tasks of the session that is meant.
+/// Opens the tasks of the session.
 pub(super) fn open(
     session: &SessionOption,
     surroundings: &Surroundings,
@@ -61,7 +61,7 @@ fn line(event: &NewEvent) -> Option<Line> {
     }
 }
 
-/// Writes what is pending, and says what that was.
+/// Writes the pending changes and prints them.
 pub(super) fn write(mut tasks: Tasks, json: bool) -> Result<(), CommandError> {
     let mut lines = Vec::new();
     let flushed = tasks.flush_and(|event| lines.extend(line(event)))?;
