@@ -122,7 +122,7 @@ fn events_are_named_and_what_cannot_be_erased_is_refused() {
     let again = env.run(&["erase", "@3", "--yes", "--json"]).success();
     assert_eq!(again.json_lines()[0]["payloads"], 0);
     let nothing = env.run(&["erase", "--match", "not there at all", "--yes"]).failure(1);
-    assert!(nothing.stderr.contains("no event whose data has this text"), "{nothing:?}");
+    assert!(nothing.stderr.contains("no event and no file contains this text"), "{nothing:?}");
 }
 
 #[test]

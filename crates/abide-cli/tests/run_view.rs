@@ -248,7 +248,7 @@ fn what_is_typed_wrong_is_said() {
     assert!(done.stderr.contains("--continue"), "{}", done.stderr);
     lab.environment.record(&["--new"], &["{\"kind\":\"x.y\",\"data\":{}}"]).success();
     let done = run(&["resume"]).failure(1);
-    assert!(done.stderr.contains("not run by `abide run`"), "{}", done.stderr);
+    assert!(done.stderr.contains("not started by `abide run`"), "{}", done.stderr);
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn a_project_points_to_a_shared_store_without_a_password() {
     let pointer = env.project().join(".abide");
     let refused = env.run(&["init", "--store", &url("user")]).failure(1);
     assert_keeps(&refused);
-    assert!(refused.stderr.contains("no password is written to it\nHint: "), "{refused:?}");
+    assert!(refused.stderr.contains("no password may be written to it\nHint: "), "{refused:?}");
     assert!(!pointer.exists());
     env.run(&["init", "--store", "postgres://user@127.0.0.1:1"]).failure(1);
     let plain = "postgres://user@127.0.0.1:1/db?sslmode=disable";

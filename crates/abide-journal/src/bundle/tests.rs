@@ -399,7 +399,7 @@ fn objects_are_there_once_whole_and_named() {
         maker.push(NewEvent::new(Kind::new("x.a").unwrap(), data), &leaves, &refs, 1);
         fault_of(&forged(&maker.header(), &records(&maker.content)))
     };
-    let unfit = BundleFault::Form { seq: Seq(2), reason: "an object does not fit its place" };
+    let unfit = BundleFault::Form { seq: Seq(2), reason: "an object does not fit its position" };
     assert_eq!(fits(&|named| named.offset = 3), unfit);
     assert_eq!(fits(&|named| named.offset = usize::MAX), unfit);
     assert_eq!(fits(&|named| named.size = 3), unfit);
