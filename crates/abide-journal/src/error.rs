@@ -47,7 +47,7 @@ pub enum JournalError {
         /// Its parent.
         parent: SessionId,
     },
-    /// The session's lock file was moved, or another writer wrote to the journal.
+    /// The session's lock file was replaced, or another writer wrote to the journal.
     #[error("another writer has taken over: {reason}")]
     Fenced {
         /// How it was noticed.

@@ -48,7 +48,7 @@ impl Stat {
     }
 }
 
-/// When this process started, in the system's unit.
+/// When this process started, in clock ticks after boot.
 pub(crate) fn started() -> Option<u64> {
     Stat::read(std::process::id()).map(|stat| stat.started)
 }
