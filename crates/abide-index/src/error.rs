@@ -1,23 +1,23 @@
-//! What can go wrong with an index, sorted by what is to be done about it.
+//! Index errors, grouped by how the caller should respond.
 
 use rusqlite::ErrorCode;
 
-/// Why the index could not be used.
+/// Why the index cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// It is no index, of another version, or damaged: throw it away and make it again.
+    /// Not an index, another version, or damaged: delete it and build it again.
     #[error("the index is unusable: {reason}")]
     Unusable {
-        /// In what way.
+        /// What is wrong with it.
         reason: String,
     },
-    /// Another program holds it.
+    /// Another process holds the lock.
     #[error("the index is locked by another program")]
     Locked(#[source] rusqlite::Error),
-    /// It cannot be written: a full disk, a read-only one, no permission.
+    /// The disk is full or read-only, or permission is denied.
     #[error("the index cannot be written")]
     Unwritable(#[source] rusqlite::Error),
-    /// Anything else.
+    /// Any other SQLite error.
     #[error("the index cannot be used")]
     Sqlite(#[source] rusqlite::Error),
 }
@@ -33,8 +33,8 @@ impl From<rusqlite::Error> for IndexError {
                 | ErrorCode::PermissionDenied
                 | ErrorCode::SystemIoFailure,
             ) => Self::Unwritable(error),
-            // What the file holds is not what we have put there. A query of ours is never wrong by
-            // itself, so a missing table or a value of another type is damage too.
+            // The file does not hold what was put there. Our queries are correct, so a missing
+            // table or a value of another type is also damage.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
                 Self::Unusable { reason: error.to_string() }
             }

@@ -1,4 +1,4 @@
-//! The index as a file: open, make, look after.
+//! The index file: opening, creating, checking.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use crate::schema::{APPLICATION, TABLES, VERSION};
 use crate::{IndexError, Update};
 
-/// How long another program that holds the file is waited for.
+/// How long to wait for another process that holds the lock.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// An open index.
@@ -19,20 +19,20 @@ pub struct Index {
     pub(crate) connection: Connection,
 }
 
-/// How far a session was followed.
+/// How far the index has followed a session.
 #[derive(Debug, Clone)]
 pub struct Followed {
-    /// Its name.
+    /// The name of the session's directory.
     pub name: String,
-    /// The follower's place.
+    /// The follower's position, as it stored it.
     pub place: String,
-    /// The overview there.
+    /// The overview at that position.
     pub overview: Overview,
 }
 
 impl Index {
-    /// Makes the tables in an empty file that is there. What comes in before the first
-    /// [`Index::settle`] is not safe from a power cut: until then the file is not in use.
+    /// Creates the tables in an existing empty file. Nothing is durable before the first
+    /// [`Index::settle`]; until then the file is not in use.
     pub fn create(path: &Path) -> Result<Self, IndexError> {
         let connection = connect(path)?;
         connection.pragma_update(None, "journal_mode", "OFF")?;
@@ -40,27 +40,27 @@ impl Index {
         Self::make(connection)
     }
 
-    /// Opens the index in this file.
+    /// Opens an existing index.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
         let connection = connect(path)?;
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         if pragma("application_id")? != APPLICATION {
-            return Err(IndexError::Unusable { reason: "it is no index of abide's".to_owned() });
+            return Err(IndexError::Unusable { reason: "not an abide index".to_owned() });
         }
         let version = pragma("user_version")?;
         if version != VERSION {
-            let reason = format!("it is of version {version}, not {VERSION}");
+            let reason = format!("version {version}, expected {VERSION}");
             return Err(IndexError::Unusable { reason });
         }
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        // The file itself changes only when we say so, in `settle`.
+        // The main file changes only in `settle`.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         Ok(Self { connection })
     }
 
-    /// An index that is gone when it is dropped.
+    /// An index in memory.
     pub fn in_memory() -> Result<Self, IndexError> {
         Self::make(Connection::open_in_memory()?)
     }
@@ -68,24 +68,23 @@ impl Index {
     fn make(connection: Connection) -> Result<Self, IndexError> {
         connection.pragma_update(None, "page_size", 8192)?;
         connection.execute_batch(TABLES)?;
-        // Larger pieces are sorted in memory before they are merged on disk.
+        // Sort larger pieces in memory before they are merged on disk.
         connection
             .execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?1)", [64 << 20])?;
-        // While it is made, pieces are not merged; that comes with use, a little at a time.
+        // No merging while the index is built; later updates merge a little at a time.
         connection.execute("INSERT INTO texts (texts, rank) VALUES ('automerge', 0)", [])?;
         connection.pragma_update(None, "application_id", APPLICATION)?;
         connection.pragma_update(None, "user_version", VERSION)?;
         Ok(Self { connection })
     }
 
-    /// It is made: from here on pieces are merged as they come.
+    /// Ends the build: from here on pieces are merged as they are added.
     pub fn finish(&self) -> Result<(), IndexError> {
         self.connection.execute("INSERT INTO texts (texts, rank) VALUES ('automerge', 4)", [])?;
         Ok(())
     }
 
-    /// Brings what is in the log into the file, synced; as much of it as others who read at this
-    /// moment leave free.
+    /// Checkpoints the WAL into the main file and syncs it, as far as concurrent readers allow.
     pub fn settle(&self) -> Result<(), IndexError> {
         self.connection.busy_timeout(Duration::ZERO)?;
         let settled = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -93,7 +92,7 @@ impl Index {
         Ok(settled?)
     }
 
-    /// Looks over the whole file for damage.
+    /// Checks the whole file for damage.
     pub fn check(&self) -> Result<(), IndexError> {
         let told: String =
             self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
@@ -104,28 +103,28 @@ impl Index {
         Ok(())
     }
 
-    /// Sees one state of the index until [`Index::end_look`], whatever others do.
+    /// Starts a read transaction: sees one state of the index until [`Index::end_look`].
     pub fn begin_look(&self) -> Result<(), IndexError> {
         Ok(self.connection.execute_batch("BEGIN DEFERRED")?)
     }
 
-    /// Ends what [`Index::begin_look`] began.
+    /// Ends the transaction of [`Index::begin_look`].
     pub fn end_look(&self) -> Result<(), IndexError> {
         Ok(self.connection.execute_batch("COMMIT")?)
     }
 
-    /// Begins a change.
+    /// Starts a write transaction.
     pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
         Update::begin(&mut self.connection)
     }
 
-    /// Something the follower has noted.
+    /// A value that the follower stored under this name.
     pub fn note(&self, name: &str) -> Result<Option<String>, IndexError> {
         let mut find = self.connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
         Ok(find.query_row([name], |row| row.get(0)).optional()?)
     }
 
-    /// How far the session of this name was followed.
+    /// How far the index has followed this session.
     pub fn followed(&self, name: &str) -> Result<Option<Followed>, IndexError> {
         let mut find = self
             .connection
@@ -140,7 +139,8 @@ impl Index {
             .transpose()
     }
 
-    /// The names of the sessions that a writer has open or died with: they may grow unmarked.
+    /// The names of sessions that a writer has open, or died with: they may grow without being
+    /// marked as changed.
     pub fn watched(&self) -> Result<Vec<String>, IndexError> {
         self.names("SELECT name FROM sessions WHERE watched ORDER BY row")
     }
@@ -156,7 +156,8 @@ impl Index {
         Ok(names.collect::<Result<_, _>>()?)
     }
 
-    /// All that is in it, in an order and form in which two indexes of the same sessions are equal.
+    /// The whole contents, in a canonical order and form: two indexes of the same sessions compare
+    /// equal.
     pub fn dump(&self) -> Result<Vec<String>, IndexError> {
         let mut lines = Vec::new();
         let selects = [
@@ -198,7 +199,7 @@ fn connect(path: &Path) -> Result<Connection, IndexError> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
-    // What is in the file is not trusted: no code runs out of it.
+    // The file is untrusted: its schema must not run functions.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "cache_size", -(32 << 10))?;

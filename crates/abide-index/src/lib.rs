@@ -1,8 +1,8 @@
-//! The index over sessions: who did what when, and the full text of what was said.
+//! A search index over sessions: who did what when, and the full text of messages.
 //!
-//! An [`Index`] is one SQLite file. It is derived: whoever follows the journals feeds it with
-//! [`Delta`](abide_model::Delta)s, each of which says how far it goes, and what is in it can be thrown away and made
-//! again. It knows nothing of journals and files; the follower's place in a journal is a text to it.
+//! An [`Index`] is one SQLite file. It is derived data and can be deleted and rebuilt at any time.
+//! The follower of the journals feeds it [`Delta`](abide_model::Delta)s, each with the position it
+//! reaches. The index knows nothing of journals and files; a position is an opaque string to it.
 //!
 //! ```
 //! use abide_index::Index;

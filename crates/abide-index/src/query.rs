@@ -1,4 +1,4 @@
-//! Questions to the index.
+//! Queries.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,40 +15,39 @@ use crate::index::overview_of;
 use crate::schema::{project_word, text_place};
 use crate::{Index, IndexError};
 
-/// Where not all sessions are asked for, so many of the newest places where a search is fulfilled
-/// are ranked; older ones are not looked at. Words that stand nearly everywhere would cost their
-/// number otherwise.
+/// When a query is limited, only this many of the newest hits are ranked; older ones are ignored.
+/// Otherwise a word that occurs nearly everywhere would cost as much as it has occurrences.
 const RANKED: usize = 5_000;
 
-/// What the index knows of a question.
+/// The result of a query.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// The sessions that fit, the best first.
+    /// The matching sessions, best first.
     pub sessions: Vec<IndexedSession>,
-    /// How many more fit.
+    /// How many more sessions match.
     pub more: u64,
-    /// There were more places than were ranked.
+    /// There were more hits than were ranked.
     pub cut: bool,
 }
 
-/// A session that fits.
+/// A matching session.
 #[derive(Debug)]
 pub struct IndexedSession {
-    /// Its name.
+    /// The name of its directory.
     pub name: String,
     /// Its id.
     pub id: SessionId,
     /// Its short id.
     pub short: String,
-    /// What there is to say about it.
+    /// Its overview.
     pub overview: Overview,
     /// How many files it changed.
     pub files: u64,
-    /// Where the words stand, the best place first; a few.
+    /// A few events that match, best first.
     pub hits: Vec<Seq>,
-    /// In how many events they stand.
+    /// How many events match.
     pub hit_count: u64,
-    /// What it did to the file that was asked for.
+    /// What it did to the files asked for.
     pub touched: Vec<Touched>,
 }
 
@@ -61,7 +60,7 @@ pub struct Hit {
     pub agent: Option<String>,
 }
 
-/// The most places that are named for a session.
+/// The most hits named for a session.
 const HITS: usize = 3;
 
 #[derive(Debug, Default)]
@@ -72,7 +71,7 @@ struct Found {
 }
 
 impl Index {
-    /// The sessions that fit, of these projects; of any, where none is named.
+    /// The matching sessions of these projects, or of all if none is named.
     pub fn history(&self, query: &HistoryQuery, projects: &[String]) -> Result<Answer, IndexError> {
         let limit = query.limit.unwrap_or(usize::MAX);
         if let Some(wanted) = &query.file {
@@ -95,7 +94,7 @@ impl Index {
         Ok(answer)
     }
 
-    /// The newest session that is not empty, of these projects, with this workspace.
+    /// The newest non-empty session of these projects with this workspace.
     pub fn latest(
         &self,
         projects: &[String],
@@ -120,7 +119,7 @@ impl Index {
         Ok(newest.and_then(|id| id.parse().ok()))
     }
 
-    /// The sessions of these projects, the newest first.
+    /// The sessions of these projects, newest first.
     pub fn of_projects(&self, projects: &[String]) -> Result<Vec<SessionId>, IndexError> {
         let (filter, values) = filter_of(&HistoryQuery::default(), projects);
         let mut find =
@@ -135,7 +134,7 @@ impl Index {
     }
 
     fn listed(&self, filter: &str, values: &[Value], limit: usize) -> Result<Answer, IndexError> {
-        // By rows first: where what fits does not come in order, only its keys are sorted.
+        // Select rows first: if the index gives no order, only the keys are sorted.
         let sql = format!(
             "SELECT name, id, overview, files FROM
                  (SELECT row AS top FROM sessions {filter} ORDER BY updated DESC, row DESC LIMIT ?)
@@ -188,7 +187,7 @@ impl Index {
         let mut known = self.connection.prepare_cached("SELECT 1 FROM sessions WHERE row = ?1")?;
         for (row, found) in ranked {
             if answer.sessions.len() >= limit {
-                // A session that was forgotten has left its words behind.
+                // A session that was removed has left its words behind.
                 answer.more += u64::from(known.exists([row])?);
                 continue;
             }
@@ -202,7 +201,7 @@ impl Index {
         Ok(answer)
     }
 
-    /// Where the words stand, by session.
+    /// The hits, by session.
     fn found(
         &self,
         search: &Search,
@@ -222,8 +221,8 @@ impl Index {
         } else {
             ""
         };
-        // To weigh the beginning of a word, all that begin so would be gathered a second time. Such
-        // a search is ranked by how often it is fulfilled.
+        // To weigh a prefix, FTS5 would gather all its words a second time. Such a search is ranked
+        // by the number of hits.
         let begun = search.terms().iter().any(|term| term.prefix);
         let rank = if begun { "0.0" } else { "bm25(texts, 1.0, 0.0)" };
         let sql = format!(
@@ -247,7 +246,7 @@ impl Index {
             let entry = found.entry(session).or_default();
             entry.count += 1;
             entry.best = entry.best.min(score);
-            // The best few, kept as they come: the newest first, so that it stands first among equals.
+            // Keep the best few. Rows come newest first, so among equals the newest stays first.
             let at = entry.hits.partition_point(|(other, _)| *other <= score);
             if at < HITS {
                 entry.hits.insert(at, (score, Seq(seq)));
@@ -262,7 +261,7 @@ impl Index {
         let id: String = row.get(1)?;
         let overview: String = row.get(2)?;
         let files: i64 = row.get(3)?;
-        // A session whose beginning is lost has no id to go by.
+        // A session whose first event is lost has no id.
         let Ok(id) = id.parse::<SessionId>() else { return Ok(None) };
         Ok(Some(IndexedSession {
             name,
@@ -276,7 +275,7 @@ impl Index {
         }))
     }
 
-    /// As much of the short id as no other session shares.
+    /// The shortest prefix of the short id that no other session shares.
     fn short(&self, id: SessionId) -> Result<String, IndexError> {
         let whole = id.short(12);
         let mut neighbours = self.connection.prepare_cached(
@@ -292,7 +291,7 @@ impl Index {
         Ok(id.short((shared + 1).max(SessionId::SHORT)))
     }
 
-    /// Puts the paths that are meant into a table of their own.
+    /// Fills the temporary table `wanted` with the matching paths.
     fn want_paths(&self, wanted: &str) -> Result<(), IndexError> {
         self.connection.execute_batch(
             "CREATE TEMP TABLE IF NOT EXISTS wanted (path INTEGER PRIMARY KEY); DELETE FROM wanted",
@@ -309,7 +308,7 @@ impl Index {
         Ok(())
     }
 
-    /// What a session did to the wanted paths, the last first.
+    /// What a session did to the wanted paths, last first.
     fn touched(&self, session: &str) -> Result<Vec<Touched>, IndexError> {
         let mut find = self.connection.prepare_cached(
             "SELECT p.path, f.op, f.count, f.seq, f.turn, t.agent, f.at
@@ -332,8 +331,8 @@ impl Index {
         Ok(touched.collect::<Result<_, _>>()?)
     }
 
-    /// The turn in which an event of a lane stands, and its agent, where the event does not say
-    /// itself which turn it is.
+    /// The turn that an event of a lane belongs to, and its agent. `named` is the turn that the
+    /// event itself names.
     pub fn turn_at(
         &self,
         session: &str,
@@ -398,7 +397,7 @@ fn op_of(name: &str) -> FileOp {
     }
 }
 
-/// The filters of a query as SQL, and what goes in.
+/// The query's filters as SQL, with the values to bind.
 fn filter_of(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) {
     let mut parts: Vec<String> = Vec::new();
     let mut values = Vec::new();
@@ -448,7 +447,7 @@ fn filter_of(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) 
     (format!("WHERE {}", parts.join(" AND ")), values)
 }
 
-/// The search in FTS5's language: every word quoted, so that nothing in it is an operator.
+/// The search as an FTS5 query: every word is quoted, so nothing in it is an operator.
 fn to_fts5(search: &Search, projects: &[String]) -> String {
     let term = |term: &abide_model::Term| {
         let star = if term.prefix { " *" } else { "" };

@@ -1,12 +1,12 @@
-//! The tables. A change of anything here, or of what is put into them, is a new [`VERSION`].
+//! The tables. Any change here, or to what is stored in them, requires a new [`VERSION`].
 //!
-//! The texts are not kept, only their words: a place that was found is read from the journal. A
-//! text goes by its session's row and its event's seq in one number, so that no table leads from
-//! texts to events, and the newest come last.
+//! Texts are not stored, only their words: the text of a hit is read from the journal. A text's row
+//! id combines its session's row and its event's seq, so no table maps texts to events, and the
+//! newest texts come last.
 
-/// Tells our files from others': "abid".
+/// The SQLite application id, "abid".
 pub(crate) const APPLICATION: i32 = 0x6162_6964;
-/// The version of the tables and of what is in them.
+/// The version of the tables and their contents.
 pub(crate) const VERSION: i32 = 2;
 
 pub(crate) const TABLES: &str = "
@@ -87,8 +87,9 @@ CREATE INDEX files_by_path ON files (path, session);
 CREATE VIRTUAL TABLE texts USING fts5 (text, project, content='', tokenize='ascii');
 ";
 
-/// A project's id as one word, as no text has it: what is no letter or digit is replaced by a
-/// character of no meaning. It narrows a search to the project's texts; two projects may share it.
+/// A project's id as a single token that no text contains: every character that is not a letter or
+/// digit is replaced by one without meaning. It narrows a search to the project's texts; two
+/// projects may share a token.
 pub(crate) fn project_word(project: &str) -> String {
     let stand_in = |c: char| match c {
         c if c.is_ascii_alphanumeric() => c.to_ascii_lowercase(),
@@ -97,16 +98,16 @@ pub(crate) fn project_word(project: &str) -> String {
     std::iter::once('\u{E000}').chain(project.chars().map(stand_in)).collect()
 }
 
-/// How many bits of a text's number are its seq.
+/// How many bits of a text's row id hold its seq.
 const SEQ_BITS: u32 = 32;
 
-/// The number of a text: its session's row and its event's seq. `None` where it does not fit.
+/// A text's row id: its session's row and its event's seq. `None` if they do not fit.
 pub(crate) fn text_number(row: i64, seq: u64) -> Option<i64> {
     let seq = i64::try_from(seq).ok().filter(|seq| *seq < 1 << SEQ_BITS)?;
     (0..1 << (63 - SEQ_BITS)).contains(&row).then_some((row << SEQ_BITS) | seq)
 }
 
-/// The row and the seq of a text's number.
+/// The session's row and the seq of a text's row id.
 pub(crate) fn text_place(number: i64) -> (i64, u64) {
     let seq = number & ((1 << SEQ_BITS) - 1);
     (number >> SEQ_BITS, seq.unsigned_abs())

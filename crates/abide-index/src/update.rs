@@ -1,4 +1,4 @@
-//! A change of the index: all of it, or none.
+//! A change to the index, all or nothing.
 
 use abide_model::{Delta, FileDelta, FileOp, TurnDelta, TurnRole};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use crate::IndexError;
 use crate::schema::{project_word, text_number};
 
-/// A change that is not there until it is committed.
+/// A write transaction. It has no effect until it is committed.
 #[derive(Debug)]
 pub struct Update<'a> {
     transaction: Transaction<'a>,
@@ -18,7 +18,7 @@ impl<'a> Update<'a> {
         Ok(Self { transaction })
     }
 
-    /// Takes in what a stretch of events brings, up to this place of the follower's.
+    /// Adds what a range of events brings, up to this position of the follower.
     pub fn put(&mut self, delta: &Delta, place: &str) -> Result<(), IndexError> {
         if delta.restart {
             self.forget(&delta.name)?;
@@ -44,7 +44,7 @@ impl<'a> Update<'a> {
         for name in &delta.agents {
             agent.execute(params![row, name])?;
         }
-        // A rewind may have taken one back.
+        // A rewind may have removed one.
         self.transaction.prepare_cached("DELETE FROM labels WHERE session = ?1")?.execute([row])?;
         let mut label = self.transaction.prepare_cached(
             "INSERT OR REPLACE INTO labels (session, name, value) VALUES (?1, ?2, ?3)",
@@ -63,7 +63,7 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Takes a session out. Its texts stay until the index is made anew; nothing leads to them.
+    /// Removes a session. Its texts stay until the index is rebuilt, but nothing leads to them.
     pub fn forget(&mut self, name: &str) -> Result<(), IndexError> {
         let row: Option<i64> = self
             .transaction
@@ -85,7 +85,8 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Nobody has this session open: it need not be looked at until it is said to have changed.
+    /// Marks that no writer has this session open: it need not be checked again until it is marked
+    /// as changed.
     pub fn let_rest(&mut self, name: &str) -> Result<(), IndexError> {
         self.transaction
             .prepare_cached("UPDATE sessions SET watched = 0 WHERE name = ?1")?
@@ -93,7 +94,7 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Notes something for the follower.
+    /// Stores a value for the follower under this name.
     pub fn note(&mut self, name: &str, value: &str) -> Result<(), IndexError> {
         self.transaction
             .prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?
@@ -101,12 +102,12 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Makes it so.
+    /// Commits the transaction.
     pub fn commit(self) -> Result<(), IndexError> {
         Ok(self.transaction.commit()?)
     }
 
-    /// Writes the session's own row and says which it is.
+    /// Writes the session's row and returns its number.
     fn row(&self, delta: &Delta, place: &str) -> Result<i64, IndexError> {
         let overview = &delta.overview;
         let json = serde_json::to_string(overview)
