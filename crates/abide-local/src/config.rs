@@ -11,10 +11,10 @@ use serde::Deserialize;
 use crate::error::storage_error;
 use crate::layout::StoreLayout;
 
-/// The version of the store's layout that this program makes, and the newest it opens.
+/// The store layout version that this program writes, and the newest it opens.
 pub const STORE_VERSION: u64 = 1;
 
-/// The longest configuration that is read.
+/// The largest configuration file that is read.
 const MAX: usize = 1 << 20;
 
 /// The store's settings.
@@ -23,56 +23,56 @@ const MAX: usize = 1 << 20;
 pub struct Config {
     /// The version of the layout.
     pub version: u64,
-    /// Whose sessions it holds, where that was told.
+    /// Whether it holds one project or many, if recorded.
     pub projects: Option<HeldProjects>,
     /// The journal's settings.
     pub journal: JournalConfig,
     /// The objects' settings.
     pub objects: ObjectsConfig,
-    /// What is taken of a workspace.
+    /// How workspaces are captured.
     pub workspace: Policy,
-    /// What is let go.
+    /// What a cleanup removes.
     pub retention: Retention,
-    /// The settings of projects, by id or by directory.
+    /// Settings per project, by id or directory.
     pub project: BTreeMap<String, ProjectConfig>,
 }
 
-/// `projects`: whose sessions a store holds.
+/// `projects`: how many projects a store holds sessions of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HeldProjects {
-    /// Those of one project, or of none: all are meant where none is named.
+    /// One project, or none: a command that names no project means all sessions.
     One,
-    /// Those of many: where none is named, those of the project at hand are meant.
+    /// Many: a command that names no project means the sessions of the current one.
     Many,
 }
 
-/// `[project."ID-OR-PATH"]`: settings in the place of the store's, for one project.
+/// `[project."ID-OR-PATH"]`: settings that override the store's for one project.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProjectConfig {
-    /// What is taken of its workspaces.
+    /// How its workspaces are captured.
     pub workspace: PolicyOverrides,
-    /// What of its sessions is let go.
+    /// What a cleanup removes of its sessions.
     pub retention: RetentionOverrides,
 }
 
-/// What marks a store as one of many projects. It goes before all else: behind a table it would be
-/// part of that.
+/// Marks a store as one of many projects. It must come first in the file: after a table header it
+/// would belong to that table.
 const MARK: &str = "\
 # Sessions of many projects are kept here: a command means those of the project it runs in.
 projects = \"many\"
 
 ";
 
-/// Its mark alone.
+/// Only the `projects` key.
 #[derive(Deserialize)]
 struct Marked {
     projects: Option<HeldProjects>,
 }
 
-/// Is the store in this directory marked as one that holds sessions of many projects, as the
-/// person's is? Where no store can be read, no. Looks at one small file.
+/// Whether the store in this directory is marked as holding sessions of many projects, as the
+/// user's own store is. False if no store can be read. Reads one small file.
 #[must_use]
 pub fn holds_many_projects(root: &Path) -> bool {
     let path = StoreLayout { root: root.to_owned() }.config();
@@ -82,7 +82,7 @@ pub fn holds_many_projects(root: &Path) -> bool {
             .is_ok_and(|Marked { projects }| projects == Some(HeldProjects::Many))
 }
 
-/// Its version alone.
+/// Only the `version` key.
 #[derive(Deserialize)]
 struct Version {
     #[serde(default)]
@@ -95,9 +95,9 @@ struct Version {
 pub struct ObjectsConfig {
     /// How new objects are compressed.
     pub compression: Codec,
-    /// How hard.
+    /// The compression level.
     pub level: i32,
-    /// Less than this many bytes are stored as they are.
+    /// Objects with fewer bytes than this are stored uncompressed.
     pub threshold: u64,
 }
 
@@ -118,9 +118,9 @@ impl ObjectsConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JournalConfig {
-    /// Begin a new segment when one has this many bytes.
+    /// Start a new segment when one has this many bytes.
     pub segment_bytes: u64,
-    /// Strings in payloads with more bytes than this go to objects.
+    /// Strings in payloads with more bytes than this are stored as objects.
     pub object_bytes: usize,
 }
 
@@ -186,7 +186,7 @@ min_free_bytes = 1073741824
 ";
 
 impl Config {
-    /// What is taken of a workspace of a project that is known by these ids.
+    /// How a workspace is captured, for a project known by these ids.
     #[must_use]
     pub fn workspace_of(&self, ids: &[String], root: &Path) -> Policy {
         let told = self.project.iter().map(|(name, config)| (name.as_str(), &config.workspace));
@@ -201,7 +201,7 @@ impl Config {
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
         let text = read_text(storage, path)?;
         let damaged = |reason: String| damaged(path, reason);
-        // As it was made: there is nothing to find out.
+        // The default file: nothing to parse.
         let (marked, rest) = match text.strip_prefix(MARK) {
             Some(rest) => (Some(HeldProjects::Many), rest),
             None => (None, text.as_str()),
@@ -238,17 +238,17 @@ impl Config {
         Ok(config)
     }
 
-    /// Writes the configuration of a new store: whole, or not at all.
+    /// Writes the configuration of a new store, atomically.
     pub(crate) fn write_default(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
         write(storage, path, &path.with_extension("tmp"), TEMPLATE)
     }
 
-    /// Marks a store as one that holds sessions of many projects, unless its settings tell already
-    /// whose it holds. Whole, or not at all; the rest of them stays as it is. Who calls it holds a
-    /// lock over it.
+    /// Marks a store as holding sessions of many projects, unless its settings already have
+    /// `projects`. Atomic; all other settings stay as they are. The caller must hold a lock over
+    /// it.
     pub(crate) fn mark(storage: &dyn Storage, path: &Path) -> Result<Self, StoreError> {
         let config = Self::read(storage, path)?;
-        // A link leads to a file that others may read as well.
+        // A symlink may lead to a file that others also use.
         if config.projects.is_some() || path.is_symlink() {
             return Ok(config);
         }
@@ -289,14 +289,14 @@ fn write(
     storage.rename(temporary, path).map_err(storage_error("create", path))
 }
 
-/// Of what is named by a project's id or directory, what is for a project: what stands under an id
-/// that it is known by, else under the nearest directory that this one is, or is in.
+/// The entry for a project among entries keyed by project id or directory: that of an id it is
+/// known by, else that of the nearest directory that is `dir` or contains it.
 pub(crate) fn named_for<'a, T>(
     named: impl Iterator<Item = (&'a str, T)>,
     ids: &[String],
     dir: Option<&Path>,
 ) -> Option<(&'a str, T)> {
-    // An id goes before every directory, and of two ids the one that is named first.
+    // An id takes precedence over any directory; of two ids, the one named first wins.
     let rank = |name: &str| {
         let path = Path::new(name);
         match ids.iter().rev().position(|id| id == name) {

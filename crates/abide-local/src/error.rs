@@ -1,11 +1,11 @@
-//! From the bytes' errors to the store's.
+//! Converts journal errors to store errors.
 
 use std::sync::Arc;
 
 use abide_journal::JournalError;
 use abide_model::StoreError;
 
-/// Puts an error of the bytes in the store's words.
+/// Converts a journal error to a store error.
 pub(crate) fn store_error(error: JournalError) -> StoreError {
     match error {
         JournalError::Io { action, path, source } => StoreError::Storage {
@@ -31,7 +31,7 @@ pub(crate) fn store_error(error: JournalError) -> StoreError {
     }
 }
 
-/// An error of the storage itself.
+/// Wraps an I/O error of the storage.
 pub(crate) fn storage_error(
     action: &'static str,
     path: &std::path::Path,

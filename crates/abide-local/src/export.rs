@@ -1,7 +1,7 @@
-//! Making a bundle of a session: its lines as they stand, and every object they name. Reads only.
+//! Exports a session as a bundle: its lines byte for byte, and every object they name. Read-only.
 //!
-//! The journal is walked twice: once to see that it is whole and what there is, since the first
-//! line of a bundle says so, and once to write it.
+//! The journal is read twice: once to check that it is complete and to count, since a bundle's
+//! first line has the counts, and once to write it.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::layout::shown;
 use crate::reader::LocalReader;
 use crate::store::LocalStore;
 
-/// What a first walk over the journal found.
+/// What the first pass over the journal found.
 struct Survey {
     title: Option<String>,
     last: (Seq, Sum),
@@ -27,9 +27,9 @@ struct Survey {
 }
 
 impl LocalStore {
-    /// Writes a bundle of a session: everything that can be read, the end of an unclosed writer's
-    /// work included. A session of which an event or an object is lost is refused. What is
-    /// written is a bundle only when this has returned `Ok`.
+    /// Writes a bundle of a session: everything that can be read, including what an open writer has
+    /// not acknowledged. A session that has lost an event or an object is refused. The output is a
+    /// valid bundle only if this returns `Ok`.
     pub fn export_bundle<W: Write>(
         &self,
         session: SessionId,
@@ -92,7 +92,7 @@ impl LocalStore {
     }
 }
 
-/// The event that a fork goes on from.
+/// The event that a fork continues from.
 fn parent_of(reader: &LocalReader) -> Result<Option<BundleParent>, ExportError> {
     let past = reader.past().map_err(store_error)?;
     if !past.is_fork() {
@@ -138,7 +138,7 @@ fn survey(
                 }
                 survey.take(&line);
             }
-            // Damage that costs no event, a header's, costs the bundle nothing either.
+            // Damage that costs no event, as of a header, does not affect the bundle.
             Found::Damage(damage) => {
                 if damage.lost.is_some() {
                     let place = format!("{} at byte {}", shown(&damage.path), damage.offset);

@@ -1,7 +1,7 @@
-//! Finding a session: by its id, by the start of it, by its client's key, or the latest.
+//! Finds a session by its id, a prefix of it, its client's key, or as the latest.
 //!
-//! A session is of the project that its first event names; where that names none, of the one that
-//! a file beside its journal does. Where the store was opened for a project, that one is meant.
+//! A session belongs to the project that its first event names; if it names none, to the one in a
+//! file beside its journal. If the store was opened for a project, only that one is searched.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::store::LocalStore;
 
-/// So many of the newest sessions are looked at before the index is asked for the latest.
+/// How many of the newest sessions are checked before the index is asked for the latest.
 const LOOKED_AT: usize = 32;
 /// The longest project id.
 const PROJECT_BYTES: usize = 4096;
 
 impl LocalStore {
-    /// As [`Store::find`](abide_model::Store::find), for who does not wait.
+    /// As [`Store::find`](abide_model::Store::find), blocking.
     pub fn find_session(&self, reference: &SessionRef) -> Result<SessionId, StoreError> {
         self.find_now(reference)
     }
@@ -92,7 +92,7 @@ impl LocalStore {
         Ok(sessions)
     }
 
-    /// As much of a session's short id as no other session of the store shares.
+    /// The shortest prefix of a session's short id that no other session of the store shares.
     pub fn short_id(&self, session: SessionId) -> Result<String, StoreError> {
         let start = session.short(SessionId::SHORT);
         let names = self.unsorted_names()?;
@@ -108,7 +108,7 @@ impl LocalStore {
         Ok(session.short(length))
     }
 
-    /// Those of the project, where there are any; else all.
+    /// Those of the project if there are any, else all.
     fn of_project_first(&self, sessions: Vec<SessionId>) -> Result<Vec<SessionId>, StoreError> {
         let mut ours = Vec::new();
         for id in &sessions {
@@ -127,13 +127,14 @@ impl LocalStore {
     ) -> Result<Option<SessionId>, StoreError> {
         let known_by = self.known_by(project);
         let (storage, dir) = (&**self.storage(), self.layout().keys());
-        // Asked before the files are: what comes meanwhile was not there when it was asked for.
+        // Checked before the key files: a session that is added later did not exist when it was
+        // asked for.
         let mut told = keys::is_complete(storage, &dir);
         for project in &known_by {
             let of = SessionKey { project, key };
             match keys::get(storage, &dir, of)? {
                 Some(id) if self.is_made(id)? => return Ok(Some(id)),
-                // It names a session that is not there, or none at all: the sessions are asked.
+                // It names a session that does not exist, or none at all: search the sessions.
                 Some(_) => told = false,
                 None => told &= !keys::has_file(storage, &dir, of)?,
             }
@@ -141,7 +142,7 @@ impl LocalStore {
         if told { Ok(None) } else { self.search_key(&known_by, key) }
     }
 
-    /// By what a project is known, this id among it.
+    /// The ids that a project is known by, including this one.
     pub(crate) fn known_by<'a>(&'a self, project: &'a str) -> Vec<&'a str> {
         let ours = &self.options().projects;
         if ours.iter().any(|one| one == project) {
@@ -151,7 +152,7 @@ impl LocalStore {
         }
     }
 
-    /// Asks every session for its key.
+    /// Searches all sessions for a key.
     pub(crate) fn search_key(
         &self,
         projects: &[&str],
@@ -169,7 +170,7 @@ impl LocalStore {
         Ok(None)
     }
 
-    /// The project of a session, empty where it has none, and its client's key.
+    /// A session's project (empty if it has none) and its client's key.
     pub(crate) fn project_and_key(
         &self,
         id: SessionId,
@@ -181,20 +182,20 @@ impl LocalStore {
         Ok((project.unwrap_or_default(), beginning.key))
     }
 
-    /// The id of the project that a session was recorded in.
+    /// The id of the project that a session belongs to.
     pub fn project_of(&self, session: SessionId) -> Result<Option<String>, StoreError> {
         let (project, _) = self.project_and_key(session)?;
         Ok(Some(project).filter(|project| !project.is_empty()))
     }
 
-    /// Is it a session of the project that the store was opened for?
+    /// Whether a session belongs to the project that the store was opened for.
     pub(crate) fn is_of_project(&self, session: SessionId) -> Result<bool, StoreError> {
         let projects = &self.options().projects;
         Ok(projects.is_empty() || projects.contains(&self.project_and_key(session)?.0))
     }
 
-    /// The newest session that is not empty, of the project, with this workspace. Names tell the
-    /// second; of those made in the same one, the id decides.
+    /// The newest non-empty session of the project with this workspace. Directory names have a
+    /// resolution of a second; within one, the id decides.
     fn latest(&self, workspace: Option<&Path>) -> Result<Option<SessionId>, StoreError> {
         let workspace = workspace.map(SessionFields::workspace_text);
         let workspace = workspace.as_deref();
@@ -209,7 +210,7 @@ impl LocalStore {
             if newest.as_ref().is_some_and(|(_, newest)| *newest != second) {
                 break;
             }
-            // What is far back is found by the index; without one, by looking on.
+            // Older sessions are found through the index, or without one by reading on.
             if at == LOOKED_AT
                 && newest.is_none()
                 && let Some(found) = ask(Wanted::Anyway)
@@ -227,7 +228,7 @@ impl LocalStore {
         Ok(newest.map(|(id, _)| id))
     }
 
-    /// May this be the latest session, if no newer one is?
+    /// Whether this is the latest session, given that no newer one is.
     fn is_meant(
         &self,
         id: SessionId,
@@ -256,16 +257,16 @@ impl LocalStore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     FirstEvent,
-    /// To the first event that is more than bookkeeping.
+    /// Up to the first event that is not bookkeeping.
     Use,
 }
 
-/// What the beginning of a session's journal tells.
+/// What the first events of a session tell.
 #[derive(Debug, Default)]
 struct Beginning {
     project: Option<String>,
     key: Option<String>,
-    /// It has no event but the store's own bookkeeping, and is no fork.
+    /// It has only the store's own bookkeeping events and is not a fork.
     empty: bool,
 }
 
@@ -298,7 +299,7 @@ impl Beginning {
 }
 
 impl LocalReader {
-    /// The project of the session, whose first event names this one.
+    /// The project of a session whose first event names `named`.
     pub(crate) fn project(&self, named: Option<String>) -> Result<Option<String>, StoreError> {
         match named {
             Some(project) => Ok(Some(project)),
@@ -306,7 +307,7 @@ impl LocalReader {
         }
     }
 
-    /// The project that the session was put into when it was imported.
+    /// The project that the session was assigned when it was imported.
     pub(crate) fn given_project(&self) -> Result<Option<String>, JournalError> {
         let Some(dir) = self.journal().dir().parent() else { return Ok(None) };
         let path = SessionLayout { dir: dir.to_owned() }.project();
@@ -321,8 +322,8 @@ impl LocalReader {
     }
 }
 
-/// Puts a session into a project, or into none. The name is durable with the next sync of the
-/// session's directory.
+/// Assigns a session to a project, or to none. Durable with the next sync of the session's
+/// directory.
 pub(crate) fn give_project(
     storage: &dyn Storage,
     layout: &SessionLayout,

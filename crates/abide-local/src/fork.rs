@@ -1,8 +1,8 @@
-//! Forking a session: a new one that goes on from a place in another one's past.
+//! Forks a session: creates a new one that continues from an event of another.
 //!
-//! Nothing of the past is copied. The new journal begins with the number and the sum that follow
-//! from the event it was forked at, so that the chain goes through, and `session.created` names
-//! the parent. Only what is durable can be forked from.
+//! Nothing is copied. The new journal starts with the seq and the sum that follow from the event it
+//! was forked at, so the chain is unbroken, and `session.created` names the parent. Only durable
+//! events can be forked from.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl LocalStore {
         Ok((session, Beginning { last: (at, sum), state }))
     }
 
-    /// The place to fork at, durable: the last acknowledged event, or one before it.
+    /// The event to fork at: the last acknowledged one, or one before it. Durable on return.
     pub(crate) fn durable_place(
         &self,
         parent: SessionId,
@@ -65,7 +65,7 @@ impl LocalStore {
         let marked = || reader.mark().map(|mark| mark.map(|mark| mark.seq)).map_err(store_error);
         let mut last = marked()?;
         if last.is_none_or(|last| at.is_some_and(|at| at > last)) {
-            // What is written and not known to be durable is made so, unless its writer is at it.
+            // Make durable what was written and may not be, unless its writer is still at work.
             let layout = self.layout_of(parent)?;
             if let Ok(lock) = self.lock_session(parent, &layout, Duration::ZERO) {
                 self.settle(parent, &layout, lock)?;
@@ -80,8 +80,8 @@ impl LocalStore {
         Ok(at)
     }
 
-    /// Every fork here, with the session and the event it goes on from. A session must stay while
-    /// one of its forks does. Reads the beginning of each journal.
+    /// Every fork in the store, with the session and the event it continues from. A session must
+    /// stay as long as one of its forks does. Reads the start of each journal.
     pub fn forks(&self) -> Result<Vec<(SessionId, Parent)>, StoreError> {
         let mut forks = Vec::new();
         for (id, layout) in self.directory().all().map_err(store_error)? {
@@ -95,7 +95,7 @@ impl LocalStore {
         Ok(forks)
     }
 
-    /// The forks of a session that are here.
+    /// The forks of a session that are in the store.
     pub fn forks_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
         let forks = self.forks()?.into_iter().filter(|(_, parent)| parent.session == session);
         Ok(forks.map(|(id, _)| id).collect())

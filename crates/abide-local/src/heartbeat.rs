@@ -1,6 +1,6 @@
-//! The sign of life that a writer leaves in its lock's file: who it is, and when it was last at
-//! work. For others to look at: nothing that is recorded depends on it, so that it is neither
-//! synced nor waited for, and what goes wrong with it is passed over.
+//! The heartbeat that a writer leaves in its lock file: who it is, and when it last committed. It
+//! only informs others and nothing recorded depends on it, so it is not synced and errors are
+//! ignored.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use abide_journal::{Access, Environment, Storage, StorageFile, read_full, write_full};
 use abide_model::{Timestamp, WriterHolder};
 
-/// A commit gives a sign of life when the last one is so many milliseconds old.
+/// A commit renews the heartbeat if the last one is this many milliseconds old.
 const EVERY: i64 = 5_000;
-/// So long a text in the file is filled up with blanks, and then a line feed: it is written over in
-/// place, since cutting a file costs far more.
+/// The text is padded with blanks to this length, followed by a line feed. It is overwritten in
+/// place, since truncating a file costs far more.
 const WIDTH: usize = 511;
-/// No more of a program's name is kept.
+/// The most characters of a program's name that are kept.
 const PROGRAM: usize = 64;
 
 /// Names the holder of a lock in its file.
@@ -26,7 +26,7 @@ pub(crate) fn name_holder(storage: &dyn Storage, path: &Path, env: &Environment)
     }
 }
 
-/// Who is named in a lock's file; none where there is no file, or nobody.
+/// The holder named in a lock file; `None` if there is no file, or nobody is named.
 pub(crate) fn holder_in(storage: &dyn Storage, path: &Path) -> Option<WriterHolder> {
     read(&*storage.open(path, Access::Read).ok()?)
 }
@@ -40,12 +40,12 @@ fn write(file: &dyn StorageFile, holder: &WriterHolder) {
 fn read(file: &dyn StorageFile) -> Option<WriterHolder> {
     let mut bytes = vec![0; 4096];
     let read = read_full(file, &mut bytes, 0).ok()?;
-    // A longer text that stood there before may go on behind this one.
+    // The rest of a longer text may follow.
     let mut values = serde_json::Deserializer::from_slice(bytes.get(..read)?).into_iter();
     values.next()?.ok()
 }
 
-/// Renews a writer's sign of life.
+/// Renews a writer's heartbeat.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     file: Arc<dyn StorageFile>,
@@ -53,18 +53,18 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Of the one that has just taken the lock and was named in its file. The file is kept open:
-    /// one that comes to stand in its place is somebody else's.
+    /// For the process that has just taken the lock and was named in its file. The file is kept
+    /// open: a file that replaces it belongs to somebody else.
     pub(crate) fn of(storage: &dyn Storage, path: &Path) -> Option<Self> {
         let file = storage.open(path, Access::Write).ok()?;
         let holder = read(&*file)?;
         Some(Self { file, holder })
     }
 
-    /// Called with every commit, and told its time: the clock is not asked once more.
+    /// Called with every commit and its time, which saves reading the clock.
     pub(crate) fn beat(&mut self, now: Timestamp) {
         let last = self.holder.beat.unwrap_or(self.holder.since);
-        // A clock that went back must not keep it silent.
+        // A clock that went back must not suppress it.
         if now.as_millis().abs_diff(last.as_millis()) < EVERY.unsigned_abs() {
             return;
         }

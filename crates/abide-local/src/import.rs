@@ -1,9 +1,9 @@
-//! Taking a bundle in.
+//! Imports a bundle.
 //!
-//! Everything is read and checked before any of it can be seen. A session that is new here appears
-//! with the rename of one directory; one that is here and shorter grows by whole segments, each
-//! durable before the next. So a crash leaves no session or all of it, and of a session that was
-//! here a beginning of what it would have become, never less than it was.
+//! Everything is read and checked before any of it becomes visible. A new session appears with the
+//! rename of one directory. An existing, shorter session grows by whole segments, each durable
+//! before the next. So a crash leaves a new session absent or complete, and an existing one
+//! somewhere between its old and its new end.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -34,8 +34,8 @@ use crate::stage::{Stage, clear};
 use crate::store::{LocalStore, Upkeep};
 
 impl LocalStore {
-    /// Takes the session of a bundle in. When it returns `Ok`, what it says is durable. Where the
-    /// session is here and grows, another writer is waited for so long.
+    /// Imports the session of a bundle. When it returns `Ok`, the result is durable. If an existing
+    /// session grows, waits this long for another writer.
     pub fn import_bundle<R: Read>(
         &self,
         bundle: BundleReader<R>,
@@ -44,8 +44,8 @@ impl LocalStore {
         self.import_bundle_of(bundle, None, wait)
     }
 
-    /// As [`LocalStore::import_bundle`]: a session that is new here and names no project is put into
-    /// this one, else into the one that the store was opened for.
+    /// As [`LocalStore::import_bundle`]. A new session that names no project is assigned to this
+    /// one, else to the one that the store was opened for.
     pub fn import_bundle_of<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
@@ -80,7 +80,7 @@ impl LocalStore {
             return Err(changed(&layout).into());
         }
         self.find_unerased_files(id, &mut compared)?;
-        // It may be here since a moment ago, from an import whose last sync failed.
+        // It may come from a recent import whose last sync failed.
         if events == here
             && durable < here
             && let Ok(lock) = self.lock_session(id, &layout, Duration::ZERO)
@@ -90,12 +90,12 @@ impl LocalStore {
         Ok(compared.imported(&bundle, outcome))
     }
 
-    /// Reads a bundle to its end and says what an import would do. Writes nothing.
+    /// Reads a bundle to its end and reports what an import would do. Writes nothing.
     pub fn check_bundle<R: Read>(&self, bundle: BundleReader<R>) -> Result<Imported, ImportError> {
         self.check_bundle_of(bundle, None)
     }
 
-    /// The same of [`LocalStore::import_bundle_of`].
+    /// The same for [`LocalStore::import_bundle_of`].
     pub fn check_bundle_of<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
@@ -145,7 +145,7 @@ impl LocalStore {
         Ok(Imported::made(bundle.header().clone()))
     }
 
-    /// Lets a session that is staged, whole and durable be seen.
+    /// Makes a staged, complete and durable session visible.
     fn publish(
         &self,
         id: SessionId,
@@ -166,7 +166,7 @@ impl LocalStore {
             }
             .into());
         }
-        // What a crash left of a session that was begun and never made.
+        // What a crash left of a session that was never created.
         clear(&**storage, &layout.journal())?;
         give_project(&**storage, &layout, beginning.given.as_deref())?;
         for dir in [layout.dir.clone(), self.sessions_dir()] {
@@ -177,7 +177,7 @@ impl LocalStore {
         let keys = key.map(|key| self.take_key(project, key, id)).transpose()?;
         let mut changed = ChangedMark::new(storage, self.layout(), &layout.dir);
         changed.before();
-        // From here on it is a session.
+        // From here on the session exists.
         storage
             .rename(stage.dir(), &layout.journal())
             .map_err(storage_error("rename", stage.dir()))?;
@@ -192,7 +192,7 @@ impl LocalStore {
         Ok(())
     }
 
-    /// Takes on what comes behind the end of a session that is here.
+    /// Appends the events of a bundle that an existing session lacks.
     fn forward<R: Read>(
         &self,
         mut bundle: BundleReader<R>,
@@ -204,7 +204,7 @@ impl LocalStore {
         let id = bundle.header().session;
         let end = self.next_segment(id, layout)?;
         let mut stage = self.stage(id, end, wait)?;
-        // An object of an event that is here may be damaged here: the bundle has it.
+        // An object of an existing event may be damaged here; the bundle has it.
         let mut compared = self.compare(&mut bundle, id, Some(&mut stage))?;
         if let Some(outcome) = compared.outcome {
             // It grew before the lock was taken, and the bundle has nothing new any more.
@@ -224,7 +224,7 @@ impl LocalStore {
             }
         }
         let end = stage.finish()?;
-        // A segment says that everything before it is durable, so that is made true first.
+        // A segment asserts that everything before it is durable, so make that true first.
         let _appender = self.settle(id, layout, lock)?;
         let journal = layout.journal();
         let mut changed = ChangedMark::new(storage, self.layout(), &layout.dir);
@@ -246,7 +246,7 @@ impl LocalStore {
         Ok(compared.imported(&bundle, outcome))
     }
 
-    /// Is there room for what a bundle unpacks to?
+    /// Checks that there is room for what a bundle unpacks to.
     fn check_room(&self, needed: u64) -> Result<(), ImportError> {
         let root = self.root();
         let free = self.storage().free_bytes(root);
@@ -254,8 +254,8 @@ impl LocalStore {
         if needed > free { Err(ImportError::NoRoom { needed, free }) } else { Ok(()) }
     }
 
-    /// Reads a bundle along with the session that is here, up to the end of either. Objects of what
-    /// both have are staged where there is a stage.
+    /// Reads a bundle alongside the existing session, up to the end of either. Objects of the
+    /// common events are staged if there is a stage.
     fn compare<R: Read>(
         &self,
         bundle: &mut BundleReader<R>,
@@ -329,8 +329,8 @@ impl LocalStore {
         }
     }
 
-    /// Finds the rewinds whose files were erased, as the journal says, and are still here, though
-    /// nothing names them.
+    /// Finds rewinds whose files the bundle's journal says were erased, and whose files still exist
+    /// here though nothing names them.
     fn find_unerased_files(
         &self,
         id: SessionId,
@@ -346,7 +346,7 @@ impl LocalStore {
         let mut here: Vec<_> =
             named.iter().zip(places).filter_map(|(named, place)| place.map(|_| named)).collect();
         if !here.is_empty() {
-            // Where it cannot be told what is named, it may be these.
+            // If it is unknown what is named, assume that these are not.
             let live = self.live_objects(&Without::default(), &mut Vec::new()).unwrap_or_default();
             here.retain(|(_, hash)| !live.contains(hash));
         }
@@ -356,18 +356,18 @@ impl LocalStore {
         Ok(())
     }
 
-    /// How far the session here goes, and how far that is known to be durable.
+    /// The last event of the existing session, and the last that is known to be durable.
     fn reach(&self, id: SessionId) -> Result<(Seq, Seq), StoreError> {
         let reader = self.reader(id)?;
         let mark = reader.mark().map_err(store_error)?.map_or(Seq::ZERO, |mark| mark.seq);
         Ok((reader.last().map_err(store_error)?, mark))
     }
 
-    /// The end of a session that is here, with the number of the last segment that stays.
+    /// The end of an existing session, with the number of the last segment that stays.
     fn next_segment(&self, id: SessionId, layout: &SessionLayout) -> Result<Position, StoreError> {
         let look = self.look(id, layout)?;
         let last = look.segments.last().map_or(0, |name| name.number);
-        // A segment that came to hold nothing is removed when the end is mended.
+        // Recovery removes a segment that holds nothing.
         let removed = look.torn.is_some_and(|(torn, offset, _)| torn == last && offset == 0);
         let segment = if removed && last > 1 { last - 1 } else { last };
         Ok(Position { segment, ..look.end })
@@ -377,8 +377,8 @@ impl LocalStore {
         self.reader_at(id, layout).look(Gone::PassOver).map_err(store_error)
     }
 
-    /// Mends the end of a session and makes all of it durable, as a writer does before it goes on.
-    /// The lock is held until what this gives is dropped.
+    /// Recovers the end of a session and makes all of it durable, as a writer does before it
+    /// appends. The lock is held until the returned value is dropped.
     pub(crate) fn settle(
         &self,
         id: SessionId,
@@ -408,7 +408,7 @@ impl LocalStore {
         Ok(Held { _lock: None, _appender: Some(appender) })
     }
 
-    /// Says how far the session is acknowledged.
+    /// Writes the watermark.
     fn mark(&self, layout: &SessionLayout, end: Position) -> Result<(), StoreError> {
         let Position { segment, offset, seq, sum } = end;
         let watermark = Watermark::open(&**self.storage(), &layout.watermark());
@@ -416,14 +416,15 @@ impl LocalStore {
         Ok(())
     }
 
-    /// Compresses what is no longer written. A segment that cannot be sealed stays plain.
+    /// Compresses finished segments. A segment that cannot be sealed stays plain.
     fn seal_beside(&self, layout: &SessionLayout) {
         if self.upkeep() == Upkeep::Beside {
             let _ = seal_all(self.storage(), &layout.journal(), &|| false);
         }
     }
 
-    /// Deletes what imports that were cut short have left. Says of how many, and notes those that run.
+    /// Deletes what interrupted imports left. Returns how many there were, and notes those that are
+    /// running.
     pub(crate) fn clear_imports(&self, notes: &mut Vec<String>) -> Result<u64, StoreError> {
         let (storage, dir) = (&**self.storage(), self.imports_dir());
         let names = match storage.list(&dir) {
@@ -460,7 +461,7 @@ impl LocalStore {
         Stage::begin(storage.clone(), id, dir, (lock_path, lock), packs, limit, end)
     }
 
-    /// Refuses a fork whose past is not here.
+    /// Refuses a fork whose parent is not in this store.
     fn check_parent(&self, bundle: &BundleHeader) -> Result<(), ImportError> {
         let Some(BundleParent { session: parent, seq, sum }) = bundle.parent else {
             return Ok(());
@@ -476,8 +477,8 @@ impl LocalStore {
         Ok(())
     }
 
-    /// What the first line says of the session: its project, else the one that was told, else the
-    /// one that the store was opened for; and its key, if nobody else has it there.
+    /// What the first line says of the session: its project, else the given one, else the one that
+    /// the store was opened for; and its key, if no other session has it there.
     fn check_key(
         &self,
         line: &Line<'_>,
@@ -503,8 +504,8 @@ impl LocalStore {
         Ok(Beginning { given, project, key: fields.key })
     }
 
-    /// Gets ready for a session that has this key: until it is put, the keys are not complete, so
-    /// that after a crash the sessions are asked for theirs.
+    /// Prepares for a session that has this key: until the key is put, the keys are incomplete, so
+    /// that after a crash the sessions are searched for theirs.
     fn take_key(&self, project: &str, key: &str, id: SessionId) -> Result<Keys, ImportError> {
         let keys = self.all_keys()?;
         if let Some(session) = self.key_holder(&keys, project, key)?
@@ -518,25 +519,25 @@ impl LocalStore {
     }
 }
 
-/// What a session that is taken in begins with.
+/// The project and key of an imported session.
 #[derive(Debug, Default)]
 struct Beginning {
-    /// The project that it is put into, where it names none.
+    /// The project that it is assigned to, if it names none.
     given: Option<String>,
-    /// Its project; empty where it has none.
+    /// Its project; empty if it has none.
     project: String,
     key: Option<String>,
 }
 
-/// What a look at a bundle beside the session that is here found.
+/// The result of comparing a bundle with the existing session.
 struct Compared {
     /// The last event that both have.
     last: (Seq, Sum),
-    /// Known already where the bundle ended first.
+    /// Set if the bundle ended first.
     outcome: Option<ImportOutcome>,
-    /// Events that are erased there and not here.
+    /// Events that are erased in the bundle and not here.
     unerased: Vec<Seq>,
-    /// Files of a rewind were erased.
+    /// The bundle says that files of a rewind were erased.
     erases_files: bool,
     notes: Vec<ReadNote>,
 }
@@ -561,7 +562,7 @@ pub(crate) struct Held {
     _appender: Option<Appender>,
 }
 
-/// Reads a bundle to its end behind what was compared, taking nothing in.
+/// Reads the rest of a bundle to its end, importing nothing.
 fn rest<R: Read>(
     bundle: &mut BundleReader<R>,
     compared: &Compared,
@@ -574,14 +575,14 @@ fn rest<R: Read>(
     Ok(outcome)
 }
 
-/// Does it say that the files of a rewind were erased?
+/// Whether a line records that the files of a rewind were erased.
 fn erases_files(line: &Line<'_>) -> bool {
     line.head().is_some_and(|head| head.kind == Kind::PAYLOAD_ERASED)
         && matches!(line.event().map(|event| event.fact()),
             Some(Ok(Fact::Erasure(erasure))) if erasure.files)
 }
 
-/// The end of the session here is not where it was found to be.
+/// The error if the existing session's end has moved.
 fn changed(layout: &SessionLayout) -> StoreError {
     StoreError::Damaged {
         place: shown(&layout.dir),
@@ -589,13 +590,13 @@ fn changed(layout: &SessionLayout) -> StoreError {
     }
 }
 
-/// Before the first event of a session.
+/// The position before the first event of a session.
 fn before(bundle: &BundleHeader) -> Position {
     let (seq, sum) = bundle.before();
     Position { segment: 0, offset: 0, seq, sum }
 }
 
-/// The next line of a bundle. Its objects are staged where there is a stage.
+/// The next line of a bundle. Its objects are staged if there is a stage.
 fn next_line<R: Read>(
     bundle: &mut BundleReader<R>,
     mut stage: Option<&mut Stage>,

@@ -1,8 +1,8 @@
-//! From a client's own key to its session. Derived: where it is missing, the sessions are asked.
+//! Maps a client's own keys to sessions. Derived data: if it is missing, the sessions are searched.
 //!
-//! A key's file is written and durable before its session is made, and names the id that the
-//! session is going to have, so that a crash between the two is gone on with, not done twice.
-//! The same key may be given once in each project.
+//! A key's file is durable before its session is created, and names the id that the session will
+//! have. After a crash between the two, the same session is created, not a second one. A key is
+//! unique within a project.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use abide_model::{SessionId, StoreError};
 
 use crate::error::storage_error;
 
-/// Says that every session's key has its file.
+/// Marks that every session's key has a file.
 const COMPLETE: &str = "complete";
 
 /// A client's key, and the project in which it counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionKey<'a> {
-    /// The project's id; empty for sessions of no project.
+    /// The project's id; empty for sessions without a project.
     pub(crate) project: &'a str,
     pub(crate) key: &'a str,
 }
 
-/// The keys of a store, held by one process at a time.
+/// The keys of a store, locked by this process.
 #[derive(Debug)]
 pub(crate) struct Keys {
     storage: Arc<dyn Storage>,
@@ -33,7 +33,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Takes the keys, waiting for others to let go.
+    /// Locks the keys, waiting for other processes.
     pub(crate) fn lock(storage: &Arc<dyn Storage>, dir: PathBuf) -> Result<Self, StoreError> {
         storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         let path = dir.join("lock");
@@ -54,7 +54,7 @@ impl Keys {
         }
     }
 
-    /// Takes a key's file away, durable.
+    /// Removes a key's file, durably.
     pub(crate) fn remove(&self, key: SessionKey<'_>) -> Result<(), StoreError> {
         let path = self.path(key);
         match self.storage.remove(&path) {
@@ -68,7 +68,7 @@ impl Keys {
         path_of(&self.dir, key)
     }
 
-    /// Has every session's key its file?
+    /// Whether every session's key has a file.
     pub(crate) fn complete(&self) -> bool {
         is_complete(&*self.storage, &self.dir)
     }
@@ -81,15 +81,15 @@ impl Keys {
         self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
     }
 
-    /// A session is about to have a key without a file: until [`Keys::set_complete`], the sessions
-    /// are asked for theirs. Durable.
+    /// Called before a session gets a key without a file: until [`Keys::set_complete`], the
+    /// sessions are searched for keys. Durable.
     pub(crate) fn set_incomplete(&self) -> Result<(), StoreError> {
         let path = self.dir.join(COMPLETE);
         self.storage.remove(&path).map_err(storage_error("remove", &path))?;
         self.storage.sync_dir(&self.dir).map_err(storage_error("sync", &self.dir))
     }
 
-    /// Has this key a file, whatever it says?
+    /// Whether this key has a file, whatever its contents.
     pub(crate) fn has_file(&self, key: SessionKey<'_>) -> Result<bool, StoreError> {
         has_file(&*self.storage, &self.dir, key)
     }
@@ -98,7 +98,7 @@ impl Keys {
         get(&*self.storage, &self.dir, key)
     }
 
-    /// Gives a key to a session, durable.
+    /// Assigns a key to a session, durably.
     pub(crate) fn put(&self, key: SessionKey<'_>, session: SessionId) -> Result<(), StoreError> {
         let path = self.path(key);
         let temporary = path.with_extension("tmp");
@@ -115,12 +115,12 @@ impl Keys {
     }
 }
 
-/// Has every session's key its file? Without holding the keys.
+/// Whether every session's key has a file. Needs no lock.
 pub(crate) fn is_complete(storage: &dyn Storage, dir: &Path) -> bool {
     storage.open(&dir.join(COMPLETE), Access::Read).is_ok()
 }
 
-/// Has this key a file, whatever it says? Without holding the keys.
+/// Whether this key has a file, whatever its contents. Needs no lock.
 pub(crate) fn has_file(
     storage: &dyn Storage,
     dir: &Path,
@@ -134,8 +134,7 @@ pub(crate) fn has_file(
     }
 }
 
-/// The session of a key, without holding the keys; none where the key has no file, or one that
-/// does not say.
+/// The session of a key; `None` if the key has no file, or an invalid one. Needs no lock.
 pub(crate) fn get(
     storage: &dyn Storage,
     dir: &Path,

@@ -1,4 +1,4 @@
-//! Where things are in a store, by name.
+//! The paths of everything in a store.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,8 @@ impl StoreLayout {
         self.root.join("id")
     }
 
-    /// A store may come from somebody else, and what stands in it must not lead a write out of it.
+    /// Refuses symlinks. A store may come from someone else; nothing in it may lead a write out of
+    /// it.
     pub(crate) fn refuse_links(&self) -> Result<(), StoreError> {
         let mut paths = vec![
             self.sessions(),
@@ -43,7 +44,7 @@ impl StoreLayout {
             self.quarantine(),
         ];
         for shield in self.shields() {
-            // What is below a link is refused with the link.
+            // The symlink itself is reported, not what is below it.
             if !shield.is_symlink()
                 && let Ok(entries) = std::fs::read_dir(&shield)
             {
@@ -57,7 +58,7 @@ impl StoreLayout {
         }
     }
 
-    /// The empty repositories that keep git's clean away.
+    /// The empty git repositories that protect the store from `git clean`.
     pub(crate) fn shields(&self) -> [PathBuf; 3] {
         [self.sessions(), self.objects(), self.keys()].map(|dir| dir.join(shield::NAME))
     }
@@ -86,12 +87,12 @@ impl StoreLayout {
         self.root.join("index.stamp")
     }
 
-    /// Where sessions that have changed are named.
+    /// Names the sessions that have changed.
     pub(crate) fn changed(&self) -> PathBuf {
         self.root.join("changed")
     }
 
-    /// Where those names are while they are followed.
+    /// Holds those names while the index is updated.
     pub(crate) fn changed_taken(&self) -> PathBuf {
         self.root.join("changed.taken")
     }
@@ -105,27 +106,27 @@ impl StoreLayout {
         self.root.join("cache")
     }
 
-    /// Where a session's directory goes before its files are deleted.
+    /// Holds a session's directory while its files are deleted.
     pub(crate) fn removed(&self) -> PathBuf {
         self.root.join("removed")
     }
 
-    /// What repairs replaced.
+    /// Holds the files that repairs replaced.
     pub(crate) fn quarantine(&self) -> PathBuf {
         self.root.join("quarantine")
     }
 
-    /// When sessions were last cleaned up.
+    /// Records when sessions were last cleaned up.
     pub(crate) fn cleaned(&self) -> PathBuf {
         self.root.join("cleaned")
     }
 
-    /// What is being erased, until all of it is.
+    /// Lists what is being erased, until the erasure is complete.
     pub(crate) fn erasing(&self) -> PathBuf {
         self.root.join("erasing")
     }
 
-    /// Over cleanups and erasures.
+    /// Held by cleanups and erasures.
     pub(crate) fn cleanup_lock(&self) -> PathBuf {
         self.root.join("cleanup.lock")
     }
@@ -166,25 +167,25 @@ impl SessionLayout {
         self.dir.join("lock")
     }
 
-    /// The project that a session was put into which does not say itself.
+    /// The project assigned to a session that does not name one itself.
     pub(crate) fn project(&self) -> PathBuf {
         self.dir.join("project")
     }
 
-    /// Where a holder writes for its children.
+    /// The socket at which the process that holds the session writes for its children.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.join("socket")
     }
 }
 
-/// The name of a session's directory: when it was made, and so many characters of its short id.
+/// The name of a session's directory: its creation time, and this many characters of its short id.
 pub(crate) fn session_name(id: SessionId, short: usize) -> String {
     let at = id.created().to_string().replace(':', "-");
     let seconds: String = at.chars().take(19).collect();
     format!("{seconds}-{}", id.short(short))
 }
 
-/// The short id in the name of a session's directory; `None` when it is not such a name.
+/// The short id in the name of a session's directory; `None` if it is not such a name.
 pub(crate) fn short_of(name: &str) -> Option<&str> {
     let (time, short) = name.split_at_checked(20)?;
     let shape = time.bytes().zip(b"0000-00-00T00-00-00-").all(|(byte, shape)| match shape {
@@ -197,8 +198,8 @@ pub(crate) fn short_of(name: &str) -> Option<&str> {
     .then_some(short)
 }
 
-/// Can the id or the short id of the session in this directory start with `prefix`? An id starts
-/// with its time in milliseconds, of which the name tells the second.
+/// Whether the id or short id of the session in this directory can start with `prefix`. An id
+/// starts with its time in milliseconds; the name has the second.
 pub(crate) fn may_start_with(name: &str, prefix: &str) -> bool {
     let Some(short) = short_of(name) else { return false };
     if short.starts_with(prefix) || prefix.starts_with(short) {
@@ -217,12 +218,12 @@ pub(crate) fn may_start_with(name: &str, prefix: &str) -> bool {
     (first..=last).contains(&digits)
 }
 
-/// A link where a file or a directory of the store should be.
+/// The error for a symlink in place of a file or directory of the store.
 pub(crate) fn refused_link(path: &Path) -> StoreError {
     StoreError::Damaged { place: shown(path), reason: LINK.to_owned() }
 }
 
-/// A path for people: from the store on.
+/// A path to show to users, starting at the store.
 pub(crate) fn shown(path: &Path) -> String {
     path.display().to_string()
 }

@@ -1,8 +1,8 @@
-//! The store on local files.
+//! A store on local files.
 //!
-//! A [`LocalStore`] is a directory, `.abide/`, that is found upward from where one stands, as
-//! git finds its own. Below it, a session is a directory with its journal (the truth), its
-//! watermark, its lock, and what is derived from the journal.
+//! A [`LocalStore`] is a directory, `.abide/`, found by searching upward from the current
+//! directory, as git does. Each session in it is a directory with its journal (the source of
+//! truth), its watermark, its lock, and files derived from the journal.
 //!
 //! ```
 //! use abide_local::{LocalStore, Options};

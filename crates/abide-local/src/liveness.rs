@@ -1,4 +1,4 @@
-//! What became of the writer of a session, and what it was doing. Reads only.
+//! Determines whether a session's writer is alive, and what it was doing. Read-only.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::heartbeat::holder_in;
 use crate::layout::SessionLayout;
 use crate::store::LocalStore;
 
-/// So often a session is looked at again when its writers came or went meanwhile.
+/// How often to retry when writers come and go meanwhile.
 const LOOKS: usize = 8;
-/// And so long after the look before.
+/// The pause between retries.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl LocalStore {
-    /// What became of the writer of a session.
+    /// The liveness of a session's writer.
     pub fn liveness(&self, session: SessionId) -> Result<SessionLiveness, StoreError> {
         let mut found = self.livenesses(&[session]);
         found.pop().unwrap_or_else(|| Err(StoreError::NoSession { reference: session.to_string() }))
     }
 
-    /// What became of the writers of these sessions, each by itself.
+    /// The liveness of the writers of these sessions, each on its own.
     pub fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, StoreError>> {
         let mut processes = None;
         let one = |session: &SessionId| {
@@ -39,7 +39,7 @@ impl LocalStore {
         sessions.iter().map(one).collect()
     }
 
-    /// Has anybody this session open, as far as its lock tells?
+    /// Whether somebody has this session open, as far as its lock tells.
     #[must_use]
     pub fn is_held(&self, session: SessionId) -> bool {
         self.layout_of(session).is_ok_and(|layout| {
@@ -60,9 +60,9 @@ impl LocalStore {
             let holder = self.holder_at(&layout);
             let mut evidence = self.evidence(lock, holder, &state);
             let (liveness, reason) = evidence.judge();
-            // What was seen must have been true at one time. A writer names itself before it writes:
-            // where somebody else is named now, or has the lock now, the state may be its, and may
-            // have been read before it was closed.
+            // Everything seen must have been true at one time. A writer names itself before it
+            // writes: if somebody else is named now, or has the lock now, the state may be that
+            // writer's, read before it closed.
             let moved = match liveness {
                 Liveness::Crashed | Liveness::Stale => {
                     !same_tenure(before.as_ref(), evidence.holder.as_ref())
@@ -70,7 +70,7 @@ impl LocalStore {
                 }
                 Liveness::Alive | Liveness::Idle => false,
             };
-            // Who has just taken the lock is not named yet.
+            // A process that has just taken the lock is not named yet.
             let unnamed =
                 matches!(reason, LivenessReason::HeldUnseen | LivenessReason::HeldFromBefore);
             if (moved || unnamed) && looks < LOOKS {
@@ -78,7 +78,7 @@ impl LocalStore {
                 continue;
             }
             if moved {
-                // Somebody opens and closes it all the time.
+                // Somebody keeps opening and closing it.
                 evidence.lock = LockSeen::Held;
                 evidence.process = ProcessSeen::Unknown;
             }
@@ -113,8 +113,8 @@ impl LocalStore {
         holder_in(&**self.storage(), &layout.lock())
     }
 
-    /// Is the lock held? Where nobody is named in its file, that file may not be there, and is not
-    /// made for the question.
+    /// Whether the lock is held. If nobody is named in its file, the file may not exist, and is not
+    /// created for this.
     fn lock_seen(&self, layout: &SessionLayout, holder: Option<&WriterHolder>) -> LockSeen {
         let path = layout.lock();
         let storage: &dyn Storage = &**self.storage();
@@ -129,7 +129,7 @@ impl LocalStore {
     }
 }
 
-/// Do both name the same writer, since the same time?
+/// Whether both name the same writer, since the same time.
 fn same_tenure(a: Option<&WriterHolder>, b: Option<&WriterHolder>) -> bool {
     let tenure =
         |holder: &WriterHolder| (holder.process, holder.host.clone(), holder.started, holder.since);

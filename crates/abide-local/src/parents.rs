@@ -1,4 +1,4 @@
-//! The directories above a store, made for the user alone and durable.
+//! Creates the directories above a store, private to the user and durable.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,18 +8,19 @@ use abide_model::StoreError;
 
 use crate::error::storage_error;
 
-/// Makes the directories above a store that are missing, durable: a store whose directory a power cut
-/// takes away is gone with all that was acknowledged.
+/// Creates the missing directories above a store and makes them durable: if a power cut took one
+/// away, the store and everything acknowledged would be lost with it.
 ///
 /// # Errors
 ///
-/// One of them cannot be made.
+/// One of them cannot be created.
 pub fn make_parents(root: &Path) -> Result<(), StoreError> {
     let Some(parent) = root.parent() else { return Ok(()) };
     make(&Disk, parent)?;
     if !root.join("config.toml").is_file() {
-        // What is there may have been made a moment ago by somebody who is not done. Not every
-        // directory above can be opened, and one that was there for long need not be.
+        // An existing directory may have been created a moment ago by a process that has not synced
+        // it. Not every ancestor can be opened, and one that has existed for long need not be
+        // synced.
         parent.ancestors().for_each(|dir| drop(Disk.sync_dir(dir)));
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! The past that a fork shares with the sessions it comes from, by reference: their journals are
-//! read where they are.
+//! The events that a fork shares with its ancestors, by reference: their journals are read in
+//! place.
 //!
-//! A fork's own events begin behind the one it was forked at; those before it are its parent's,
-//! or lie further back still. Events never change, so that it does not matter what becomes of the
-//! parent meanwhile, as long as it is there.
+//! A fork's own events start after the one it was forked at; those before it belong to its parent
+//! or to earlier ancestors. Events never change, so whatever happens to the parent does not matter
+//! as long as it exists.
 
 use std::ops::ControlFlow;
 
@@ -17,35 +17,35 @@ use crate::reader::LocalReader;
 use crate::recovery;
 use crate::snapshot::{Restored, Snapshots};
 
-/// The most sessions that a fork may come from, one after the other.
+/// The longest chain of ancestors that a fork may have.
 pub(crate) const MAX_FORKS: usize = 256;
 
-/// The events of one session that another one shares.
+/// The events of one ancestor that a session shares.
 #[derive(Debug)]
 pub(crate) struct Stretch {
-    /// Reads the session, its own events only.
+    /// Reads the ancestor's own events only.
     pub(crate) reader: LocalReader,
-    /// The first of them.
+    /// The first shared event.
     pub(crate) first: Seq,
-    /// The last of them that is shared.
+    /// The last shared event.
     pub(crate) last: Seq,
 }
 
-/// A session whose events are shared and that is not in the store.
+/// An ancestor that is not in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Missing {
-    /// Which, where that can be read.
+    /// Its id, if known.
     pub(crate) parent: Option<SessionId>,
     /// The last event that is missing with it.
     pub(crate) last: Seq,
 }
 
-/// What to do when a part of the past is not in the store.
+/// What to do if an ancestor is not in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// It is an error.
+    /// Return an error.
     Refuse,
-    /// What is there is taken.
+    /// Use what is there.
     PassOver,
 }
 
@@ -57,13 +57,13 @@ pub(crate) struct Past {
     origin: Origin,
     /// Oldest first.
     stretches: Vec<Stretch>,
-    /// How many sessions it comes from, those included whose own events it does not share.
+    /// How many ancestors it has, including those whose own events it does not share.
     depth: usize,
     missing: Option<Missing>,
 }
 
 impl Past {
-    /// The past of the session that `reader` reads.
+    /// The ancestors of the session that `reader` reads.
     pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
         let origin = reader.journal().origin()?;
         let mut past = Self {
@@ -103,13 +103,13 @@ impl Past {
         self.origin.first
     }
 
-    /// The last event that is shared; none for a session that is no fork.
+    /// The last shared event; none if the session is not a fork.
     pub(crate) const fn last(&self) -> Seq {
         self.origin.first.back(1)
     }
 
-    /// The session and the event that a fork goes on from. Where its first event cannot be read,
-    /// the session that holds the event before that.
+    /// The session and the event that a fork continues from. If the fork's first event cannot be
+    /// read, the session that has the event before it.
     pub(crate) fn link(&self) -> Option<Parent> {
         self.origin.parent.clone().or_else(|| {
             let session = self.stretches.last()?.reader.session();
@@ -121,7 +121,7 @@ impl Past {
         self.origin.is_fork()
     }
 
-    /// How many sessions it comes from.
+    /// How many ancestors it has.
     pub(crate) const fn depth(&self) -> usize {
         self.depth
     }
@@ -134,7 +134,7 @@ impl Past {
         self.missing
     }
 
-    /// What who reads from `first` on is told of what is missing.
+    /// The note for a reader that starts at `first` and misses events.
     pub(crate) fn note(&self, first: Seq) -> Option<ReadNote> {
         let missing = self.missing.filter(|missing| first <= missing.last)?;
         let of = missing.parent.map_or_else(
@@ -152,7 +152,7 @@ impl Past {
         JournalError::Damaged { path: self.dir.clone(), offset: 0, reason: reason.to_owned() }
     }
 
-    /// Refuses when a part of it is not there.
+    /// Returns an error if an ancestor is missing.
     pub(crate) fn check(&self, gone: Gone) -> Result<(), JournalError> {
         match (gone, self.missing) {
             (Gone::PassOver, _) | (Gone::Refuse, None) => Ok(()),
@@ -166,7 +166,7 @@ impl Past {
         }
     }
 
-    /// The sum of the last event that is shared.
+    /// The sum of the last shared event.
     pub(crate) fn sum(&self) -> Result<Option<Sum>, JournalError> {
         match self.origin.prev {
             Some(prev) => Ok(Some(prev)),
@@ -174,7 +174,7 @@ impl Past {
         }
     }
 
-    /// The sum of a shared event, where it can be read.
+    /// The sum of a shared event, if it can be read.
     pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
         let holds = |stretch: &&Stretch| (stretch.first..=stretch.last).contains(&seq);
         match self.stretches.iter().find(holds) {
@@ -183,7 +183,7 @@ impl Past {
         }
     }
 
-    /// Gives the shared events up to `to`, oldest first.
+    /// Visits the shared events up to `to`, oldest first.
     pub(crate) fn each_event(
         &self,
         to: Seq,
@@ -195,8 +195,7 @@ impl Past {
         Ok(())
     }
 
-    /// The state at `to`, an event that is shared; of the fork as it would be there, so that it
-    /// can go back to it.
+    /// The state at the shared event `to`, as that of the fork, so that the fork can rewind to it.
     pub(crate) fn state_at(&self, to: Seq, gone: Gone) -> Result<SessionState, JournalError> {
         let mut state = self.fold(to, gone)?;
         for stretch in self.stretches.iter().filter(|stretch| stretch.first > to) {
@@ -219,7 +218,7 @@ impl Past {
     }
 }
 
-/// The state that a fork of a session at `at` begins with.
+/// The state that a fork of a session at `at` starts with.
 pub(crate) fn state_to_fork(reader: &LocalReader, at: Seq) -> Result<SessionState, JournalError> {
     let past = reader.past()?;
     if at < past.own_first() {
@@ -231,7 +230,7 @@ pub(crate) fn state_to_fork(reader: &LocalReader, at: Seq) -> Result<SessionStat
     }
 }
 
-/// The parent of `child`: the one it names, else the one that has the event it goes on from.
+/// The parent of `child`: the one it names, else the one that has the event it continues from.
 fn parent_of(
     reader: &LocalReader,
     child: SessionId,
@@ -252,7 +251,7 @@ fn parent_of(
     Ok(None)
 }
 
-/// The sum of an event of a session's own, where it can be read.
+/// The sum of one of a session's own events, if it can be read.
 fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
     let mut sum = None;
     let start = reader.journal().seek(seq)?;
@@ -266,8 +265,8 @@ fn sum_of(reader: &LocalReader, seq: Seq) -> Result<Option<Sum>, JournalError> {
     Ok(sum)
 }
 
-/// The state at `to` from a snapshot of the session not far before it. None where there is none,
-/// or where the session went back in between.
+/// The state at `to`, from a state cache of the session not far before it. `None` if there is none,
+/// or if the session was rewound in between.
 fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, JournalError> {
     let mut snapshots = Snapshots::new(reader.storage().clone(), reader.state_dir().to_owned());
     let Some(restored) = snapshots.restore_before(reader.journal(), to) else { return Ok(None) };
@@ -294,13 +293,12 @@ fn near_snapshot(reader: &LocalReader, to: Seq) -> Result<Option<SessionState>, 
 /// Numbers checkpoints as the fold does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CheckpointNumbers {
-    /// The greatest number so far; none where the past that it counts on from is not here.
+    /// The greatest number so far; `None` if the ancestor that it counts on from is missing.
     last: Option<u64>,
 }
 
 impl CheckpointNumbers {
-    /// Takes an event in. Gives the number of the checkpoint that it made; none where that cannot
-    /// be told.
+    /// Adds an event. Returns the number of the checkpoint that it made, if that can be told.
     pub(crate) fn take(&mut self, kind: &Kind, fact: &Fact) -> Option<u64> {
         match fact {
             Fact::Checkpoint(checkpoint) => self.next(checkpoint.number),
@@ -322,7 +320,7 @@ impl CheckpointNumbers {
 }
 
 impl LocalReader {
-    /// The greatest number of a turn before the session's own events.
+    /// The greatest turn number before the session's own events.
     pub(crate) fn turns_before(&self) -> Result<TurnNumber, JournalError> {
         let past = self.past()?;
         if !past.is_fork() {
@@ -344,13 +342,13 @@ impl LocalReader {
         Ok(CheckpointNumbers { last })
     }
 
-    /// The sum of an event, shared or of the session's own, where it can be read.
+    /// The sum of an event, shared or own, if it can be read.
     pub(crate) fn sum_of(&self, seq: Seq) -> Result<Option<Sum>, JournalError> {
         let past = self.past()?;
         if seq < past.own_first() { past.sum_of(seq) } else { sum_of(self, seq) }
     }
 
-    /// Gives the session's own events up to `to`, oldest first.
+    /// Visits the session's own events up to `to`, oldest first.
     pub(crate) fn each_own_event(
         &self,
         to: Seq,

@@ -1,19 +1,19 @@
-//! The person's directories: where their own store, their settings, notes and caches are.
+//! The user's directories: data, state, cache and settings.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// The name of abide's directory in each of the person's.
+/// The name of abide's directory in each of the user's.
 const NAME: &str = "abide";
-/// The person's store, in their data.
+/// The user's own store, in the data directory.
 const STORE: &str = "store";
-/// Who has which home.
+/// Maps users to home directories.
 const PASSWD: &str = "/etc/passwd";
 
-/// The directories of the person that abide works for. Each is abide's own; none where neither a
-/// variable nor the user's home says where it is.
+/// abide's own directories for a user. Each is `None` if neither a variable nor the home directory
+/// determines it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Person {
     /// The home directory.
@@ -29,13 +29,13 @@ pub struct Person {
 }
 
 impl Person {
-    /// The one that this process acts as.
+    /// Those of the user that this process runs as.
     #[must_use]
     pub fn of_process() -> Self {
         Self::by(|name| std::env::var_os(name), home_of_user)
     }
 
-    /// By these variables; `home` is asked where `HOME` is not set or not absolute.
+    /// Determined by these variables. `home` is called if `HOME` is not set or not absolute.
     #[must_use]
     pub fn by(
         variable: impl Fn(&str) -> Option<OsString>,
@@ -57,14 +57,14 @@ impl Person {
         }
     }
 
-    /// Where the person's store is, unless their settings name another place.
+    /// The user's own store, unless their settings name another.
     #[must_use]
     pub fn store(&self) -> Option<PathBuf> {
         self.data.as_ref().map(|data| data.join(STORE))
     }
 
-    /// The same; none where it would be below a home that is not there: a name that was mistyped, or that
-    /// of a user who is to have no files.
+    /// The same, but `None` if the home directory does not exist: a mistyped name, or a user that
+    /// is meant to have no files.
     #[must_use]
     pub(crate) fn store_of_home(&self) -> Option<PathBuf> {
         let gone = self.home.as_ref().filter(|home| !home.is_dir());
@@ -72,10 +72,9 @@ impl Person {
     }
 }
 
-/// The home in the user's passwd entry.
+/// The home directory in the user's passwd entry.
 fn home_of_user() -> Option<PathBuf> {
-    // Where the variable is not set at all, the system's own lookup is asked: not every user is in
-    // the file.
+    // If `HOME` is not set at all, ask the system: not every user is in the file.
     let looked_up = || std::env::home_dir().filter(|_| std::env::var_os("HOME").is_none());
     looked_up().or_else(|| {
         let user = rustix::process::geteuid().as_raw();
@@ -83,7 +82,7 @@ fn home_of_user() -> Option<PathBuf> {
     })
 }
 
-/// The home of a user in the text of a passwd file.
+/// A user's home directory, from the text of a passwd file.
 fn home_in(passwd: &[u8], user: u32) -> Option<PathBuf> {
     let home = |line: &[u8]| {
         let mut fields = line.split(|byte| *byte == b':');

@@ -1,8 +1,8 @@
-//! Where a project's own store is: found upward from where one stands, as git finds its own.
+//! Finds a project's own store, searching upward from a directory as git does.
 //!
-//! What is found is not what the user named: it must be the user's own ([`Trust`]), and where a file
-//! of the project leads out of the project, that is said ([`Place::elsewhere`]), so that the user
-//! can be asked.
+//! A store that is found was not named by the user. It must therefore belong to the user
+//! ([`Trust`]), and if a file of the project leads out of the project, [`Place::elsewhere`] says
+//! so, so that the user can be asked.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,21 +18,21 @@ use crate::trust::Trust;
 
 /// The name of a store's directory, or of the file that points to one elsewhere.
 pub(crate) const NAME: &str = ".abide";
-/// The most bytes of a file that points to a store, and of one in which git says where a worktree
-/// belongs.
+/// The most bytes of a file that points to a store, and of a git file that names a worktree's
+/// repository.
 const POINTER_BYTES: u64 = 4096;
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Where {
-    /// In this directory.
+    /// A directory.
     Files(PathBuf),
-    /// On a server.
+    /// A server.
     Shared(StoreUrl),
 }
 
 impl Where {
-    /// As it is named to a child, secrets included.
+    /// As a child process is given it, including secrets.
     #[must_use]
     pub fn reveal(&self) -> OsString {
         match self {
@@ -42,7 +42,7 @@ impl Where {
     }
 }
 
-/// As a user names it: by a URL or by a path.
+/// As a user writes it: a URL or a path.
 impl From<PathBuf> for Where {
     fn from(named: PathBuf) -> Self {
         let url = named.to_str().and_then(StoreUrl::of);
@@ -59,71 +59,71 @@ impl fmt::Display for Where {
     }
 }
 
-/// Which sessions of a store are meant where none is named.
+/// Which sessions a command means that names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All: the store is one project's own, or the user named it.
+    /// All: the store belongs to one project, or the user named it.
     Store,
-    /// Those of the project: the store holds many, as the person's and a shared one do.
+    /// The project's: the store holds many projects, as the user's own and shared ones do.
     Project,
 }
 
-/// Where a store is, or would be made.
+/// Where a store is, or would be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The store.
     pub store: Where,
-    /// The project that is asked from.
+    /// The project of the directory that was asked for.
     pub project: PathBuf,
     /// Which of its sessions are meant.
     pub scope: Scope,
-    /// Where a file or a link of the project leads that leads out of it: to a server, or to a
-    /// directory outside. Whoever wrote it need not be the user, who is asked before it is used.
+    /// The target, if a file or symlink of the project leads out of it, to a server or a directory.
+    /// Its author need not be the user, so the user is asked before it is used.
     pub elsewhere: Option<Where>,
 }
 
-/// Why what stands at a store's place is not used.
+/// Why a store, or what is found in its place, is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// It is somebody else's.
+    /// Another user owns it.
     #[error("{} belongs to another user (uid {owner})", path.display())]
     Foreign {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Whose.
+        /// The owner's user id.
         owner: u32,
     },
-    /// Somebody else may change it.
+    /// Another user can write to it.
     #[error("{} can be written by other users (mode {mode:04o})", path.display())]
     Writable {
-        /// What.
+        /// The path.
         path: PathBuf,
         /// Its mode.
         mode: u32,
     },
-    /// It is no store and points to none.
+    /// Neither a store nor a pointer to one.
     #[error("{} is not a store: {reason}", path.display())]
     NotAStore {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// Why not.
         reason: &'static str,
     },
-    /// One there would be that of every directory of the machine.
+    /// A store at the root of the file system would apply to every directory of the machine.
     #[error("no store is made at the root of the file system")]
     Root,
-    /// A store was named that is not there.
+    /// The store that was named does not exist.
     #[error("there is no store in {}", path.display())]
     NotThere {
-        /// What was named.
+        /// The path that was named.
         path: PathBuf,
     },
-    /// Nothing says where the person's store is.
+    /// Nothing determines where the user's own store is.
     #[error(
         "there is no home directory to keep your store in: HOME names none, and this user has none"
     )]
     NoHome,
-    /// The user's configuration cannot be understood.
+    /// The user's configuration is invalid.
     #[error("{} {what}", path.display())]
     Settings {
         /// The file.
@@ -134,19 +134,19 @@ pub enum PlaceError {
     /// It cannot be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// The store of a project's own: `.abide` in the directory or above it, or that of the main checkout
-/// when the directory is in a linked git worktree.
+/// Finds a project's own store: `.abide` in the directory or above it, or that of the main checkout
+/// if the directory is in a linked git worktree.
 ///
 /// # Errors
 ///
-/// What stands at the place of a store is none, or is not to be trusted.
+/// `.abide` is not a store or is not trusted.
 pub fn find_store(from: &Path, trust: &Trust) -> Result<Option<Place>, PlaceError> {
     let from = &resolved(from);
     for dir in from.ancestors() {
@@ -158,12 +158,12 @@ pub fn find_store(from: &Path, trust: &Trust) -> Result<Option<Place>, PlaceErro
     Ok(main.map(|main| store_in(&main, Some(trust))).transpose()?.flatten())
 }
 
-/// Where a project's own store is, or is made: at the root of the git checkout (of the main one for a
-/// linked worktree), else right here.
+/// Where a project's own store is, or would be created: at the root of the git checkout (of the
+/// main one, for a linked worktree), else in this directory.
 ///
 /// # Errors
 ///
-/// As [`find_store`]; and none is made at the root of the file system.
+/// As [`find_store`]; also if it would be created at the root of the file system.
 pub fn store_of_project(from: &Path, trust: &Trust) -> Result<Place, PlaceError> {
     if let Some(place) = find_store(from, trust)? {
         return Ok(place);
@@ -174,7 +174,7 @@ pub fn store_of_project(from: &Path, trust: &Trust) -> Result<Place, PlaceError>
     Ok(Place { store, project, scope: Scope::Store, elsewhere: None })
 }
 
-/// Refuses the root of the file system as a project in which a store is made.
+/// Refuses the root of the file system as a project to create a store in.
 ///
 /// # Errors
 ///
@@ -187,13 +187,14 @@ pub fn check_not_root(project: &Path) -> Result<(), PlaceError> {
 ///
 /// # Errors
 ///
-/// What stands at the place of a store is none.
+/// `.abide` is not a store.
 pub fn store_of_named(dir: &Path) -> Result<Option<Place>, PlaceError> {
     store_in(&resolved(dir), None)
 }
 
-/// The project of a directory: that of `.abide` in it or above it, else the root of the git checkout
-/// (of the main one for a linked worktree), else the directory itself. What stands at a store's place and is not to be trusted is passed over.
+/// The project of a directory: that of `.abide` in it or above it, else the root of the git
+/// checkout (of the main one, for a linked worktree), else the directory itself. An untrusted
+/// `.abide` is ignored.
 #[must_use]
 pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
     let from = &resolved(from);
@@ -201,14 +202,13 @@ pub fn find_project(from: &Path, trust: &Trust) -> PathBuf {
     own.map_or_else(|| checkout_of(from, trust), Path::to_owned)
 }
 
-/// Does this very directory have a store, or name one, that is to be trusted?
+/// Whether this directory itself has a trusted store, or names one.
 #[must_use]
 pub fn has_store(dir: &Path, trust: &Trust) -> bool {
     matches!(store_in(dir, Some(trust)), Ok(Some(_)))
 }
 
-/// The part of a project that a directory is in: this worktree, this clone. The directory itself where
-/// it is in none.
+/// The worktree or clone that a directory is in; the directory itself if it is in none.
 #[must_use]
 pub fn find_checkout(from: &Path, trust: &Trust) -> PathBuf {
     let from = &resolved(from);
@@ -218,19 +218,20 @@ pub fn find_checkout(from: &Path, trust: &Trust) -> PathBuf {
     from.ancestors().find(root).unwrap_or(from).to_owned()
 }
 
-/// The root of the git checkout (of the main one for a linked worktree), else the directory itself.
+/// The root of the git checkout (of the main one, for a linked worktree), else the directory
+/// itself.
 fn checkout_of(from: &Path, trust: &Trust) -> PathBuf {
     let root = git_root(from, trust);
     root.map_or_else(|| from.to_owned(), |root| main_checkout(&root, trust).unwrap_or(root))
 }
 
-/// Without `..` and links, so that its parents are those of the file system.
+/// Resolves `..` and symlinks, so that its parents are those of the file system.
 fn resolved(from: &Path) -> PathBuf {
     from.canonicalize().or_else(|_| std::path::absolute(from)).unwrap_or_else(|_| from.to_owned())
 }
 
-/// What `.abide` in a directory leads to; none where there is no such thing, or nobody may look.
-/// Without a `trust` it is the user who named the directory.
+/// What `.abide` in a directory leads to; `None` if it does not exist or may not be read. Without a
+/// `trust`, the user named the directory.
 fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceError> {
     let path = dir.join(NAME);
     let Ok(entry) = fs::symlink_metadata(&path) else { return Ok(None) };
@@ -273,7 +274,7 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
     let (file, found) = open_regular(&path).map_err(unreadable)?;
     check(&path, &found)?;
     let bytes = read_at_most(&file, POINTER_BYTES).map_err(unreadable)?;
-    // One line: where the store is.
+    // One line: the location of the store.
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
     if line.is_empty() {
         return Err(not_a_store("it is empty; a file should name one in its first line"));
@@ -291,7 +292,7 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
     }
 }
 
-/// A path without links and `..`, as far as it is there.
+/// Resolves symlinks and `..` as far as the path exists.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let there = |known: &Path| {
         let rest = path.strip_prefix(known).ok().filter(|rest| !climbs(rest))?;
@@ -301,13 +302,13 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     path.ancestors().find_map(there).unwrap_or_else(|| path.to_owned())
 }
 
-/// Does it have a `..`?
+/// Whether it contains a `..`.
 fn climbs(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }
 
-/// The root of the git checkout that a directory is in. Somebody else's `.git` makes none: it could be
-/// put above any directory that all may write to.
+/// The root of the git checkout that a directory is in. A `.git` of another user is ignored: it
+/// could be placed above any world-writable directory.
 #[must_use]
 pub fn find_git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
     git_root(&resolved(from), trust)
@@ -318,11 +319,12 @@ fn git_root(from: &Path, trust: &Trust) -> Option<PathBuf> {
     from.ancestors().find(is_root).map(Path::to_owned)
 }
 
-/// Refuses what is no directory, a link to one, and one that another user owns or may write.
+/// Refuses anything but a directory that only trusted users own and can write; also a symlink to
+/// one.
 ///
 /// # Errors
 ///
-/// It is not to be trusted, or nobody may look.
+/// It is not trusted, or may not be read.
 pub fn check_directory(dir: &Path, trust: &Trust) -> Result<(), PlaceError> {
     let unreadable = |source| PlaceError::Unreadable { path: dir.to_owned(), source };
     let found = fs::symlink_metadata(dir).map_err(unreadable)?;
@@ -340,17 +342,17 @@ fn is_own(path: &Path, trust: &Trust) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| trust.check_owner(path, &found).is_ok())
 }
 
-/// For a linked worktree, whose `.git` is a file that names its directory in the main checkout's
-/// `.git/worktrees`: that main checkout. The two must name each other, or any `.git` could lead to
-/// any checkout.
+/// The main checkout of a linked worktree, whose `.git` is a file that names its directory in the
+/// main checkout's `.git/worktrees`. The two must name each other; otherwise any `.git` could lead
+/// to any checkout.
 fn main_checkout(root: &Path, trust: &Trust) -> Option<PathBuf> {
     let (_, common) = linked_worktree(root)?;
     let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"))?;
     (is_own(main, trust) || trust.lists(main)).then(|| main.to_owned())
 }
 
-/// For a linked worktree: its directory in the repository, and that of the repository. None where the
-/// two do not name each other.
+/// For a linked worktree: its directory in the repository, and that of the repository. `None` if
+/// the two do not name each other.
 #[must_use]
 pub fn linked_worktree(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let read = |path: &Path| read_small_file(path, POINTER_BYTES).ok();

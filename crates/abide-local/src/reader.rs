@@ -1,4 +1,4 @@
-//! Reading a session beside its writer, or without one. Nothing is written.
+//! Reads a session, with or without a concurrent writer. Never writes.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,11 @@ pub struct LocalReader {
     state_dir: PathBuf,
     packs: Arc<Packs>,
     directory: Directory,
-    /// Where the next page of a reader that goes forward starts: no need to seek.
+    /// Where the next page starts, for a reader that goes forward: avoids a seek.
     next: Mutex<Option<(Seq, Start)>>,
-    /// Where the event is that was sought last: a context begins at the same one for many turns.
+    /// The last event that was sought: a context starts at the same event for many turns.
     sought: Mutex<Option<(Seq, Start)>>,
-    /// Where the events before its own are, once somebody has asked.
+    /// Where the events before the session's own are, once that is known.
     past: OnceLock<Past>,
 }
 
@@ -103,7 +103,7 @@ impl LocalReader {
         Watermark::read(&*self.storage, &self.watermark)
     }
 
-    /// The bytes of the session's files.
+    /// The total size of the session's files.
     fn bytes_now(&self) -> Result<u64, JournalError> {
         let mut sum = 0;
         for dir in [self.journal.dir(), &self.state_dir] {
@@ -113,7 +113,7 @@ impl LocalReader {
                 Err(error) => return Err(JournalError::io("list", dir)(error)),
             };
             for name in names {
-                // A file that was sealed or rotated away meanwhile counts nothing.
+                // A file that was sealed or rotated away meanwhile counts as empty.
                 let file = self.storage.open(&dir.join(name), Access::Read);
                 sum += file.and_then(|file| file.len()).unwrap_or(0);
             }
@@ -134,7 +134,7 @@ impl LocalReader {
         Ok(last)
     }
 
-    /// A page of what is the session's: its past, then its own events.
+    /// A page of the session's events: those it shares with its ancestors, then its own.
     fn forward(&self, first: Seq, last: Seq, limit: usize) -> Result<EventPage, JournalError> {
         let past = self.past()?;
         let own = past.own_first();
@@ -176,7 +176,7 @@ impl LocalReader {
         }
     }
 
-    /// A page from where its first event was found before, or is found now.
+    /// A page starting at an event whose place is known from before, or is looked up now.
     fn sought_forward(
         &self,
         first: Seq,
@@ -226,7 +226,7 @@ impl LocalReader {
                     resume = (line.seq < last).then_some((next, start));
                     return ControlFlow::Break(());
                 }
-                // Nothing that stands behind the last one is of interest.
+                // Nothing after `last` is needed.
                 if line.seq == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             }
             found => {
@@ -261,20 +261,20 @@ impl LocalReader {
             }
         }
         page.events.reverse();
-        // There is nothing to read where the past is missing.
+        // Events of a missing ancestor cannot be read.
         let readable = self.past()?.missing().map_or(Seq::FIRST, |missing| missing.last.next());
         page.next = (first > range.first.max(readable)).then(|| first.back(1));
         Ok(page)
     }
 
-    /// The event of a line, its objects put back in.
+    /// The event of a line, with its objects put back in.
     pub(crate) fn event(&self, line: &Line<'_>) -> (Option<Event>, Option<ReadNote>) {
         line.whole_event(self.session, &|hash| {
             self.packs.read(hash).map_err(|error| error.to_string())
         })
     }
 
-    /// A page, without waiting for anything but the disk.
+    /// A page, blocking on the disk only.
     pub(crate) fn page_now(&self, range: EventRange) -> Result<EventPage, JournalError> {
         match range.direction {
             Direction::Forward => self.forward(range.first, range.last, range.limit.max(1)),
@@ -282,7 +282,7 @@ impl LocalReader {
         }
     }
 
-    /// The session's own events of a range, forward.
+    /// The session's own events of a range, in order.
     pub(crate) fn own_events(
         &self,
         range: EventRange,
@@ -311,7 +311,7 @@ impl LocalReader {
         recovery::look(self, &mut snapshots, self.mark()?, gone)
     }
 
-    /// The small part of the state, and one lane of it.
+    /// The core of the state, and one lane of it.
     pub(crate) fn lane_now(
         &self,
         lane: Option<&LaneId>,
@@ -333,7 +333,7 @@ impl LocalReader {
             .map(|state| take(&state))
     }
 
-    /// The state as of the last event that can be read.
+    /// The state at the last event that can be read.
     pub(crate) fn state_now(&self) -> Result<SessionState, JournalError> {
         let mut look = self.look(Gone::PassOver)?;
         if look.pages.bring_all(&mut look.state) {
@@ -343,10 +343,10 @@ impl LocalReader {
     }
 }
 
-/// What a reader should know of what was found.
+/// What a reader must be told about a gap or damage.
 pub(crate) fn note_of(found: &Found<'_>) -> Option<ReadNote> {
     match found {
-        // A repair has named what is lost there.
+        // A repair has already named what is lost there.
         Found::Event { .. } | Found::Seam { .. } => None,
         Found::Damage(damage) => Some(ReadNote::Damage {
             place: format!("{} at byte {}", shown(&damage.path), damage.offset),
@@ -368,7 +368,7 @@ impl SessionReader for LocalReader {
         Box::pin(async move {
             match self.mark().map_err(store_error)? {
                 Some(mark) => Ok(mark.seq),
-                // Without a watermark, what can be read is all there is to go by.
+                // Without a watermark, whatever can be read counts.
                 None => self.last().map_err(store_error),
             }
         })

@@ -1,4 +1,4 @@
-//! The store itself: makes, finds, lists and opens sessions.
+//! The store itself: creates, finds, lists and opens sessions.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,34 +33,34 @@ use crate::snapshot::{Pages, Snapshots, Stand};
 use crate::transcript::{Desk, Scribe, Until};
 use crate::writer::{LocalWriter, Opened};
 
-/// When what is derived is looked after: segments sealed, the transcript written.
+/// Who seals segments and writes the transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Upkeep {
-    /// By the writer, beside its work.
+    /// The writer, in the background.
     #[default]
     Beside,
-    /// Only when asked for.
+    /// Nobody, unless asked.
     ByHand,
 }
 
-/// What a store is opened with.
+/// Options for opening a store.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The file system.
     pub storage: Arc<dyn Storage>,
     /// Clock, randomness and identity.
     pub env: Environment,
-    /// When what is derived is looked after.
+    /// Who seals segments and writes the transcript.
     pub upkeep: Upkeep,
-    /// A snapshot of the state is taken after so many events, and when a writer closes.
+    /// The state is cached after this many events, and when a writer closes.
     pub snapshot_every: u64,
-    /// Is told how far the making of an index is.
+    /// Called with the progress while an index is built.
     pub progress: Progress,
-    /// The session that was told to this process by the one that started it: where that one holds
-    /// it, it is written through it.
+    /// The session that the parent process passed to this one. If the parent holds it, this process
+    /// writes through the parent.
     pub child_of: Option<SessionId>,
-    /// What the project is known by whose sessions are meant where none is named: new ones get the
-    /// first. With none, all are meant.
+    /// The ids of the project whose sessions are meant if none is named. New sessions get the
+    /// first. If empty, all sessions are meant.
     pub projects: Vec<String>,
 }
 
@@ -85,35 +85,35 @@ pub struct LocalStore {
     options: Options,
     config: Config,
     packs: Arc<Packs>,
-    /// Where sessions were found. A session's directory never changes its name.
+    /// Where sessions were found. A session's directory is never renamed.
     found: Mutex<HashMap<SessionId, SessionLayout>>,
-    /// The writers that were given out and may still be there.
+    /// Writers that were handed out and may still exist.
     held: HeldWriters,
-    /// Why the settings could not be read, where the store was opened all the same.
+    /// Why the settings could not be read, if the store was opened regardless.
     settings_trouble: Option<StoreError>,
 }
 
-/// What a new session begins with.
+/// What a new session starts from.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     /// The event before its first, and its sum.
     pub(crate) last: (Seq, Sum),
-    /// The state there.
+    /// The state at that event.
     pub(crate) state: SessionState,
 }
 
 impl Beginning {
-    /// Nothing came before.
+    /// An empty start.
     fn of(id: SessionId) -> Self {
         Self { last: (Seq::ZERO, Sum::genesis(id)), state: SessionState::default() }
     }
 }
 
-/// A new session gets a snapshot of the state it begins with, unless that is larger: a fork is
-/// small, and has its parent to look at.
+/// The initial state of a new session is cached unless it is larger than this. A fork is small, and
+/// can read its parent.
 const FIRST_SNAPSHOT: usize = 32 << 10;
 
-/// Keeps the store out of git's sight.
+/// Hides the store from git.
 const GITIGNORE: &str = "*\n";
 
 impl LocalStore {
@@ -126,8 +126,8 @@ impl LocalStore {
         Ok(Self::with(layout, options, config, None))
     }
 
-    /// Opens a store to examine and repair it: one whose settings cannot be read too, with the
-    /// default ones.
+    /// Opens a store to examine and repair it. If its settings cannot be read, the defaults are
+    /// used.
     pub fn open_to_repair(root: &Path, options: Options) -> Result<Self, StoreError> {
         let layout = StoreLayout { root: root.to_owned() };
         layout.refuse_links()?;
@@ -153,9 +153,9 @@ impl LocalStore {
         self.settings_trouble.as_ref()
     }
 
-    /// Makes a store in this directory; one that is there is opened. One that is opened for a project
-    /// is marked as holding sessions of many ([`holds_many_projects`](crate::holds_many_projects)), so
-    /// that whoever is told its place alone knows it.
+    /// Creates a store in this directory, or opens the existing one. A store that is opened for a
+    /// project is marked as holding many ([`holds_many_projects`](crate::holds_many_projects)), so
+    /// that a program that only knows its path can tell.
     pub fn init(root: &Path, options: Options) -> Result<Self, StoreError> {
         let mut store = Self::make_or_open(root, options)?;
         if !store.options.projects.is_empty() && store.config.projects.is_none() {
@@ -164,7 +164,7 @@ impl LocalStore {
         Ok(store)
     }
 
-    /// Where it cannot be done now, who records next does it.
+    /// Best effort: if it fails, the next writer tries again.
     fn mark_as_of_many(&mut self) {
         if let Ok(Some(_lock)) = self.lock_cleanup(LockMode::Exclusive)
             && let Ok(config) = Config::mark(&**self.storage(), &self.layout.config())
@@ -183,7 +183,7 @@ impl LocalStore {
         for dir in [root.to_owned(), layout.sessions(), layout.objects()] {
             storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         }
-        // A store is there when its configuration is: everything else is durable before.
+        // The configuration file makes the store exist: everything else must be durable before it.
         storage.sync_dir(root).map_err(storage_error("sync", root))?;
         let ignore = layout.gitignore();
         match storage.open(&ignore, Access::CreateNew) {
@@ -209,13 +209,13 @@ impl LocalStore {
         &self.layout.root
     }
 
-    /// Where what is derived and belongs to this machine is kept.
+    /// The directory for derived data of this machine.
     #[must_use]
     pub fn cache_dir(&self) -> PathBuf {
         self.layout.cache()
     }
 
-    /// [`LocalStore::cache_dir`], made where it is missing and can be made.
+    /// [`LocalStore::cache_dir`], created if missing and possible.
     #[must_use]
     pub fn make_cache_dir(&self) -> PathBuf {
         let dir = self.cache_dir();
@@ -229,14 +229,14 @@ impl LocalStore {
         &self.config
     }
 
-    /// The same store with other settings.
+    /// Replaces the settings.
     #[must_use]
     pub fn with_config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// What the project is known by that the store was opened for; none where all are meant.
+    /// The ids of the project that the store was opened for; empty if all sessions are meant.
     #[must_use]
     pub fn projects(&self) -> &[String] {
         &self.options.projects
@@ -258,7 +258,7 @@ impl LocalStore {
         self.layout.sessions()
     }
 
-    /// Where imports that are under way put what they read.
+    /// Where running imports put what they read.
     pub(crate) fn imports_dir(&self) -> PathBuf {
         self.layout.imports()
     }
@@ -274,7 +274,7 @@ impl LocalStore {
     /// The names of the sessions' directories, newest first.
     pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
         let mut names = self.unsorted_names()?;
-        // The name starts with the time.
+        // Names start with the time.
         names.sort_unstable_by(|a, b| b.cmp(a));
         Ok(names)
     }
@@ -286,7 +286,7 @@ impl LocalStore {
         Ok(names)
     }
 
-    /// Files and directories among the sessions that are none.
+    /// Files and directories in the sessions directory that are not sessions.
     pub fn foreign_files(&self) -> Result<Vec<PathBuf>, StoreError> {
         let dir = self.layout.sessions();
         let names = self.storage().list(&dir).map_err(storage_error("list", &dir))?;
@@ -297,8 +297,8 @@ impl LocalStore {
             .collect())
     }
 
-    /// Whose a session's directory is. Only what is not there counts as never made: whatever else
-    /// keeps it from being read is an error.
+    /// Which session a directory belongs to. Only a missing one counts as never created; anything
+    /// else that keeps it from being read is an error.
     pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
         self.directory().identify(layout)
     }
@@ -327,7 +327,7 @@ impl LocalStore {
         Ok(layout)
     }
 
-    /// The reader of a session, for who wants more than the trait has: its journal.
+    /// The reader of a session, for callers that need its journal.
     pub fn reader(&self, id: SessionId) -> Result<LocalReader, StoreError> {
         let layout = self.layout_of(id)?;
         Ok(self.reader_at(id, &layout))
@@ -337,14 +337,13 @@ impl LocalStore {
         LocalReader::new(self.storage().clone(), id, layout, self.packs.clone(), self.directory())
     }
 
-    /// As [`Store::create`], and tells whether the session is new: of those who ask for the same key
-    /// at once, one is told so.
+    /// As [`Store::create`], and tells whether the session is new. If several callers use the same
+    /// key at once, exactly one is told so.
     pub fn create_new(&self, session: NewSession) -> Result<Made, StoreError> {
         self.make(session, |id, session| Ok((session, Beginning::of(id))))
     }
 
-    /// Makes a session, unless there is one that has its key. What it begins with is looked for
-    /// only where it is made.
+    /// Creates a session unless one has its key. `beginning` is evaluated only if it is created.
     pub(crate) fn make(
         &self,
         session: NewSession,
@@ -357,13 +356,13 @@ impl LocalStore {
             let session = session.in_project(projects);
             return self.create_at(id, session, beginning).map(|()| Made::New(id));
         };
-        // A key counts in the project of whoever gives it.
+        // A key counts within the caller's project.
         let session = session.in_project(projects);
         let project = session.fields.project_id.clone().unwrap_or_default();
         let keys = self.all_keys()?;
         let id = match self.key_holder(&keys, &project, &key)? {
             Some(id) if self.is_made(id)? => return Ok(Made::Known(id)),
-            // The key was given and the session never made: a crash between the two.
+            // The key was assigned and the session never created: a crash between the two.
             Some(id) => id,
             None => {
                 let id = self.new_id();
@@ -375,7 +374,7 @@ impl LocalStore {
         self.create_at(id, session, beginning).map(|()| Made::New(id))
     }
 
-    /// The keys, with a file for each session's.
+    /// The keys, after making sure that every session's key has a file.
     pub(crate) fn all_keys(&self) -> Result<Keys, StoreError> {
         let keys = Keys::lock(self.storage(), self.layout.keys())?;
         if !keys.complete() {
@@ -393,7 +392,8 @@ impl LocalStore {
         Ok(keys)
     }
 
-    /// The session that a key was given to in a project, by whatever that is known; made or not.
+    /// The session that has a key in a project (under any of its ids), whether or not it was
+    /// created.
     pub(crate) fn key_holder(
         &self,
         keys: &Keys,
@@ -404,7 +404,7 @@ impl LocalStore {
         for project in &known_by {
             let of = SessionKey { project, key };
             let holder = match keys.get(of)? {
-                // A file that does not say whose it is: the sessions are asked.
+                // The file does not tell: search the sessions.
                 None if keys.has_file(of)? => self.search_key(&[project], key)?,
                 known => known,
             };
@@ -415,7 +415,7 @@ impl LocalStore {
         Ok(None)
     }
 
-    /// Was this session ever made? An error to find out is an error, never a "no".
+    /// Whether this session was ever created. A failure to find out is an error, never "no".
     pub(crate) fn is_made(&self, id: SessionId) -> Result<bool, StoreError> {
         match self.layout_of(id) {
             Ok(_) => Ok(true),
@@ -443,8 +443,8 @@ impl LocalStore {
             storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
         }
         let lock = self.lock_session(id, &layout, Duration::from_secs(2))?;
-        // What a crash left of an earlier try to make this session. Looked at under the lock: only
-        // where nothing was ever acknowledged is anything removed.
+        // What a crash left of an earlier attempt to create this session. Checked under the lock;
+        // removed only if nothing was ever acknowledged.
         let journal = Journal::new(storage.clone(), layout.journal());
         if self.identify(&layout).map_err(store_error)? != Identity::Empty {
             return Err(StoreError::Damaged {
@@ -502,8 +502,7 @@ impl LocalStore {
         }
     }
 
-    /// The directory that a new session gets: of two whose names would be the same, the second
-    /// has a longer short id.
+    /// The directory for a new session. If its name is taken, a longer short id is used.
     pub(crate) fn free_layout(&self, id: SessionId) -> Result<SessionLayout, StoreError> {
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
@@ -556,14 +555,14 @@ impl LocalStore {
         })
     }
 
-    /// Opens a session for writing: takes the lock, mends the end of the journal, goes on.
+    /// Opens a session for writing: takes the lock and recovers the end of the journal.
     pub fn writer(&self, session: SessionId, wait: Duration) -> Result<LocalWriter, StoreError> {
         let layout = self.layout_of(session)?;
         let lock = self.lock_session(session, &layout, wait)?;
         self.writer_with(session, &layout, lock)
     }
 
-    /// [`LocalStore::writer`] with a lock that is held already.
+    /// [`LocalStore::writer`] with a lock that is already held.
     pub(crate) fn writer_with(
         &self,
         session: SessionId,
@@ -628,10 +627,10 @@ impl LocalStore {
         write_as_child(&layout.socket(), &reader, session, wait, || own(Duration::ZERO))
     }
 
-    /// Lets the processes that this one starts write to a session that it holds: a socket in the
-    /// session's directory, at which those connect whose [`Options::child_of`] names it. `seen` is
-    /// told of each batch that was recorded for one of them, before that one is answered; it must
-    /// not wait for anything.
+    /// Lets child processes of this one write to a session that it holds, through a socket in the
+    /// session's directory. Children whose [`Options::child_of`] names the session connect to it.
+    /// `seen` is called with each batch recorded for a child, before the child is answered; it must
+    /// not block.
     pub fn serve_children(
         &self,
         session: SessionId,
@@ -641,12 +640,12 @@ impl LocalStore {
         self.held.serve(&layout.socket(), session, Box::new(seen))
     }
 
-    /// A session is not here any more.
+    /// Forgets a session that is no longer in the store.
     pub(crate) fn forget(&self, session: SessionId) {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
     }
 
-    /// Has no writer this session open?
+    /// Whether no writer has this session open.
     pub(crate) fn at_rest(&self, layout: &SessionLayout) -> Result<bool, StoreError> {
         let lock = self.storage().lock(&layout.lock(), LockMode::Shared);
         Ok(lock.map_err(storage_error("lock", &layout.lock()))?.is_some())
@@ -662,16 +661,16 @@ impl LocalStore {
         Desk { storage, session, layout: layout.clone(), packs, directory: self.directory() }
     }
 
-    /// Brings the transcript of a session up to date, unless another process is at it.
+    /// Brings a session's transcript up to date, unless another process is doing so.
     pub fn update_transcript(&self, session: SessionId) -> Result<(), StoreError> {
         let layout = self.layout_of(session)?;
         let Some(mut transcript) = self.desk(session, &layout).transcript() else { return Ok(()) };
-        // Beside a writer only what is acknowledged; otherwise all that can be read.
+        // Beside a writer only what is acknowledged, otherwise everything that can be read.
         let until = if self.at_rest(&layout)? { Until::End } else { Until::Acknowledged };
         transcript.update(until, &|_| true).map_err(store_error)
     }
 
-    /// Seals every segment of a session that is no longer written. Says how many.
+    /// Seals every segment of a session that is no longer written. Returns how many.
     pub fn seal(&self, session: SessionId, wait: Duration) -> Result<u64, StoreError> {
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, wait)?;
@@ -699,9 +698,9 @@ fn notes_of(look: &recovery::Look) -> Vec<ReadNote> {
     torn.into_iter().chain(damage).collect()
 }
 
-/// What the journal is told of a recovery, where there was something to recover.
+/// What to record about a recovery; `None` if nothing needed recovering.
 fn recovery_of(look: &recovery::Look) -> Option<Recovery> {
-    // Damage that an earlier writer has named already is not named again.
+    // Damage that an earlier writer has already named is not named again.
     let lost: Vec<_> = look.lost().into_iter().filter(|(_, last)| *last == look.end.seq).collect();
     let cut_bytes = look.torn.map_or(0, |(_, _, bytes)| bytes);
     (cut_bytes > 0 || !lost.is_empty()).then(|| Recovery {

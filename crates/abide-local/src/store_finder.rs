@@ -1,5 +1,5 @@
-//! Where the store is: the one that is named, the project's own, or the person's. One function decides for
-//! all who ask: [`StoreFinder::find`].
+//! Decides which store to use: the one named, the project's own, or the user's.
+//! [`StoreFinder::find`] decides for all callers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,33 +12,33 @@ use crate::place::{
 use crate::trust::Trust;
 use crate::user_config::UserConfig;
 
-/// Decides where the store of a directory is, for every command, proxy and library call alike:
+/// Finds the store of a directory, for every command, proxy and library call:
 ///
 /// 1. the one that is named (`--store`, else `ABIDE_STORE`);
 /// 2. `.abide` in the directory or above it, or in the main checkout of a linked git worktree;
 /// 3. the user's `store =`;
-/// 4. the person's store.
+/// 4. the user's own store.
 #[derive(Debug, Clone, Default)]
 pub struct StoreFinder {
-    /// What the user names: a server, a store, or a project that has one.
+    /// The store that the user named: a server, a store, or a project that has one.
     pub named: Option<Where>,
-    /// The server or the directory that the user's settings name.
+    /// The store that the user's settings name: a server or a directory.
     pub usual: Option<Where>,
-    /// The directory of the person's store, where their settings name no other.
+    /// The directory of the user's own store, if their settings name no other.
     pub person: Option<PathBuf>,
-    /// Whose stores are used where they are found.
+    /// Whose stores are used when they are found.
     pub trust: Trust,
 }
 
 impl StoreFinder {
-    /// By a person's directories and settings; `named` goes before all of them.
+    /// From a user's directories and settings; `named` takes precedence.
     ///
     /// # Errors
     ///
-    /// The settings cannot be read or understood, and no store is named.
+    /// The settings cannot be read or are invalid, and no store is named.
     pub fn new(person: &Person, named: Option<Where>) -> Result<Self, PlaceError> {
         let config = match person.config.as_deref().map(UserConfig::read).transpose() {
-            // Whoever names a store is not kept from it by settings that say nothing about it.
+            // Settings that say nothing about a named store must not keep it from being used.
             Err(_) if named.is_some() => None,
             read => read?,
         };
@@ -47,7 +47,8 @@ impl StoreFinder {
         Ok(Self { named, usual: store, person: person.store_of_home(), trust })
     }
 
-    /// By the environment of this process: `ABIDE_STORE`, and the person's directories and settings.
+    /// From the environment of this process: `ABIDE_STORE`, and the user's directories and
+    /// settings.
     ///
     /// # Errors
     ///
@@ -57,12 +58,12 @@ impl StoreFinder {
         Self::new(&Person::of_process(), named.map(|named| Where::from(PathBuf::from(named))))
     }
 
-    /// The store of a directory. One that was named is there; the person's may have to be made.
+    /// The store of a directory. A named store exists; the user's own may have to be created.
     ///
     /// # Errors
     ///
-    /// A store was named that is not there; what stands at the place of a store is none, or is not
-    /// to be trusted; nobody says where the person's store is.
+    /// The named store does not exist; `.abide` is not a store or is not trusted; nothing
+    /// determines where the user's own store is.
     pub fn find(&self, from: &Path) -> Result<Place, PlaceError> {
         match &self.named {
             Some(Where::Files(path)) => {
@@ -77,8 +78,8 @@ impl StoreFinder {
         }
     }
 
-    /// The same for who makes a store: one that was named need not be there. A directory that is there
-    /// is a project, which gets one; a path that is free becomes the store.
+    /// The same for a caller that creates the store: a named one need not exist. An existing
+    /// directory is a project, which gets a store; an unused path becomes the store.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl StoreFinder {
         }
     }
 
-    /// Is this the directory of the person's store, by whatever path?
+    /// Whether this is the directory of the user's own store, by whatever path.
     #[must_use]
     pub fn is_persons(&self, root: &Path) -> bool {
         let own = match &self.usual {
@@ -104,13 +105,13 @@ impl StoreFinder {
         own.is_some_and(|own| real(own) == real(root))
     }
 
-    /// What is used where no project has a store of its own.
+    /// The store for projects that have none of their own.
     fn usual(&self, from: &Path) -> Result<Place, PlaceError> {
         if let Some(usual) = &self.usual {
             return Ok(self.place(usual.clone(), from));
         }
         let person = self.person.as_ref().ok_or(PlaceError::NoHome)?;
-        // The home is the environment's word, not the user's choice of this very directory.
+        // The home directory comes from the environment; the user did not choose this directory.
         if !self.trust.lists(person) {
             if let Ok(link) = fs::symlink_metadata(person) {
                 self.trust.check_owner(person, &link)?;
@@ -122,13 +123,13 @@ impl StoreFinder {
         Ok(self.place(Where::Files(person.clone()), from))
     }
 
-    /// The store that a path names: itself, or that of a project, whoever owns it.
+    /// The store that a path names: the path itself, or that of a project, whoever owns it.
     fn named_store(&self, named: &Path, from: &Path) -> Result<Option<Place>, PlaceError> {
         let made = named.join("config.toml").is_file() && named.join("sessions").is_dir();
         if made || is_store_name(named) && named.is_dir() {
             return Ok(Some(self.place(Where::Files(named.to_owned()), from)));
         }
-        // A file `.abide` is named like a store, and is that of its project.
+        // A file `.abide` is named like a store, and belongs to its project.
         let project = named.parent().filter(|_| is_store_name(named)).unwrap_or(named);
         let place = store_of_named(project)?;
         Ok(place.map(|place| Place { scope: self.scope(&place.store), ..place }))

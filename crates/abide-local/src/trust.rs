@@ -1,5 +1,5 @@
-//! Whose stores are obeyed. A store says which commands were run and where files go, so one that is
-//! found rather than named must be the user's own, as git has it with its `safe.directory`.
+//! Decides whose stores are used. A store says which commands were run and where files go, so one
+//! that is found rather than named must belong to the user. Compare git's `safe.directory`.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -7,48 +7,48 @@ use std::path::{Path, PathBuf};
 
 use crate::place::PlaceError;
 
-/// Root, to whom everything on a machine is open anyway.
+/// Root can change everything on the machine anyway.
 const ROOT: u32 = 0;
 
-/// Whose stores are used where they are found. One that the user names is used whoever owns it.
+/// Whose stores are used when they are found. A store that the user names is used whoever owns it.
 #[derive(Debug, Clone)]
 pub struct Trust {
-    /// The users whose files are believed.
+    /// Users whose files are trusted.
     users: Vec<u32>,
-    /// Projects and stores that are used whoever owns them.
+    /// Projects and stores that are trusted whoever owns them.
     listed: Vec<PathBuf>,
 }
 
 impl Trust {
-    /// What is this user's or root's is believed. For root under `sudo`, what is the caller's too.
+    /// Trusts files of this user and of root; for root under `sudo`, also those of the caller.
     #[must_use]
     pub fn of_user(user: u32, caller: Option<u32>) -> Self {
         let caller = caller.filter(|_| user == ROOT);
         Self { users: [user, ROOT].into_iter().chain(caller).collect(), listed: Vec::new() }
     }
 
-    /// That of the user that this process acts as.
+    /// Trusts the user that this process runs as.
     #[must_use]
     pub fn of_process() -> Self {
         let caller = std::env::var("SUDO_UID").ok().and_then(|caller| caller.parse().ok());
         Self::of_user(rustix::process::geteuid().as_raw(), caller)
     }
 
-    /// With directories, of projects or of stores, that are used whoever owns them.
+    /// Also trusts these directories of projects or stores, whoever owns them.
     #[must_use]
     pub fn with_listed(mut self, directories: Vec<PathBuf>) -> Self {
         self.listed = directories;
         self
     }
 
-    /// Is this directory listed?
+    /// Whether this directory is listed.
     #[must_use]
     pub fn lists(&self, dir: &Path) -> bool {
         let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         !self.listed.is_empty() && self.listed.iter().any(|listed| real(listed) == real(dir))
     }
 
-    /// Refuses what another user owns.
+    /// Refuses a file that another user owns.
     pub(crate) fn check_owner(&self, path: &Path, found: &Metadata) -> Result<(), PlaceError> {
         let owner = found.uid();
         if self.users.contains(&owner) {
@@ -57,8 +57,9 @@ impl Trust {
         Err(PlaceError::Foreign { path: path.to_owned(), owner })
     }
 
-    /// Refuses what another user owns or may write. A group of the same number as the owner is the
-    /// owner's own: systems that give each user a group let it write by default.
+    /// Refuses a file that another user owns or can write. A group with the owner's number counts
+    /// as the owner's own: systems that give each user a group make files group-writable by
+    /// default.
     pub(crate) fn check(&self, path: &Path, found: &Metadata) -> Result<(), PlaceError> {
         self.check_owner(path, found)?;
         let own_group = found.gid() == found.uid();
@@ -70,7 +71,7 @@ impl Trust {
     }
 }
 
-/// That of the user that this process acts as.
+/// Trusts the user that this process runs as.
 impl Default for Trust {
     fn default() -> Self {
         Self::of_process()

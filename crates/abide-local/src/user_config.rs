@@ -1,5 +1,4 @@
-//! The user's configuration, `abide/config.toml` among their settings: where their own store is, and
-//! which directories are trusted.
+//! The user's `abide/config.toml`: where their store is, and which directories are trusted.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,14 +11,14 @@ use crate::place::{NAME, PlaceError, Where};
 /// The user's configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserConfig {
-    /// The store of projects that have none of their own: a server, or the directory of the
-    /// person's store.
+    /// The store for projects that have none of their own: a server, or the directory of the user's
+    /// own store.
     pub store: Option<Where>,
-    /// Projects and stores that are used whoever owns them, and whatever they point to.
+    /// Projects and stores that are trusted whoever owns them, and whatever they point to.
     pub trusted: Vec<PathBuf>,
 }
 
-/// As it is written.
+/// The file's contents.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -29,11 +28,11 @@ struct Written {
 }
 
 impl UserConfig {
-    /// Reads it; a file that is not there says nothing.
+    /// Reads the file; a missing one is empty.
     ///
     /// # Errors
     ///
-    /// It cannot be read or understood. No text of it is shown: it may hold a password.
+    /// It cannot be read or is invalid. Its text is never shown: it may contain a password.
     pub fn read(path: &Path) -> Result<Self, PlaceError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -45,7 +44,7 @@ impl UserConfig {
             Err(source) => return Err(PlaceError::Unreadable { path: path.to_owned(), source }),
         };
         let bad = |what: String| PlaceError::Settings { path: path.to_owned(), what };
-        // What the parser says would show the line, and with it a password.
+        // The parser's message would show the line, and with it a password.
         let written: Written = toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             bad(format!("cannot be understood in line {}", before.matches('\n').count() + 1))
@@ -54,7 +53,7 @@ impl UserConfig {
             Where::Files(path) if !path.is_absolute() => {
                 Err(bad("names a store that is neither a URL nor a path from /".to_owned()))
             }
-            // Found above every directory below it, it would be the store of one project.
+            // `find_store` would take it for the store of one project, from every directory below.
             Where::Files(path) if path.file_name().is_some_and(|name| name == NAME) => {
                 Err(bad(format!("names a store {NAME}, which is the name of a project's own")))
             }

@@ -1,4 +1,5 @@
-//! The one writer of a session: takes events in, folds them, and commits them in groups.
+//! The only writer of a session: accepts events, folds them into the state, and commits them in
+//! groups.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,14 +25,15 @@ use crate::sealer::Sealer;
 use crate::snapshot::{Pages, Snapshots, Stand, Taken};
 use crate::transcript::Scribe;
 
-/// So few pages are brought in at once, and none is looked for from then on.
+/// If no more pages than this are missing, they are all loaded at once, and none is looked for
+/// later.
 const FEW_PAGES: usize = 32;
 
-/// What the intake asks of the files.
+/// The files that the intake reads from.
 struct Past {
     pages: Pages,
     reader: LocalReader,
-    /// A part of the transcript ends in what was taken in.
+    /// A section of the transcript ends in the staged events.
     ends_part: bool,
     snapshot_every: u64,
     snapshot_bytes: usize,
@@ -57,7 +59,7 @@ impl Stored for Past {
     }
 }
 
-/// What is taken in and not committed yet, and the state that it leads to.
+/// The staged events, and the state that they lead to.
 type Staging = Intake<Past>;
 
 fn take_snapshot(staging: &mut Staging) -> Option<Taken> {
@@ -66,8 +68,8 @@ fn take_snapshot(staging: &mut Staging) -> Option<Taken> {
     (taken.page_bytes() <= staging.stored.snapshot_bytes).then_some(taken)
 }
 
-/// Folds the state anew, since a page of its snapshot is not readable. Everything staged must be
-/// written.
+/// Folds the state again, because a page of the state cache cannot be read. Everything staged must
+/// have been written.
 fn heal(staging: &mut Staging) -> Result<(), JournalError> {
     staging.state = recovery::state_at(&staging.stored.reader, staging.seq, None, Gone::Refuse)?;
     staging.stored.pages.discard();
@@ -77,14 +79,13 @@ fn heal(staging: &mut Staging) -> Result<(), JournalError> {
 struct Batch {
     lines: Lines,
     snapshot: Option<Taken>,
-    /// A part of the transcript ends in it.
+    /// A section of the transcript ends in it.
     ends_part: bool,
 }
 
-/// Writes batches: objects first, then lines, then what is derived.
+/// Writes batches: objects first, then lines, then derived data.
 struct Committer {
-    /// These two first, so that they are dropped first: they must have ended before the lock is
-    /// let go.
+    /// Declared first so that they are dropped first: both must end before the lock is released.
     sealer: Option<Sealer>,
     scribe: Option<Scribe>,
     storage: Arc<dyn Storage>,
@@ -102,7 +103,7 @@ impl Commit for Committer {
     type Batch = Batch;
 
     fn take(staging: &mut Staging, durability: Durability) -> Batch {
-        // A snapshot vouches for every line before its own, so it is taken only where all of them
+        // A cached state vouches for every line before its own, so it is taken only if all of them
         // are durable.
         let due = staging.since_snapshot >= staging.stored.snapshot_every;
         let take = due && durability == Durability::Synced;
@@ -134,7 +135,7 @@ impl Commit for Committer {
             self.stand = Some(Stand { end, line: end.offset.saturating_sub(last_line) });
         }
         if let (Some(taken), Some(stand)) = (&batch.snapshot, self.stand) {
-            // A help to the next open, nothing more: a failure here costs that one a longer read.
+            // Only speeds up the next open: ignore a failure.
             let _ = self.snapshots.write(taken, stand);
         }
         if let Some(sealer) = &self.sealer {
@@ -154,7 +155,7 @@ pub(crate) struct Opened {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) env: Environment,
     pub(crate) reader: LocalReader,
-    /// A snapshot with more bytes of pages than this is not written.
+    /// A state cache with more bytes of pages than this is not written.
     pub(crate) snapshot_bytes: usize,
     pub(crate) appender: Appender,
     pub(crate) packs: Arc<Packs>,
@@ -171,7 +172,7 @@ pub(crate) struct Opened {
     pub(crate) sealer: Option<Sealer>,
     pub(crate) changed: ChangedMark,
     pub(crate) scribe: Option<Scribe>,
-    /// None for one that writes a moment only.
+    /// `None` for a short-lived writer.
     pub(crate) heartbeat: Option<Heartbeat>,
 }
 
@@ -241,7 +242,7 @@ impl LocalWriter {
         Ok(writer)
     }
 
-    /// Writes `session.created`, the first event of all.
+    /// Writes `session.created`, the first event.
     pub(crate) fn begin(&self, created: NewEvent) -> Result<(), StoreError> {
         let prepared = vec![self.salts.prepare(created, &[])];
         self.queue.look(Staging::without_opening);
@@ -249,7 +250,7 @@ impl LocalWriter {
         Ok(())
     }
 
-    /// Writes that payloads were erased.
+    /// Records that payloads were erased.
     pub(crate) fn note_erased(&self, erasures: &[Erasure]) -> Result<(), StoreError> {
         let noted: Result<Vec<_>, _> = erasures
             .iter()
@@ -259,7 +260,7 @@ impl LocalWriter {
         Ok(())
     }
 
-    /// Writes what a recovery found and did. Gives the event's seq.
+    /// Records what a recovery found and did. Returns the event's seq.
     pub(crate) fn note_recovered(&self, recovery: &Recovery) -> Result<Seq, StoreError> {
         let noted = self.salts.prepare_fact(Kind::RECOVERY_PERFORMED, recovery)?;
         let ticket =
@@ -268,7 +269,7 @@ impl LocalWriter {
         Ok(last.unwrap_or_default())
     }
 
-    /// Puts the large strings of an event's payload into objects.
+    /// Moves the large strings of an event's payload to objects.
     fn prepare(&self, new: NewEvent) -> Result<Prepared, JournalError> {
         let NewEvent { data, .. } = new;
         let (data, leaves) = data.take_leaves(self.object_bytes);
@@ -300,7 +301,7 @@ impl LocalWriter {
         })
     }
 
-    /// Stages until it is done.
+    /// Retries until the events are staged.
     fn staged(
         &self,
         durability: Durability,
@@ -324,19 +325,19 @@ impl LocalWriter {
         }
     }
 
-    /// Makes everything durable and lets the session go.
+    /// Makes everything durable and releases the session.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let queue = &self.queue;
         let announced = queue.look(|staging| staging.announced);
-        // Everything is made durable, events that were only buffered too: the snapshot below
-        // vouches for all but the last line.
+        // Makes everything durable, buffered events included: the state cache below vouches for all
+        // but the last line.
         let mut closed = if announced { queue.flush() } else { queue.flush_staged() };
         if announced && closed.is_ok() {
-            // Not worth a sync of its own: a power cut that loses it leaves a session that looks
-            // interrupted, which it then is.
+            // Not worth a sync of its own: if a power cut loses it, the session looks interrupted,
+            // and it was.
             let closing = vec![self.salts.closing()];
             closed = self
                 .stage(closing, Durability::Buffered, OddEvents::Keep, Opening::WithFirst)
@@ -421,7 +422,7 @@ impl SessionWriter for LocalWriter {
             Some(found) => found,
             None => self.state().map(|state| take(&state))?,
         };
-        // Whoever reads on from here finds all that it speaks of.
+        // A reader that continues from here must find everything it refers to.
         queue.flush_staged()?;
         Ok(found)
     }
@@ -441,7 +442,7 @@ impl SessionWriter for LocalWriter {
 
 impl Drop for LocalWriter {
     fn drop(&mut self) {
-        // Those who want to know call `close`.
+        // Callers that want the error call `close`.
         let _ = self.finish();
     }
 }

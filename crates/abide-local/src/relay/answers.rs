@@ -1,4 +1,4 @@
-//! What a child has sent and is not answered yet, in order.
+//! Batches that a child has sent and that are not answered yet, in order.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use abide_model::{Acknowledged, AppendError, Durability, Seq};
 
-/// So many may be under way; who wants to send more waits.
+/// The most unanswered batches; sending more blocks.
 const UNDER_WAY: usize = 1024;
 
 type Outcome = Result<Vec<Acknowledged>, AppendError>;
@@ -16,18 +16,18 @@ type Outcome = Result<Vec<Acknowledged>, AppendError>;
 /// Why no more answers come.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Ended {
-    /// The other side is gone.
+    /// The holder ended or closed the connection.
     #[error("the process that held the session has ended, or has cut the connection")]
     Gone,
     /// The connection failed.
     #[error("the connection to the process that holds the session failed")]
     Failed(#[source] Arc<std::io::Error>),
-    /// The other side is there and says nothing.
+    /// The holder is connected but does not answer.
     #[error(
         "the process that holds the session does not answer; nothing is known of what was sent to it last"
     )]
     Silent,
-    /// An answer is none.
+    /// An answer could not be parsed.
     #[error("the process that holds the session gave an answer that makes no sense")]
     Senseless,
     /// The writer was closed.
@@ -35,14 +35,14 @@ pub(super) enum Ended {
     Closed,
 }
 
-/// The place of one answer.
+/// Where one answer is delivered.
 #[derive(Default)]
 struct Place {
     answer: Option<Outcome>,
     waker: Option<Waker>,
 }
 
-/// An answer that will come.
+/// A future answer.
 pub(super) struct Expected(Arc<Mutex<Place>>);
 
 impl Future for Expected {
@@ -58,18 +58,18 @@ impl Future for Expected {
     }
 }
 
-/// The answers that are waited for.
+/// The outstanding answers.
 #[derive(Default)]
 pub(super) struct Answers {
     state: Mutex<State>,
-    /// One was given, or none will be.
+    /// Signalled when an answer arrives, or none will.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(Arc<Mutex<Place>>, Durability)>,
-    /// Since when the first of them is the next to be answered.
+    /// Since when the first of them has been next in line.
     since: Option<Instant>,
     ended: Option<Ended>,
     /// The last event that is known to be durable.
@@ -87,7 +87,7 @@ impl Answers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for the answer to what is sent next. Called in the order of sending.
+    /// Reserves a place for the answer to the next batch. Must be called in the order of sending.
     pub(super) fn expect(&self, durability: Durability) -> Result<Expected, AppendError> {
         let mut state = self.state();
         loop {
@@ -105,7 +105,7 @@ impl Answers {
         Ok(Expected(place))
     }
 
-    /// The next answer has come. Was one waited for?
+    /// Delivers the next answer. Returns whether one was expected.
     pub(super) fn give(&self, answer: Outcome) -> bool {
         let mut state = self.state();
         let Some((place, durability)) = state.waiting.pop_front() else { return false };
@@ -124,12 +124,12 @@ impl Answers {
         true
     }
 
-    /// Has the next answer been waited for so long?
+    /// Whether the next answer has been outstanding for this long.
     pub(super) fn overdue(&self, patience: Duration) -> bool {
         self.state().since.is_some_and(|since| since.elapsed() >= patience)
     }
 
-    /// No more answers come: all that wait are told. The first reason stands.
+    /// Fails everything outstanding: no more answers come. The first reason is kept.
     pub(super) fn end(&self, ended: Ended) {
         let mut state = self.state();
         state.ended.get_or_insert(ended);
@@ -145,7 +145,7 @@ impl Answers {
         self.changed.notify_all();
     }
 
-    /// Waits until nothing is under way any more.
+    /// Blocks until nothing is outstanding.
     pub(super) fn settle(&self) {
         let mut state = self.state();
         while !state.waiting.is_empty() {

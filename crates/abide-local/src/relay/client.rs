@@ -1,4 +1,4 @@
-//! The writer of a child: sends its events to the process that holds the session.
+//! The writer of a child process: sends its events to the process that holds the session.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -21,12 +21,12 @@ use super::protocol::{
 };
 use crate::error::storage_error;
 
-/// The most bytes of an answer: a batch has so many events at most.
+/// The most bytes of an answer, for a batch of the most events.
 const ANSWER: u64 = 64 << 20;
-/// A holder that says nothing for so long is stopped, or worse.
+/// A holder that is silent for this long counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Connects to the holder of a session at its socket, which must be of the same user.
+/// Connects to the holder of a session at its socket. The holder must run as the same user.
 pub(super) fn connect(
     path: &Path,
     session: SessionId,
@@ -37,7 +37,7 @@ pub(super) fn connect(
     let failed = || NotConnected::by(path);
     let mut input = BufReader::new(stream.try_clone().map_err(failed())?);
     let welcome = greet(&stream, &mut input, session, wait).map_err(failed())?;
-    // It may have ended while we came.
+    // It may have ended meanwhile.
     let welcome = welcome.ok_or(NotConnected::Nobody)?;
     let (epoch, version) = match welcome {
         Welcome { error: Some(refusal), .. } => {
@@ -58,7 +58,7 @@ pub(super) fn connect(
     }
     let answers = Arc::new(Answers::default());
     let listening = answers.clone();
-    // In parts, so that what is sent meanwhile is not waited for twice as long.
+    // A fraction of it, so that a batch sent meanwhile does not wait twice as long.
     stream.set_read_timeout(Some(PATIENCE / 6)).map_err(failed())?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(failed())?;
     std::thread::Builder::new()
@@ -76,7 +76,7 @@ pub(super) fn connect(
     })
 }
 
-/// Says which session is meant; `None` where the other side has gone.
+/// Names the session; `None` if the holder has gone.
 fn greet(
     stream: &UnixStream,
     input: &mut BufReader<UnixStream>,
@@ -85,7 +85,7 @@ fn greet(
 ) -> io::Result<Option<Welcome>> {
     stream.set_read_timeout(Some(wait))?;
     let mut out = stream;
-    // One that was turned away at the door can still read why.
+    // A child that was refused can still read why.
     let greeted = out.write_all(line_of(&Hello { abide: VERSION, session }).as_bytes());
     let mut line = Vec::new();
     if !read_line(input, &mut line)? {
@@ -94,20 +94,20 @@ fn greet(
     serde_json::from_slice(&line).map(Some).map_err(io::Error::from)
 }
 
-/// Reads the rest of a line, and says whether it is whole: what is cut short is none. After an error
-/// what came of it is there, and more of it can be read.
+/// Reads the rest of a line. Returns whether it is complete: a line without its line feed does not
+/// count. After an error, `line` keeps what was read, and reading can continue.
 fn read_line(input: &mut BufReader<UnixStream>, line: &mut Vec<u8>) -> io::Result<bool> {
     let room = ANSWER.saturating_sub(line.len() as u64);
     input.take(room).read_until(b'\n', line)?;
     Ok(line.ends_with(b"\n"))
 }
 
-/// Has only the time run out?
+/// Whether the read merely timed out.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Gives the answers to those who wait, until there are no more.
+/// Delivers answers until there are no more.
 fn listen(input: &mut BufReader<UnixStream>, answers: &Answers, patience: Duration) {
     let mut line = Vec::new();
     let ended = loop {
@@ -115,7 +115,7 @@ fn listen(input: &mut BufReader<UnixStream>, answers: &Answers, patience: Durati
             Ok(true) => {}
             Ok(false) => break Ended::Gone,
             Err(error) if is_timeout(&error) && answers.overdue(patience) => break Ended::Silent,
-            // Nothing is waited for, or not for long.
+            // Nothing is outstanding, or not for long.
             Err(error) if is_timeout(&error) => continue,
             Err(error) => break Ended::Failed(Arc::new(error)),
         }
@@ -135,7 +135,7 @@ pub(super) struct RelayedWriter {
     reader: Arc<dyn SessionReader>,
     epoch: Epoch,
     limits: Limits,
-    /// Something was sent that is not on stable storage when it is answered.
+    /// Something was sent with buffered durability.
     buffered: AtomicBool,
     closed: AtomicBool,
 }
@@ -165,7 +165,7 @@ impl RelayedWriter {
         Ok(Ticket::answered_by(expected))
     }
 
-    /// Waits for every answer, has made durable what was only buffered, and hangs up.
+    /// Waits for all answers, makes buffered events durable, and disconnects.
     fn finish(&self) -> Result<(), StoreError> {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -193,13 +193,13 @@ impl SessionWriter for RelayedWriter {
         self.send(&events, durability, odd)
     }
 
-    /// Only the holder knows which event is the last.
+    /// Not possible here: only the holder knows the last event.
     fn append_behind(&self, make: &MakeEvent<'_>) -> Result<Ticket, AppendError> {
         let kind = made_behind(make, Seq::ZERO, &self.limits)?.kind.to_string();
         Err(AppendError::Input { index: 0, source: Arc::new(InputError::HolderOnly { kind }) })
     }
 
-    /// The state as of the last event that can be read, which is behind every one that was sent.
+    /// The state at the last event that can be read. It includes everything that was sent.
     fn state(&self) -> Result<SessionState, StoreError> {
         self.answers.settle();
         pollster::block_on(self.reader.state())
@@ -219,7 +219,7 @@ impl SessionWriter for RelayedWriter {
         self.send(&[], Durability::Synced, OddEvents::Keep)?.wait().map(|_| ())
     }
 
-    /// The holder's: it is the one that writes.
+    /// The holder's epoch, since it is the writer.
     fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -235,7 +235,7 @@ impl SessionWriter for RelayedWriter {
 
 impl Drop for RelayedWriter {
     fn drop(&mut self) {
-        // Those who want to know call `close`.
+        // Callers that want the error call `close`.
         let _ = self.finish();
     }
 }

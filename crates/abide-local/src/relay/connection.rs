@@ -1,7 +1,7 @@
-//! One child: its lines are taken in, and answered when they are durable.
+//! Serves one child: reads its batches, and answers them once they are durable.
 //!
-//! Lines that are here already are taken in together and share a sync. No answer ever waits for
-//! more input, so that a child may send one line and wait for its answer.
+//! Lines that have already arrived are staged together and share a sync. An answer never waits for
+//! more input, so a child may send one line and wait for its answer.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -14,24 +14,24 @@ use super::lines::{Line, Lines};
 use super::protocol::{Answer, Batch, CLOSED, Hello, LINE, Refusal, VERSION, Welcome, line_of};
 use super::server::Shared;
 
-/// So long a child may take to say what it wants.
+/// How long a child may take to send its first line.
 const HELLO: Duration = Duration::from_secs(10);
-/// So long it may take to read the answers to what it sent at once, all of them.
+/// How long a child may take to read the answers to everything it sent at once.
 const READING: Duration = Duration::from_secs(30);
-/// So much is written at once.
+/// The most bytes per write.
 const PIECE: usize = 32 << 10;
-/// The most batches that are taken in before they are answered.
+/// The most batches that are staged before they are answered.
 const BATCHES: usize = 256;
-/// The most bytes of them, the last line apart.
+/// The most bytes of them, not counting the last line.
 const BYTES: usize = 1 << 20;
 
-/// What became of a line.
+/// A batch that was staged or refused.
 enum Taken {
     Waiting { ticket: Ticket, events: Vec<NewEvent> },
     Done(Result<Vec<Acknowledged>, AppendError>),
 }
 
-/// Serves a child until it goes, or until it can not be served any more.
+/// Serves a child until it disconnects or can no longer be served.
 pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
     let mut lines = Lines::new(stream, &shared.long_lines);
     lines.set_patience(Some(HELLO));
@@ -49,7 +49,7 @@ pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
     let (mut serving, mut ended) = (true, Ok(()));
     while serving {
         match lines.next() {
-            // What was taken in is seen to the end, however the connection ends.
+            // Whatever was staged is completed, however the connection ends.
             Err(error) => (serving, ended) = (false, Err(error)),
             Ok(None) => serving = false,
             Ok(Some(Line::TooLong)) => {
@@ -62,15 +62,15 @@ pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
             }
         }
         let full = taken.len() >= BATCHES || bytes >= BYTES;
-        // A child that has gone is not ready: what it sent is seen to the end all the same.
+        // A child that has disconnected is not ready: what it sent is completed anyway.
         if full || !serving || !lines.is_ready().unwrap_or(false) {
             let (said, stopped) = answer(shared, std::mem::take(&mut taken));
             bytes = 0;
             serving &= !stopped;
-            // While this child reads, or does not, another one may send a long line.
+            // While this child reads its answers, another one may send a long line.
             lines.let_go();
             match say(stream, said.as_bytes(), READING) {
-                // It has gone; what it sent before is there to be read.
+                // It has disconnected; what it sent before can still be read.
                 Err(error) if is_gone(&error) => {}
                 said => said?,
             }
@@ -79,19 +79,19 @@ pub(super) fn serve(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
     ended
 }
 
-/// Is there nobody any more who reads?
+/// Whether the other side no longer reads.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
-/// Says something, all of it within this time.
+/// Writes all of `said` within this time.
 fn say(mut stream: &UnixStream, said: &[u8], within: Duration) -> io::Result<()> {
     let began = Instant::now();
     let mut rest = said;
     while !rest.is_empty() {
         let left = within.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
         stream.set_write_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
-        // The system may take its time anew for each piece of what it is given at once.
+        // The system may apply the timeout to each write anew.
         let some = rest.get(..PIECE).unwrap_or(rest);
         match stream.write(some) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -125,13 +125,13 @@ fn hello(shared: &Shared, line: &[u8]) -> Welcome {
     shared.welcome().unwrap_or_else(closed)
 }
 
-/// Takes a line in.
+/// Stages the batch of a line.
 fn take(shared: &Shared, line: &[u8]) -> Taken {
     let batch = match Batch::decode(line) {
         Ok(batch) => batch,
         Err(error) => return Taken::Done(Err(error)),
     };
-    // Whoever holds the session has a state of its own, which must not go back under it.
+    // The holder keeps its own copy of the state, which a child must not rewind.
     let rewinds = |event: &NewEvent| event.kind == Kind::SESSION_REWOUND;
     if let Some(index) = batch.events.iter().position(rewinds) {
         let source = InputError::HolderOnly { kind: Kind::SESSION_REWOUND.to_string() };
@@ -142,7 +142,7 @@ fn take(shared: &Shared, line: &[u8]) -> Taken {
         return Taken::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
     };
     if batch.events.is_empty() {
-        // All that came before is made as safe as is asked for.
+        // An empty batch: make everything before it as durable as asked.
         let flushed = match batch.durability {
             Durability::Synced => writer.flush(),
             Durability::Buffered => Ok(()),
@@ -155,7 +155,7 @@ fn take(shared: &Shared, line: &[u8]) -> Taken {
     }
 }
 
-/// Waits for what was taken in. Gives the answers to it, and says whether the writer has stopped.
+/// Waits for the staged batches. Returns the answers, and whether the writer has stopped.
 fn answer(shared: &Shared, taken: Vec<Taken>) -> (String, bool) {
     let (mut said, mut stopped) = (String::new(), false);
     for taken in taken {

@@ -1,4 +1,4 @@
-//! The writers that a store has given out, and whose they are to use.
+//! The writers that a store has handed out.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::node::NotConnected;
 use super::server::{ChildSocket, Seen};
 use crate::error::storage_error;
 
-/// So long a holder that lives has to answer before it is asked again.
+/// How long a live holder may take to answer before it is asked again.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
-/// The writers that were given out and may still be there.
+/// The writers that were handed out and may still exist.
 #[derive(Default)]
 pub struct HeldWriters(Mutex<HashMap<SessionId, Weak<dyn SessionWriter>>>);
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for HeldWriters {
 }
 
 impl HeldWriters {
-    /// Keeps in mind who was given a session, so that its children can be served.
+    /// Remembers the writer of a session, so that its children can be served.
     pub fn hold(
         &self,
         session: SessionId,
@@ -54,8 +54,8 @@ impl HeldWriters {
     }
 }
 
-/// A writer through the process that holds the session and listens at this socket, or its own where
-/// nobody does. Which of the two it is may change while we wait. `own` is not to wait.
+/// A writer through the process that holds the session and listens at this socket, or `own` if none
+/// does. Which of the two applies may change while waiting. `own` must not block.
 pub fn write_as_child(
     path: &Path,
     reader: &Arc<dyn SessionReader>,
@@ -69,7 +69,7 @@ pub fn write_as_child(
         let held = match connect(path, session, reader.clone(), ANSWER_WAIT) {
             Ok(writer) => return Ok(Arc::new(writer)),
             Err(NotConnected::Failed(error)) => return Err(error),
-            // One that is engaged still has the session, or has let it go.
+            // A busy holder may still have the session, or may have released it.
             Err(NotConnected::Engaged | NotConnected::Nobody) => match own() {
                 Ok(writer) => return Ok(writer),
                 Err(held @ StoreError::Held { .. }) => held,

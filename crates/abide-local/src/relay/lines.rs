@@ -1,8 +1,8 @@
-//! The lines of one child, in bounded memory and time.
+//! Reads the lines of one child, in bounded memory and time.
 //!
-//! A child may be silent between two lines for as long as it likes. Within a line it may not: the
-//! rest must come, and all of it in time. Of long lines one at a time is taken in, whoever sends
-//! it, so that many children cannot fill the holder's memory together.
+//! A child may be silent between two lines for as long as it likes. Within a line there is a limit
+//! on silence and on the total time. Only one long line is read at a time across all children, so
+//! that together they cannot fill the holder's memory.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
@@ -13,19 +13,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::protocol::LINE;
 
-/// Read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// A longer line is taken in only while no other long one is.
+/// A longer line is read only while no other long one is.
 const LONG: usize = 1 << 20;
-/// So long a child may be silent within a line.
+/// How long a child may be silent within a line.
 const SILENCE: Duration = Duration::from_secs(10);
-/// So long a line may take.
+/// How long a line may take in total.
 const LINE_TIME: Duration = Duration::from_secs(120);
 
-/// So long it waits for the right to send a long one.
+/// How long to wait for permission to read a long line.
 const RIGHT: Duration = Duration::from_secs(30);
 
-/// Which of the children may send a long line.
+/// Grants permission to read a long line, one child at a time.
 #[derive(Debug, Default)]
 pub(super) struct LongLines {
     state: Mutex<LongState>,
@@ -38,7 +38,7 @@ struct LongState {
     stopped: bool,
 }
 
-/// The right to send one.
+/// Permission to read one long line.
 struct LongLine<'a>(&'a LongLines);
 
 impl LongLines {
@@ -46,7 +46,7 @@ impl LongLines {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the right, but not for ever.
+    /// Waits for permission, up to `within`.
     fn take(&self, within: Duration) -> io::Result<LongLine<'_>> {
         let began = Instant::now();
         let mut state = self.state();
@@ -64,7 +64,7 @@ impl LongLines {
         }
     }
 
-    /// Nobody may any more; those who wait for it are told.
+    /// Refuses all further requests, including those waiting.
     pub(super) fn stop(&self) {
         self.state().stopped = true;
         self.changed.notify_all();
@@ -78,11 +78,11 @@ impl Drop for LongLine<'_> {
     }
 }
 
-/// A line, without its line break.
+/// A line, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Whole(&'a [u8]),
-    /// It has more bytes than allowed. What comes after it is not a line.
+    /// It exceeds the limit. What follows is not a line.
     TooLong,
 }
 
@@ -92,13 +92,13 @@ pub(super) struct Lines<'a> {
     long_lines: &'a LongLines,
     long: Option<LongLine<'a>>,
     buffer: Vec<u8>,
-    /// What stands before it was handed out.
+    /// Bytes before this were returned.
     used: usize,
-    /// There is no line break between `used` and this.
+    /// There is no line feed between `used` and this.
     searched: usize,
-    /// When the line that is not whole yet began.
+    /// When the incomplete line began.
     began: Option<Instant>,
-    /// So long the child may be silent between two lines.
+    /// How long the child may be silent between two lines.
     patience: Option<Duration>,
     ended: bool,
 }
@@ -118,13 +118,13 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// So long the child may be silent between two lines.
+    /// Sets how long the child may be silent between two lines.
     pub(super) const fn set_patience(&mut self, patience: Option<Duration>) {
         self.patience = patience;
     }
 
-    /// The next line; `None` at the end. A line without its line break is none: its sender was cut
-    /// off.
+    /// The next line; `None` at the end. A line without its line feed is dropped: its sender was
+    /// cut off.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.long = None;
         loop {
@@ -150,14 +150,13 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The line that was handed out last is not needed any more: its memory goes, and so does the
-    /// right to it.
+    /// Releases the memory of the last line returned, and the permission for it.
     pub(super) fn let_go(&mut self) {
         self.forget_used();
         self.long = None;
     }
 
-    /// Can the next line be read without waiting for the child?
+    /// Whether the next line can be read without waiting for the child.
     pub(super) fn is_ready(&mut self) -> io::Result<bool> {
         loop {
             if self.line_end().is_some() {
@@ -170,7 +169,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// How much there is of a line that is not whole yet.
+    /// How many bytes of the incomplete line there are.
     const fn open(&self) -> usize {
         self.buffer.len() - self.used
     }
@@ -202,12 +201,12 @@ impl<'a> Lines<'a> {
             self.buffer.drain(..self.used);
             self.searched -= self.used;
             self.used = 0;
-            // One long line does not cost its size for good.
+            // One long line must not cost its size for good.
             self.buffer.shrink_to(LONG);
         }
     }
 
-    /// Reads what is there; waits where there is nothing.
+    /// Reads what is available; blocks if nothing is.
     fn fill(&mut self) -> io::Result<()> {
         self.forget_used();
         let length = self.buffer.len();
@@ -231,7 +230,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Is there something to read?
+/// Whether there is something to read.
 fn readable(stream: &UnixStream) -> io::Result<bool> {
     let mut wanted = [PollFd::new(stream, PollFlags::IN)];
     match poll(&mut wanted, Some(&Timespec::default())) {

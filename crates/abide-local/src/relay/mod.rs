@@ -1,12 +1,12 @@
-//! The holder's socket: a process that holds a session also writes for the processes that it
-//! started, over a Unix socket. A store of files has it in the session's directory, another one in
-//! a private directory of this machine.
+//! The relay socket: a process that holds a session also writes for its child processes, over a
+//! Unix socket. A file store has it in the session's directory, other stores in a private directory
+//! of this machine.
 //!
-//! There is still one writer. A child sends batches and is answered when they are durable, each
-//! line by one line, in order. Whoever connects must be of the same user; whatever it sends, and
-//! however slowly, costs the holder a thread and a bounded part of its memory and nothing more.
-//! The socket carries no promise of its own: a child that gets no answer knows nothing, and sends
-//! again under the same keys.
+//! There is still only one writer. A child sends batches, one per line, and each is answered by one
+//! line once it is durable, in order. Only processes of the same user may connect. Whatever a child
+//! sends, and however slowly, costs the holder no more than a thread and a bounded amount of
+//! memory. The socket makes no promise of its own: a child that gets no answer knows nothing, and
+//! sends again with the same keys.
 
 mod answers;
 mod client;

@@ -1,7 +1,7 @@
-//! The socket as a file: where it is, who may use it, and whose it is.
+//! The socket file: its path, its permissions, its owner.
 //!
-//! It is reached through the opened directory, since the name of a socket can have no more than
-//! about a hundred bytes and a path can. Links are not followed.
+//! It is reached through its opened directory, because a socket address is limited to about a
+//! hundred bytes and a path is not. Symlinks are not followed.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use crate::error::storage_error;
 use crate::layout::{refused_link, shown};
 
-/// A socket that this process listens at.
+/// A socket that this process listens at. Dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct Node {
     dir: OwnedFd,
@@ -24,7 +24,7 @@ pub(super) struct Node {
     inode: (u64, u64),
 }
 
-/// Opens the directory of a socket, and tells its name there.
+/// Opens the directory of a socket. Returns it with the socket's name in it.
 fn open_dir(path: &Path) -> io::Result<(OwnedFd, String)> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
@@ -34,7 +34,7 @@ fn open_dir(path: &Path) -> io::Result<(OwnedFd, String)> {
     Ok((dir, name.to_string_lossy().into_owned()))
 }
 
-/// A path to what stands in an opened directory, short where the system has such.
+/// A path to a file in an opened directory; short on systems that support it.
 fn through(dir: &OwnedFd, path: &Path, name: &str) -> PathBuf {
     let opened = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     if cfg!(target_os = "linux") && opened.exists() {
@@ -43,13 +43,13 @@ fn through(dir: &OwnedFd, path: &Path, name: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// These are of several widths on several systems.
+/// The widths of these fields differ between systems.
 #[allow(clippy::useless_conversion, clippy::cast_lossless, clippy::unnecessary_cast)]
 const fn inode_of(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 
-/// A link, or a file that somebody has put there, is not used and not replaced.
+/// Refuses anything but a socket: a symlink or another file is neither used nor replaced.
 fn refuse_other(stat: &Stat, path: &Path) -> Result<(), StoreError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Socket => Ok(()),
@@ -61,8 +61,8 @@ fn refuse_other(stat: &Stat, path: &Path) -> Result<(), StoreError> {
 }
 
 impl Node {
-    /// Listens for the children of a session, which must be held: what stands there from before is
-    /// of a holder that is gone. The socket has its mode before it has its name.
+    /// Listens for the children of a session. The session must be held, so an existing socket
+    /// belongs to a holder that is gone. The mode is set before the socket gets its name.
     pub(super) fn bind(path: &Path) -> Result<(Self, UnixListener), StoreError> {
         let (dir, name) = open_dir(path).map_err(storage_error("open the directory of", path))?;
         match rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -70,7 +70,7 @@ impl Node {
             Err(rustix::io::Errno::NOENT) => {}
             Err(error) => return Err(storage_error("look at", path)(error.into())),
         }
-        // Its name while it is made.
+        // Its name until it is ready.
         let new = format!("{name}.new");
         let made = || -> io::Result<(UnixListener, Stat)> {
             match rustix::fs::unlinkat(&dir, &new, AtFlags::empty()) {
@@ -89,7 +89,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// Only what is its own goes: another holder may have come meanwhile.
+    /// Removes only its own socket: another holder may have come meanwhile.
     fn drop(&mut self) {
         let there = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         if there.is_ok_and(|there| inode_of(&there) == self.inode) {
@@ -100,16 +100,16 @@ impl Drop for Node {
 
 /// Why a child is not connected.
 pub(super) enum NotConnected {
-    /// There is nobody to write through.
+    /// Nobody listens.
     Nobody,
-    /// There is somebody, who does not answer or has no room.
+    /// The holder does not answer or has no room.
     Engaged,
-    /// It cannot be.
+    /// Connecting failed.
     Failed(StoreError),
 }
 
 impl NotConnected {
-    /// By what the system said.
+    /// Classifies an I/O error.
     pub(super) fn by(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let failed = storage_error("connect to", path);
         move |error| match error.kind() {
@@ -123,7 +123,7 @@ impl NotConnected {
     }
 }
 
-/// Connects to whoever listens there. Waits no longer than this for one that is not accepting.
+/// Connects to the holder. Waits at most this long if it does not accept.
 pub(super) fn connect(path: &Path, wait: Duration) -> Result<UnixStream, NotConnected> {
     let failed = || NotConnected::by(path);
     let (dir, name) = open_dir(path).map_err(failed())?;
@@ -157,13 +157,13 @@ fn connect_to(path: &Path, _wait: Duration) -> io::Result<UnixStream> {
     UnixStream::connect(path)
 }
 
-/// The user that this process acts as.
+/// The user that this process runs as.
 pub(super) fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Is the process on the other side of this user? Where the system does not tell, the modes of the
-/// socket and its directory have decided already.
+/// Whether the peer runs as this user. On systems that cannot tell, the modes of the socket and its
+/// directory have already decided.
 pub(super) fn is_own(stream: &impl AsFd, user: u32) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw() == user);

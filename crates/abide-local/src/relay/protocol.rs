@@ -1,6 +1,6 @@
-//! What is said over the socket: lines of JSON.
+//! The protocol of the relay socket: lines of JSON.
 //!
-//! A child says which session it means and is told the holder's epoch, or why not. From then on
+//! A child names the session and is told the holder's epoch, or why it is refused. From then on
 //! each of its lines is a batch, and each is answered by one line, in order.
 
 use std::fmt;
@@ -14,19 +14,19 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// The version of what is said.
+/// The protocol version.
 pub(super) const VERSION: u64 = 1;
-/// The most bytes of a line: an event of the greatest size, and what stands around it.
+/// The most bytes of a line: an event of the greatest size, and its framing.
 pub(super) const LINE: usize = (64 << 20) + (64 << 10);
 /// The most events of a batch.
 pub(super) const EVENTS: usize = 1 << 17;
 
-/// Too many children are connected.
+/// Code: too many children are connected.
 pub(super) const BUSY: &str = "busy";
-/// The holder is letting the session go.
+/// Code: the holder is closing the session.
 pub(super) const CLOSED: &str = "closed";
 
-/// A line has more bytes than allowed.
+/// Code: a line exceeds the limit.
 const BATCH_TOO_LARGE: &str = "batch_too_large";
 
 /// The first line of a child.
@@ -34,11 +34,11 @@ const BATCH_TOO_LARGE: &str = "batch_too_large";
 pub(super) struct Hello {
     /// [`VERSION`].
     pub(super) abide: u64,
-    /// Which session it wants to write to.
+    /// The session to write to.
     pub(super) session: SessionId,
 }
 
-/// The answer to it.
+/// The answer to [`Hello`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Welcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ pub(super) struct Recorded {
     repeated: bool,
 }
 
-/// Why something was not done, with all that its error is made of.
+/// An error, with everything needed to rebuild it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Refusal {
@@ -79,7 +79,7 @@ pub(super) struct Refusal {
     anomaly: Option<Anomaly>,
     #[serde(skip_serializing_if = "Option::is_none")]
     safe: Option<Seq>,
-    /// The place of a bad byte.
+    /// The offset of an invalid byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub(super) struct Refusal {
     field: Option<String>,
 }
 
-/// The holder's words on why it has stopped, or on what else went wrong with it.
+/// The holder's error message.
 #[derive(Debug, thiserror::Error)]
 #[error("the process that holds the session says: {0}")]
 pub(super) struct HolderSays(String);
@@ -123,7 +123,7 @@ impl From<Recorded> for Acknowledged {
     }
 }
 
-/// An error and all that led to it.
+/// An error and its sources, on one line.
 fn on_one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -177,8 +177,7 @@ impl Refusal {
         Self { index: Some(index), at, limit, kind, field, ..Self::new(error.code(), message) }
     }
 
-    /// The error that it was made of. A code that is not known stops the writer, as anything does
-    /// that is not understood.
+    /// The error that this was made from. An unknown code stops the writer.
     fn into_error(self) -> AppendError {
         let index = self.index.unwrap_or_default();
         match (self.code.as_str(), self.anomaly) {
@@ -206,7 +205,7 @@ impl Refusal {
             "too_many" => InputError::TooMany { limit },
             "bad_kind" => InputError::BadKind { kind: kind() },
             "bad_name" => InputError::BadName { field: self.name_of_field(), limit },
-            // Any text that is no time has the same error.
+            // Every invalid time gives the same error.
             "bad_time" => InputError::BadTime("no time".parse::<Timestamp>().err()?),
             "not_alone" => InputError::NotAlone { kind: kind() },
             "holder_only" => InputError::HolderOnly { kind: kind() },
@@ -225,7 +224,7 @@ impl Refusal {
     }
 }
 
-/// Events to be recorded together.
+/// Events to record together.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) events: Vec<NewEvent>,
@@ -261,8 +260,8 @@ struct Wire<'a> {
     odd: OddName,
 }
 
-/// The texts of the events of a batch; none where they are too many, so that a line of nothing but
-/// commas does not become many times its own size.
+/// The texts of a batch's events; `None` if there are too many, so that a line of nothing but
+/// commas does not take many times its own size.
 struct Texts<'a>(Option<Vec<&'a RawValue>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Texts<'a> {
@@ -297,7 +296,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Texts<'a> {
 }
 
 impl Batch {
-    /// The line of a batch, with its line break.
+    /// The line of a batch, with its line feed.
     pub(super) fn encode(events: &[NewEvent], durability: Durability, odd: OddEvents) -> String {
         let size: usize = events.iter().map(|event| event.data.as_str().len() + 128).sum();
         let mut line = String::with_capacity(size + 64);
@@ -350,9 +349,9 @@ impl Batch {
     }
 }
 
-/// What is said, as a line.
+/// A message as a line.
 pub(super) fn line_of(said: &impl Serialize) -> String {
-    // Plain structures with strings and numbers can always be written.
+    // Plain structures of strings and numbers always serialise.
     let mut line = serde_json::to_string(said).unwrap_or_default();
     line.push('\n');
     line

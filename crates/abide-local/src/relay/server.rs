@@ -1,4 +1,4 @@
-//! Where the children of a session's holder are let in.
+//! Accepts the children of a session's holder.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,20 +20,20 @@ use crate::relay::protocol::{BUSY, Refusal, Welcome, line_of};
 
 /// The most children at a time.
 pub(super) const CHILDREN: usize = 64;
-/// The pause after the system has refused to let one in.
+/// The pause after accepting failed.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Is told of each batch that was recorded for a child.
+/// Called with each batch that was recorded for a child.
 pub type Seen = dyn Fn(&[NewEvent]) + Send + Sync;
 
-/// The socket at which a holder of a session writes for its children. When it is dropped they are
-/// cut off, and it is removed.
+/// The socket at which a session's holder writes for its children. Dropping it disconnects them and
+/// removes the socket.
 pub struct ChildSocket {
     shared: Arc<Shared>,
-    /// Closed to wake the thread that accepts.
+    /// Closed to wake the accepting thread.
     wake: Option<UnixStream>,
     accepting: Option<JoinHandle<()>>,
-    /// Removed last.
+    /// Dropped last.
     _node: Node,
 }
 
@@ -43,15 +43,15 @@ impl std::fmt::Debug for ChildSocket {
     }
 }
 
-/// What the threads have in common.
+/// What the threads share.
 pub(super) struct Shared {
     pub(super) session: SessionId,
-    /// Not held: whoever has the session decides how long.
+    /// Weak: the session's holder decides how long it lives.
     pub(super) writer: Weak<dyn SessionWriter>,
     pub(super) seen: Box<Seen>,
     pub(super) long_lines: LongLines,
     children: Mutex<Children>,
-    /// Who is let in.
+    /// The user that may connect.
     user: u32,
 }
 
@@ -63,9 +63,9 @@ struct Children {
 }
 
 impl ChildSocket {
-    /// Serves the children of the one that has this writer, at a path in a directory of this user's.
-    /// `seen` is told of each batch that was recorded for one of them, before that one is answered;
-    /// it must not wait for anything.
+    /// Serves the children of the process that has this writer, at a path in a directory of this
+    /// user. `seen` is called with each batch recorded for a child, before the child is answered;
+    /// it must not block.
     pub fn new(
         path: &Path,
         session: SessionId,
@@ -109,7 +109,7 @@ impl ChildSocket {
 }
 
 impl Drop for ChildSocket {
-    /// When it is done, nothing is recorded for a child any more.
+    /// Afterwards nothing more is recorded for a child.
     fn drop(&mut self) {
         self.wake.take();
         let accepting = self.accepting.take();
@@ -124,7 +124,7 @@ impl Drop for ChildSocket {
         }
         let own = std::thread::current().id();
         let threads = accepting.into_iter().chain(connected.into_values().map(|(_, one)| one));
-        // One of them may be the last that has it, by what is told of batches.
+        // Through `seen`, one of these threads may own the last reference to this socket.
         for thread in threads.filter(|thread| thread.thread().id() != own) {
             let _ = thread.join();
         }
@@ -148,7 +148,8 @@ impl Shared {
             match waited.map_err(std::io::Error::from).and_then(|_| listener.accept()) {
                 Ok((stream, _)) => self.let_in(stream),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // Out of something: those who wait are let in when there is some again.
+                // Out of some resource: the waiting children are accepted when it is available
+                // again.
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -163,19 +164,19 @@ impl Shared {
             Ok(false) => Refusal::new("other_user", "only processes of the same user are let in"),
             Err(_) => return,
         };
-        // Never waited for: there is room for one line, or it goes without a word.
+        // Never blocks: there is room for one line, or the child is dropped without a message.
         let _ = stream.set_nonblocking(true);
         let welcome = Welcome { error: Some(refusal), ..Welcome::default() };
         let _ = (&stream).write_all(line_of(&welcome).as_bytes());
     }
 
     fn start(self: &Arc<Self>, stream: UnixStream) {
-        // What was accepted from a socket that does not wait may not wait either, on some systems.
+        // On some systems an accepted socket inherits the non-blocking mode.
         if stream.set_nonblocking(false).is_err() {
             return;
         }
         let stream = Arc::new(stream);
-        // Locked until it is in the list, which it leaves by itself.
+        // Locked until the thread is in the list; it removes itself.
         let mut children = self.children();
         if children.stopped {
             return;
@@ -185,7 +186,7 @@ impl Shared {
         let (shared, its) = (self.clone(), stream.clone());
         let started = std::thread::Builder::new().name("abide child".to_owned()).spawn(move || {
             let _leave = Leave { shared: &shared, number };
-            // However it ends, it concerns nobody but the child, who sees that it has ended.
+            // An error concerns only the child, which sees that the connection has ended.
             let _ = connection::serve(&shared, &its);
             let _ = its.shutdown(Shutdown::Both);
         });
@@ -205,7 +206,7 @@ impl Shared {
     }
 }
 
-/// A child is gone, even where its thread has panicked.
+/// Removes a child from the list, even if its thread panicked.
 struct Leave<'a> {
     shared: &'a Shared,
     number: u64,
