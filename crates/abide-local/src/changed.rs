@@ -1,10 +1,11 @@
-//! Which sessions have changed: a file of no bytes for each, named as the session, in `changed/`.
+//! Marks of changed sessions: an empty file for each in `changed/`, named like the session's
+//! directory.
 //!
-//! A writer makes the file before its first commit and again after it; whoever follows the
-//! journals moves the directory aside, reads the sessions it names, and then removes it. The
-//! second making is for the follower that comes between: by then it either finds the file or, in
-//! the journal, a writer that has not closed, and looks again the next time. Nothing here is synced:
-//! after a power cut a follower does not go by it.
+//! A writer creates the file before its first commit and again after it. The follower moves the
+//! directory aside, reads the sessions it names, and removes it. The second creation is for a
+//! follower that comes in between: the next one finds either the file or, in the journal, a writer
+//! that has not closed, and checks the session again. Nothing here is synced; after a power cut a
+//! follower does not rely on it.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -15,13 +16,13 @@ use abide_journal::{Access, Disk, Storage};
 
 use crate::layout::{StoreLayout, short_of};
 
-/// Says that a session has changed.
+/// Marks a session as changed.
 #[derive(Debug)]
 pub(crate) struct ChangedMark {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
     path: PathBuf,
-    /// What is removed where a mark cannot be made, so that a follower does not trust the marks.
+    /// Removed if a mark cannot be created, so that a follower does not trust the marks.
     stamp: PathBuf,
     done: bool,
 }
@@ -33,21 +34,21 @@ impl ChangedMark {
         Self { storage: storage.clone(), dir, path, stamp: layout.index_stamp(), done: false }
     }
 
-    /// Before a change.
+    /// Called before a change.
     pub(crate) fn before(&self) {
         if !self.done {
             self.make();
         }
     }
 
-    /// After a change.
+    /// Called after a change.
     pub(crate) fn after(&mut self) {
         if !std::mem::replace(&mut self.done, true) {
             self.make();
         }
     }
 
-    /// Recording goes on whatever becomes of this.
+    /// A failure here must not stop recording.
     fn make(&self) {
         let make = || self.storage.open(&self.path, Access::Create).map(|_| ());
         let made = make().or_else(|_| {
@@ -60,21 +61,21 @@ impl ChangedMark {
     }
 }
 
-/// The names of changed sessions, moved aside. They are named again until they are [`done`].
+/// The names of changed sessions, moved aside. They are returned again until they are [`done`].
 ///
 /// [`done`]: Taken::done
 #[derive(Debug)]
 pub(crate) struct Taken {
     dir: PathBuf,
-    /// All that is there, whatever it is.
+    /// All entries, whatever they are.
     entries: Vec<OsString>,
-    /// An earlier follower took them and did not get them done: there may be more to take.
+    /// An earlier follower took these and did not finish: there may be more.
     pub(crate) left_over: bool,
 }
 
 impl Taken {
-    /// Takes the names that are there; `None` when there are none. What an earlier follower took
-    /// and did not get done comes first.
+    /// Takes the current names; `None` if there are none. Those that an earlier follower took and
+    /// did not finish come first.
     pub(crate) fn next(layout: &StoreLayout) -> io::Result<Option<Self>> {
         let dir = layout.changed_taken();
         if let Some(entries) = list(&dir)? {
@@ -88,7 +89,7 @@ impl Taken {
         Ok(Some(Self { dir, entries, left_over: false }))
     }
 
-    /// The sessions that have changed.
+    /// The changed sessions.
     pub(crate) fn names(&self) -> Vec<String> {
         let names = self.entries.iter().filter_map(|name| name.to_str());
         let mut names: Vec<String> =
@@ -97,7 +98,8 @@ impl Taken {
         names
     }
 
-    /// They are followed. One that was marked meanwhile stays, and so does the directory.
+    /// Removes the marks that were followed. A session that was marked meanwhile keeps its mark, and
+    /// the directory stays.
     pub(crate) fn done(self) -> io::Result<()> {
         for name in &self.entries {
             let path = self.dir.join(name);
@@ -119,7 +121,7 @@ pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
     let dir = layout.changed();
     for name in names {
         Disk.make_dir(&dir)?;
-        // Whatever stands there is a mark already: it is its name that counts.
+        // Any existing entry is a mark: only its name counts.
         match Disk.open(&dir.join(name), Access::CreateNew) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -128,7 +130,7 @@ pub(crate) fn mark(layout: &StoreLayout, names: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// What is in a directory; `None` when it is not there.
+/// The entries of a directory; `None` if it does not exist.
 fn list(dir: &Path) -> io::Result<Option<Vec<OsString>>> {
     match std::fs::read_dir(dir) {
         Ok(entries) => {

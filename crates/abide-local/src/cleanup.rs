@@ -1,4 +1,4 @@
-//! Cleanup: retention's plan over the sessions that are here, shown first and then applied.
+//! Cleanup: applies retention to the sessions of the store, planned first and then applied.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -23,24 +23,24 @@ use crate::past::Gone;
 use crate::store::LocalStore;
 
 const DAY: i64 = 86_400_000;
-/// Objects that are younger are not collected: whoever put them may be about to name them.
+/// Younger objects are not collected: whoever stored them may be about to name them.
 const GRACE: Duration = Duration::from_secs(3600);
-/// The index is made anew when this part of the sessions went.
+/// The index is rebuilt when one in this many sessions was removed.
 pub(crate) const INDEX_PART: usize = 8;
-/// So long a cleanup waits for forks that are being made, and for another one.
+/// How long a cleanup waits for forks being created, and for another cleanup.
 const CLEANUP_WAIT: Duration = Duration::from_secs(1);
-/// So long who makes a fork waits for a cleanup.
+/// How long the creation of a fork waits for a cleanup.
 const FORK_WAIT: Duration = Duration::from_secs(10);
-/// Events of upkeep, which is no use of a session.
+/// Maintenance events, which do not count as use of a session.
 const UPKEEP: [Kind; 4] =
     [Kind::WRITER_OPENED, Kind::WRITER_CLOSED, Kind::CHECKPOINT_THINNED, Kind::PAYLOAD_ERASED];
-/// Events that the numbers of checkpoints are told from.
+/// Events that determine the numbers of checkpoints.
 const CHECKPOINTS: [Kind; 2] = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED];
 
-/// A session that goes.
+/// A session to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departing {
-    /// Which.
+    /// Its id.
     pub id: SessionId,
     /// Its title.
     pub title: Option<String>,
@@ -48,26 +48,26 @@ pub struct Departing {
     pub last_used: Timestamp,
     /// Its last event: a session that has more was used since.
     pub last: Seq,
-    /// What it takes: its directory, its payloads, and what its checkpoints stored.
+    /// The bytes of its directory, its payloads, and what its checkpoints stored.
     pub bytes: u64,
-    /// Why it goes.
+    /// Why it is removed.
     pub reason: RemovalReason,
-    /// The id of its project, where it has one.
+    /// The id of its project, if it has one.
     pub project: Option<String>,
 }
 
-/// What a cleanup goes by. Sessions of a project with settings of its own are counted by
-/// themselves, all others together.
+/// The rules of a cleanup. Sessions of a project with its own settings are counted separately, all
+/// others together.
 #[derive(Debug, Clone, Default)]
 pub struct CleanupRules {
-    /// For all sessions but those of `projects`.
+    /// For all sessions except those of `projects`.
     pub retention: Retention,
-    /// In the place of these settings, by a project's id or directory.
+    /// Settings that override these, by a project's id or directory.
     pub projects: BTreeMap<String, RetentionOverrides>,
-    /// Only sessions of these projects go, and only they are counted; of all, where none is named.
+    /// Only sessions of these projects are removed and counted; of all projects if empty.
     pub only: Vec<String>,
-    /// What one project is known by: what is set under one of these ids is for its sessions under all
-    /// of them.
+    /// The ids that one project is known by: settings under one of them apply to its sessions under
+    /// all of them.
     pub known_by: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl CleanupRules {
         std::iter::once(self.retention.clone()).chain(projects).collect()
     }
 
-    /// The group of a session; none where it stays in any case.
+    /// The group of a session; `None` if it stays in any case.
     fn group_of(&self, project: Option<&str>, dir: Option<&Path>) -> Option<usize> {
         if !self.only.is_empty() && project.is_none_or(|id| !self.only.iter().any(|it| it == id)) {
             return None;
@@ -108,38 +108,38 @@ impl CleanupRules {
     }
 }
 
-/// The clock is far ahead of when the store was last seen.
+/// The clock is far ahead of when the store was last used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockJump {
-    /// When the store was last seen.
+    /// When the store was last used.
     pub seen: Timestamp,
-    /// What the clock says.
+    /// The current time.
     pub now: Timestamp,
 }
 
 /// What a cleanup would do.
 #[derive(Debug, Clone, Default)]
 pub struct CleanupPlan {
-    /// The sessions that go, forks before their parents.
+    /// The sessions to remove, forks before their parents.
     pub sessions: Vec<Departing>,
-    /// Sessions that stay although a limit would take them.
+    /// Sessions that stay although they exceed a limit.
     pub kept: Vec<(SessionId, KeepReason)>,
-    /// Checkpoints that go, by session.
+    /// The numbers of checkpoints to remove, by session.
     pub checkpoints: Vec<(SessionId, Vec<u64>)>,
-    /// What is left of earlier removals.
+    /// How many earlier removals are unfinished.
     pub leftovers: u64,
-    /// The objects that nothing would name; none where that cannot be told.
+    /// The objects that nothing would name; `None` if that is unknown.
     pub objects: Option<Collected>,
-    /// The clock seems to have jumped forward.
+    /// Set if the clock seems to have jumped forward.
     pub jumped: Option<ClockJump>,
-    /// What to know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Every fork that is here, with the session that it comes from.
+    /// Every fork in the store, with its parent.
     forks: Vec<(SessionId, SessionId)>,
 }
 
 impl CleanupPlan {
-    /// Is there nothing to do?
+    /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
@@ -148,13 +148,13 @@ impl CleanupPlan {
             && self.objects.is_none_or(|objects| objects.objects_removed == 0)
     }
 
-    /// The numbers of a session's checkpoints that go.
+    /// The numbers of a session's checkpoints to remove.
     fn checkpoints_of(&self, session: SessionId) -> BTreeSet<u64> {
         let of = self.checkpoints.iter().filter(|(id, _)| *id == session);
         of.flat_map(|(_, numbers)| numbers.iter().copied()).collect()
     }
 
-    /// A fork of a session that is not among those that are gone.
+    /// A fork of a session that is not among those removed.
     fn fork_that_stays(&self, parent: SessionId, gone: &[Departing]) -> Option<SessionId> {
         let of = self.forks.iter().filter(|(_, of)| *of == parent);
         of.map(|(fork, _)| *fork).find(|fork| gone.iter().all(|session| session.id != *fork))
@@ -164,48 +164,48 @@ impl CleanupPlan {
 /// What a cleanup did.
 #[derive(Debug, Clone, Default)]
 pub struct Cleaned {
-    /// The sessions that are gone.
+    /// The sessions that were removed.
     pub sessions: Vec<Departing>,
-    /// Checkpoints that were let go.
+    /// How many checkpoints were removed.
     pub checkpoints: u64,
-    /// The objects that are gone.
+    /// The objects that were removed.
     pub objects: Collected,
     /// What could not be done, and why.
     pub notes: Vec<String>,
 }
 
-/// What the daily cleanup came to.
+/// The result of the daily cleanup.
 #[derive(Debug)]
 pub enum Daily {
-    /// It is not due, or nothing is to be let go.
+    /// It is not due, or there is nothing to remove.
     NotDue,
     /// Nothing was done: the clock seems to have jumped.
     Doubted(ClockJump),
-    /// It was done.
+    /// It ran.
     Cleaned(Cleaned),
 }
 
-/// What is known of a session that is here.
+/// What is known of a session in the store.
 struct Here {
     facts: SessionFacts,
     title: Option<String>,
     last: Seq,
     checkpoints: Vec<CheckpointFacts>,
     project: Option<String>,
-    /// Where its files are.
+    /// The directory of its workspace.
     workspace: Option<PathBuf>,
 }
 
-/// The sessions that are here.
+/// The sessions of the store.
 #[derive(Default)]
 struct Present {
     sessions: Vec<Here>,
-    /// Sessions that cannot be looked at, and why. Each may be a fork of any other.
+    /// Sessions that cannot be read, and why. Each may be a fork of any other.
     unknown: Vec<String>,
 }
 
 impl LocalStore {
-    /// What a cleanup goes by, by the store's settings.
+    /// The rules of a cleanup, from the store's settings.
     #[must_use]
     pub fn cleanup_rules(&self) -> CleanupRules {
         let config = self.config();
@@ -222,7 +222,7 @@ impl LocalStore {
         }
     }
 
-    /// Plans a cleanup by these rules. Nothing is changed.
+    /// Plans a cleanup by these rules. Changes nothing.
     pub fn plan_cleanup(&self, rules: impl Into<CleanupRules>) -> Result<CleanupPlan, StoreError> {
         let now = (self.options().env.now)();
         let mut plan = self.plan_sessions(&rules.into(), now, None)?;
@@ -242,7 +242,7 @@ impl LocalStore {
         Ok(plan)
     }
 
-    /// Does what was planned, as far as it still holds: a session that was used since stays.
+    /// Applies a plan as far as it still holds: a session that was used since stays.
     pub fn apply_cleanup(
         &self,
         plan: &CleanupPlan,
@@ -252,22 +252,22 @@ impl LocalStore {
         self.apply(plan, &rules.into())
     }
 
-    /// The lock over cleanups and erasures; an error when somebody else has it, or a fork is being
-    /// made for longer than a moment.
+    /// Takes the lock over cleanups and erasures; an error if another process holds it, or if a
+    /// fork is being created and does not finish shortly.
     pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn Lock>, StoreError> {
         let held = "a cleanup or an erasure is running, or a fork is being made";
         self.wait_for_cleanup(LockMode::Exclusive, CLEANUP_WAIT, held)
     }
 
-    /// Keeps every session here, until it is dropped: who makes a fork holds it from before the
-    /// parent is looked for.
+    /// Keeps all sessions in the store until it is dropped. The creation of a fork holds it from
+    /// before the parent is looked up.
     pub(crate) fn keep_sessions(&self) -> Result<Box<dyn Lock>, StoreError> {
         let held = "a cleanup or an erasure is running";
         self.wait_for_cleanup(LockMode::Shared, FORK_WAIT, held)
     }
 
-    /// The cleanup that commands which write begin with: at most once a day, and only when the
-    /// settings let anything go. The session that the command is `about` stays.
+    /// The cleanup that commands that write start with: at most once a day, and only if the
+    /// settings remove anything. The session `about` stays.
     pub fn clean_up_daily(&self, about: SessionId) -> Result<Daily, StoreError> {
         let rules = &self.cleanup_rules();
         if !rules.any(Retention::is_set) {
@@ -282,7 +282,7 @@ impl LocalStore {
         }
         let Some(_lock) = self.lock_cleanup(LockMode::Exclusive)? else { return Ok(Daily::NotDue) };
         if note.at.is_some_and(|at| since(at) < 0) {
-            // The clock went back; from here on it is measured anew.
+            // The clock went back; measure from here on.
             self.write_cleaned(Note::done(now))?;
             return Ok(Daily::NotDue);
         }
@@ -317,7 +317,7 @@ impl LocalStore {
         }
         let now = (self.options().env.now)();
         let count = self.unsorted_names()?.len();
-        // What changed since the plan was shown is not taken by surprise.
+        // Plan again: what has changed since the plan was shown stays.
         let fresh = self.plan_sessions(rules, now, None)?;
         let new = fresh.notes.iter().filter(|note| !plan.notes.contains(note));
         cleaned.notes.extend(new.cloned());
@@ -330,7 +330,7 @@ impl LocalStore {
             Ok(objects) => cleaned.objects = objects,
             Err(error) => cleaned.notes.push(format!("no objects were collected: {error}")),
         }
-        // What a project's own cleanup did not look at is still to be looked at today.
+        // A cleanup of one project leaves the rest due today.
         let note = match rules.only.is_empty() {
             true => Note::done(now),
             false => Note { at: self.read_cleaned().at, doubted: None, seen: Some(now) },
@@ -359,13 +359,13 @@ impl LocalStore {
         }
     }
 
-    /// Lets the checkpoints go that both plans name.
+    /// Removes the checkpoints that both plans name.
     fn thin_planned(&self, plan: &CleanupPlan, fresh: &CleanupPlan, cleaned: &mut Cleaned) {
         for (id, numbers) in &fresh.checkpoints {
             let shown = plan.checkpoints_of(*id);
             let both: Vec<u64> =
                 numbers.iter().copied().filter(|one| shown.contains(one)).collect();
-            // A fork that stays after all can go back to them.
+            // A fork that stays after all can rewind to them.
             if both.is_empty() || fresh.fork_that_stays(*id, &cleaned.sessions).is_some() {
                 continue;
             }
@@ -378,7 +378,7 @@ impl LocalStore {
         }
     }
 
-    /// Which sessions and checkpoints go.
+    /// Which sessions and checkpoints to remove.
     fn plan_sessions(
         &self,
         rules: &CleanupRules,
@@ -432,7 +432,7 @@ impl LocalStore {
         }
         let going: HashSet<SessionId> = planned.remove.iter().map(|(id, _)| *id).collect();
         let staying = || here.iter().filter(|here| !going.contains(&here.facts.id));
-        // A fork can go back to the checkpoints of the sessions that it comes from.
+        // A fork can rewind to the checkpoints of its ancestors.
         let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
         let alone = |here: &&Here| !here.facts.in_use && !parents.contains(&here.facts.id);
         let thinned = |here: &&Here| groups.get(here.facts.group).is_some_and(|it| it.thin);
@@ -470,7 +470,7 @@ impl LocalStore {
         let reader = self.reader_at(id, layout);
         let core = reader.look(Gone::PassOver).map_err(store_error)?.state.core;
         let past = reader.past().map_err(store_error)?;
-        // What the journal begins with decides, not what was said of it later.
+        // The start of the journal decides, not what was recorded later.
         let parent = past.link().or_else(|| core.fields.parent.clone());
         if past.is_fork() && parent.is_none() {
             return Err(StoreError::Damaged {
@@ -616,19 +616,19 @@ impl LocalStore {
     }
 }
 
-/// What `cleaned` says.
+/// The contents of the file `cleaned`.
 #[derive(Debug, Clone, Copy)]
 struct Note {
-    /// When a cleanup of the store was last done, or found to have nothing to do.
+    /// When a cleanup of the store last ran, or found nothing to do.
     at: Option<Timestamp>,
-    /// When it was last said that the clock seems to have jumped.
+    /// When a jump of the clock was last reported.
     doubted: Option<Timestamp>,
-    /// When a project alone was cleaned up since: whoever did it saw the clock.
+    /// When a single project was cleaned up since: the user saw the clock then.
     seen: Option<Timestamp>,
 }
 
 impl Note {
-    /// All is cleaned up.
+    /// A complete cleanup.
     const fn done(now: Timestamp) -> Self {
         Self { at: Some(now), doubted: None, seen: None }
     }

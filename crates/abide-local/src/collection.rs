@@ -1,11 +1,11 @@
-//! Collection: which objects something still names, and the removal of the others.
+//! Garbage collection: finds the objects that something still names, and removes the others.
 //!
-//! The lock is taken before the first journal is read, and nobody puts an object meanwhile. Whatever
-//! looks like the name of an object counts as one, in whichever kind of event it stands. Where a
-//! journal or a snapshot cannot be read whole, it is not known what it names, and nothing is removed.
-//! A snapshot that is in no pack, however closely one looks, names nothing: so are those of a session
-//! that was imported without its files, and hashes that somebody made up. What a repair has named as
-//! lost, and cannot be read, leads nowhere.
+//! The lock is taken before the first journal is read, so nobody stores an object meanwhile.
+//! Whatever looks like the name of an object counts as one, in any kind of event. If a journal or a
+//! snapshot cannot be read completely, it is unknown what it names, and nothing is removed. A
+//! snapshot that is in no pack, after a thorough search, names nothing: this covers sessions
+//! imported without their files, and made-up hashes. The same holds for an object that cannot be
+//! read and that a repair has named as lost.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -25,28 +25,29 @@ use crate::store::LocalStore;
 /// Why nothing was collected.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// Somebody is putting objects.
+    /// Another process is storing objects.
     #[error("a writer is storing objects")]
     Busy,
-    /// It is not known what a journal names.
+    /// It is unknown which objects a journal names.
     #[error(
         "{place} cannot be read whole ({reason}), so that it is not known which objects it names"
     )]
     Unreadable {
-        /// Which journal.
+        /// The journal.
         place: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// It is not known what a snapshot leads to.
+    /// It is unknown which objects a snapshot leads to.
     #[error("{reason}; {place} names it")]
     Snapshot {
-        /// Which event names it.
+        /// The event that names it.
         place: String,
         /// What is wrong with it.
         reason: ReachError,
     },
-    /// A pack holds what is to go, and may hold what is to stay where it cannot be read.
+    /// Objects to remove are in damaged packs, whose unreadable parts may hold objects that are
+    /// needed.
     #[error(
         "{objects} objects to remove are in damaged packs, which may hold objects that are needed"
     )]
@@ -54,12 +55,12 @@ pub enum CollectError {
         /// How many objects could not be removed.
         objects: u64,
     },
-    /// The store said no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Sessions and checkpoints that are taken to be gone already.
+/// Sessions and checkpoints that are treated as already removed.
 #[derive(Debug, Default)]
 pub(crate) struct Without {
     pub(crate) sessions: HashSet<SessionId>,
@@ -85,7 +86,7 @@ impl LocalStore {
         self.collect_noting(grace, &mut Vec::new())
     }
 
-    /// [`LocalStore::collect`], with notes on what was passed over.
+    /// [`LocalStore::collect`], with notes on what was skipped.
     pub(crate) fn collect_noting(
         &self,
         grace: Duration,
@@ -103,7 +104,7 @@ impl LocalStore {
         Ok(packs.collect(&live, grace, now, false).map_err(store_error)?)
     }
 
-    /// What a collection would remove once these are gone.
+    /// What a collection would remove after these removals.
     pub(crate) fn preview_collection(
         &self,
         without: &Without,
@@ -116,15 +117,15 @@ impl LocalStore {
         Ok(collected.map_err(store_error)?)
     }
 
-    /// What a collection would find to remove in packs older than `grace`. Takes no lock and changes
-    /// nothing: what is put meanwhile goes to a pack that is not so old.
+    /// What a collection would remove from packs older than `grace`. Takes no lock and changes
+    /// nothing: objects stored meanwhile go to a newer pack.
     pub(crate) fn unnamed_objects(&self, grace: Duration) -> Result<Collected, CollectError> {
         let live = self.live_objects(&Without::default(), &mut Vec::new())?;
         let collected = self.packs().collect(&live, grace, self.system_time(), true);
         Ok(collected.map_err(store_error)?)
     }
 
-    /// Forgets what workspaces looked like, for good, before an object goes: what is remembered says
+    /// Removes the workspace caches, durably. Needed before an object is removed, because they say
     /// that unchanged files are in the store.
     pub(crate) fn forget_workspaces(&self) -> Result<(), StoreError> {
         let (storage, dir) = (self.storage(), self.layout().cache());
@@ -133,7 +134,7 @@ impl LocalStore {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(storage_error("list", &dir)(error)),
         };
-        // A note on a rewind that is under way stays.
+        // The note of a rewind in progress stays.
         for name in names.iter().filter(|name| !name.ends_with(".rewind")) {
             let path = dir.join(name);
             match storage.remove(&path) {
@@ -153,8 +154,8 @@ impl LocalStore {
         SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// Every object that something names, and notes on names of nothing. The caller holds the lock
-    /// for collection.
+    /// Every object that something names, with notes on names without an object. The caller must
+    /// hold the collection lock.
     pub(crate) fn live_objects(
         &self,
         without: &Without,
@@ -206,7 +207,7 @@ impl LocalStore {
                         damage = Some(found);
                         ControlFlow::Break(())
                     }
-                    // What nobody acknowledged is cut off by the next writer.
+                    // A torn tail was never acknowledged; the next writer cuts it off.
                     Found::Torn { .. } | Found::Seam { .. } => ControlFlow::Continue(()),
                 }
             })
@@ -223,7 +224,7 @@ impl LocalStore {
         Ok(())
     }
 
-    /// What imports have read and not taken in yet.
+    /// Marks what running imports have staged.
     fn mark_imports(&self, marks: &mut Marks) -> Result<(), CollectError> {
         let dir = self.imports_dir();
         let names = match self.storage().list(&dir) {
@@ -249,7 +250,7 @@ impl LocalStore {
         Ok(())
     }
 
-    /// From the names to all that they lead to.
+    /// All objects reachable from the names.
     fn all_reached(
         &self,
         marks: Marks,
@@ -259,7 +260,8 @@ impl LocalStore {
         let mut reach = Reach::with_lost(marks.lost);
         let mut nowhere = 0_u64;
         let snapshots: Vec<ObjectHash> = marks.snapshots.keys().copied().collect();
-        // A look of its own: one that looked closely has forgotten what is there and damaged.
+        // A separate instance: one that has searched thoroughly no longer knows objects that exist
+        // and are damaged.
         let packs = Packs::new(self.storage().clone(), self.layout().objects());
         let places = packs.places(&snapshots).map_err(store_error)?;
         for (snapshot, place) in snapshots.iter().zip(places) {
@@ -275,7 +277,7 @@ impl LocalStore {
                 "{nowhere} snapshots that checkpoints or rewinds name are not in this store"
             ));
         }
-        // What another kind of event names may be a snapshot too.
+        // Other kinds of events may also name snapshots.
         let others: Vec<ObjectHash> = marks.named.difference(&marks.payloads).copied().collect();
         let places = self.packs().places(&others).map_err(store_error)?;
         for (hash, _) in others.iter().zip(places).filter(|(_, place)| place.is_some()) {
@@ -292,8 +294,8 @@ impl LocalStore {
 }
 
 impl Marks {
-    /// Takes the names of a line in. Whether the snapshots of a checkpoint or a rewind count is
-    /// known at the end.
+    /// Adds the names of a line. Whether the snapshots of a checkpoint or a rewind count is known
+    /// only at the end.
     fn line(&mut self, line: &Line<'_>, snapshots: &mut NamedSnapshots) {
         self.payloads.extend(line.objects().into_iter().map(|object| object.hash));
         let conditional = snapshots.line(line);
@@ -302,7 +304,7 @@ impl Marks {
     }
 }
 
-/// What a recovery says.
+/// The recovery that a line records.
 fn recovery_of(line: &Line<'_>) -> Option<Recovery> {
     line.head().filter(|head| head.kind == Kind::RECOVERY_PERFORMED)?;
     match line.event()?.fact() {
@@ -311,7 +313,7 @@ fn recovery_of(line: &Line<'_>) -> Option<Recovery> {
     }
 }
 
-/// It is not known what a snapshot leads to that an event names.
+/// The error for a snapshot whose objects are unknown.
 fn unreached(reason: ReachError, by: Option<(SessionId, Seq)>) -> CollectError {
     let place = match by {
         Some((session, seq)) => {

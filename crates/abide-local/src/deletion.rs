@@ -1,7 +1,7 @@
-//! Deleting one session because somebody wants to be rid of it.
+//! Deletes one session on request.
 //!
-//! It goes as a cleanup removes one, under the same lock, and stays where a cleanup would let it
-//! stay: while a writer has it, and while another session is a fork of it or may be one.
+//! The session is removed as a cleanup does it, under the same lock and conditions: not while a
+//! writer has it open, and not while another session is, or may be, a fork of it.
 
 use abide_journal::Identity;
 use abide_model::{DeleteError, SessionId, StoreError};
@@ -12,11 +12,11 @@ use crate::layout::shown;
 use crate::store::LocalStore;
 
 impl LocalStore {
-    /// Deletes a session for good: its journal with all that is derived from it, its key, and its
-    /// entry in the index. Objects that it alone names go with the next collection. What could not
-    /// be tidied up after it was gone is a note.
+    /// Deletes a session permanently: its journal and derived files, its key, and its entry in the
+    /// index. Objects that only it names are removed by the next collection. Errors after the
+    /// session is gone are returned as notes.
     pub fn delete_session(&self, session: SessionId) -> Result<Vec<String>, DeleteError> {
-        // No fork is made meanwhile, and no cleanup runs.
+        // Keeps forks from being created and cleanups from running.
         let _lock = self.hold_cleanup()?;
         let layout = self.layout_of(session)?;
         if let Some(fork) = self.fork_of(session)? {
@@ -26,7 +26,7 @@ impl LocalStore {
         let last = self.reader_at(session, &layout).last().map_err(store_error)?;
         let mut notes = Vec::new();
         self.remove_session(session, last, &mut notes)?;
-        // Of words that no session has any more an index is not rid but by being made anew.
+        // Only a rebuild removes words from the index that no session has any more.
         let settled =
             if INDEX_PART >= count { self.drop_index().map(drop) } else { self.update_index() };
         if let Err(error) = settled {
@@ -35,7 +35,7 @@ impl LocalStore {
         Ok(notes)
     }
 
-    /// A fork of a session; an error where one cannot be read that may be.
+    /// A fork of a session; an error if one that may be a fork cannot be read.
     fn fork_of(&self, session: SessionId) -> Result<Option<SessionId>, StoreError> {
         for name in self.names()? {
             let layout = self.layout().session(&name);

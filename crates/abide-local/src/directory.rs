@@ -1,4 +1,4 @@
-//! The sessions of a store by their directories: whose each is, and where one is to be found.
+//! Finds the directories of a store's sessions.
 
 use std::sync::Arc;
 
@@ -19,8 +19,9 @@ impl Directory {
         Self { storage, layout }
     }
 
-    /// Whose a session's directory is. Only what is not there counts as never made: whatever else
-    /// keeps it from being read is an error, and so is a link that leads out of the store.
+    /// Which session a directory belongs to. Only a missing one counts as never created; anything
+    /// else that keeps it from being read is an error, and so is a symlink that leads out of the
+    /// store.
     pub(crate) fn identify(&self, layout: &SessionLayout) -> Result<Identity, JournalError> {
         let dirs = [layout.dir.clone(), layout.journal(), layout.state()];
         if let Some(path) = dirs.into_iter().find(|dir| dir.is_symlink()) {
@@ -39,19 +40,19 @@ impl Directory {
             {
                 Ok(if mark.is_some() { Identity::Unknown } else { Identity::Empty })
             }
-            // A session that was made and lost all its events is not one that was never made.
+            // A session that lost all its events is not one that was never created.
             Ok(Identity::Empty) if mark.is_some() => Ok(Identity::Unknown),
             identity => identity,
         }
     }
 
-    /// The directory of a session; `None` when it is not here.
+    /// The directory of a session; `None` if it is not in the store.
     pub(crate) fn find(&self, id: SessionId) -> Result<Option<SessionLayout>, JournalError> {
         for short in SessionId::SHORT..=12 {
             let layout = self.layout.session(&session_name(id, short));
             match self.identify(&layout)? {
                 Identity::Known(other) if other != id => {}
-                // Known, or the name fits and nothing says that it is another's.
+                // It is this session, or the name fits and nothing says otherwise.
                 Identity::Known(_) | Identity::Unknown => return Ok(Some(layout)),
                 Identity::Empty => break,
             }
@@ -59,7 +60,7 @@ impl Directory {
         Ok(None)
     }
 
-    /// Every session that tells whose it is.
+    /// Every session whose id can be read.
     pub(crate) fn all(&self) -> Result<Vec<(SessionId, SessionLayout)>, JournalError> {
         let dir = self.layout.sessions();
         let names = self.storage.list(&dir).map_err(JournalError::io("list", &dir))?;

@@ -1,4 +1,4 @@
-//! Where the space of a store went. Reads only.
+//! The disk usage of a store. Read-only.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,68 +11,68 @@ use crate::error::store_error;
 use crate::shield;
 use crate::store::LocalStore;
 
-/// What a session takes.
+/// The disk usage of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionUse {
-    /// Which; none where it cannot be told.
+    /// Its id, if it can be read.
     pub session: Option<SessionId>,
-    /// Its directory.
+    /// The name of its directory.
     pub name: String,
-    /// The id of its project, where it has one; of the project that the store was opened for, the
-    /// first that it is known by.
+    /// The id of its project, if it has one. For the project that the store was opened for, the
+    /// first of its ids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Its bytes, without its objects.
     pub bytes: u64,
 }
 
-/// What the sessions of a project take.
+/// The disk usage of a project's sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProjectUse {
-    /// Its id; none for sessions of no project.
+    /// Its id; `None` for sessions without a project.
     pub project: Option<String>,
     /// How many sessions.
     pub sessions: u64,
-    /// Their bytes, without objects: those are shared by all projects.
+    /// Their bytes, without objects, which all projects share.
     pub bytes: u64,
 }
 
-/// Where the space went, in bytes.
+/// The disk usage of a store, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DiskUse {
-    /// Every session, the largest first.
+    /// Every session, largest first.
     pub sessions: Vec<SessionUse>,
-    /// Every project, the largest first; none where no session has one.
+    /// Every project, largest first; empty if no session has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<ProjectUse>,
     /// The journals of all sessions.
     pub journals: u64,
-    /// Their state snapshots.
+    /// Their state caches.
     pub state: u64,
     /// Their transcripts.
     pub transcripts: u64,
-    /// What else stands in their directories.
+    /// Other files in their directories.
     pub session_files: u64,
     /// The objects.
     pub objects: u64,
-    /// In so many packs.
+    /// The number of packs.
     pub packs: u64,
     /// The index.
     pub index: u64,
-    /// What is remembered of workspaces to scan them fast.
+    /// Workspace caches, which speed up scanning.
     pub caches: u64,
-    /// Sessions that were removed and not deleted yet.
+    /// Sessions that were removed and are not deleted yet.
     pub removed: u64,
-    /// Imports that run or were cut short.
+    /// Imports that are running or were interrupted.
     pub imports: u64,
     /// Everything else.
     pub other: u64,
-    /// All of it.
+    /// The total.
     pub total: u64,
 }
 
 impl LocalStore {
-    /// Where the space went.
+    /// The disk usage of the store.
     pub fn disk_use(&self) -> Result<DiskUse, StoreError> {
         let storage = &**self.storage();
         let mut used = DiskUse::default();
@@ -164,8 +164,8 @@ fn by_project(sessions: &[SessionUse]) -> Vec<ProjectUse> {
     projects
 }
 
-/// The bytes of a file, or of all files below a directory. Links are not followed; what goes away
-/// meanwhile does not count.
+/// The bytes of a file, or of all files below a directory. Symlinks are not followed; files that
+/// disappear meanwhile do not count.
 pub(crate) fn bytes_below(storage: &dyn Storage, path: &Path) -> Result<u64, StoreError> {
     if path.is_symlink() {
         return Ok(0);
@@ -177,6 +177,6 @@ pub(crate) fn bytes_below(storage: &dyn Storage, path: &Path) -> Result<u64, Sto
         }
         return Ok(bytes);
     }
-    // A directory opens for reading too, and has no bytes of its own that count.
+    // A directory can also be opened for reading, but has no bytes of its own that count.
     Ok(storage.open(path, Access::Read).and_then(|file| file.len()).unwrap_or(0))
 }

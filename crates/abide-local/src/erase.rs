@@ -1,12 +1,14 @@
-//! Erasing payloads: a secret leaves the journal, the objects, the index, the state and the
+//! Erases payloads: a secret is removed from the journal, the objects, the index, the state and the
 //! transcript. The chain stays valid: the line keeps its head and its sums.
 //!
-//! What is to be erased is written down first (`erasing`), so that an erasure that was cut short is
-//! finished by the next one; one that cannot be finished stays written down and stops no other. What
-//! is damaged is found before anything is written. Everything derived is dropped before the journal is touched. Then each
-//! segment is written anew beside the old one and put in its place, whole or not at all. Last come the
-//! objects: every one that nothing names any more leaves the packs, whatever named it before. What is
-//! left of removed sessions and of imports that were cut short is deleted too.
+//! 1. What is to be erased is recorded in `erasing`, so that the next erasure finishes one that was
+//!    interrupted. One that cannot be finished stays recorded and blocks no other.
+//! 2. Damage is found before anything is written.
+//! 3. Everything derived is dropped before the journal is changed.
+//! 4. Each segment is rewritten beside the old one and replaces it atomically.
+//! 5. Every object that nothing names any more is removed from the packs, whatever named it before.
+//!
+//! What is left of removed sessions and of interrupted imports is deleted too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -30,10 +32,10 @@ use crate::layout::{SessionLayout, shown};
 use crate::stage::clear;
 use crate::store::LocalStore;
 
-/// So many events that name an object that stays are told.
+/// The most events listed that name objects which stay.
 const MOST_NAMED: usize = 10;
 
-/// Why nothing was erased, or not all of it.
+/// Why nothing, or not everything, was erased.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {
     /// There is no such event.
@@ -44,7 +46,7 @@ pub enum EraseError {
         /// The event.
         seq: Seq,
     },
-    /// The session would not be what it was without this event.
+    /// The event determines how the session is read.
     #[error(
         "event {seq} is a {kind}, which says how the session is to be read and cannot be erased"
     )]
@@ -54,24 +56,24 @@ pub enum EraseError {
         /// Its kind.
         kind: Kind,
     },
-    /// A journal that is damaged is not written anew.
+    /// A damaged journal is not rewritten.
     #[error("{place} is damaged ({reason}); a damaged journal is not rewritten")]
     Damaged {
-        /// Where.
+        /// The place of the damage.
         place: String,
-        /// In what way.
+        /// What is wrong.
         reason: String,
     },
-    /// The payloads are gone and their objects are not.
+    /// The payloads were erased, their objects were not.
     #[error("the payloads are erased from the journal, but their objects are still there")]
     Objects(#[source] CollectError),
-    /// What nothing names is still there, or a part of it.
+    /// Objects that nothing names are still there, or some of them.
     #[error("not all objects that nothing names could be erased")]
     Unnamed(#[source] CollectError),
     /// Nothing was done.
     #[error("nothing was erased")]
     NotBegun(#[source] CollectError),
-    /// The store said no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -79,46 +81,46 @@ pub enum EraseError {
 /// What was erased.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Erased {
-    /// Payloads.
+    /// The number of payloads.
     pub payloads: u64,
-    /// Objects that are gone: payloads, snapshots, and the files of snapshots.
+    /// The number of objects removed: payloads, snapshots, and the files of snapshots.
     pub objects: u64,
-    /// Payloads and snapshots that stay, since something else names them.
+    /// Payloads and snapshots that stay because something else names them.
     pub shared: Vec<ObjectHash>,
     /// The first events that name those.
     pub named_by: Vec<(SessionId, Seq)>,
-    /// Files of snapshots that stay, since other checkpoints hold them.
+    /// The number of snapshot files that stay because other checkpoints hold them.
     pub shared_files: u64,
-    /// What to know: earlier erasures that cannot be finished, and names of nothing.
+    /// Notes: earlier erasures that cannot be finished, and names without an object.
     pub notes: Vec<String>,
 }
 
-/// What was left of sessions that were removed and of imports that were cut short, and is deleted.
+/// What was left of removed sessions and interrupted imports, and has been deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Imports.
+    /// The number of imports.
     pub imports: u64,
-    /// Imports that run, and may bring in what is to be erased.
+    /// Imports that are running, and may bring in what is to be erased.
     pub notes: Vec<String>,
 }
 
-/// What became of erasures that were cut short.
+/// The result of finishing interrupted erasures.
 #[derive(Debug, Default)]
 struct Finished {
-    /// How many are finished.
+    /// How many were finished.
     count: u64,
     /// All of them together, with notes on the others.
     erased: Erased,
 }
 
-/// The lines of a segment that are to be erased: where each starts and ends, and what takes its
-/// place.
+/// The lines of a segment to erase: start, end, and replacement of each.
 type Replacements = BTreeMap<u64, Vec<(u64, u64, Vec<u8>)>>;
 
 impl LocalStore {
-    /// Erases. Waits so long for writers to let go. An erasure that was cut short is finished first.
+    /// Applies an erasure. Waits this long for writers to close. An interrupted erasure is finished
+    /// first.
     pub fn apply_erase(
         &self,
         plan: &ErasePlan,
@@ -133,7 +135,7 @@ impl LocalStore {
         Ok(erased)
     }
 
-    /// Deletes what was left of sessions that were removed and of imports that were cut short.
+    /// Deletes what was left of removed sessions and of interrupted imports.
     pub fn clear_leftovers(&self) -> Result<Leftovers, StoreError> {
         let _lock = self.hold_cleanup()?;
         self.clear_left()
@@ -147,22 +149,22 @@ impl LocalStore {
     }
 
     /// Removes every object that nothing names from the packs, and what repairs of the store's own
-    /// files have kept: packs are among them. Waits so long for those who put objects.
+    /// files have kept, which may include packs. Waits this long for processes that store objects.
     pub fn erase_unnamed(&self, wait: Duration) -> Result<Erased, EraseError> {
         let _cleanup = self.hold_cleanup()?;
         let _lock = self.wait_for_objects(wait).map_err(EraseError::NotBegun)?;
         let mut done = Erased::default();
         let live = self.live_objects(&Without::default(), &mut done.notes);
         let live = live.map_err(EraseError::NotBegun)?;
-        // The copies first: once the objects are gone, nothing tells that copies are left.
+        // The copies first: once the objects are gone, nothing shows that copies are left.
         self.clear_quarantine(&[], &mut done.notes)?;
         let purged = self.purge_all_but(&live, &mut done.notes);
         done.objects = purged.map_err(EraseError::Unnamed)?;
         Ok(done)
     }
 
-    /// Finishes erasures that were cut short; none where none could be finished. Those that cannot
-    /// be stay written down.
+    /// Finishes interrupted erasures; `None` if none could be finished. Those that cannot be
+    /// finished stay recorded.
     pub fn finish_erase(&self, wait: Duration) -> Result<Option<Erased>, EraseError> {
         if self.read_unfinished()?.is_empty() {
             return Ok(None);
@@ -200,8 +202,8 @@ impl LocalStore {
         Ok(finished)
     }
 
-    /// Finishes an erasure whose session was removed meanwhile: its objects are left, and what
-    /// repairs have kept.
+    /// Finishes an erasure whose session was removed meanwhile: its objects and what repairs kept
+    /// remain.
     fn erase_removed(&self, unfinished: &Unfinished, wait: Duration) -> Result<Erased, EraseError> {
         let mut done = Erased::default();
         if unfinished.has_objects() {
@@ -227,7 +229,7 @@ impl LocalStore {
         let lock = self.lock_session(plan.session, &layout, wait)?;
         let mut locks = Vec::new();
         let mut derived = vec![(plan.session, layout.clone())];
-        // One may have been made since the plan; from here on none is.
+        // A fork may have been created since the plan; from here on none is.
         for fork in self.heirs_of(plan.session)? {
             let layout = self.layout_of(fork)?;
             locks.push(self.lock_session(fork, &layout, wait)?);
@@ -254,14 +256,15 @@ impl LocalStore {
         }
         self.forget_unfinished(unfinished)?;
         for session in sessions {
-            // Both are a help: whoever needs them makes them.
+            // Best effort: both can be rebuilt later.
             let _ = self.update_transcript(session);
         }
         let _ = self.seal(plan.session, Duration::ZERO);
         Ok(done)
     }
 
-    /// Notes the project of a session whose first event is to be erased. The id tells nothing else.
+    /// Records the project of a session whose first event is to be erased. The id reveals nothing
+    /// else.
     fn keep_project(&self, session: SessionId, layout: &SessionLayout) -> Result<(), StoreError> {
         let Some(project) = self.project_of(session)? else { return Ok(()) };
         give_project(&**self.storage(), layout, Some(&project))?;
@@ -280,8 +283,8 @@ impl LocalStore {
         }
     }
 
-    /// Removes what nothing names any more, and counts what of these objects, and of the files that
-    /// snapshots among them lead to, is gone.
+    /// Removes what nothing names any more, and counts how many of these objects, and of the files
+    /// of snapshots among them, were removed.
     fn erase_objects(&self, objects: &[ObjectHash], done: &mut Erased) -> Result<(), CollectError> {
         let named: HashSet<ObjectHash> = objects.iter().copied().collect();
         let reached = self.reached_from(&named)?;
@@ -301,8 +304,8 @@ impl LocalStore {
         Ok(())
     }
 
-    /// Removes every object that nothing names from the packs: the journals are read again, so that
-    /// whatever an event names stays. The caller holds the lock for collection. Says how many.
+    /// Removes every object that nothing names from the packs. The journals are read again, so that
+    /// whatever an event names stays. The caller must hold the collection lock. Returns how many.
     fn purge(&self, notes: &mut Vec<String>) -> Result<u64, CollectError> {
         let live = self.live_objects(&Without::default(), notes)?;
         self.purge_all_but(&live, notes)
@@ -339,7 +342,7 @@ impl LocalStore {
             if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
                 match reach.add(&read, *object) {
                     Err(ReachError::Store(error)) => return Err(error),
-                    // It leads as far as it can be read.
+                    // Follow it as far as it can be read.
                     Ok(()) | Err(ReachError::Missing { .. } | ReachError::Form { .. }) => {}
                 }
             }
@@ -379,8 +382,8 @@ impl LocalStore {
         Ok(names)
     }
 
-    /// Drops a session's state snapshots and transcript, under its lock. Until what this gives is
-    /// dropped nobody writes the transcript anew: whoever reads the session would.
+    /// Removes a session's state caches and transcript, under its lock. Until the returned value is
+    /// dropped nobody writes the transcript again; otherwise any reader of the session would.
     fn drop_derived(
         &self,
         layout: &SessionLayout,
@@ -406,7 +409,7 @@ impl LocalStore {
         cut.map_err(storage_error("cut", &path)).map(|()| lock)
     }
 
-    /// What is to take the place of the lines. An error where the journal is damaged.
+    /// The replacements of the lines. An error if the journal is damaged.
     fn find_lines(
         &self,
         plan: &ErasePlan,
@@ -443,7 +446,7 @@ impl LocalStore {
         Ok(replacements)
     }
 
-    /// Writes the segments that hold the lines anew. Says how many lines were erased.
+    /// Rewrites the segments that hold the lines. Returns how many lines were erased.
     fn rewrite(
         &self,
         replacements: &Replacements,
@@ -464,7 +467,7 @@ impl LocalStore {
         Ok(erased)
     }
 
-    /// Writes into the journal what was erased; what it says already is not said again.
+    /// Records in the journal what was erased, except what is already recorded.
     fn note_erased(
         &self,
         plan: &ErasePlan,
@@ -536,7 +539,7 @@ fn splice(segment: &Segment, lines: &[(u64, u64, Vec<u8>)]) -> Result<Vec<u8>, E
     Ok(new)
 }
 
-/// Puts a segment's new bytes in its place, whole or not at all. It is plain from then on.
+/// Replaces a segment by its new bytes, atomically. It is plain from then on.
 fn put_in_place(
     storage: &dyn Storage,
     dir: &Path,
@@ -555,8 +558,8 @@ fn put_in_place(
     remove_remains(storage, dir)
 }
 
-/// Removes what may still hold a payload that the journal does not: sealed segments whose plain form
-/// is there and counts, and files that a sealing or an erasure was cut short with.
+/// Removes what may still hold a payload that the journal does not: sealed segments whose plain
+/// form exists and takes precedence, and temporary files of an interrupted sealing or erasure.
 fn remove_remains(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
     let names = storage.list(dir).map_err(storage_error("list", dir))?;
     let mut removed = false;

@@ -1,5 +1,5 @@
-//! What an erasure would erase: the events that are named, or in which a text stands, and the
-//! checkpoints whose files hold it. Nothing is changed here.
+//! Plans an erasure: the events that are named or contain a text, and the checkpoints whose files
+//! contain it. Changes nothing.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -20,9 +20,9 @@ use crate::store::LocalStore;
 /// An event whose payload is to be erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EraseLine {
-    /// Which.
+    /// Its seq.
     pub seq: Seq,
-    /// When.
+    /// Its time.
     pub at: Timestamp,
     /// Its kind.
     pub kind: Kind,
@@ -30,9 +30,9 @@ pub struct EraseLine {
     pub bytes: u64,
     /// The objects that it names.
     pub objects: Vec<ObjectHash>,
-    /// The workspace snapshot of a checkpoint, which goes with it.
+    /// The workspace snapshot of a checkpoint, which is erased with it.
     pub snapshot: Option<ObjectHash>,
-    /// Its payload is gone already.
+    /// Its payload is already erased.
     pub erased: bool,
 }
 
@@ -43,62 +43,62 @@ pub struct ErasePlan {
     pub session: SessionId,
     /// The events.
     pub lines: Vec<EraseLine>,
-    /// Rewinds that stay as events and whose files go: those that were named, and those to or from
-    /// a snapshot that goes with its checkpoint.
+    /// Rewinds that stay as events while their files are erased: those that were named, and those
+    /// to or from a snapshot that is erased with its checkpoint.
     pub rewinds: Vec<Seq>,
-    /// Sessions that share these events, and whose state and transcript are made anew too.
+    /// Sessions that share these events, whose state and transcript are also rebuilt.
     pub forks: Vec<SessionId>,
 }
 
-/// Where a text stands in a session.
+/// Where a text occurs in a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matches {
-    /// Events whose payload has it.
+    /// Events whose payload contains it.
     pub payloads: Vec<Seq>,
-    /// Events whose payload has it and says how the session is to be read, so that it cannot be
-    /// erased.
+    /// Events whose payload contains it but determines how the session is read, so that it cannot
+    /// be erased.
     pub structural: Vec<Seq>,
     /// Events that have it in their task, lane or key, which cannot be erased.
     pub heads: Vec<Seq>,
 }
 
-/// A checkpoint or a rewind whose files hold a text.
+/// A checkpoint or a rewind whose files contain a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileMatch {
     /// The session.
     pub session: SessionId,
     /// The event.
     pub seq: Seq,
-    /// The number of the checkpoint; none of a rewind.
+    /// The number of the checkpoint; `None` for a rewind.
     pub checkpoint: Option<u64>,
-    /// The first of the paths.
+    /// The first few paths.
     pub paths: Vec<String>,
 }
 
-/// Where a text stands in objects.
+/// Where a text occurs in objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileMatches {
-    /// Checkpoints and rewinds whose files hold it.
+    /// Checkpoints and rewinds whose files contain it.
     pub held: Vec<FileMatch>,
-    /// Objects that nothing names any more and that hold it.
+    /// How many objects contain it that nothing names any more.
     pub unnamed: u64,
     /// What could not be searched.
     pub notes: Vec<String>,
 }
 
-/// The events of a session that are its own, or that it shares with the one it was forked from.
+/// A range of a session's events: its own, or those it shares with an ancestor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventPart {
-    /// In whose journal they are.
+    /// The session whose journal has them.
     pub session: SessionId,
     /// The first of them.
     pub first: Seq,
-    /// No later one is a part of it.
+    /// No later event belongs to it.
     pub last: Seq,
 }
 
 impl EventPart {
-    /// Is it one of them?
+    /// Whether an event belongs to it.
     #[must_use]
     pub fn contains(&self, seq: Seq) -> bool {
         (self.first..=self.last).contains(&seq)
@@ -106,8 +106,7 @@ impl EventPart {
 }
 
 impl LocalStore {
-    /// Where the events of a session are: of a fork, the past that it shares comes first, and its
-    /// own events last.
+    /// Where the events of a session are: for a fork, the shared ones first and its own last.
     pub fn parts_of(&self, session: SessionId) -> Result<Vec<EventPart>, StoreError> {
         let reader = self.reader(session)?;
         let past = reader.past().map_err(store_error)?;
@@ -124,7 +123,7 @@ impl LocalStore {
         Ok(parts)
     }
 
-    /// The events of a session's own in whose payload, its objects included, a text stands.
+    /// The session's own events whose payload, objects included, contains a text.
     pub fn find_payloads(&self, session: SessionId, text: &str) -> Result<Matches, StoreError> {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
@@ -155,8 +154,8 @@ impl LocalStore {
         Ok(matches)
     }
 
-    /// The checkpoints and rewinds among these events whose files hold a text; and the objects that
-    /// do and that nothing in the store names.
+    /// The checkpoints and rewinds among these events whose files contain a text, and the objects
+    /// that contain it and that nothing in the store names.
     pub fn find_files(&self, parts: &[EventPart], text: &str) -> Result<FileMatches, StoreError> {
         let mut found = FileMatches::default();
         let read = |hash| self.packs().read(hash).map_err(store_error);
@@ -222,7 +221,8 @@ impl LocalStore {
         Ok(snapshots)
     }
 
-    /// Plans the erasure of these events' payloads, all of the session's own. Nothing is changed.
+    /// Plans the erasure of the payloads of these events, all of them the session's own. Changes
+    /// nothing.
     pub fn plan_erase(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError> {
         let reader = self.reader(session)?;
         let mark = reader.mark().map_err(store_error)?;
@@ -270,7 +270,7 @@ impl LocalStore {
         Ok(ErasePlan { session, lines, rewinds: rewinds.into_iter().collect(), forks })
     }
 
-    /// Would the session be another one without the data of an event of this kind?
+    /// Whether the session would be read differently without the data of an event of this kind.
     fn is_structural(&self, session: SessionId, kind: &Kind) -> Result<bool, StoreError> {
         let made = *kind == Kind::SESSION_CREATED;
         Ok(kind.is_structural() || made && self.parent_of(session)?.is_some())
@@ -286,7 +286,7 @@ impl LocalStore {
         Ok(state.core.fields.parent.map(|parent| parent.session))
     }
 
-    /// The sessions that were forked from this one, and from those.
+    /// The descendants of this session: its forks, and theirs.
     pub(crate) fn heirs_of(&self, session: SessionId) -> Result<Vec<SessionId>, StoreError> {
         let mut parents = Vec::new();
         for name in self.names()? {
@@ -309,7 +309,8 @@ impl LocalStore {
     }
 }
 
-/// The rewinds to or from a snapshot that goes with these checkpoints, and that no other one keeps.
+/// The rewinds to or from a snapshot that is erased with these checkpoints and that no other
+/// checkpoint keeps.
 fn rewinds_of(lines: &[EraseLine], snapshots: &NamedSnapshots) -> BTreeSet<Seq> {
     let going: BTreeSet<Seq> = lines.iter().map(|line| line.seq).collect();
     let is_kept = |snapshot: &ObjectHash| {
@@ -326,7 +327,7 @@ fn rewinds_of(lines: &[EraseLine], snapshots: &NamedSnapshots) -> BTreeSet<Seq> 
     rewinds.map(|named| named.seq).collect()
 }
 
-/// Does a text stand in JSON, in whichever way its strings are written?
+/// Whether a text occurs in JSON, however its strings are escaped.
 fn has_text(json: &str, text: &str) -> bool {
     fn in_value(value: &serde_json::Value, text: &str) -> bool {
         match value {

@@ -1,5 +1,5 @@
-//! What is being erased, as it is noted in `erasing` until all of it is done: one line for each
-//! erasure. It is durable before anything is erased.
+//! The file `erasing`: one line for each erasure in progress, until it is complete. It is durable
+//! before anything is erased.
 
 use abide_journal::{Access, read_full, write_full};
 use abide_model::{ObjectHash, Seq, SessionId, StoreError};
@@ -11,14 +11,14 @@ use crate::error::storage_error;
 use crate::layout::shown;
 use crate::store::LocalStore;
 
-/// An erasure that is under way, or was cut short.
+/// An erasure that is in progress or was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Unfinished {
     pub(crate) session: SessionId,
     pub(crate) events: Vec<Seq>,
     /// Payloads and snapshots that they name.
     pub(crate) objects: Vec<ObjectHash>,
-    /// Rewinds whose files go.
+    /// Rewinds whose files are erased.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) rewinds: Vec<Seq>,
     pub(crate) reason: Option<String>,
@@ -36,7 +36,7 @@ impl Unfinished {
         }
     }
 
-    /// Is there more to erase than lines of the journal?
+    /// Whether there is more to erase than lines of the journal.
     pub(crate) fn has_objects(&self) -> bool {
         !self.objects.is_empty() || !self.rewinds.is_empty()
     }
@@ -53,7 +53,7 @@ impl Unfinished {
 }
 
 impl LocalStore {
-    /// Is an erasure under way, or was one cut short?
+    /// Whether an erasure is in progress or was interrupted.
     pub fn is_erasing(&self) -> bool {
         self.storage().open(&self.layout().erasing(), Access::Read).is_ok()
     }

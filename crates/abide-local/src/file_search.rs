@@ -1,4 +1,5 @@
-//! Which files of workspace snapshots hold a text: in their bytes, in a link's target, or in a name.
+//! Finds files of workspace snapshots that contain a text: in their bytes, a symlink's target, or a
+//! name.
 //!
 //! What snapshots share is read once.
 
@@ -8,7 +9,7 @@ use abide_model::{ObjectHash, StoreError};
 use abide_workspace::{Chunks, Entry, EntryKind, ReadObject, Snapshot, Tree};
 use memchr::memmem::Finder;
 
-/// So many paths of a directory are told.
+/// The most paths of a directory that are returned.
 const MOST: usize = 10;
 
 /// A search for a text in the files of snapshots.
@@ -18,7 +19,7 @@ pub(crate) struct FileSearch<'a> {
     /// The first paths below each directory.
     trees: HashMap<ObjectHash, Vec<Vec<u8>>>,
     files: HashMap<ObjectHash, bool>,
-    /// Objects that could not be read: whether they hold it is not known.
+    /// Objects that could not be read: whether they contain it is unknown.
     pub(crate) unread: BTreeSet<ObjectHash>,
 }
 
@@ -33,8 +34,8 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    /// The paths of a snapshot that hold the text, the first of them. Of one that is not in the
-    /// store there are none.
+    /// The first paths of a snapshot that contain the text. None if the snapshot is not in the
+    /// store.
     pub(crate) fn paths(&mut self, snapshot: ObjectHash) -> Result<Vec<String>, StoreError> {
         let Some(bytes) = (self.read)(snapshot)? else { return Ok(Vec::new()) };
         let Ok(form) = Snapshot::read(&bytes) else {
@@ -51,7 +52,7 @@ impl<'a> FileSearch<'a> {
         Ok(paths)
     }
 
-    /// Does an object hold the text in its bytes?
+    /// Whether an object's bytes contain the text.
     pub(crate) fn is_in(&mut self, object: ObjectHash) -> Result<bool, StoreError> {
         if let Some(known) = self.files.get(&object) {
             return Ok(*known);
@@ -67,8 +68,8 @@ impl<'a> FileSearch<'a> {
         Ok(found)
     }
 
-    /// Looks below a directory. Directories wait on a stack of their own for those in them: a tree
-    /// may be as deep as a hostile store likes.
+    /// Searches below a directory. Uses an explicit stack: a hostile store may nest directories to
+    /// any depth.
     fn tree(&mut self, root: ObjectHash) -> Result<(), StoreError> {
         let mut open: Vec<(ObjectHash, Option<Tree>)> = vec![(root, None)];
         while let Some((hash, tree)) = open.pop() {
@@ -93,7 +94,7 @@ impl<'a> FileSearch<'a> {
         Ok(())
     }
 
-    /// The paths of a directory whose directories were looked at.
+    /// The paths of a directory whose subdirectories were searched.
     fn paths_of(&mut self, tree: &Tree) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut paths = Vec::new();
         for entry in &tree.entries {
@@ -119,7 +120,7 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    /// Does a large file hold the text, be it across two of its chunks?
+    /// Whether a large file contains the text, possibly across two of its chunks.
     fn is_in_large(&mut self, list: ObjectHash) -> Result<bool, StoreError> {
         if let Some(known) = self.files.get(&list) {
             return Ok(*known);

@@ -1,7 +1,7 @@
-//! The workspace snapshots that a session's checkpoints and rewinds name, as far as they still count.
+//! The workspace snapshots that a session's checkpoints and rewinds name and that still count.
 //!
-//! Whether one counts is known at the end of the journal: retention may have thinned the checkpoint,
-//! and an erasure may have let the files of a rewind go.
+//! Whether one counts is known at the end of the journal: retention may have removed the
+//! checkpoint, and an erasure the files of a rewind.
 
 use std::collections::BTreeSet;
 
@@ -30,9 +30,9 @@ pub(crate) struct NamedSnapshot {
 /// What names a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedBy {
-    /// A checkpoint, by its number; none where that cannot be told.
+    /// A checkpoint, by its number; `None` if that is unknown.
     Checkpoint(Option<u64>),
-    /// A rewind: what it went to, and what was there before.
+    /// A rewind: its target, and the state before it.
     Rewind,
 }
 
@@ -47,19 +47,19 @@ pub(crate) struct NamedSnapshots {
 }
 
 impl NamedSnapshots {
-    /// None yet, of the session that `reader` reads.
+    /// An empty set, for the session that `reader` reads.
     pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
         let numbers = reader.checkpoints_before()?;
         Ok(Self { all: Vec::new(), thinned: BTreeSet::new(), erased: BTreeSet::new(), numbers })
     }
 
-    /// With these checkpoints taken to be thinned.
+    /// Treats these checkpoints as removed.
     pub(crate) fn without(mut self, thinned: &BTreeSet<u64>) -> Self {
         self.thinned.extend(thinned);
         self
     }
 
-    /// Takes a line in. Gives the snapshots that it names.
+    /// Adds a line. Returns the snapshots that it names.
     pub(crate) fn line(&mut self, line: &Line<'_>) -> Vec<ObjectHash> {
         let Some(kind) = line.head().map(|head| head.kind).filter(|kind| KINDS.contains(kind))
         else {

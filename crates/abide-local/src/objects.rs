@@ -1,4 +1,4 @@
-//! The objects of a local store, for those who put many: snapshots of a workspace.
+//! The objects of a local store, for callers that store many: workspace snapshots.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,8 +8,8 @@ use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, Store
 use crate::LocalStore;
 use crate::error::store_error;
 
-/// The objects of a [`LocalStore`]. Reading writes nothing and locks nothing; from the first question
-/// what is there, or the first object put, nothing is collected until it is dropped.
+/// The objects of a [`LocalStore`]. Reading neither writes nor locks. From the first check for an
+/// object, or the first one stored, nothing is collected until this is dropped.
 #[derive(Debug)]
 pub struct LocalObjects {
     packs: Arc<Packs>,
@@ -17,14 +17,14 @@ pub struct LocalObjects {
 }
 
 impl LocalStore {
-    /// The store's objects, to put and to read.
+    /// The store's objects, for reading and writing.
     pub fn objects(&self) -> Result<LocalObjects, StoreError> {
         Ok(LocalObjects { packs: self.packs().clone(), writer: Mutex::default() })
     }
 }
 
 impl LocalObjects {
-    /// The writer. Waits for a collection that runs.
+    /// The pack writer. Waits for a running collection.
     fn writer(&self) -> Result<Arc<PackWriter>, JournalError> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = &*writer {

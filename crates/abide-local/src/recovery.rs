@@ -1,8 +1,8 @@
-//! Opening a session for writing: find where its journal ends, mend the end, fold the state.
+//! Opens a session for writing: finds the end of its journal, recovers the end, folds the state.
 //!
-//! A pure look (`look`) finds what is there; `mend` then does the little that must be done
-//! before the next line can be written: cut a torn tail, close an open line. It destroys nothing
-//! that was acknowledged: events that are lost leave a gap that the next writer names.
+//! `look` is read-only; `mend` then does what must be done before the next line can be written: cut
+//! a torn tail, end an open line. Nothing acknowledged is destroyed: lost events leave a gap that
+//! the next writer names.
 
 use std::ops::ControlFlow;
 
@@ -16,16 +16,16 @@ use crate::past::Gone;
 use crate::reader::LocalReader;
 use crate::snapshot::{Pages, Restored, Snapshots, Stand};
 
-/// What a look over a journal found.
+/// What reading a journal found.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) state: SessionState,
     pub(crate) pages: Pages,
-    /// Where the journal ends: the last event that is known, readable or lost.
+    /// Where the journal ends: the last known event, readable or lost.
     pub(crate) end: Position,
     /// Where the last line starts.
     pub(crate) line: u64,
-    /// The last line has its line break.
+    /// The last line has its line feed.
     pub(crate) ended: bool,
     pub(crate) damage: Vec<Damage>,
     /// A torn tail: segment, offset and bytes.
@@ -41,7 +41,7 @@ impl Look {
         self.damage.iter().filter_map(|damage| damage.lost).collect()
     }
 
-    /// Goes on behind a seam. Where it is the last line, the next one is chained to what it says.
+    /// Continues after a splice. If that is the last line, the next one is chained to what it says.
     fn pass(&mut self, seam: &Seam, segment: u64, (offset, end): (u64, u64), ended: bool) {
         let sum = seam.prev.sum();
         self.end = Position { segment, offset: end, seq: seam.next.back(1), sum };
@@ -50,7 +50,7 @@ impl Look {
     }
 }
 
-/// Finds the end of the journal and the state there, from the newest snapshot that fits.
+/// Finds the end of the journal and the state there, starting at the newest state cache that fits.
 pub(crate) fn look(
     reader: &LocalReader,
     snapshots: &mut Snapshots,
@@ -65,13 +65,13 @@ pub(crate) fn look(
         }
     }
     let past = reader.past()?;
-    // A fork begins with the past that it shares.
+    // A fork starts with the events that it shares.
     let (state, sum) = if past.is_fork() {
         (past.state_at(past.last(), gone)?, past.sum()?)
     } else {
         (SessionState::default(), Some(Sum::genesis(reader.session())))
     };
-    // From the beginning no page is away, so that nothing can be missing.
+    // When reading from the beginning no page is stored elsewhere, so none can be missing.
     let beginning = Restored {
         state,
         pages: Pages::new(reader.storage().clone(), reader.state_dir().to_owned(), 0, 0),
@@ -93,7 +93,7 @@ pub(crate) fn look(
     })
 }
 
-/// `None` when a page of the snapshot is not readable.
+/// `None` if a page of the state cache cannot be read.
 fn look_from(
     reader: &LocalReader,
     restored: Restored,
@@ -125,7 +125,7 @@ fn look_from(
                     return ControlFlow::Break(());
                 }
                 if rewind_target(&event).is_some() {
-                    // The state at the place gone back to is needed, and only a fold can give it.
+                    // Only a fold gives the state at the event rewound to.
                     rewound = true;
                     return ControlFlow::Break(());
                 }
@@ -160,8 +160,8 @@ fn look_from(
     Ok(Some(look))
 }
 
-/// The segments from `start` on. In the usual case there is one, and it is found without listing
-/// them all, so that opening costs the same however many there are.
+/// The segments from `start` on. Normally there is one, which is found without listing them all, so
+/// that opening costs the same however many there are.
 fn segments_from(
     journal: &Journal,
     start: Start,
@@ -179,15 +179,15 @@ fn finish(journal: &Journal, look: &mut Look, mark: Option<Mark>) -> Result<(), 
         && last.number > look.end.segment
         && look.torn.is_none_or(|(segment, _, _)| segment != last.number)
     {
-        // A segment that holds nothing but its header, or nothing that can be read.
+        // A segment with nothing but its header, or nothing readable.
         let segment = journal.open_segment(last)?;
         look.end = Position { segment: last.number, offset: segment.len()?, ..look.end };
         look.line = look.end.offset;
         look.ended = last_byte_is_line_break(&segment)?;
     }
     if let Some(mark) = mark.filter(|mark| mark.seq > look.end.seq) {
-        // Acknowledged events at the end are lost. The next line is chained to the last of them,
-        // behind whatever bytes are left.
+        // Acknowledged events at the end are lost. The next line is chained to the last of them and
+        // follows whatever bytes are left.
         let name = SegmentName { number: look.end.segment, form: SegmentForm::Plain };
         let segment = journal.open_segment(name)?;
         look.end = Position { seq: mark.seq, sum: mark.sum, offset: segment.len()?, ..look.end };
@@ -206,8 +206,8 @@ fn last_byte_is_line_break(segment: &abide_journal::Segment) -> Result<bool, Jou
     Ok(byte == [b'\n'])
 }
 
-/// The state at `to`: a fold over the lineage from the beginning, which for a fork is that of the
-/// first session it comes from.
+/// The state at `to`: a fold over the lineage from the beginning, which for a fork is that of its
+/// first ancestor.
 pub(crate) fn state_at(
     reader: &LocalReader,
     to: Seq,
@@ -224,7 +224,7 @@ pub(crate) fn state_at(
     fold_lineage(to, &|visit| each_event(reader, to, mark, visit))
 }
 
-/// The state behind a rewind, from the state just before it.
+/// The state after a rewind, given the state before it.
 pub(crate) fn apply_rewind(
     reader: &LocalReader,
     before: SessionState,
@@ -249,7 +249,7 @@ fn each_event(
     reader.each_own_event(to, mark, visit)
 }
 
-/// A journal with rewinds behind the snapshot: folded from the beginning.
+/// Folds a journal with rewinds after the state cache from the beginning.
 fn fold_with_rewinds(
     reader: &LocalReader,
     mut look: Look,
@@ -284,12 +284,12 @@ fn fold_with_rewinds(
     Ok(look)
 }
 
-/// Where the next line goes on, and what of the journal is known to be durable.
+/// Where the next line goes, and what is known to be durable.
 #[derive(Debug)]
 pub(crate) struct Mended {
     /// The last event that is known to be durable.
     pub(crate) durable: Seq,
-    /// The name of the segment that is written may not be durable.
+    /// The directory entry of the current segment may not be durable.
     pub(crate) new_name: bool,
 }
 
@@ -312,7 +312,7 @@ pub(crate) fn mend(
         let path = dir.join(SegmentName { number, form: SegmentForm::Plain }.file_name());
         let io = |action, source| JournalError::Io { action, path: path.clone(), source };
         if offset == 0 && number > 1 {
-            // A segment that was begun and never came to hold anything.
+            // A segment that was created and never held anything.
             storage.remove(&path).map_err(|error| io("remove", error))?;
             storage.sync_dir(dir).map_err(|error| io("sync", error))?;
             if let Some(before) = segments.iter().rev().nth(1) {
@@ -323,7 +323,7 @@ pub(crate) fn mend(
             file.truncate(offset).map_err(|error| io("cut", error))?;
             file.sync().map_err(|error| io("sync", error))?;
             if number == look.end.segment && look.end.offset > offset {
-                // The line break of the last line was a part of what is torn.
+                // The line feed of the last line was part of what is torn.
                 look.end.offset = offset;
                 look.ended = false;
             }
@@ -348,8 +348,8 @@ pub(crate) fn mend(
         look.end.offset = len + 1;
         look.ended = true;
     }
-    // What nobody acknowledged may be in the page cache alone, marked clean after a failed sync.
-    // Written once more it is dirty again, and the next sync makes it durable for certain.
+    // Unacknowledged lines may exist only in the page cache, marked clean after a failed sync.
+    // Writing them again makes the pages dirty, so that the next sync really makes them durable.
     let durable =
         mark.filter(|mark| mark.segment == active.number && mark.offset <= look.end.offset);
     let from = durable.map_or(0, |mark| mark.offset);

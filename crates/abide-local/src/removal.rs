@@ -1,7 +1,7 @@
-//! Removing a session: its directory is moved aside under its lock, and deleted after that.
+//! Removes a session: moves its directory aside under its lock, then deletes it.
 //!
-//! Until the move is durable the session is whole; from then on it is none. What a crash leaves
-//! aside is deleted by the next cleanup.
+//! Until the move is durable the session is complete; after it, the session no longer exists. What
+//! a crash leaves is deleted by the next cleanup.
 
 use std::io;
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::keys::{Keys, SessionKey};
 use crate::store::LocalStore;
 
 impl LocalStore {
-    /// Removes a session whose last event is still `last`. One that a writer has open is refused,
-    /// and so is one that was used since. Once it is gone for good, what goes wrong is a note.
+    /// Removes a session whose last event is still `last`. Refuses one that a writer has open, or
+    /// that was used since. Once the removal is durable, further errors are only noted.
     pub(crate) fn remove_session(
         &self,
         session: SessionId,
@@ -34,7 +34,7 @@ impl LocalStore {
         storage.make_dir(&aside).map_err(storage_error("create", &aside))?;
         storage.sync_dir(root).map_err(storage_error("sync", root))?;
         let (project, key) = self.project_and_key(session)?;
-        // While the key has no file and the session is there, the sessions are asked.
+        // While the key has no file and the session exists, the sessions are searched.
         let keys = key
             .map(|key| self.let_go_of_key(SessionKey { project: &project, key: &key }))
             .transpose()?;
@@ -65,7 +65,7 @@ impl LocalStore {
         Ok(keys)
     }
 
-    /// Deletes what earlier removals left. Says how many sessions.
+    /// Deletes what earlier removals left. Returns how many sessions.
     pub(crate) fn delete_leftovers(&self) -> Result<u64, StoreError> {
         let leftovers = self.leftovers()?;
         for name in &leftovers {
@@ -84,7 +84,7 @@ impl LocalStore {
     }
 }
 
-/// Deletes a file, or a directory with all that is in it. Links are deleted, never followed.
+/// Deletes a file, or a directory with its contents. Symlinks are deleted, never followed.
 pub(crate) fn delete(storage: &dyn Storage, path: &Path) -> Result<(), StoreError> {
     if !path.is_symlink()
         && let Ok(names) = storage.list(path)

@@ -1,4 +1,4 @@
-//! Sealing: segments that are no longer written are compressed, in the writer's idle time.
+//! Sealing: compresses finished segments while the writer is idle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use abide_journal::{Journal, JournalError, SealPlan, SegmentForm, Storage};
 
-/// Seals segments that are no longer written, in the writer's idle time.
+/// Seals finished segments while the writer is idle.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer {
     stop: Arc<AtomicBool>,
-    /// Counts commits, so that activity shows.
+    /// Counts commits, to detect activity.
     activity: Arc<AtomicU64>,
     running: Option<JoinHandle<()>>,
 }
 
-/// A writer that has not committed for so long is idle.
+/// A writer that has not committed for this long is idle.
 const IDLE: Duration = Duration::from_millis(200);
 
 impl Sealer {
-    /// A commit was made.
+    /// Called after a commit.
     pub(crate) fn note_activity(&self) {
         self.activity.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is something to seal, sooner or later.
+    /// Starts the thread that seals what there is.
     pub(crate) fn start(&mut self, storage: &Arc<dyn Storage>, dir: &std::path::Path) {
         if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
             return;
@@ -42,7 +42,7 @@ impl Sealer {
                 }
                 let busy =
                     || stop.load(Ordering::Relaxed) || activity.load(Ordering::Relaxed) != before;
-                // A segment that cannot be sealed stays plain, which is no harm.
+                // A segment that cannot be sealed stays plain, which does no harm.
                 if !busy() && !matches!(seal_all(&storage, &dir, &busy), Ok(Sealed::Stopped)) {
                     return;
                 }
@@ -52,7 +52,7 @@ impl Sealer {
     }
 }
 
-/// Sealing can wait: the writer and the agent go first.
+/// Lowers the priority: the writer and the agent go first.
 fn give_way() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
@@ -68,10 +68,10 @@ impl Drop for Sealer {
     }
 }
 
-/// How a sealing ended.
+/// How sealing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sealed {
-    /// So many segments were sealed, and none is left.
+    /// Nothing is left to seal; this many segments were sealed.
     Done(u64),
     /// It was stopped before.
     Stopped,

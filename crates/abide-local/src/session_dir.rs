@@ -1,4 +1,4 @@
-//! Where a session is in its store.
+//! The directory of a session.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
-//! A shield against `git clean -fdx`, which removes whatever is ignored.
+//! Protects the store from `git clean -fdx`, which removes whatever is ignored.
 //!
-//! Git's clean passes over a directory that holds a repository of its own. So the directories that
-//! cannot be made anew hold an empty one: it has no commit, and nothing is ever put into it. The
-//! files beside them (the settings, the id, the index, `.gitignore`) do go; they are derived, or kept as a
-//! copy in the shield, and are put back when the store is next opened.
+//! `git clean` skips a directory that contains a repository of its own. So the directories that
+//! cannot be rebuilt contain an empty one, without a commit and never used. The files beside them
+//! (the settings, the id, the index, `.gitignore`) are not protected; they are derived, or copied
+//! into the empty repository, and are restored when the store is next opened.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::layout::StoreLayout;
 /// The name of a repository in a directory.
 pub(crate) const NAME: &str = ".git";
 const HEAD: &[u8] = b"ref: refs/heads/abide\n";
-/// Keeps the store out of git's sight.
+/// Hides the store from git.
 const GITIGNORE: &[u8] = b"*\n";
-/// The longest file that is copied.
+/// The largest file that is copied.
 const MAX: usize = 1 << 20;
 
-/// Puts the shield up. It is a help, nothing more: where it fails, the store works all the same.
+/// Creates the empty repositories. Best effort: if it fails, the store still works.
 pub(crate) fn raise(storage: &dyn Storage, layout: &StoreLayout) {
     for repository in layout.shields() {
         if is_file(storage, &repository.join("HEAD")) {
@@ -51,8 +51,8 @@ pub(crate) fn keep_id(storage: &dyn Storage, layout: &StoreLayout) {
     }
 }
 
-/// Puts back what a clean has taken: the settings, `.gitignore` and the store's id. `false` where the
-/// settings are there, or no store is.
+/// Restores what `git clean` removed: the settings, `.gitignore` and the store's id. `false` if the
+/// settings exist, or no store does.
 pub(crate) fn mend(storage: &dyn Storage, layout: &StoreLayout) -> bool {
     let gone = matches!(
         storage.open(&layout.config(), Access::Read),
@@ -76,17 +76,17 @@ pub(crate) fn mend(storage: &dyn Storage, layout: &StoreLayout) -> bool {
     }
 }
 
-/// Where a copy of the settings is.
+/// The path of the copy of the settings.
 fn copy(layout: &StoreLayout) -> PathBuf {
     layout.sessions().join(NAME).join("config.toml")
 }
 
-/// Where a copy of the store's id is.
+/// The path of the copy of the store's id.
 fn id_copy(layout: &StoreLayout) -> PathBuf {
     layout.sessions().join(NAME).join("id")
 }
 
-/// The copy of the settings, where there is one that can be read as settings.
+/// The copy of the settings, if there is a valid one.
 pub(crate) fn settings_copy(storage: &dyn Storage, layout: &StoreLayout) -> Option<PathBuf> {
     let path = copy(layout);
     crate::config::Config::read(storage, &path).is_ok().then_some(path)
@@ -104,7 +104,7 @@ fn read(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// Writes a file: whole, or not at all.
+/// Writes a file atomically.
 fn put(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> bool {
     let temporary = path.with_extension("tmp");
     let written = storage.open(&temporary, Access::Create).and_then(|file| {

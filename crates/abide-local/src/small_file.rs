@@ -1,4 +1,5 @@
-//! Small files that somebody else may have put there: a pointer, what git says of a worktree, an id.
+//! Reads small files that somebody else may have put there: a pointer, git's files about a
+//! worktree, an id.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -7,22 +8,22 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// A pipe that nobody writes to would be waited for when it is opened; a terminal would become ours.
+/// Opening a pipe without a writer would block; a terminal would become our controlling terminal.
 const CAREFUL: i32 = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
 
-/// Opens a regular file. Anything else is refused, without waiting for it.
+/// Opens a regular file. Refuses anything else, without blocking.
 pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let refused = || Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     if !fs::metadata(path)?.is_file() {
         return refused();
     }
     let file = OpenOptions::new().read(true).custom_flags(CAREFUL).open(path)?;
-    // It may have become another one since.
+    // It may have been replaced since.
     let found = file.metadata()?;
     if found.is_file() { Ok((file, found)) } else { refused() }
 }
 
-/// Reads all of an open file of at most so many bytes.
+/// Reads an open file of at most this many bytes.
 pub(crate) fn read_at_most(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     file.take(bytes.saturating_add(1)).read_to_end(&mut read)?;
@@ -33,7 +34,7 @@ pub(crate) fn read_at_most(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(read)
 }
 
-/// Reads a regular file of at most so many bytes. Anything else is refused, without waiting for it.
+/// Reads a regular file of at most this many bytes. Refuses anything else, without blocking.
 pub fn read_small_file(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     let (file, _) = open_regular(path)?;
     read_at_most(&file, bytes)

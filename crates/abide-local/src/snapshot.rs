@@ -1,9 +1,9 @@
-//! Snapshots of a session's state, and the hand-over from one writer to the next.
+//! The state cache: a session's state as one writer leaves it for the next.
 //!
-//! Derived, checksummed and never synced. A snapshot is a root (where the journal stood, and the
-//! small part of the state) in two slots, and pages (the large parts) in a file that only grows,
-//! until it holds far more than is live and is written anew. With a snapshot a session is
-//! opened without a scan; a snapshot that does not fit the journal is passed over.
+//! Derived, checksummed and never synced. A cached state is a root (the end of the journal, and the
+//! core of the state) in one of two slots, and pages (the large parts) in a file that only grows,
+//! until most of it is dead and it is rewritten. With a cached state a session is opened without
+//! reading the whole journal. One that does not fit the journal is ignored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use abide_model::{Event, PageId, PageRef, PageSink, Seq, SessionState};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Length and check before each page.
+/// Length and checksum before each page.
 const PAGE_HEAD: usize = 4 + 16;
 const MAX_PAGE: usize = 64 << 20;
-/// A page file is written anew when it has this many bytes and four times what is live.
+/// A page file is rewritten when it has this many bytes and four times what is live.
 const REWRITE: u64 = 4 << 20;
 
 const SLOTS: &str = "handover";
@@ -32,15 +32,15 @@ struct Root<'a> {
     offset: u64,
     seq: Seq,
     sum: &'a str,
-    /// Which page file.
+    /// The number of the page file.
     pages: u64,
-    /// Bytes of pages that are live.
+    /// Bytes of live pages.
     live: u64,
     #[serde(borrow)]
     state: &'a RawValue,
 }
 
-/// Where a journal stood when a snapshot was taken.
+/// The end of the journal when the state was cached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stand {
     pub(crate) end: Position,
@@ -48,7 +48,7 @@ pub(crate) struct Stand {
     pub(crate) line: u64,
 }
 
-/// A state read from a snapshot.
+/// A state read from the cache.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) state: SessionState,
@@ -68,7 +68,7 @@ impl Restored {
     }
 }
 
-/// The snapshots of a session.
+/// The state cache of a session.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     storage: Arc<dyn Storage>,
@@ -82,13 +82,13 @@ impl Snapshots {
         Self { storage, dir, slots }
     }
 
-    /// The newest snapshot that fits the journal.
+    /// The newest cached state that fits the journal.
     pub(crate) fn restore(&mut self, journal: &Journal) -> Option<Restored> {
         let roots = self.slots.read(&*self.storage);
         roots.iter().find_map(|root| self.restore_one(journal, root))
     }
 
-    /// The newest snapshot that fits the journal and holds nothing behind `to`.
+    /// The newest cached state that fits the journal and includes nothing after `to`.
     pub(crate) fn restore_before(&mut self, journal: &Journal, to: Seq) -> Option<Restored> {
         let roots = self.slots.read(&*self.storage);
         let mut fit = roots.iter().filter_map(|root| self.restore_one(journal, root));
@@ -100,7 +100,7 @@ impl Snapshots {
         let sum = Sum::from_ascii(root.sum.as_bytes())?;
         let end = Position { segment: root.segment, offset: root.offset, seq: root.seq, sum };
         let stand = Stand { end, line: root.line };
-        // There must be a next file of pages.
+        // There must be a number for the next page file.
         if root.pages == u64::MAX || !fits(journal, stand) {
             return None;
         }
@@ -109,8 +109,8 @@ impl Snapshots {
         (state.core.seq == root.seq).then_some(Restored { state, pages, stand })
     }
 
-    /// Writes a snapshot whose pages [`Pages`] holds ready. It is a help to the next open: where
-    /// it cannot be written, that one reads more.
+    /// Writes a state whose pages are staged in [`Pages`]. It only speeds up the next open: if it
+    /// cannot be written, that reads more.
     pub(crate) fn write(&mut self, taken: &Taken, stand: Stand) -> Result<(), JournalError> {
         let path = page_path(&self.dir, taken.file);
         let io = |action, source| JournalError::Io { action, path: path.clone(), source };
@@ -141,7 +141,7 @@ impl Snapshots {
     }
 }
 
-/// Is the line that a snapshot calls the last there, whole, and the one it means?
+/// Whether the last line that a cached state names is in the journal, complete and the same.
 fn fits(journal: &Journal, stand: Stand) -> bool {
     let read = || -> Option<bool> {
         let name = SegmentName { number: stand.end.segment, form: SegmentForm::Plain };
@@ -162,7 +162,7 @@ fn page_path(dir: &std::path::Path, file: u64) -> PathBuf {
     dir.join(format!("pages.{file}"))
 }
 
-/// A snapshot taken and not written yet.
+/// A state to be cached that is not written yet.
 #[derive(Debug)]
 pub(crate) struct Taken {
     file: u64,
@@ -179,7 +179,7 @@ impl Taken {
     }
 }
 
-/// The pages of a state: read as they are needed, held ready to be written.
+/// The pages of a state: loaded on demand, staged for writing.
 #[derive(Debug)]
 pub(crate) struct Pages {
     storage: Arc<dyn Storage>,
@@ -215,8 +215,8 @@ impl Pages {
         (page_head(&content) == bytes).then_some(content)
     }
 
-    /// Brings in the pages that an event needs; `false` when one is not readable, and the state
-    /// must be folded anew.
+    /// Loads the pages that an event needs; `false` if one cannot be read and the state must be
+    /// folded again.
     pub(crate) fn bring(&mut self, state: &mut SessionState, event: &Event) -> bool {
         loop {
             let missing = state.missing(event);
@@ -229,19 +229,19 @@ impl Pages {
         }
     }
 
-    /// Brings in the pages that a lane is looked up in.
+    /// Loads the pages that hold a lane.
     pub(crate) fn bring_lane(&mut self, state: &mut SessionState, lane: &str) -> bool {
         let missing = state.missing_lane(lane);
         self.install(state, &missing)
     }
 
-    /// Brings in all pages.
+    /// Loads all pages.
     pub(crate) fn bring_all(&mut self, state: &mut SessionState) -> bool {
         let away = state.away();
         self.install(state, &away)
     }
 
-    /// Throws the snapshots away, since a page of theirs is not readable. The next one goes to a
+    /// Discards the cached states, because a page of theirs cannot be read. The next one goes to a
     /// new file.
     pub(crate) fn discard(&mut self) {
         Slots::new(&self.dir, SLOTS).remove(&*self.storage);
@@ -256,7 +256,7 @@ impl Pages {
         })
     }
 
-    /// Takes a snapshot of `state`, to be written once its last event is durable.
+    /// Stages `state`, to be written once its last event is durable.
     pub(crate) fn take(&mut self, state: &mut SessionState) -> Option<Taken> {
         if self.end.is_none() {
             let path = page_path(&self.dir, self.file);
@@ -278,7 +278,7 @@ impl Pages {
         };
         let bytes = std::mem::take(&mut self.ready);
         self.end = Some(at + bytes.len() as u64);
-        // Pages that are replaced are not live any more; how many is not worth knowing exactly.
+        // Replaced pages are no longer live; the exact number does not matter.
         self.live = self.live.max(bytes.len() as u64);
         Some(Taken { file: self.file, at, bytes, root, live: self.live })
     }

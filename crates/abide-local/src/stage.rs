@@ -1,9 +1,9 @@
-//! Where an import puts what it reads until all of it is known to be good: lines into segments
-//! beside the sessions, objects that the store lacks into a pack beside those.
+//! Holds what an import reads until all of it is checked: lines in segments beside the sessions,
+//! objects that the store lacks in a pack beside those.
 //!
-//! Nothing here is seen as a session, and the store's own packs get nothing of an import that is
-//! refused. What is left when it is dropped is removed; what a crash leaves is removed by the next
-//! import of the same session, and by an erasure.
+//! Nothing here is visible as a session, and nothing of a refused import gets into the store's
+//! packs. What is left is removed on drop; what a crash leaves is removed by the next import of the
+//! same session, and by an erasure.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use abide_model::{ObjectHash, Seq, SessionId, StoreError};
 use crate::error::{storage_error, store_error};
 use crate::layout::{refused_link, shown};
 
-/// How much is written at a time.
+/// How many bytes are written at a time.
 const WRITE: usize = 256 << 10;
 
-/// Lines and objects on their way into a store.
+/// Lines and objects of an import.
 #[derive(Debug)]
 pub(crate) struct Stage {
     storage: Arc<dyn Storage>,
@@ -30,23 +30,23 @@ pub(crate) struct Stage {
     lock_path: PathBuf,
     packs: Arc<Packs>,
     objects: Option<StagedObjects>,
-    /// The objects that lines name which are here or will be.
+    /// The objects named by lines that are, or will be, in the store.
     named: HashSet<ObjectHash>,
-    /// A segment is left when it has this many bytes.
+    /// A new segment is started when one has this many bytes.
     limit: u64,
-    /// The segment that is written.
+    /// The current segment.
     file: Option<(PathBuf, Arc<dyn StorageFile>)>,
     buffer: Vec<u8>,
     end: Position,
     segments: Vec<u64>,
-    /// Last, so that it is let go last.
+    /// Declared last so that it is released last.
     _lock: Box<dyn Lock>,
 }
 
-/// Objects on their way into a store.
+/// Objects of an import.
 #[derive(Debug)]
 struct StagedObjects {
-    /// Tells what the store has, and keeps collection away while it is held.
+    /// Tells what the store has, and prevents collection while it exists.
     store: PackWriter,
     /// What the store lacks.
     staged: PackWriter,
@@ -75,7 +75,7 @@ impl StagedObjects {
 }
 
 impl Stage {
-    /// A place for what comes behind `end`, in new segments. `lock` is held on `lock_path`.
+    /// Starts a stage for what follows `end`, in new segments. `lock` is held on `lock_path`.
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
         session: SessionId,
@@ -104,17 +104,17 @@ impl Stage {
         })
     }
 
-    /// The directory that the segments are in.
+    /// The directory of the segments.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The segments that were begun, in order.
+    /// The numbers of the segments, in order.
     pub(crate) fn segments(&self) -> &[u64] {
         &self.segments
     }
 
-    /// Takes an object, which gets into the store where a line names it that will be there.
+    /// Adds an object. It gets into the store only if a line names it that is, or will be, there.
     pub(crate) fn object(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), StoreError> {
         let mut put = || -> Result<(), JournalError> {
             let objects = match &mut self.objects {
@@ -126,12 +126,12 @@ impl Stage {
         put().map_err(store_error)
     }
 
-    /// Takes the names of a line that is here. One that is erased names nothing.
+    /// Adds the names of a line that is already in the store. An erased line names nothing.
     pub(crate) fn names_of(&mut self, line: &Line<'_>) {
         self.named.extend(line.objects().into_iter().map(|object| object.hash));
     }
 
-    /// Writes a line behind the one before.
+    /// Writes the next line.
     pub(crate) fn line(&mut self, line: &Line<'_>) -> Result<(), StoreError> {
         self.names_of(line);
         if self.file.is_none() || self.end.offset >= self.limit {
@@ -149,8 +149,8 @@ impl Stage {
         if self.buffer.len() >= WRITE { self.write() } else { Ok(()) }
     }
 
-    /// Puts the objects into the store, and makes all of it durable where it is. Says where the
-    /// journal will end.
+    /// Moves the objects into the store and makes everything durable. Returns where the journal
+    /// will end.
     pub(crate) fn finish(&mut self) -> Result<Position, StoreError> {
         if let Some(StagedObjects { store: packs, .. }) = &self.objects {
             self.put_objects()?;
@@ -161,7 +161,7 @@ impl Stage {
         Ok(self.end)
     }
 
-    /// Puts what lines name into the store, and removes it from here.
+    /// Moves the objects that lines name into the store.
     fn put_objects(&self) -> Result<(), StoreError> {
         let Some(objects) = &self.objects else { return Ok(()) };
         for hash in objects.hashes.iter().filter(|hash| self.named.contains(*hash)) {
@@ -214,8 +214,8 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What was taken over is not here any more. Where it cannot be removed, the next import of
-        // the session does.
+        // What was imported has been moved away. If the rest cannot be removed, the next import of
+        // the session does it.
         self.file = None;
         if clear(&*self.storage, &self.dir).is_ok() {
             let _ = self.storage.remove(&self.dir);
@@ -224,7 +224,8 @@ impl Drop for Stage {
     }
 }
 
-/// Removes the files of a directory that may not be there, for good. A link to one is refused.
+/// Removes the files of a directory, durably; the directory may be missing. A symlink to one is
+/// refused.
 pub(crate) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError> {
     if dir.is_symlink() {
         return Err(refused_link(dir));
@@ -237,6 +238,6 @@ pub(crate) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), StoreError>
         let path = dir.join(name);
         storage.remove(&path).map_err(storage_error("remove", &path))?;
     }
-    // A power cut brings nothing back.
+    // A power cut must not bring anything back.
     storage.sync_dir(dir).map_err(storage_error("sync", dir))
 }

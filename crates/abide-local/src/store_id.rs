@@ -1,5 +1,5 @@
-//! The store's own id: 32 random hexadecimal digits in the file `id`. It is made when it is first
-//! needed, and tells this store from others that come to stand at the same place.
+//! The store's id: 32 random hexadecimal digits in the file `id`. It is created when first needed,
+//! and distinguishes this store from others at the same path.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::layout::StoreLayout;
 use crate::shield;
 use crate::store::LocalStore;
 
-/// Digits of an id.
+/// The length of an id in digits.
 const DIGITS: usize = 32;
-/// So often it is looked whether another process is done with making it.
+/// How often to check whether another process has finished creating it.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl LocalStore {
-    /// The store's id; none where it has none yet.
+    /// The store's id; `None` if it has none yet.
     pub fn store_id(&self) -> Option<String> {
         read(&**self.storage(), self.layout())
     }
 
-    /// The store's id, made where it has none, durable.
+    /// The store's id, created if it has none. Durable.
     pub fn make_store_id(&self) -> Result<String, StoreError> {
         let path = self.layout().id();
         let failed = || storage_error("create", &path);
@@ -32,7 +32,7 @@ impl LocalStore {
             if let Some(id) = self.store_id() {
                 return Ok(id);
             }
-            // Whoever has the file locked makes the id.
+            // The process that has the file locked creates the id.
             match self.storage().lock(&path, LockMode::Exclusive).map_err(failed())? {
                 Some(_lock) if self.store_id().is_none() => self.write_id().map_err(failed())?,
                 Some(_) => {}
@@ -57,7 +57,7 @@ impl LocalStore {
     }
 }
 
-/// What is not whole is none.
+/// An incomplete id counts as none.
 fn read(storage: &dyn Storage, layout: &StoreLayout) -> Option<String> {
     let file = storage.open(&layout.id(), Access::Read).ok()?;
     let mut bytes = [0; DIGITS + 2];

@@ -1,9 +1,8 @@
-//! `transcript.task`: the session for human eyes, appended as turns end.
+//! `transcript.task`: the session in readable form, appended to as turns end.
 //!
-//! It is derived: whoever brings it up to date finds from its last lines how far it goes, cuts off
-//! what is not whole, and goes on from there; where that cannot be found it is written anew. While
-//! the writer goes on, only what is acknowledged comes into it. One process at a time writes it, and
-//! nobody waits for that.
+//! It is derived data. An update finds from its last lines how far it goes, cuts off an incomplete
+//! end, and continues from there, or rewrites it if that cannot be found. Beside a running writer,
+//! only acknowledged events are added. One process at a time writes it, and nobody waits for that.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,14 +20,14 @@ use crate::directory::Directory;
 use crate::layout::SessionLayout;
 use crate::reader::LocalReader;
 
-/// So much of the end is looked at first; each further look takes sixteen times as much.
+/// How much of the end is read first; each further attempt reads sixteen times as much.
 const TAIL: u64 = 64 << 10;
-/// Where so much of the end does not tell how far it goes, it is written anew.
+/// If this much of the end does not tell how far it goes, the transcript is rewritten.
 const MAX_TAIL: u64 = 64 << 20;
-/// A writer that ends adds no more than this: the next one goes on.
+/// A writer that closes adds no more than this; the next one continues.
 const AT_THE_END: u64 = 4 << 20;
 
-/// The transcript of a session, open to be brought up to date.
+/// The transcript of a session, open for an update.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     reader: LocalReader,
@@ -41,7 +40,7 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Opens it; `None` when somebody else is writing it.
+    /// Opens it; `None` if another process is writing it.
     pub(crate) fn open(
         storage: &Arc<dyn Storage>,
         layout: &SessionLayout,
@@ -54,7 +53,7 @@ impl Transcript {
             Some(point) => match fit(&reader, &point) {
                 Fit::Follows => Some(point),
                 Fit::Otherwise => None,
-                // What the journal has lost may be here alone: a repair needs it.
+                // Only the transcript may have what the journal has lost: a repair needs it.
                 Fit::Lost => return Ok(None),
             },
             None => None,
@@ -62,7 +61,7 @@ impl Transcript {
         let end = point.as_ref().map_or(0, |point| point.offset);
         let writer = match point {
             Some(point) => TranscriptWriter::resume(point),
-            // Where the past cannot be read, turns are numbered from 1.
+            // If the ancestors cannot be read, turns are numbered from 1.
             None => TranscriptWriter::after(reader.turns_before().unwrap_or_default()),
         };
         if file.len()? > end {
@@ -71,8 +70,8 @@ impl Transcript {
         Ok(Some(Self { reader, path, file, _lock: lock, writer, end }))
     }
 
-    /// Appends what the journal has more, up to there, while it is `wanted`: told how many bytes
-    /// were written.
+    /// Appends what the journal has beyond it, up to `until`, as long as `wanted`, called with the
+    /// number of bytes written, returns true.
     pub(crate) fn update(
         &mut self,
         until: Until,
@@ -102,18 +101,18 @@ impl Transcript {
 /// How far a transcript is to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// To what is on stable storage.
+    /// Up to the last acknowledged event.
     Acknowledged,
-    /// To what can be read: nobody is writing any more.
+    /// Up to the last readable event: no writer is active.
     End,
 }
 
-/// What the journal has in the place of a transcript's last event.
+/// What the journal has in place of a transcript's last event.
 enum Fit {
-    /// The same.
+    /// The same event.
     Follows,
-    /// Something else, or nothing: after a power cut it may have lost what was not synced, and have
-    /// gone on otherwise.
+    /// Another event, or none: a power cut may have removed what was not synced, and other events
+    /// followed.
     Otherwise,
     /// Damage.
     Lost,
@@ -145,7 +144,7 @@ fn resume_point(file: &dyn StorageFile) -> io::Result<Option<ResumePoint>> {
     }
 }
 
-/// What the scribe needs to know of its session.
+/// What the transcript thread needs to know of its session.
 #[derive(Debug, Clone)]
 pub(crate) struct Desk {
     pub(crate) storage: Arc<dyn Storage>,
@@ -156,7 +155,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Opens the transcript. What goes wrong with it is nobody's concern: it is written later.
+    /// Opens the transcript. Errors are ignored: it is written later.
     pub(crate) fn transcript(&self) -> Option<Transcript> {
         let (storage, packs) = (self.storage.clone(), self.packs.clone());
         let reader =
@@ -165,7 +164,7 @@ impl Desk {
     }
 }
 
-/// Writes the transcript beside a session's writer.
+/// Writes the transcript in the background of a session's writer.
 #[derive(Debug)]
 pub(crate) struct Scribe {
     desk: Desk,
@@ -186,12 +185,12 @@ impl Scribe {
         Self { desk, shared: Arc::default(), running: None, behind: false }
     }
 
-    /// Does a batch with this kind in it end a part of the transcript?
+    /// Whether a batch with this kind ends a section of the transcript.
     pub(crate) fn is_due(kind: &Kind) -> bool {
         [Kind::TURN_FINISHED, Kind::SESSION_STATUS].contains(kind)
     }
 
-    /// Something was committed; `due`: among it the end of a part.
+    /// Called after a commit; `due` if it ended a section.
     pub(crate) fn committed(&mut self, due: bool) {
         self.behind = true;
         if !due {
@@ -210,7 +209,7 @@ impl Scribe {
     }
 }
 
-/// Until the writer ends, and then once more.
+/// Runs until the writer closes, and then once more.
 fn follow(desk: &Desk, shared: &Shared) {
     let mut open = None;
     loop {
@@ -219,7 +218,7 @@ fn follow(desk: &Desk, shared: &Shared) {
             std::thread::park();
             continue;
         }
-        // Where somebody else is at it, or it could not be written, it is tried at the next turn.
+        // If another process is writing it, or it could not be written, try again at the next turn.
         let transcript = open.take().or_else(|| desk.transcript());
         let until = if stop { Until::End } else { Until::Acknowledged };
         let wanted = |bytes| bytes < AT_THE_END || !shared.stop.load(Ordering::Acquire);

@@ -1,5 +1,5 @@
-//! The journal as it stands and as a repair writes it: which lines of which segment are kept, what
-//! is written between them, and the segments that must be written anew for it.
+//! The journal as found and as a repair rewrites it: which lines of which segment are kept, what is
+//! written between them, and which segments must be rewritten.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use abide_journal::{
 };
 use abide_model::{Event, Seq, SessionId};
 
-/// A line or a seam that can be read.
+/// A line or splice that can be read.
 #[derive(Debug, Clone)]
 struct Standing {
     segment: u64,
@@ -32,11 +32,11 @@ struct File {
     form: Option<SegmentForm>,
     header: Option<SegmentHeader>,
     length: u64,
-    /// The table of a sealed one cannot be read.
+    /// It is sealed and its table cannot be read.
     unsealed: bool,
 }
 
-/// A journal as it stands.
+/// A journal as found.
 #[derive(Debug)]
 pub(super) struct Survey {
     session: SessionId,
@@ -50,17 +50,17 @@ pub(super) struct Survey {
     torn: Option<(u64, u64)>,
 }
 
-/// An event that is written again, with the objects that it names.
+/// A reconstructed event, with the objects that it names.
 pub(super) type Again = (Event, Vec<ObjectRef>);
 
-/// A segment that is written anew.
+/// A rewritten segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) number: u64,
-    /// The form of the file that it replaces; none where that is gone.
+    /// The form of the file that it replaces; `None` if that is gone.
     pub(super) old: Option<SegmentForm>,
     pub(super) bytes: Vec<u8>,
-    /// Events that stay, and events that are written again.
+    /// The number of events kept, and of events reconstructed.
     pub(super) kept: u64,
     pub(super) again: u64,
 }
@@ -71,15 +71,15 @@ pub(super) struct Rewrite {
     pub(super) segments: Vec<Rewritten>,
     /// What stays lost: first and last of each range.
     pub(super) lost: Vec<(Seq, Seq)>,
-    /// What is written again: first and last of each range.
+    /// What is reconstructed: first and last of each range.
     pub(super) again: Vec<(Seq, Seq)>,
-    /// Where it then ends.
+    /// Where it ends.
     pub(super) end: Option<(Seq, Sum)>,
-    /// The number of the segment behind the last.
+    /// The number of the next segment.
     pub(super) next: u64,
 }
 
-/// The most segments that may be gone.
+/// The most segments that may be missing.
 const MOST_MISSING: u64 = 65_536;
 
 /// A part of a segment's new bytes.
@@ -90,7 +90,8 @@ enum Part {
 }
 
 impl Survey {
-    /// Walks the journal of a session, which begins behind `before` where it does not tell itself.
+    /// Reads the journal of a session. `before` is the event before its first, if the journal does
+    /// not tell.
     pub(super) fn of(
         journal: &Journal,
         session: SessionId,
@@ -143,8 +144,8 @@ impl Survey {
         Ok(Self { session, journal, before, mark, files, standing, torn })
     }
 
-    /// How the journal is to be written so that it reads without damage, with these events written
-    /// again where they are lost. `last` is the last event that is known from elsewhere.
+    /// Plans the journal so that it reads without damage, with these events reconstructed where
+    /// they are lost. `last` is the last event known from another source.
     pub(super) fn rewrite(
         &self,
         repair: &str,
@@ -165,8 +166,8 @@ impl Survey {
         let mut segment = 1;
         headers.insert(1, (joining.last.0, joining.last.1.sum()));
         for one in &self.standing {
-            // What is missing before this one belongs to the segment that lacks it: one that is gone
-            // or has nothing in it, else the one before.
+            // A gap before this line belongs to the segment that lacks it: one that is missing or
+            // empty, else the one before.
             let gap = (segment + 1..one.segment)
                 .find(|number| self.files.get(number).is_none_or(|file| file.form.is_none()))
                 .or((one.segment > segment + 1).then_some(segment + 1))
@@ -209,7 +210,7 @@ impl Survey {
                 continue;
             }
             let (before, prev) = headers.get(number).copied().unwrap_or(self.before);
-            // A header that begins with what is lost would call it damage again.
+            // A header whose `first` is lost would be reported as damage again.
             let header = file.header.clone().filter(|header| header.first == before.next());
             let header = header.unwrap_or(SegmentHeader {
                 session: self.session,
@@ -222,7 +223,7 @@ impl Survey {
         Ok(rewrite)
     }
 
-    /// Does the file of a segment hold this and nothing else? A torn tail is the next writer's.
+    /// Whether the file of a segment holds exactly this. A torn tail is left to the next writer.
     fn is_whole(&self, number: u64, file: &File, first: Option<Seq>, parts: &[Part]) -> bool {
         let Some(header) = file.header.as_ref().filter(|_| file.form.is_some() && !file.unsealed)
         else {
@@ -235,7 +236,7 @@ impl Survey {
         for part in parts {
             match part {
                 Part::Keep { offset, end, ended, .. } if *offset == at => {
-                    // The line break of the last line may be a part of what is torn.
+                    // The line feed of the last line may be part of what is torn.
                     if !ended && self.torn.is_none() && *end < file.length {
                         return false;
                     }
@@ -289,7 +290,7 @@ impl Survey {
     }
 }
 
-/// Joins what stands on the two sides of a gap.
+/// Joins the two sides of a gap.
 struct Joining<'a> {
     repair: &'a str,
     again: &'a BTreeMap<Seq, Again>,
@@ -301,13 +302,13 @@ struct Joining<'a> {
 }
 
 impl Joining<'_> {
-    /// Is there more between the two sides of a seam than when it was made?
+    /// Whether more is now known between the two sides of a splice than when it was written.
     fn fills(&self, seam: &Seam) -> bool {
         seam.lost().is_some_and(|(first, last)| self.again.range(first..=last).next().is_some())
     }
 
-    /// What comes between the last line and that of `next`, which is chained to `prev`; where that
-    /// is not given, to what comes before it.
+    /// What comes between the last line and that of `next`, which is chained to `prev`, or if that
+    /// is `None`, to whatever precedes it.
     fn bridge(&mut self, next: Seq, prev: Option<Link>) -> Vec<Part> {
         let mut parts = Vec::new();
         let from = self.last.0.next();
@@ -341,7 +342,7 @@ impl Joining<'_> {
     }
 }
 
-/// Takes an event into ranges that count up.
+/// Adds an event to ascending ranges.
 fn grow(ranges: &mut Vec<(Seq, Seq)>, seq: Seq) {
     match ranges.last_mut() {
         Some((_, last)) if last.next() == seq => *last = seq,

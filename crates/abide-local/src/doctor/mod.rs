@@ -1,7 +1,7 @@
-//! The doctor: what is wrong with a store and its sessions, what would mend it, and the mending.
+//! The doctor: finds what is wrong with a store and its sessions, and repairs it.
 //!
-//! Examining reads only. A repair is a plan that is shown, then done: what it replaces goes to the
-//! quarantine first, what it adds is appended, and both can be taken back.
+//! Examining is read-only. A repair is planned, shown, then applied: what it replaces is first
+//! copied to the quarantine, and what it adds is appended, so that it can be undone.
 
 mod journal;
 mod objects;
@@ -48,17 +48,17 @@ impl fmt::Debug for Doctor<'_> {
 pub struct Examination {
     /// The session.
     pub session: SessionId,
-    /// Its own events.
+    /// The number of its own events.
     pub events: u64,
     /// The bytes of their lines.
     pub bytes: u64,
-    /// What is not as it should be.
+    /// What is wrong with it.
     pub findings: Vec<Finding>,
     /// What earlier repairs could not bring back.
     pub missing: Missing,
-    /// A repair wants a person to look at it.
+    /// A repair asks for a person to look at it.
     pub requires_validation: bool,
-    /// What the repair of it needs to know.
+    /// What a repair needs to know.
     pub(crate) facts: Facts,
 }
 
@@ -76,31 +76,31 @@ impl Examination {
     }
 }
 
-/// What is gone for good, and named as such in the journal.
+/// Permanent losses that the journal names.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Missing {
     /// Events: first and last of each range.
     pub events: Vec<(Seq, Seq)>,
     /// Objects.
     pub objects: Vec<ObjectHash>,
-    /// Calls of which nobody knows how they ended.
+    /// Calls with an unknown outcome.
     pub calls: Vec<CallId>,
 }
 
-/// What an examination learned that is no finding.
+/// Facts from an examination that are not findings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// The state at the end; none where it could not be folded.
+    /// The state at the end; `None` if it could not be folded.
     pub(crate) state: Option<SessionState>,
-    /// Events that are lost and that no repair has named: first and last of each range.
+    /// Lost events that no repair has named: first and last of each range.
     pub(crate) lost: Vec<(Seq, Seq)>,
-    /// Events that a seam says are lost and no recovery has named.
+    /// Events that a splice calls lost and no recovery has named.
     pub(crate) unnamed: Vec<(Seq, Seq)>,
-    /// The journal has places that cannot be read, whether or not they cost an event.
+    /// Parts of the journal cannot be read, whether or not they cost an event.
     pub(crate) damaged: bool,
-    /// Objects that something names and that are not there, and that no repair has named.
+    /// Missing objects that something names and that no repair has named as lost.
     pub(crate) lost_objects: Vec<ObjectHash>,
-    /// What ends the calls that have no result.
+    /// The events that end calls without a result.
     pub(crate) closing: Vec<abide_model::NewEvent>,
     /// The calls that those end.
     pub(crate) unknown: Vec<CallId>,
@@ -109,8 +109,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Is nobody at work on the session? Between two hooks of an agent nobody has it open either, and
-    /// its tools run on.
+    /// Whether nobody is working on the session. Between two hooks of an agent nobody has it open,
+    /// but its tools run on.
     fn is_over(&self) -> bool {
         let over = |state: &SessionState| {
             let ended =
@@ -130,7 +130,7 @@ impl LocalStore {
 }
 
 impl<'a> Doctor<'a> {
-    /// With these rules beside the standard ones.
+    /// Adds these rules to the standard ones.
     #[must_use]
     pub fn with_rules(self, own: impl Fn() -> Vec<Box<dyn Rule>> + Sync + 'a) -> Self {
         let rules = self.rules;
@@ -138,7 +138,7 @@ impl<'a> Doctor<'a> {
         Self { store: self.store, rules: Box::new(both) }
     }
 
-    /// Every session that tells which it is.
+    /// Every session whose id can be read.
     pub fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
         let all = self.store.directory().all().map_err(crate::error::store_error)?;
         let mut sessions: Vec<SessionId> = all.into_iter().map(|(id, _)| id).collect();
@@ -147,7 +147,7 @@ impl<'a> Doctor<'a> {
     }
 }
 
-/// A warning: nothing is lost.
+/// A finding that costs nothing recorded.
 fn warning(
     rule: &'static str,
     r#type: FindingType,
@@ -158,7 +158,7 @@ fn warning(
     Finding::new(rule, r#type, Severity::Warning, place, message, repair)
 }
 
-/// An error: something recorded cannot be read.
+/// A finding that something recorded cannot be read.
 fn error(
     rule: &'static str,
     r#type: FindingType,

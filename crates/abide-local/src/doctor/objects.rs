@@ -1,4 +1,5 @@
-//! Examining the objects that a session names: texts of events, and all that its checkpoints lead to.
+//! Examines the objects that a session names: the texts of its events, and the files of its
+//! checkpoints.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ use crate::error::store_error;
 pub(super) type SnapshotAt = (ObjectHash, Seq, Option<u64>);
 
 impl Doctor<'_> {
-    /// Can every object be read that an event or a checkpoint names? Gives those that are lost, where
-    /// something names one and no later repair has said that it is lost.
+    /// Checks that every object can be read that an event or a checkpoint names. Returns those that
+    /// are lost and that no later repair has named as lost.
     pub(super) fn check_objects_of(
         &self,
         lines: &Lines,
@@ -39,7 +40,7 @@ impl Doctor<'_> {
         }
         let (kept, unkept) = self.kept_snapshots(lines, state)?;
         let losses = self.losses(&kept)?;
-        // The one first that no repair has named, or the one that was named longest ago.
+        // First those that no repair has named, or that were named longest ago.
         let leading = losses.leading(|hash| named.get(&hash).copied());
         for (snapshot, seq, number) in &kept {
             let Some(object) = leading.get(snapshot) else { continue };
@@ -78,7 +79,8 @@ impl Doctor<'_> {
         Ok(lost.into_iter().collect())
     }
 
-    /// The checkpoints that retention has not let go: those whose snapshot is there, and the others.
+    /// The checkpoints that retention has not removed: those whose snapshot is in the store, and
+    /// the others.
     fn kept_snapshots(
         &self,
         lines: &Lines,
@@ -100,7 +102,7 @@ impl Doctor<'_> {
         Ok((kept, unkept))
     }
 
-    /// What these checkpoints lead to and cannot be read.
+    /// The objects of these checkpoints that cannot be read.
     fn losses(&self, snapshots: &[SnapshotAt]) -> Result<Losses, StoreError> {
         let packs = self.store.packs();
         let read = |hash| packs.read(hash).map_err(store_error);
@@ -118,12 +120,12 @@ impl Doctor<'_> {
         if whole && !readable(&all)?.contains(&false) {
             return Ok(Losses::default());
         }
-        // Who leads to what is gathered only where something is lost.
+        // Collect who refers to what only if something is lost.
         let snapshots: Vec<_> = snapshots.iter().map(|(snapshot, ..)| *snapshot).collect();
         Losses::of(&snapshots, &read, &readable)
     }
 
-    /// What is gone for good, and named as such. An object that was stored again is not.
+    /// Permanent losses that are named as such. An object that was stored again does not count.
     pub(super) fn missing(&self, lines: &Lines) -> Result<Missing, StoreError> {
         let all = || lines.recoveries.iter().map(|(_, recovery)| recovery);
         let named: Vec<ObjectHash> = lines.named_as_lost().into_keys().collect();

@@ -1,5 +1,5 @@
-//! Examining what a fork shares with the sessions it comes from, and what a repair of one of those
-//! means for its forks.
+//! Examines what a fork shares with its ancestors, and what a repair of an ancestor means for its
+//! forks.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,8 +17,8 @@ use crate::past::Past;
 use crate::reader::LocalReader;
 
 impl Doctor<'_> {
-    /// Is the past of a fork there, and does the chain go through? It need not where a repair of the
-    /// past has said why.
+    /// Checks that a fork's ancestors are in the store and that the chain is unbroken. It may be
+    /// broken where a repair of an ancestor has said why.
     pub(super) fn check_past(
         &self,
         reader: &LocalReader,
@@ -82,9 +82,9 @@ impl Doctor<'_> {
         Ok(true)
     }
 
-    /// The events of a past that repairs of the sessions it is shared with have named as lost, or have
-    /// written again: first and last of each range. Those repairs are told of behind the place that was
-    /// forked at, where a fork does not see them.
+    /// The shared events that repairs of ancestors have named as lost or reconstructed: first and
+    /// last of each range. Those repairs are recorded after the event that was forked at, where the
+    /// fork does not see them.
     pub(super) fn mended_past(&self, past: &Past) -> Result<Vec<(Seq, Seq)>, StoreError> {
         let mut mended = Vec::new();
         for stretch in past.stretches() {
@@ -99,8 +99,8 @@ impl Doctor<'_> {
         Ok(mended)
     }
 
-    /// Forgets what is remembered of the states of a session's forks, and of theirs: they were folded
-    /// from its events as these were.
+    /// Removes the state caches of a session's forks, and of theirs: they were folded from its
+    /// events before the repair.
     pub(super) fn forget_forks(&self, session: SessionId) -> Result<(), StoreError> {
         let forks = self.store.forks()?;
         let mut seen = HashSet::from([session]);
@@ -111,7 +111,7 @@ impl Doctor<'_> {
                     continue;
                 }
                 let layout = self.store.layout_of(*fork)?;
-                // Who has it open holds its state, and will say what that is.
+                // A writer that has it open holds its state, and will cache it.
                 if let Ok(_lock) = self.store.lock_session(*fork, &layout, Duration::ZERO) {
                     self.forget_state(&layout)?;
                 }
@@ -122,7 +122,7 @@ impl Doctor<'_> {
     }
 }
 
-/// What the recoveries of a session say that were not undone, and where.
+/// The recoveries of a session that were not undone, with their events.
 fn recoveries(reader: &LocalReader) -> Result<Vec<(Seq, Recovery)>, StoreError> {
     let mut found = Vec::new();
     let mark = reader.mark().map_err(store_error)?;

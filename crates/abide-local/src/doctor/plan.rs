@@ -1,4 +1,4 @@
-//! What a repair will do: chosen by what would be lost, shown before anything is done.
+//! Plans a repair: chooses the strategy that loses least, for display before anything is done.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,20 +18,20 @@ use super::{Doctor, Examination};
 use crate::error::store_error;
 use crate::layout::SessionLayout;
 
-/// How a session whose journal has lost events goes on.
+/// How to repair a session whose journal has lost events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// What is lost is written again, from the transcript and the index.
+    /// Reconstruct what is lost from the transcript and the index.
     Reconstruct,
-    /// Everything that can be read stays, on both sides of the damage; the rest is named as lost.
+    /// Keep everything that can be read, before and after the damage; name the rest as lost.
     Partial,
-    /// The session goes back to a checkpoint before the damage.
+    /// Rewind the session to a checkpoint before the damage.
     Checkpoint,
 }
 
 impl Strategy {
-    /// The name under which it is written.
+    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,118 +53,118 @@ impl FromStr for Strategy {
     }
 }
 
-/// What a repair is asked to be.
+/// What repair is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RepairRequest {
-    /// How; where it is not said, the way that loses least.
+    /// The strategy; by default the one that loses least.
     pub strategy: Option<Strategy>,
-    /// The session was asked for by name: what it has open is over.
+    /// The session was named explicitly: its open calls and turns count as over.
     pub named: bool,
-    /// The event to go back to, with [`Strategy::Checkpoint`]; the latest checkpoint before the
-    /// damage where it is not said.
+    /// The event to rewind to, with [`Strategy::Checkpoint`]; by default the latest checkpoint
+    /// before the damage.
     pub from: Option<Seq>,
 }
 
 /// A strategy, and what it would cost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Considered {
-    /// Which.
+    /// The strategy.
     pub strategy: Strategy,
-    /// It can be done.
+    /// It can be applied.
     pub possible: bool,
     /// Events that stay lost.
     pub lost: u64,
-    /// Events that are written again.
+    /// Events that are reconstructed.
     pub reconstructed: u64,
-    /// Events that can be read and leave the session's view.
+    /// Readable events that leave the session's view.
     pub left_out: u64,
-    /// In words.
+    /// An explanation.
     pub why: String,
 }
 
-/// One thing that a repair does.
+/// One step of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
-    /// A segment is written anew.
+    /// Rewrite a segment.
     RewriteSegment {
         /// Its file.
         #[serde(with = "path_text")]
         path: PathBuf,
-        /// Events that stay as they are.
+        /// Events that are kept.
         kept: u64,
-        /// Events that are written again.
+        /// Events that are reconstructed.
         reconstructed: u64,
     },
-    /// A write that was cut short is cut off.
+    /// Cut off a torn tail.
     CutTail {
         /// The file.
         #[serde(with = "path_text")]
         path: PathBuf,
-        /// From this byte on.
+        /// The first byte that is cut.
         offset: u64,
     },
-    /// What is lost is named.
+    /// Name what is lost.
     NameLost {
         /// Events: first and last of each range.
         events: Vec<(Seq, Seq)>,
         /// Objects.
         objects: Vec<ObjectHash>,
     },
-    /// The session goes back.
+    /// Rewind the session.
     GoBack {
-        /// To this event.
+        /// The event to rewind to.
         to: Seq,
-        /// A checkpoint's number.
+        /// The checkpoint's number.
         checkpoint: Option<u64>,
-        /// So many events leave the session's view.
+        /// How many events leave the session's view.
         left_out: u64,
     },
-    /// Calls without a result get one that says that it is not known.
+    /// Give calls without a result one that says that the outcome is unknown.
     EndCalls {
-        /// Which calls.
+        /// The calls.
         calls: Vec<CallId>,
     },
-    /// The status becomes `interrupted`: its writer died.
+    /// Set the status to `interrupted`: its writer died.
     Interrupt,
-    /// Something that is derived is made anew.
+    /// Rebuild a derived file.
     MakeAnew {
-        /// What.
+        /// What it is.
         what: &'static str,
-        /// Where it is.
+        /// Its path.
         #[serde(with = "path_text")]
         path: PathBuf,
     },
-    /// A file or directory gets the permissions that it should have.
+    /// Correct the permissions of a file or directory.
     SetMode {
-        /// Which.
+        /// Its path.
         #[serde(with = "path_text")]
         path: PathBuf,
         /// The permissions.
         mode: u32,
     },
-    /// A file goes to the quarantine.
+    /// Move a file to the quarantine.
     Remove {
-        /// Which.
+        /// Its path.
         #[serde(with = "path_text")]
         path: PathBuf,
     },
-    /// The settings are put back.
+    /// Restore the settings.
     PutSettings {
-        /// From there.
+        /// Where they come from.
         from: String,
     },
-    /// What a damaged pack still holds is put into a new one.
+    /// Move what a damaged pack still holds to a new one.
     SalvagePack {
-        /// Which.
+        /// The pack.
         #[serde(with = "path_text")]
         path: PathBuf,
     },
-    /// A rewind that was left half-way is finished.
+    /// Finish a rewind that was interrupted.
     FinishRewind,
-    /// What was begun and cut short is finished: an erasure, a removal, a repair.
+    /// Finish an interrupted erasure, removal or repair.
     Finish {
-        /// What.
+        /// Which of these.
         what: &'static str,
     },
 }
@@ -229,7 +229,7 @@ fn range((first, last): &(Seq, Seq)) -> String {
     if first == last { format!("event {first}") } else { format!("events {first} to {last}") }
 }
 
-/// The first few of a list, for people.
+/// The first few items of a list, for display.
 fn some(list: &[String]) -> String {
     const FEW: usize = 8;
     let mut text = list.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
@@ -242,22 +242,22 @@ fn some(list: &[String]) -> String {
 /// What a repair will do.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RepairPlan {
-    /// The session; none for the store's own files.
+    /// The session; `None` for the store's own files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// How what the journal has lost is dealt with, where it has lost something.
+    /// How lost events are dealt with, if any are lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// Every way that was thought of.
+    /// All strategies considered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub considered: Vec<Considered>,
-    /// What is done, in order.
+    /// The steps, in order.
     pub actions: Vec<Action>,
-    /// What it does not mend.
+    /// Findings that it does not fix.
     pub left: Vec<Finding>,
 }
 
-/// What an applied plan needs beside what is shown.
+/// What applying a plan needs beyond what is shown.
 #[derive(Debug, Default)]
 pub(super) struct Workings {
     pub(super) rewrite: Rewrite,
@@ -266,7 +266,7 @@ pub(super) struct Workings {
 }
 
 impl Doctor<'_> {
-    /// What a repair of a session would do. Nothing is changed.
+    /// Plans the repair of a session. Changes nothing.
     pub fn plan(
         &self,
         examination: &Examination,
@@ -288,7 +288,7 @@ impl Doctor<'_> {
         let unsealed = examination.findings.iter().any(|found| found.rule == "sealed-segment");
         if facts.damaged || unsealed {
             let survey = self.survey(session, &layout)?;
-            // One that is of another session says nothing of this one.
+            // A transcript or index entry of another session is ignored.
             let source = self.source(&layout)?;
             if source.session.is_none_or(|of| of == session) {
                 workings.source = source;
@@ -309,7 +309,8 @@ impl Doctor<'_> {
                 }
             }));
             if rewrite.segments.is_empty() {
-                // Every line is in its place: a mark from before a repair that was cut off says otherwise.
+                // Every line is in place: the watermark stems from before a repair that was
+                // interrupted.
                 let path = layout.watermark();
                 plan.actions.push(Action::MakeAnew { what: "watermark", path });
             }
@@ -341,7 +342,7 @@ impl Doctor<'_> {
         Survey::of(&journal, session, before, mark).map_err(store_error)
     }
 
-    /// Which strategy, and what each would cost.
+    /// Chooses a strategy, and says what each would cost.
     fn choose(
         &self,
         examination: &Examination,
@@ -420,7 +421,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// Where the session can go back to: the place asked for, or the latest checkpoint before
+    /// Where the session can be rewound to: the event asked for, or the latest checkpoint before
     /// anything is lost.
     fn way_back(
         &self,
@@ -452,7 +453,7 @@ impl Doctor<'_> {
         }))
     }
 
-    /// What is appended.
+    /// Plans the events to append.
     fn plan_talk(
         &self,
         examination: &Examination,
@@ -519,7 +520,7 @@ impl Doctor<'_> {
     }
 }
 
-/// A place to go back to.
+/// An event to rewind to.
 #[derive(Debug, Clone, Copy)]
 struct Back {
     to: Seq,
@@ -534,7 +535,7 @@ fn checkpoint_at<'a>(
     checkpoints.find(|(_, made)| made.seq == seq).and_then(|(number, _)| number.parse().ok())
 }
 
-/// What would be written, with salts that nobody is to see.
+/// What would be written, with dummy salts.
 fn draft(survey: &Survey, again: &BTreeMap<Seq, Again>) -> Result<Rewrite, StoreError> {
     let mut salt = || Salt([b'A'; Salt::WIDTH]);
     survey.rewrite("", again, Seq::ZERO, &mut salt).map_err(store_error)
@@ -545,14 +546,14 @@ pub(super) fn count(ranges: &[(Seq, Seq)]) -> u64 {
     ranges.iter().map(|(first, last)| last.0.saturating_sub(first.0) + 1).sum()
 }
 
-/// Does it say that what is recorded contradicts itself, in a way that a repair does not mend?
+/// Whether it reports a contradiction in what is recorded that a repair does not fix.
 fn contradicts(found: &Finding) -> bool {
     found.severity >= Severity::Error
         && matches!(found.r#type, FindingType::BusinessLogic | FindingType::Referential)
         && !["message-order", "missing-object", "missing-parent"].contains(&&*found.rule)
 }
 
-/// Does the plan mend this? Going back mends what contradicts itself after that place.
+/// Whether the plan fixes this. A rewind fixes contradictions after the event it goes back to.
 fn mended(found: &Finding, plan: &RepairPlan) -> bool {
     let back = plan.actions.iter().any(|action| matches!(action, Action::GoBack { .. }));
     let ends = plan.actions.iter().any(|action| matches!(action, Action::EndCalls { .. }));

@@ -1,8 +1,8 @@
-//! The quarantine: what a repair replaced, and what it did, so that it can be finished and undone.
+//! The quarantine: what a repair replaced and did, so that it can be finished and undone.
 //!
-//! `quarantine/ID/` holds the files as they were, under their numbers, and `repair.json`, which is
-//! written before the first of them is touched. The file `done` says that all of it was done, and what
-//! its last event is; the empty file `undone`, that it was taken back.
+//! `quarantine/ID/` holds the original files, named by number, and `repair.json`, which is written
+//! before the first of them is changed. The file `done` marks a completed repair and holds its last
+//! event; the empty file `undone` marks one that was undone.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,28 +21,28 @@ use crate::store::LocalStore;
 pub(super) struct RepairRecord {
     /// Its id.
     pub(super) id: String,
-    /// When.
+    /// When it was made.
     pub(super) at: Timestamp,
-    /// The session; none where it was the store's own files.
+    /// The session; `None` for the store's own files.
     pub(super) session: Option<SessionId>,
     /// The last event before it.
     pub(super) before: Seq,
-    /// It added to the session more than a word about itself.
+    /// It added more to the session than the event about itself.
     pub(super) said: bool,
-    /// The files that it replaced or removed: below the store, `/` between names. The n-th is in
-    /// the quarantine as `n`; one that did not exist is not.
+    /// The files that it replaced or removed: relative to the store, separated by `/`. The n-th is
+    /// stored in the quarantine as `n`, unless it did not exist.
     pub(super) files: Vec<Filed>,
 }
 
 /// A file that a repair replaced or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Filed {
-    /// Where it stood, below the store.
+    /// Its path, relative to the store.
     #[serde(with = "path_text")]
     pub(super) path: PathBuf,
-    /// It was there.
+    /// It existed.
     pub(super) was: bool,
-    /// It is kept for people and not put back: it is derived, or went on since.
+    /// It is kept for reference and not restored: it is derived, or was appended to since.
     #[serde(default)]
     pub(super) stays: bool,
 }
@@ -55,9 +55,9 @@ pub(super) struct Quarantine<'a> {
 
 /// The largest record that is read.
 const MOST: usize = 16 << 20;
-/// How much is copied at a time.
+/// How many bytes are copied at a time.
 const COPY: usize = 1 << 20;
-/// What listing a file that is no directory fails with: it is not ours.
+/// Listing something that is not a directory fails with one of these: it is not ours.
 const NO_DIRECTORY: [ErrorKind; 2] = [ErrorKind::NotADirectory, ErrorKind::NotFound];
 
 impl<'a> Quarantine<'a> {
@@ -69,14 +69,14 @@ impl<'a> Quarantine<'a> {
         self.store.layout().quarantine().join(id)
     }
 
-    /// A path below the store, for a record.
+    /// A path relative to the store, for a record.
     pub(super) fn below(&self, path: &Path) -> Result<PathBuf, StoreError> {
         let below = path.strip_prefix(self.store.root()).map(Path::to_owned);
         below.map_err(|_| outside(path))
     }
 
-    /// Where a recorded path is. One that would lead out of the store is an error: what it names
-    /// cannot be copied, and not put back.
+    /// The full path of a recorded file. A path that would lead out of the store is an error; such
+    /// a file is neither copied nor restored.
     pub(super) fn path(&self, filed: &Filed) -> Result<PathBuf, StoreError> {
         let mut parts = filed.path.components();
         let plain = parts.all(|part| matches!(part, std::path::Component::Normal(_)));
@@ -86,7 +86,7 @@ impl<'a> Quarantine<'a> {
         Ok(self.store.root().join(&filed.path))
     }
 
-    /// May a repair replace this file? Its copy is here, or there is nothing to be copied.
+    /// Checks that a repair may replace this file: its copy exists, or there is nothing to copy.
     pub(super) fn check(&self, record: &RepairRecord, path: &Path) -> Result<(), StoreError> {
         let file = match self.store.storage().open(path, Access::Read) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -103,7 +103,8 @@ impl<'a> Quarantine<'a> {
         })
     }
 
-    /// Is the copy of a file here, and as long as that is? One that stays for people may have gone on.
+    /// Whether the copy of a file exists and has its length. A file that is kept for reference may
+    /// have grown.
     fn has_copy(
         &self,
         record: &RepairRecord,
@@ -116,8 +117,8 @@ impl<'a> Quarantine<'a> {
         Ok(stays || copy.len()? == file.len()?)
     }
 
-    /// Copies the files of a repair here, looks whether the copies are what was copied, and writes the
-    /// record: from now on it can be finished and undone. Durable.
+    /// Copies the files of a repair to the quarantine, verifies the copies, and writes the record:
+    /// from now on it can be finished and undone. Durable.
     pub(super) fn begin(&self, record: &RepairRecord) -> Result<(), StoreError> {
         let storage = self.store.storage();
         let (above, dir) = (self.store.layout().quarantine(), self.dir(&record.id));
@@ -136,14 +137,14 @@ impl<'a> Quarantine<'a> {
         Ok(())
     }
 
-    /// All of a repair was done, up to this event.
+    /// Marks a repair as completed, up to this event.
     pub(super) fn done(&self, id: &str, last: Seq) -> Result<(), StoreError> {
         let dir = self.dir(id);
         self.put(&dir.join("done"), last.to_string().as_bytes())?;
         self.store.storage().sync_dir(&dir).map_err(storage_error("sync", &dir))
     }
 
-    /// It was undone.
+    /// Marks it as undone.
     pub(super) fn undone(&self, id: &str) -> Result<(), StoreError> {
         let dir = self.dir(id);
         self.put(&dir.join("undone"), b"")?;
@@ -158,7 +159,7 @@ impl<'a> Quarantine<'a> {
         self.has(id, "undone")
     }
 
-    /// The last event of a repair that was done.
+    /// The last event of a completed repair.
     pub(super) fn end(&self, id: &str) -> Option<Seq> {
         let file = self.store.storage().open(&self.dir(id).join("done"), Access::Read).ok()?;
         let mut bytes = [0; 32];
@@ -170,7 +171,7 @@ impl<'a> Quarantine<'a> {
         self.store.storage().open(&self.dir(id).join(name), Access::Read).is_ok()
     }
 
-    /// The repairs that were begun, oldest first.
+    /// The repairs that were started, oldest first.
     pub(super) fn records(&self) -> Result<Vec<RepairRecord>, StoreError> {
         let mut records: Vec<_> = self.ids()?.iter().filter_map(|id| self.read(id)).collect();
         records.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
@@ -188,8 +189,9 @@ impl<'a> Quarantine<'a> {
         Ok(ids)
     }
 
-    /// Deletes copies without a record: their repair was cut off before it began, and nobody can tell
-    /// whose they are. Where there is a record and it cannot be read, they stay, and that is noted.
+    /// Deletes copies without a record: their repair was interrupted before it began, and nothing
+    /// tells whose they are. If there is a record that cannot be read, the copies stay and a note
+    /// is added.
     fn clear_unrecorded(&self, notes: &mut Vec<String>) -> Result<(), StoreError> {
         let storage = self.store.storage();
         for id in self.ids()?.iter().filter(|id| self.read(id).is_none()) {
@@ -225,8 +227,8 @@ impl<'a> Quarantine<'a> {
         (record.id == id).then_some(record)
     }
 
-    /// Puts the files of a repair back where they stood below `dir`, each whole or not at all: first
-    /// those that were there, then away with those that were not. Nothing is touched unless all can be.
+    /// Restores the files of a repair below `dir`, each atomically: first those that existed, then
+    /// removes those that did not. Nothing is changed unless all can be restored.
     pub(super) fn put_back(&self, record: &RepairRecord, dir: &Path) -> Result<(), StoreError> {
         let mut ours = Vec::new();
         for (number, filed) in record.files.iter().enumerate().filter(|(_, filed)| !filed.stays) {
@@ -264,7 +266,7 @@ impl<'a> Quarantine<'a> {
         storage.sync_dir(&dir).map_err(storage_error("sync", &dir))
     }
 
-    /// Removes a file; one that is not there is removed.
+    /// Removes a file; a missing one counts as removed.
     pub(super) fn remove(&self, path: &Path) -> Result<(), StoreError> {
         match self.store.storage().remove(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -272,7 +274,7 @@ impl<'a> Quarantine<'a> {
         }
     }
 
-    /// Writes a file: whole or not at all, and durable with its directory.
+    /// Writes a file atomically, durable with its directory.
     pub(super) fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let storage = self.store.storage();
         let temporary = with_end(path, ".tmp");
@@ -285,7 +287,7 @@ impl<'a> Quarantine<'a> {
         storage.rename(&temporary, path).map_err(storage_error("rename", &temporary))
     }
 
-    /// Puts a copy of a file in the place of another, whole or not at all.
+    /// Replaces a file by a copy of another, atomically.
     pub(super) fn copy_over(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         let temporary = with_end(to, ".tmp");
         self.copy(from, &temporary)?;
@@ -293,7 +295,7 @@ impl<'a> Quarantine<'a> {
         renamed.map_err(storage_error("rename", &temporary))
     }
 
-    /// Copies a file: durable, and read back.
+    /// Copies a file durably and verifies the copy.
     fn copy(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         let storage = self.store.storage();
         let source = storage.open(from, Access::Read).map_err(storage_error("open", from))?;
@@ -326,14 +328,14 @@ impl<'a> Quarantine<'a> {
         Ok(())
     }
 
-    /// For messages: where what a repair replaced is.
+    /// The path of a repair's quarantine, for messages.
     pub(super) fn shown(&self, id: &str) -> String {
         shown(&self.dir(id))
     }
 }
 
 impl LocalStore {
-    /// How many repairs of anything but these sessions keep copies.
+    /// How many repairs keep copies, not counting those of these sessions.
     pub(crate) fn repairs_that_keep(&self, but: &[SessionId]) -> Result<usize, StoreError> {
         let quarantine = Quarantine::new(self);
         let ids = quarantine.ids()?;
@@ -345,9 +347,9 @@ impl LocalStore {
         Ok(ids.iter().filter(keeps).count())
     }
 
-    /// Deletes what repairs of these sessions have kept, and of the store's own files: what is erased
-    /// or removed must not be there. Those repairs cannot be undone any more. The caller holds the
-    /// lock over cleanups, so that no repair is beginning.
+    /// Deletes what repairs of these sessions and of the store's own files have kept, since it may
+    /// hold what is erased or removed. Those repairs can no longer be undone. The caller must hold
+    /// the cleanup lock, so that no repair is starting.
     pub(crate) fn clear_quarantine(
         &self,
         sessions: &[SessionId],
@@ -370,17 +372,17 @@ impl LocalStore {
     }
 }
 
-/// Is this the name of a copy?
+/// Whether this is the name of a copy.
 fn is_copy(name: impl AsRef<str>) -> bool {
     name.as_ref().bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A path that is not in the store.
+/// The error for a path outside the store.
 fn outside(path: &Path) -> StoreError {
     StoreError::Damaged { place: shown(path), reason: "it is not a file of this store".to_owned() }
 }
 
-/// Reads a file from its beginning to its end.
+/// Reads a file in parts, from start to end.
 fn each_part(
     file: &dyn StorageFile,
     each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,

@@ -1,9 +1,10 @@
-//! Doing what was planned: the originals to the quarantine, then the files, then the events.
+//! Applies a planned repair: first the originals go to the quarantine, then files change, then
+//! events are appended.
 //!
-//! The order makes it safe to be cut off anywhere. The quarantine is durable before the first file
-//! is touched; each file is replaced whole or not at all, and a journal of which some segments are
-//! written anew and others are not reads as well as before. The events come last. Who comes after a
-//! repair that was cut off examines what there is, and repairs that.
+//! In this order it can be interrupted anywhere. The quarantine is durable before the first file
+//! changes. Each file is replaced atomically, and a journal in which only some segments are
+//! rewritten reads as well as before. After an interrupted repair, the next one examines what is
+//! there and repairs that.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,28 +32,28 @@ use crate::writer::LocalWriter;
 
 const FINISH_ERASURE: Action = Action::Finish { what: "an erasure" };
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Debug, Clone)]
 pub struct Repaired {
     /// Its id, by which it is undone.
     pub id: String,
-    /// Where what it replaced is kept.
+    /// Where the replaced files are kept.
     pub quarantine: String,
-    /// What the session, or the store, looks like now.
+    /// The session or the store after the repair.
     pub after: After,
 }
 
-/// What a repair left.
+/// What an examination after a repair found.
 #[derive(Debug, Clone)]
 pub enum After {
-    /// The session, examined once more.
+    /// The session, examined again.
     Session(Box<Examination>),
-    /// The store's own files, looked over once more.
+    /// The store's own files, examined again.
     Store(Vec<Finding>),
 }
 
 impl Repaired {
-    /// A person should look at the session.
+    /// Whether a person should look at the session.
     #[must_use]
     pub fn requires_validation(&self) -> bool {
         matches!(&self.after, After::Session(examined) if examined.requires_validation)
@@ -60,7 +61,7 @@ impl Repaired {
 }
 
 impl Doctor<'_> {
-    /// Repairs a session as it was planned. Where it is no longer as it was then, nothing is done.
+    /// Repairs a session as planned. If it has changed since, nothing is done.
     pub fn repair(
         &self,
         plan: &RepairPlan,
@@ -79,7 +80,7 @@ impl Doctor<'_> {
         let lock = self.store.lock_session(session, &layout, wait)?;
         let examination = self.examine_as(session, Lock::Ours)?;
         let (now, workings) = self.workings(&examination, request)?;
-        // Whether its writer died was seen before the lock was ours.
+        // Whether its writer died was determined before the lock was taken.
         let lasting = |plan: &RepairPlan| -> Vec<Action> {
             let actions = plan.actions.iter().filter(|action| **action != Action::Interrupt);
             actions.cloned().collect()
@@ -93,8 +94,8 @@ impl Doctor<'_> {
         let past = self.store.reader_at(session, &layout);
         let checked = past.past().and_then(|past| past.check(Gone::Refuse));
         checked.map_err(store_error)?;
-        // No erasure looks into the quarantine before the record is there, or takes objects away
-        // before the lines that name them are.
+        // Keeps erasures away: none may check the quarantine before the record exists, or remove
+        // objects before the lines that name them are written.
         let _no_erasure = self.store.keep_sessions()?;
         let id = self.new_id();
         let before = examination.facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq);
@@ -115,15 +116,15 @@ impl Doctor<'_> {
         quarantine.done(&id, last)?;
         self.store.forget(session);
         if plan.strategy.is_some() {
-            // A help: where it fails, an examination of the fork finds it.
+            // Best effort: if it fails, an examination of the fork finds it.
             let _ = self.forget_forks(session);
         }
-        // A help: whoever needs it makes it otherwise.
+        // Best effort: it can be rebuilt later.
         let _ = self.store.update_transcript(session);
         self.verify(session, id)
     }
 
-    /// The events of a repair: what it did, where it goes back to, and what ends open calls.
+    /// Appends the events of a repair: what it did, the rewind, and the results of open calls.
     fn append(
         &self,
         writer: &LocalWriter,
@@ -145,7 +146,7 @@ impl Doctor<'_> {
             return Ok(facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq));
         }
         let again = &workings.rewrite.again;
-        // What the index knows is not what was recorded.
+        // What the index knows is not exactly what was recorded.
         let guessed = !again.is_empty() && workings.source.name == "index";
         let recovery = Recovery {
             strategy: plan.strategy.map_or("none", Strategy::as_str).to_owned(),
@@ -186,7 +187,7 @@ impl Doctor<'_> {
         Ok(last)
     }
 
-    /// What ends the calls that are open now.
+    /// The events that end the calls that are open now.
     fn closing_at(&self, session: SessionId) -> Result<Vec<NewEvent>, StoreError> {
         Ok(self.examine(session)?.facts.closing)
     }
@@ -200,7 +201,7 @@ impl Doctor<'_> {
         format!("{at}-{random}")
     }
 
-    /// What a repair of a session replaces.
+    /// The record of what a repair of a session replaces.
     fn record(
         &self,
         id: &str,
@@ -210,7 +211,7 @@ impl Doctor<'_> {
         plan: &RepairPlan,
     ) -> Result<RepairRecord, StoreError> {
         let mut paths: Vec<PathBuf> = Vec::new();
-        // Kept for people: what is derived, and a tail behind which others go on.
+        // Kept for reference: derived files, and a torn tail after which others append.
         let mut stay: Vec<PathBuf> = Vec::new();
         for action in &plan.actions {
             match action {
@@ -260,7 +261,7 @@ impl Doctor<'_> {
         Ok(RepairRecord { id: id.to_owned(), at, session, before, said: false, files })
     }
 
-    /// The segments as they are to be, with what is written again stored durably.
+    /// The new segments, with the objects of reconstructed events stored durably.
     fn rewrite(
         &self,
         session: SessionId,
@@ -278,7 +279,7 @@ impl Doctor<'_> {
         survey.rewrite(id, &again, Seq::ZERO, &mut self.salts()).map_err(store_error)
     }
 
-    /// Salts that nobody can guess.
+    /// Random salts.
     fn salts(&self) -> impl FnMut() -> Salt {
         let mut secret = [0; 32];
         (self.store.options().env.random)(&mut secret);
@@ -289,8 +290,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// Puts segments in their places, each whole or not at all. What comes later goes into a segment
-    /// of its own, so that these can be put back.
+    /// Puts segments in place, each atomically. Later events go to a new segment, so that these can
+    /// be restored.
     fn put_segments(
         &self,
         session: SessionId,
@@ -309,7 +310,7 @@ impl Doctor<'_> {
         for name in replaced.chain([next]) {
             quarantine.check(record, &dir.join(name.file_name()))?;
         }
-        // Until this is done nobody makes an index of what is half-way.
+        // Until this is done nobody may index a half-rewritten journal.
         let _index = self.store.drop_index()?;
         let sync = || storage.sync_dir(&dir).map_err(storage_error("sync", &dir));
         storage.make_dir(&dir).map_err(storage_error("create", &dir))?;
@@ -317,7 +318,7 @@ impl Doctor<'_> {
             let plain = SegmentName { number: segment.number, form: SegmentForm::Plain };
             let sealed = SegmentName { form: SegmentForm::Sealed, ..plain };
             quarantine.put(&dir.join(plain.file_name()), &segment.bytes)?;
-            // The plain form counts from now on; the sealed one only after that may go.
+            // The plain form is used from now on; only then may the sealed one be removed.
             sync()?;
             if segment.old == Some(SegmentForm::Sealed) {
                 quarantine.remove(&dir.join(sealed.file_name()))?;
@@ -335,7 +336,7 @@ impl Doctor<'_> {
         self.forget_places(layout)
     }
 
-    /// Removes what says where lines are, since that is no longer so.
+    /// Removes what refers to the places of lines, since these have changed.
     pub(super) fn forget_places(&self, layout: &SessionLayout) -> Result<(), StoreError> {
         let storage = self.store.storage();
         Quarantine::new(self.store).remove(&layout.watermark())?;
@@ -343,7 +344,7 @@ impl Doctor<'_> {
         storage.sync_dir(&layout.dir).map_err(storage_error("sync", &layout.dir))
     }
 
-    /// Removes the snapshots of the state. They may hold what the journal has lost.
+    /// Removes the state caches. They may hold what the journal has lost.
     pub(super) fn forget_state(&self, layout: &SessionLayout) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         let slots = ["handover.0", "handover.1"].map(|slot| layout.state().join(slot));
@@ -360,8 +361,8 @@ impl Doctor<'_> {
         match action {
             Action::NameLost { objects, .. } => {
                 self.forget_state(layout)?;
-                // What is remembered of workspaces says that these are there: what of them is still in
-                // a file is stored again by the next checkpoint.
+                // The workspace caches say that these are stored: without them, the next checkpoint
+                // stores those that are still in a file again.
                 if objects.is_empty() { Ok(()) } else { self.store.forget_workspaces() }
             }
             Action::MakeAnew { what: "snapshot of the state", .. } => self.forget_state(layout),
@@ -375,13 +376,14 @@ impl Doctor<'_> {
         }
     }
 
-    /// Examines a session once more.
+    /// Examines a session again.
     fn verify(&self, session: SessionId, id: String) -> Result<Repaired, StoreError> {
         let after = After::Session(Box::new(self.examine(session)?));
         Ok(Repaired { quarantine: Quarantine::new(self.store).shown(&id), id, after })
     }
 
-    /// A person has looked at what a repair left: the session wants no look any more.
+    /// Records that a person has looked at what a repair left: the session no longer requires
+    /// validation.
     pub fn accept(&self, session: SessionId, wait: Duration) -> Result<(), StoreError> {
         let writer = self.store.writer(session, wait)?;
         let strategy = "accept".to_owned();
@@ -392,7 +394,7 @@ impl Doctor<'_> {
     fn repair_store(&self, plan: &RepairPlan, wait: Duration) -> Result<Repaired, StoreError> {
         let id = self.new_id();
         let mut paths = Vec::new();
-        // Read before anything is done: what the index knows goes with it.
+        // Read first: the index is about to be removed.
         let mut sources = Vec::new();
         for action in &plan.actions {
             match action {
@@ -408,9 +410,9 @@ impl Doctor<'_> {
                 _ => {}
             }
         }
-        // An erasure deletes what repairs of the store have kept: it comes before this one keeps
-        // anything. A session that is written again may be the one it is about: then the next repair
-        // finishes it.
+        // An erasure deletes what repairs of the store have kept, so it runs before this one keeps
+        // anything. A session that is reconstructed may be the one being erased: then the next
+        // repair finishes it.
         if plan.actions.contains(&FINISH_ERASURE) && sources.is_empty() {
             self.finish_erasure(wait)?;
         }
@@ -468,10 +470,10 @@ impl Doctor<'_> {
                 })?;
                 quarantine.check(record, path)?;
                 if !self.store.packs().numbers().map_err(store_error)?.contains(&number) {
-                    // An erasure has written it anew.
+                    // An erasure has rewritten it.
                     return Ok(());
                 }
-                // It vouches for objects that are lost with the pack.
+                // The workspace caches vouch for objects that are lost with the pack.
                 self.store.forget_workspaces()?;
                 self.store.packs().salvage(number).map(|_| ()).map_err(store_error)
             }
@@ -481,7 +483,7 @@ impl Doctor<'_> {
             }
             Action::Finish { what: "a removal" } => self.store.delete_leftovers().map(|_| ()),
             action if *action == FINISH_ERASURE => Ok(()),
-            // What it left half-way was found and mended as what it is.
+            // What it left unfinished was found and repaired on its own.
             Action::Finish { .. } => self.close_repairs(&record.id),
             _ => Ok(()),
         }
@@ -495,8 +497,8 @@ impl Doctor<'_> {
         })
     }
 
-    /// Repairs that were cut off are over: what they left was found and mended as what it is. They
-    /// cannot be undone: others may have gone on in the files that they replaced.
+    /// Closes interrupted repairs: what they left was found and repaired on its own. They cannot be
+    /// undone, since others may have appended to the files that they replaced.
     fn close_repairs(&self, by: &str) -> Result<(), StoreError> {
         let quarantine = Quarantine::new(self.store);
         for record in quarantine.records()? {
@@ -507,7 +509,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// Writes the journal of a session that has none again, from the transcript or the index.
+    /// Reconstructs the journal of a session that has none, from the transcript or the index.
     fn reconstruct(
         &self,
         layout: &SessionLayout,
@@ -582,7 +584,7 @@ fn session_of(segment: &Path) -> SessionLayout {
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt;
-    // What stands in a store must not lead out of it.
+    // Nothing in a store may lead out of it.
     if path.is_symlink() {
         return Err(crate::layout::refused_link(path));
     }

@@ -1,4 +1,4 @@
-//! Examining a session: every line, every sum, every object, the rules, and what is derived.
+//! Examines a session: every line, sum and object, the rules, and derived files.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,37 +18,37 @@ use crate::layout::SessionLayout;
 use crate::past::{CheckpointNumbers, Gone};
 use crate::reader::LocalReader;
 
-/// A clock may be so many milliseconds ahead of ours.
+/// How many milliseconds a clock may be ahead of ours.
 const CLOCK: i64 = 5 * 60 * 1000;
-/// A transcript with more bytes than this is not read whole.
+/// A transcript with more bytes than this is not read completely.
 pub(super) const MOST_TRANSCRIPT: u64 = 1 << 30;
 
-/// What a walk over the lines of a journal gathers.
+/// What a pass over the lines of a journal collects.
 #[derive(Default)]
 pub(super) struct Lines {
     rewinds: Vec<(Seq, Seq)>,
-    /// Objects that payloads are kept in, and the first and the last event that name each.
+    /// Objects that hold payloads, and the first and last event that name each.
     pub(super) payloads: BTreeMap<ObjectHash, (Seq, Seq)>,
-    /// Snapshots of checkpoints, with the event and the number of each.
+    /// Snapshots of checkpoints, with the event and number of each.
     pub(super) snapshots: Vec<SnapshotAt>,
     last: Seq,
     latest: Timestamp,
     damaged: bool,
     lost: Vec<(Seq, Seq)>,
-    /// What seams say is lost.
+    /// What splices call lost.
     seamed: Vec<(Seq, Seq)>,
-    /// What recoveries said that were not undone, and where.
+    /// Recoveries that were not undone, with their events.
     pub(super) recoveries: Vec<(Seq, Recovery)>,
 }
 
 impl Doctor<'_> {
-    /// Reads a session whole: its journal with every sum and link, what the events say, every
-    /// object they name, and what is derived from them.
+    /// Examines a whole session: its journal with every sum and link, its events, every object they
+    /// name, and the files derived from them.
     pub fn examine(&self, session: SessionId) -> Result<Examination, StoreError> {
         self.examine_as(session, Lock::Anybodys)
     }
 
-    /// [`Doctor::examine`], perhaps by who has the session's lock.
+    /// [`Doctor::examine`], possibly by the holder of the session's lock.
     pub(super) fn examine_as(
         &self,
         session: SessionId,
@@ -85,7 +85,7 @@ impl Doctor<'_> {
         self.check_derived(&reader, &layout, &facts, &mut found.findings)?;
         let closed = facts.state.as_ref().is_some_and(|state| !state.core.writing);
         match lock {
-            // Nobody has it, and who had it closed it.
+            // Nobody has it open, and its writer closed it.
             _ if facts.at_rest && closed => {}
             Lock::Anybodys => self.check_writer(session, &mut found.findings)?,
             Lock::Ours => found.findings.extend(facts.state.as_ref().and_then(left_running)),
@@ -100,7 +100,7 @@ impl Doctor<'_> {
         Ok(found)
     }
 
-    /// Reads the journal of a session alone: every sum, every link of the chain, the form of every
+    /// Checks only the journal of a session: every sum, every link of the chain, the form of every
     /// segment.
     pub fn verify_journal(&self, session: SessionId) -> Result<Examination, StoreError> {
         let reader = self.store.reader(session)?;
@@ -194,7 +194,7 @@ impl Doctor<'_> {
         let journal = reader.journal();
         for name in journal.segments().map_err(store_error)? {
             let segment = journal.open_segment(name).map_err(store_error)?;
-            // A damaged frame shows in the walk; the table of frames only here.
+            // Reading shows a damaged frame, but not a damaged frame table.
             if let Some(message) = segment.seal_damage() {
                 findings.push(error(
                     "sealed-segment",
@@ -244,7 +244,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Folds the live events and shows them to the rules.
+    /// Folds the live events and runs the rules over them.
     fn check_rules(
         &self,
         reader: &LocalReader,
@@ -274,7 +274,7 @@ impl Doctor<'_> {
         past.each_event(past.last(), &mut see).map_err(store_error)?;
         reader.each_own_event(lines.last, mark, &mut see).map_err(store_error)?;
         let found = validation.finish(&state);
-        // The state that a checkpoint of a fork was made of may be one from before its past was mended.
+        // A checkpoint of a fork may have been made before an ancestor was repaired.
         let of_past = |found: &Finding| found.rule == "checkpoint-digest" && past.is_fork();
         let mended = found.iter().any(of_past) && !self.mended_past(past)?.is_empty();
         findings.extend(found.into_iter().filter(|found| !(mended && of_past(found))));
@@ -327,8 +327,7 @@ impl Doctor<'_> {
                 // Pages are not synced: a power cut may leave a root without them.
                 findings.push(unread());
             } else if !look.state.is_sound() || look.state.digest() != state.digest() {
-                // It vouches for what it was made from, and its sums are right: it must give the
-                // same.
+                // Its sums are right, so it must give the same state as the journal.
                 findings.push(error(
                     "state-mismatch",
                     FindingType::Checksum,
@@ -354,7 +353,7 @@ impl Doctor<'_> {
         self.check_transcript(layout, findings)
     }
 
-    /// Did its writer die with it, and did something go on without it?
+    /// Checks whether the session's writer died, and whether a process runs on without it.
     fn check_writer(
         &self,
         session: SessionId,
@@ -405,8 +404,7 @@ impl Doctor<'_> {
         let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", &path))?;
         bytes.truncate(read);
         let wrong = Chunks::new(&bytes).find_map(Result::err);
-        // What is not whole at the end is a write under way, or one that was cut short: the next
-        // writer cuts it off.
+        // An incomplete end is a write in progress or a torn one: the next writer cuts it off.
         if let Some(wrong) = wrong.filter(|wrong| wrong.reason != ParseReason::Unfinished) {
             findings.push(warning(
                 "transcript",
@@ -421,7 +419,7 @@ impl Doctor<'_> {
 }
 
 impl Lines {
-    /// The objects that recoveries say are lost, and the last that says so of each.
+    /// The objects that recoveries name as lost, and the last recovery that names each.
     pub(super) fn named_as_lost(&self) -> BTreeMap<ObjectHash, Seq> {
         let all = self.recoveries.iter();
         all.flat_map(|(seq, fact)| fact.lost_objects.iter().map(|hash| (*hash, *seq))).collect()
@@ -433,7 +431,7 @@ impl Lines {
         self.recoveries.iter().map(|(_, fact)| fact).fold(false, wanted)
     }
 
-    /// What seams say is lost and no recovery does: a repair was cut short between the two.
+    /// What splices call lost and no recovery names: a repair was interrupted between the two.
     fn unnamed(&self) -> Vec<(Seq, Seq)> {
         let named = |(first, last): &(Seq, Seq)| {
             let mut named = self.recoveries.iter().flat_map(|(_, fact)| &fact.lost);
@@ -460,7 +458,7 @@ impl Lines {
     }
 }
 
-/// Notes what a recovery says. One that was undone says nothing any more.
+/// Adds a recovery. One that was undone removes its entry.
 pub(crate) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fact: Recovery) {
     if fact.strategy == "undo" && fact.repair.is_some() {
         recoveries.retain(|(_, recovery)| recovery.repair != fact.repair);
@@ -468,16 +466,16 @@ pub(crate) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fac
     recoveries.push((seq, fact));
 }
 
-/// Whose the lock of a session is that is examined.
+/// Who has the lock of the session that is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// Somebody's, or nobody's.
+    /// Possibly somebody.
     Anybodys,
-    /// Who examines it has it: nobody else writes.
+    /// The caller: nobody else writes.
     Ours,
 }
 
-/// With the lock in our hands: was it left running?
+/// Checks, with the lock held by us, whether the session was left running.
 fn left_running(state: &SessionState) -> Option<Finding> {
     let left = state.core.writing && state.core.status == SessionStatus::Running;
     left.then(|| interrupted(FoundAt::event(state.core.seq), "it did not close it"))
@@ -493,7 +491,7 @@ fn interrupted(place: FoundAt, why: &str) -> Finding {
     )
 }
 
-/// Is the payload JSON? What the vocabulary knows, the rules read.
+/// Whether the payload is JSON. The rules check those of known kinds.
 fn is_json(event: &Event) -> bool {
     Kind::VOCABULARY.contains(&event.kind.as_str())
         || event.data.as_ref().is_none_or(|data| data.decode::<serde::de::IgnoredAny>().is_ok())

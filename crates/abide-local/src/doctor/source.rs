@@ -1,4 +1,4 @@
-//! Where events that the journal has lost may still be: the transcript, and the index.
+//! Other sources of events that the journal has lost: the transcript and the index.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use super::session::MOST_TRANSCRIPT;
 use crate::error::{storage_error, store_error};
 use crate::layout::SessionLayout;
 
-/// The events of a session that something beside its journal has.
+/// Events of a session from a source other than its journal.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// By their numbers.
+    /// By seq.
     pub(super) events: BTreeMap<Seq, Event>,
-    /// What they are from: `transcript`, `index`.
+    /// The source: `transcript` or `index`.
     pub(super) name: &'static str,
     /// The last event that the session is known to have had.
     pub(super) last: Seq,
-    /// Which session it is, as they say.
+    /// The session, according to the source.
     pub(super) session: Option<SessionId>,
 }
 
 impl Source {
-    /// What of these ranges it has.
+    /// The events that lie in these ranges.
     pub(super) fn within(&self, lost: &[(Seq, Seq)]) -> BTreeMap<Seq, Event> {
         let ranges = lost.iter().flat_map(|(first, last)| self.events.range(*first..=*last));
         ranges.map(|(seq, event)| (*seq, event.clone())).collect()
@@ -44,10 +44,10 @@ impl Doctor<'_> {
             if source.events.is_empty()
                 && let Some(session) = overview.id
             {
-                // Nothing but what the session is can be told.
+                // Only what the session is can be told.
                 let created = SessionCreated { session, fields: overview.fields };
                 if let Ok(data) = Payload::of(&created) {
-                    // That of a fork goes on from its parent's.
+                    // A fork continues from its parent's last event.
                     let fork =
                         created.fields.parent.as_ref().filter(|parent| {
                             created.fields.forked_from(parent.seq.next()).is_some()
@@ -72,7 +72,7 @@ impl Doctor<'_> {
         Ok(source)
     }
 
-    /// Every event of the whole chunks of the transcript.
+    /// Every event of the complete chunks of the transcript.
     fn transcript_source(&self, layout: &SessionLayout) -> Result<Source, StoreError> {
         let mut source = Source { name: "transcript", ..Source::default() };
         let path = layout.transcript();
@@ -89,7 +89,7 @@ impl Doctor<'_> {
                 source.session = Some(created.session);
             }
             source.last = source.last.max(event.seq);
-            // What was erased is not to come back empty: its line holds the digest.
+            // An erased event must not come back with an empty payload: its line holds the digest.
             if event.data.is_some() {
                 source.events.insert(event.seq, event);
             }
@@ -97,13 +97,14 @@ impl Doctor<'_> {
         Ok(source)
     }
 
-    /// What the index has of a session, as it is: it is not brought up to date.
+    /// What the index has of a session, without updating it.
     fn overview(&self, layout: &SessionLayout) -> Option<abide_model::Overview> {
         let index = Index::open(&self.store.layout().index()).ok()?;
         index.followed(&layout.name()).ok().flatten().map(|followed| followed.overview)
     }
 
-    /// Puts the large strings of events into objects, durably, so that they can be written as lines.
+    /// Stores the large strings of events as objects, durably, so that the events can be written as
+    /// lines.
     pub(super) fn prepare(
         &self,
         events: BTreeMap<Seq, Event>,
@@ -135,7 +136,7 @@ impl Doctor<'_> {
         Ok(prepared)
     }
 
-    /// The same, for a look at what would be written: nothing is stored.
+    /// The same for a preview: stores nothing.
     pub(super) fn pretend(events: BTreeMap<Seq, Event>) -> BTreeMap<Seq, Again> {
         events.into_iter().map(|(seq, event)| (seq, (event, Vec::new()))).collect()
     }

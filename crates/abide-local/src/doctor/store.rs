@@ -1,5 +1,5 @@
-//! Examining what a store has beside its sessions: settings, packs, index, permissions, and what was
-//! begun and not finished.
+//! Examines what a store has beside its sessions: settings, packs, index, permissions, unfinished
+//! operations.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use crate::error::{storage_error, store_error};
 use crate::layout::{SessionLayout, shown};
 use crate::shield;
 
-/// What a directory and a file of a store may be opened with.
+/// The modes of a store's directories and files.
 const MODES: (u32, u32) = (0o700, 0o600);
-/// A file that nobody has written to for so long is not being written.
+/// A file that was not written to for this long is not in use.
 const LEFT: Duration = Duration::from_secs(3600);
-/// Unreferenced objects in packs that nothing was put into for so long.
+/// Unreferenced objects are reported in packs that were not written to for this long.
 const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Doctor<'_> {
-    /// Looks over what the store has beside its sessions.
+    /// Examines what the store has beside its sessions.
     pub fn examine_store(&self) -> Result<Vec<Finding>, StoreError> {
         let mut findings = Vec::new();
         findings.extend(self.store.settings_trouble().map(|error| self.settings(error)));
@@ -61,7 +61,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// Directories of sessions that do not tell whose they are, that were never made, or are none.
+    /// Checks for session directories without a readable id, sessions that were never created, and
+    /// foreign files.
     fn check_sessions(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
         for path in self.store.foreign_files()? {
             findings.push(warning(
@@ -124,7 +125,7 @@ impl Doctor<'_> {
                 Repair::automatic("what can be read of the pack is put into a new one"),
             ));
         }
-        // Where it is not known what is named, nothing is said.
+        // Skipped if it is unknown what is named.
         if let Ok(unnamed) = self.store.unnamed_objects(GRACE)
             && unnamed.objects_removed > 0
         {
@@ -207,7 +208,7 @@ impl Doctor<'_> {
         Ok(staged.map(|name| dir.join(name)).collect())
     }
 
-    /// Files that were to take the place of others.
+    /// Checks for temporary files that were to replace others.
     fn check_temporary(&self, findings: &mut Vec<Finding>) {
         let layout = self.store.layout();
         for dir in [self.store.root().to_owned(), layout.objects(), layout.keys()] {
@@ -226,7 +227,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Has nobody written to it for an hour?
+    /// Whether nobody has written to it for an hour.
     fn is_left(&self, path: &Path) -> bool {
         let modified = self.store.storage().modified(path);
         modified.is_ok_and(|at| {
@@ -250,14 +251,14 @@ impl Doctor<'_> {
         }
     }
 
-    /// The permissions of a session's directory and of what is in it.
+    /// Checks the permissions of a session's directory and its contents.
     pub(super) fn check_permissions_below(&self, dir: &Path, findings: &mut Vec<Finding>) {
         check_mode(dir, findings);
         for name in self.store.storage().list(dir).unwrap_or_default() {
             let path = dir.join(name);
             check_mode(&path, findings);
             for name in self.store.storage().list(&path).unwrap_or_default() {
-                // What is not ours is not ours to judge.
+                // Foreign files are not checked.
                 if !path.ends_with("journal") || SegmentName::parse(&name).is_some() {
                     check_mode(&path.join(name), findings);
                 }
@@ -265,7 +266,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// What a repair of the store's own files would do. Nothing is changed.
+    /// Plans a repair of the store's own files. Changes nothing.
     pub fn plan_store(&self, findings: &[Finding]) -> Result<RepairPlan, StoreError> {
         let mut plan = RepairPlan::default();
         for found in findings {
@@ -304,14 +305,14 @@ impl Doctor<'_> {
     }
 }
 
-/// The permissions that a finding says are wrong, set right.
+/// The action that corrects the permissions of a finding.
 pub(super) fn set_mode(found: &Finding) -> Action {
     let path = found.place.path.clone().unwrap_or_default();
     let mode = if path.is_dir() { MODES.0 } else { MODES.1 };
     Action::SetMode { path, mode }
 }
 
-/// Others may neither read nor write what is recorded, and its owner may do both.
+/// Checks that the owner, and nobody else, can read and write.
 fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
     if metadata.is_symlink() {

@@ -1,4 +1,4 @@
-//! Taking a repair back: the files as they were, the session as it was, and a word about it.
+//! Undoes a repair: restores the files, rewinds the session, and records it.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use super::quarantine::{Quarantine, RepairRecord};
 use super::repair::event_of;
 use crate::error::store_error;
 
-/// What taking a repair back will do.
+/// What undoing a repair will do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UndoPlan {
     /// The session.
     pub session: SessionId,
     /// The repair.
     pub repair: String,
-    /// When that was.
+    /// When it was made.
     pub at: Timestamp,
-    /// The files that are put back as they were, below the store.
+    /// Files that are restored, relative to the store.
     pub files: Vec<String>,
-    /// Files that the repair made and that go again, below the store.
+    /// Files that the repair created and that are removed, relative to the store.
     pub removed: Vec<String>,
-    /// The event that the session goes back to; none where the repair added nothing to it.
+    /// The event that the session is rewound to; `None` if the repair added nothing to it.
     pub to: Option<Seq>,
-    /// So many events leave the session's view and stay in the journal.
+    /// How many events leave the session's view; they stay in the journal.
     pub left_out: u64,
 }
 
 impl Doctor<'_> {
-    /// What would be done to take the last repair of a session back; none where there is none, or
-    /// where the session went back since: then that is to be undone first.
+    /// Plans undoing the last repair of a session; `None` if there is none, or if the session was
+    /// rewound since, which must be undone first.
     pub fn plan_undo(&self, session: SessionId) -> Result<Option<UndoPlan>, StoreError> {
         let core = self.store.reader(session)?.look(crate::past::Gone::PassOver);
         let core = core.map_err(store_error)?.state.core;
@@ -42,7 +42,7 @@ impl Doctor<'_> {
         if core.last_rewind.is_some_and(|rewind| rewind > end) {
             return Ok(None);
         }
-        // One that only named what it did leaves the session's view as it is.
+        // A repair that only recorded itself leaves the session's view as it is.
         let to = record.said.then_some(record.before).filter(|to| *to > Seq::ZERO);
         Ok(Some(UndoPlan {
             session,
@@ -55,7 +55,7 @@ impl Doctor<'_> {
         }))
     }
 
-    /// Takes a repair back as it was planned.
+    /// Undoes a repair as planned.
     pub fn undo(&self, plan: &UndoPlan, wait: Duration) -> Result<(), StoreError> {
         let session = plan.session;
         let layout = self.store.layout_of(session)?;
@@ -72,7 +72,7 @@ impl Doctor<'_> {
             let _index = self.store.drop_index()?;
             quarantine.put_back(&record, &layout.dir)?;
             self.forget_places(&layout)?;
-            // A help: where it fails, an examination of the fork finds it.
+            // Best effort: if it fails, an examination of the fork finds it.
             let _ = self.forget_forks(session);
         }
         let writer = self.store.writer_with(session, &layout, lock)?;
@@ -89,7 +89,7 @@ impl Doctor<'_> {
         quarantine.undone(&record.id)
     }
 
-    /// The last repair of a session that was done and not taken back, and its last event.
+    /// The last completed repair of a session that was not undone, and its last event.
     fn last_repair(&self, session: SessionId) -> Result<Option<(RepairRecord, Seq)>, StoreError> {
         let quarantine = Quarantine::new(self.store);
         let records = quarantine.records()?.into_iter().rev();
@@ -99,7 +99,7 @@ impl Doctor<'_> {
     }
 }
 
-/// The files that an undo puts back, or those that it takes away.
+/// The files that an undo restores, or those that it removes.
 fn below(record: &RepairRecord, was: bool) -> Vec<String> {
     let files = record.files.iter().filter(|filed| !filed.stays && filed.was == was);
     files.map(|filed| path_text::text(&filed.path)).collect()

@@ -1,4 +1,4 @@
-//! The follower: reads what the journals have more than the index, and brings it there.
+//! The follower: reads what the journals have beyond the index, and adds it to the index.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::{Progress, Step};
 use crate::reader::LocalReader;
 
-/// So much is brought to the index at once.
+/// How many bytes are passed to the index at once.
 const PIECE_BYTES: usize = 2 << 20;
-/// After so much the index commits.
+/// The index commits after this many bytes.
 const COMMIT_BYTES: usize = 64 << 20;
 
-/// Where in a journal the index stands, as the index keeps it.
+/// The position in a journal that the index has reached, as the index stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     segment: u64,
@@ -27,25 +27,25 @@ struct Place {
 }
 
 impl Place {
-    /// As the index keeps it.
+    /// The stored form.
     fn written((segment, offset, sum): (u64, u64, Sum)) -> String {
         let sum = String::from_utf8_lossy(sum.as_ascii()).into_owned();
         serde_json::to_string(&Self { segment, offset, sum }).unwrap_or_default()
     }
 }
 
-/// What a session's journal has, against what the index has of it.
+/// What a session's journal has, compared with the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stand {
     /// The same.
     Same,
-    /// Perhaps more, from here on.
+    /// Possibly more, from here on.
     More(Start),
     /// Something else: it must be read from the beginning.
     Other,
 }
 
-/// A session to be looked at, and what the index has of it.
+/// A session to check, and what the index has of it.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) name: String,
@@ -56,19 +56,19 @@ pub(super) struct Work {
 enum Piece {
     Delta(Box<Delta>, String),
     Gone(String),
-    /// Nobody has it open.
+    /// No writer has it open.
     Resting(String),
     Done {
         events: u64,
     },
-    /// It cannot be read; the others can.
+    /// It cannot be read; other sessions can.
     Failed(String, JournalError),
 }
 
-/// What came of following.
+/// The result of following.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// There was something new.
+    /// The index was changed.
     pub(super) changed: bool,
     /// Sessions that cannot be read, and why.
     pub(super) failed: Vec<(String, JournalError)>,
@@ -83,13 +83,13 @@ impl Outcome {
 
 /// Opens sessions by the names of their directories.
 pub(super) trait Sessions: Sync {
-    /// A reader of the session; `None` when there is none.
+    /// A reader of the session; `None` if it does not exist.
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError>;
-    /// Has no writer this session open?
+    /// Whether no writer has this session open.
     fn is_at_rest(&self, name: &str) -> bool;
 }
 
-/// Brings the index up to what these sessions have. One thread reads, another writes.
+/// Updates the index from these sessions. One thread reads, another writes.
 pub(super) fn follow(
     index: &mut Index,
     sessions: &dyn Sessions,
@@ -100,7 +100,7 @@ pub(super) fn follow(
         let (send, receive) = sync_channel(4);
         let reading = scope.spawn(move || read_all(sessions, work, &send));
         let written = write_all(index, receive, work.len(), progress);
-        // Without a receiver the reader ends at its next piece.
+        // Without a receiver the reading thread ends at its next piece.
         reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written
     })
@@ -135,7 +135,7 @@ fn write_all(
         telling: false,
     };
     let mut pieces = pieces.into_iter();
-    // Nothing is begun for sessions that have nothing new.
+    // No transaction is started for sessions without news.
     while let Some(first) = pieces.find(|piece| !tally.count(piece, progress)) {
         let mut update = index.update()?;
         let mut next = Some(first);
@@ -166,13 +166,13 @@ fn write_all(
         update.commit()?;
     }
     if tally.telling {
-        // Whoever was told of the middle is told of the end.
+        // A caller that was told of progress is also told of the end.
         progress.tell(Step { sessions: total, ..tally.step });
     }
     Ok(outcome)
 }
 
-/// Counts what is done and tells it now and then.
+/// Counts progress and reports it from time to time.
 struct Tally {
     step: Step,
     told: Instant,
@@ -180,7 +180,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Is it the end of a session?
+    /// Returns whether the piece ends a session.
     fn count(&mut self, piece: &Piece, progress: &Progress) -> bool {
         let Piece::Done { events } = piece else { return false };
         self.step.sessions += 1;
@@ -194,7 +194,7 @@ impl Tally {
     }
 }
 
-/// Reads what one session has more than the index. Says how many events.
+/// Reads what one session has beyond the index. Returns the number of events.
 fn read(
     sessions: &dyn Sessions,
     work: &Work,
@@ -235,8 +235,8 @@ fn read(
     };
     let mut read = reading.walk(start, give)?;
     if read == Read::Rewound {
-        // Many rewinds, each of which would be a look at everything before it: from the beginning,
-        // in one go, with the places gone back to known.
+        // Many rewinds, each of which would need everything before it: read once from the
+        // beginning, with their targets known.
         reading = Reading {
             delta: restarted(&work.name, &reader)?,
             place: None,
@@ -257,7 +257,7 @@ fn read(
     Ok(reading.events)
 }
 
-/// The overview before the first event: a fork goes on with the numbers of turns.
+/// The overview before the first event: a fork continues its parent's turn numbers.
 fn beginning(reader: &LocalReader) -> Result<Overview, JournalError> {
     let mut overview = Overview::default();
     overview.open.last_turn = reader.turns_before()?;
@@ -275,26 +275,26 @@ fn restarted(name: &str, reader: &LocalReader) -> Result<Delta, JournalError> {
 struct Reading<'a> {
     reader: &'a LocalReader,
     delta: Delta,
-    /// How far `delta` goes, where it has anything: segment, offset and the sum of the last line.
+    /// How far `delta` goes, if it is not empty: segment, offset, and the sum of the last line.
     place: Option<(u64, u64, Sum)>,
     events: u64,
     /// It is read from its beginning.
     whole: bool,
-    /// It went back once already.
+    /// It has already met a rewind.
     rewound: bool,
-    /// The places gone back to, and the overview at those that were passed; known when they were
-    /// looked for.
+    /// The targets of rewinds, and the overview at those that were passed; `None` if they were not
+    /// looked up.
     rewinds: Option<BTreeMap<Seq, Option<Overview>>>,
 }
 
-/// How a reading ended.
+/// How reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Read {
     /// At the end.
     All,
-    /// At a rewind whose place is not known.
+    /// At a rewind whose target is unknown.
     Rewound,
-    /// Nobody wants more.
+    /// The receiver is gone.
     Stopped,
 }
 
@@ -350,8 +350,7 @@ impl Reading<'_> {
         failed.map(|()| read)
     }
 
-    /// The session went back: the overview is that of the place gone back to, but for what never
-    /// reverts.
+    /// Handles a rewind: the overview becomes that of its target, except for what never reverts.
     fn rewound(&mut self, event: &Event) -> Result<Read, JournalError> {
         if let Some(rewinds) = &self.rewinds {
             let to = rewind_of(event).map(|(_, to)| to);
@@ -370,7 +369,7 @@ impl Reading<'_> {
     }
 }
 
-/// The places that a session went back to.
+/// The targets of a session's rewinds.
 fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, JournalError> {
     let mut rewinds = BTreeMap::new();
     reader.journal().walk(Start::beginning(), reader.mark()?, &mut |found| {
@@ -385,7 +384,7 @@ fn rewinds(reader: &LocalReader) -> Result<BTreeMap<Seq, Option<Overview>>, Jour
     Ok(rewinds)
 }
 
-/// Compares the journal with what the index has, without reading more than the end of it.
+/// Compares the journal with the index, reading no more than its end.
 fn stand(reader: &LocalReader, followed: &Followed) -> Result<Stand, JournalError> {
     let Ok(place) = serde_json::from_str::<Place>(&followed.place) else {
         return Ok(Stand::Other);
@@ -401,7 +400,7 @@ fn stand(reader: &LocalReader, followed: &Followed) -> Result<Stand, JournalErro
         Ok(segment) => segment,
         Err(error) => return missing(error).map(|()| Stand::Other),
     };
-    // The line that was read last ends with its sum, and must still do so.
+    // The last line read ended with its sum, and must still do so.
     let mut end = [0; Sum::WIDTH + 3];
     let from = place.offset.saturating_sub(end.len() as u64);
     let read = segment.read_at(&mut end, from)?;

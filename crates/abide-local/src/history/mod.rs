@@ -1,9 +1,9 @@
-//! History: the index over a store's sessions, kept current by whoever asks.
+//! The history index of a store, brought up to date by every query.
 //!
-//! `index.db` is derived. Before a question is answered, the journals that have changed are read
-//! on, under a lock that one process at a time has; an index that is missing, damaged, of another
-//! version or changed by somebody else is made anew. A store that cannot be written is answered
-//! from a temporary index. Nothing here writes to a journal.
+//! `index.db` is derived data. Before a query is answered, changed journals are read under a lock
+//! that one process at a time has. An index that is missing, damaged, of another version or changed
+//! by another program is rebuilt. If the store cannot be written, a temporary index is used.
+//! Nothing here writes to a journal.
 
 mod follower;
 mod stamp;
@@ -32,23 +32,23 @@ use crate::layout::shown;
 use crate::reader::LocalReader;
 use crate::store::LocalStore;
 
-/// How far the making of an index is.
+/// The progress of building an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// Sessions that are done.
     pub sessions: usize,
-    /// Of so many.
+    /// Sessions in all.
     pub of: usize,
     /// Events that were read.
     pub events: u64,
 }
 
-/// Is told how far the making of an index is, while it takes long.
+/// Called with the progress while an index is built, if that takes long.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<dyn Fn(Step) + Send + Sync>>);
 
 impl Progress {
-    /// Tells this.
+    /// Calls `tell`.
     pub fn to(tell: impl Fn(Step) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(tell)))
     }
@@ -66,41 +66,41 @@ impl std::fmt::Debug for Progress {
     }
 }
 
-/// So long another process that has the index is waited for.
+/// How long to wait for another process that holds the index.
 const WAIT: Duration = Duration::from_secs(60);
-/// A log longer than this is brought into the index's file.
+/// A WAL longer than this is checkpointed.
 const LOG_BYTES: u64 = 8 << 20;
-/// So many excerpts are read for an answer, or one for each session of it.
+/// How many excerpts are read for an answer, or one per session if there are more.
 const EXCERPTS: usize = 24;
-/// Characters of an excerpt.
+/// The length of an excerpt in characters.
 const EXCERPT: usize = 160;
 
-/// The follower's notes in the index.
+/// The names of the follower's values in the index.
 mod note {
-    /// The boot since when marks of changes can be trusted.
+    /// The boot since which the marks of changed sessions can be trusted.
     pub(super) const BOOT: &str = "boot";
     /// How often the index was changed.
     pub(super) const CHANGES: &str = "changes";
-    /// The time of the directory of sessions when it was last listed.
+    /// The time of the sessions directory when it was last listed.
     pub(super) const LISTED: &str = "listed";
 }
 
-/// How much an index is worth.
+/// When to use an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Asking it is cheaper than looking at sessions; making it is not.
+    /// If it is current: it is cheaper than looking at sessions, but not worth building.
     AtHand,
-    /// Worth making it.
+    /// Always, building it if necessary.
     Anyway,
 }
 
 /// Why the store's own index cannot be used.
 enum Trouble {
-    /// It must be made anew.
+    /// It must be rebuilt.
     Unusable,
-    /// This place cannot be written.
+    /// Its directory cannot be written.
     Unwritable(String),
-    /// Something that another index would not help with.
+    /// An error that another index would not avoid.
     Store(StoreError),
 }
 
@@ -124,7 +124,7 @@ fn index_error(error: IndexError) -> StoreError {
     StoreError::Storage { action: "use", place: "the index".to_owned(), source: Arc::new(error) }
 }
 
-/// An error of a file of the index's own.
+/// An error of one of the index's own files.
 fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> Trouble {
     let place = shown(path);
     move |error| Trouble::Unwritable(format!("{place}: {error}"))
@@ -133,7 +133,7 @@ fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> Trouble {
 impl Sessions for LocalStore {
     fn reader(&self, name: &str) -> Result<Option<LocalReader>, JournalError> {
         let layout = self.layout().session(name);
-        // Without an id there is nothing to name it by; `doctor` tells of it.
+        // Without an id it cannot be named; `doctor` reports it.
         Ok(match self.identify(&layout)? {
             Identity::Known(id) => Some(self.reader_at(id, &layout)),
             Identity::Unknown | Identity::Empty => None,
@@ -146,7 +146,7 @@ impl Sessions for LocalStore {
 }
 
 impl LocalStore {
-    /// The sessions that fit, and where what was searched for stands.
+    /// The matching sessions, and where the search matches.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         let projects = if query.all_projects { &[] } else { self.options().projects.as_slice() };
         self.with_index(|index| {
@@ -167,7 +167,7 @@ impl LocalStore {
         })
     }
 
-    /// Asks the index where it is at hand, or is [`Wanted::Anyway`].
+    /// Queries the index if it is current, or if asked for [`Wanted::Anyway`].
     pub(crate) fn indexed<T>(
         &self,
         wanted: Wanted,
@@ -186,25 +186,26 @@ impl LocalStore {
         self.with_index(|index| index.turns(&name)).map(|(turns, _)| turns)
     }
 
-    /// Makes the index current. Says nothing where it cannot be written.
+    /// Brings the index up to date. Not an error if it cannot be written.
     pub fn update_index(&self) -> Result<(), StoreError> {
         self.with_index(|_| Ok(())).map(|_| ())
     }
 
-    /// All that the index has, in a form in which two indexes of the same sessions are equal.
+    /// The contents of the index, in a form in which two indexes of the same sessions compare
+    /// equal.
     pub fn dump_index(&self) -> Result<Vec<String>, StoreError> {
         self.with_index(Index::dump).map(|(dump, _)| dump)
     }
 
-    /// Asks an index that is current: the store's own, else a temporary one. The second part of
-    /// the answer is what to know about it.
+    /// Runs a query on a current index: the store's own, else a temporary one. Also returns notes
+    /// about it.
     fn with_index<T>(
         &self,
         ask: impl Fn(&Index) -> Result<T, IndexError>,
     ) -> Result<(T, Vec<String>), StoreError> {
         let mut reason = "what was written is not what is read back".to_owned();
         let mut bad = None;
-        // A second time where the first has found damage in an index that looked good.
+        // Try again if the first query finds damage in an index that looked good.
         for _ in 0..2 {
             let mut notes = Vec::new();
             let asked = self.current_index(bad, &mut notes).and_then(|index| {
@@ -229,8 +230,7 @@ impl LocalStore {
         self.with_temporary_index(ask, &mut notes).map(|answer| (answer, notes))
     }
 
-    /// The store's own index, with all that the journals have. One that looks like `bad` is made
-    /// anew.
+    /// The store's own index, brought up to date. One whose stamp equals `bad` is rebuilt.
     fn current_index(&self, bad: Option<Stamp>, notes: &mut Vec<String>) -> Result<Index, Trouble> {
         let layout = self.layout();
         let _lock = self.lock_index()?;
@@ -256,7 +256,7 @@ impl LocalStore {
         Ok(index)
     }
 
-    /// The store's own index, current, where that is to be had at once: nobody else is at it, it is
+    /// The store's own index, if it is current and available at once: nobody else holds it, it is
     /// as we left it, every session could be read, and it was followed since the machine started.
     fn index_at_hand(&self) -> Option<Index> {
         let layout = self.layout();
@@ -277,7 +277,7 @@ impl LocalStore {
         notes.is_empty().then_some(index)
     }
 
-    /// Brings an index up to what the journals have, and notes what its file looks like.
+    /// Updates an index from the journals and stamps its file.
     fn bring_up(
         &self,
         index: &mut Index,
@@ -298,14 +298,14 @@ impl LocalStore {
         Ok(())
     }
 
-    /// Can the marks of changes be trusted? So it is where the index was followed since the machine
-    /// started, and has all the changes that were noted.
+    /// Whether the marks of changed sessions can be trusted: the index was followed since the
+    /// machine started, and has all the changes that were noted.
     fn is_followed(&self, index: &Index, noted: u64) -> Result<bool, IndexError> {
         let boot = &self.options().env.boot;
         Ok(boot.is_some() && index.note(note::BOOT)? == *boot && changes_of(index)? >= noted)
     }
 
-    /// What is wrong with the index as it stands, where something is. Nothing is changed.
+    /// What is wrong with the index, if anything. Changes nothing.
     pub(crate) fn index_trouble(&self) -> Option<String> {
         let (path, stamp) = (self.layout().index(), self.layout().index_stamp());
         if !path.exists() {
@@ -315,8 +315,8 @@ impl LocalStore {
             .then(|| "it is not as abide left it: damaged, or changed by something else".to_owned())
     }
 
-    /// Removes the index with every word in it; it is made anew when it is next asked. Until the
-    /// lock is let go nobody makes it.
+    /// Removes the index with every word in it; the next query rebuilds it. Nobody does so until
+    /// the returned lock is dropped.
     pub(crate) fn drop_index(&self) -> Result<Box<dyn Lock>, StoreError> {
         let lock = self.lock_index().map_err(|trouble| match trouble {
             Trouble::Store(error) => error,
@@ -328,7 +328,7 @@ impl LocalStore {
             Trouble::Unusable => index_error(IndexError::Unusable { reason: String::new() }),
         })?;
         let path = self.layout().index();
-        // The stamp first: without it whatever else is left is not trusted.
+        // The stamp first: without it nothing that is left is trusted.
         remove(&self.layout().index_stamp())
             .map_err(storage_error("remove", &self.layout().index_stamp()))?;
         for end in ["db", "db-wal", "db-shm", "db-journal", "db.new", "db.new-journal"] {
@@ -348,7 +348,7 @@ impl LocalStore {
             if let Some(lock) = lock.map_err(unwritable(&path))? {
                 return Ok(lock);
             }
-            // Whoever makes a large index takes its time; who does nothing is not waited for.
+            // Building a large index takes time; wait as long as there is progress.
             let progress = ["db.new", "db-wal"].map(|end| {
                 let path = self.layout().index().with_extension(end);
                 std::fs::metadata(path).map(|file| file.size()).ok()
@@ -371,22 +371,22 @@ impl LocalStore {
         }
     }
 
-    /// Makes the index anew, beside the old one, and puts it in its place.
+    /// Builds the index beside the old one, then replaces that.
     fn make_index(&self, path: &Path, notes: &mut Vec<String>) -> Result<Index, Trouble> {
         let new = NewFile::make(&path.with_extension("db.new"))?;
         let stamp = self.layout().index_stamp();
-        // The marks go before the new index is there: should that be the end of it, the old one
-        // must not be taken for current.
+        // The marks are consumed before the new index is in place: if that fails, the old one must
+        // not be taken for current.
         remove(&stamp).map_err(unwritable(&stamp))?;
         let mut index = Index::create(&new.path)?;
         self.follow_all(&mut index, notes)?;
         index.finish()?;
         drop(index);
-        // From here on it has a log, which ends up empty.
+        // This creates a WAL, which ends up empty.
         Index::open(&new.path)?.settle()?;
         File::open(&new.path).and_then(|file| file.sync_all()).map_err(unwritable(&new.path))?;
-        // Nobody opens the index without the lock that we have, and a log of the old one must not
-        // be taken for one of the new.
+        // We hold the lock without which nobody opens the index. A WAL of the old index must not be
+        // taken for one of the new.
         for old in ["db-wal", "db-shm", "db-journal"].map(|end| path.with_extension(end)) {
             remove(&old).map_err(unwritable(&old))?;
         }
@@ -397,7 +397,7 @@ impl LocalStore {
 
     /// Reads every session into an empty index.
     fn follow_all(&self, index: &mut Index, notes: &mut Vec<String>) -> Result<(), Trouble> {
-        // All are read, marked or not. What changes from here on is marked again.
+        // All are read, marked or not. Later changes are marked again.
         while let Some(taken) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
             let last = !taken.left_over;
             taken.done().map_err(self.marks_unwritable())?;
@@ -411,12 +411,12 @@ impl LocalStore {
         self.note(index, &listed, 1)
     }
 
-    /// Sessions that could not be read are tried again the next time.
+    /// Marks sessions that could not be read, so that they are tried again next time.
     fn mark_again(&self, failed: &[String]) -> Result<(), Trouble> {
         changed::mark(self.layout(), failed).map_err(self.marks_unwritable())
     }
 
-    /// Oldest first, so that the newest have the greatest numbers.
+    /// Oldest first, so that the newest get the greatest row numbers.
     fn read_all(&self, index: &mut Index) -> Result<Outcome, Trouble> {
         let names = self.names()?.into_iter().rev();
         let work: Vec<Work> = names.map(|name| Work { name, followed: None }).collect();
@@ -428,8 +428,8 @@ impl LocalStore {
         move |error| unwritable(&dir)(error)
     }
 
-    /// Brings the index up to what the journals have. Given how many changes of it were noted,
-    /// says how many there are now.
+    /// Updates the index from the journals. `noted` is how many changes of it were noted; returns
+    /// how many there are now.
     fn catch_up(
         &self,
         index: &mut Index,
@@ -449,7 +449,7 @@ impl LocalStore {
         let mut outcome = self.follow_names(index, names)?;
         while let Some(taken) = Taken::next(self.layout()).map_err(self.marks_unwritable())? {
             outcome.add(self.follow_names(index, taken.names())?);
-            // What an earlier follower left behind stands before what was marked since.
+            // What an earlier follower left comes before what was marked since.
             let last = !taken.left_over;
             taken.done().map_err(self.marks_unwritable())?;
             if last {
@@ -470,9 +470,9 @@ impl LocalStore {
         Ok(changes)
     }
 
-    /// Reads the sessions that somebody put here by hand, and forgets those that were taken away.
+    /// Reads sessions that somebody added by hand, and drops those that were removed.
     fn follow_comers_and_goers(&self, index: &mut Index) -> Result<Outcome, Trouble> {
-        // Mostly there are none: somebody made a session, which was marked and read already.
+        // Usually there are none: a new session was marked and has already been read.
         let here = self.unsorted_names()?;
         let known = index.all()?;
         if fingerprint(&here) == fingerprint(&known) {
@@ -487,7 +487,7 @@ impl LocalStore {
 
     fn follow_names(&self, index: &mut Index, names: Vec<String>) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
-        // Not all at once: what the index has of each is held in memory meanwhile.
+        // In parts, since what the index has of each is held in memory.
         for names in names.chunks(1000) {
             let mut work = Vec::with_capacity(names.len());
             for name in names {
@@ -515,7 +515,7 @@ impl LocalStore {
         Ok(update.commit()?)
     }
 
-    /// The time of the directory of sessions: another one where sessions came or went.
+    /// The time of the sessions directory, which changes as sessions come and go.
     fn listed(&self) -> Option<String> {
         let dir = std::fs::metadata(self.layout().sessions()).ok()?;
         Some(format!("{}.{:09}", dir.mtime(), dir.mtime_nsec()))
@@ -553,7 +553,7 @@ impl LocalStore {
         answer: Answer,
         history: &mut History,
     ) -> Result<(), IndexError> {
-        // The best place of each session, and more where few sessions fit.
+        // The best hit of each session, and more if few sessions match.
         let mut more = EXCERPTS.saturating_sub(answer.sessions.len());
         for session in answer.sessions {
             let mut matches = Vec::new();
@@ -579,7 +579,7 @@ impl LocalStore {
         Ok(())
     }
 
-    /// What stands at a place that was found. The text is read from the journal.
+    /// The excerpt of a hit, read from the journal.
     fn found(
         &self,
         index: &Index,
@@ -589,7 +589,7 @@ impl LocalStore {
     ) -> Result<Option<Match>, IndexError> {
         let reader = self.reader_at(session.id, &self.layout().session(&session.name));
         let range = EventRange { last: seq, ..EventRange::from(seq).limit(1) };
-        // What cannot be read cannot be shown; that it was said is still so.
+        // An event that cannot be read has no excerpt, but is still a hit.
         let Some(event) =
             reader.page_now(range).ok().and_then(|page| page.events.into_iter().next())
         else {
@@ -614,7 +614,7 @@ fn changes_of(index: &Index) -> Result<u64, IndexError> {
     Ok(index.note(note::CHANGES)?.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// The same for the same names, in whatever order.
+/// Equal for the same names, in any order.
 fn fingerprint(names: &[String]) -> (usize, u64) {
     let sum = names.iter().fold(0_u64, |sum, name| {
         let mut hasher = DefaultHasher::new();
@@ -631,7 +631,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Adds what is to be told of sessions that cannot be read; gives their names.
+/// Adds notes for sessions that cannot be read; returns their names.
 fn told(outcome: Outcome, notes: &mut Vec<String>) -> Vec<String> {
     let mut names = Vec::new();
     for (name, error) in outcome.failed {
@@ -649,7 +649,7 @@ fn told(outcome: Outcome, notes: &mut Vec<String>) -> Vec<String> {
     names
 }
 
-/// An index that is being made; removed unless it got its name.
+/// An index that is being built; removed on drop unless it was renamed.
 struct NewFile {
     path: PathBuf,
 }
@@ -676,7 +676,7 @@ impl Drop for NewFile {
     }
 }
 
-/// An empty file that nobody else reads.
+/// Creates an empty file that only the user can read.
 fn make_file(path: &Path) -> io::Result<()> {
     Disk.open(path, Access::CreateNew).map(|_| ())
 }

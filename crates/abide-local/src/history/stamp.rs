@@ -1,9 +1,9 @@
-//! The stamp: what `index.db` looked like when we last wrote to it, in `index.stamp`.
+//! The stamp: the size and time of `index.db` when abide last wrote it, stored in `index.stamp`.
 //!
-//! SQLite has no sums over its pages, so that it would believe what somebody else wrote into them.
-//! Every change of ours goes to SQLite's log first, which has sums, and comes into the file under
-//! our lock, after which its length and time are noted here. A file that looks otherwise was
-//! changed by somebody else and is thrown away.
+//! SQLite has no checksums over its pages, so it would accept what another program wrote into them.
+//! Our changes go to SQLite's WAL, which has checksums, and are moved into the file under our lock;
+//! then its size and time are recorded here. A file that differs was changed by another program and
+//! is discarded.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,17 +14,16 @@ use std::sync::Arc;
 use abide_journal::{Access, Disk, Storage, StorageFile, write_full};
 use serde::{Deserialize, Serialize};
 
-/// What the index's file looked like.
+/// What the index file looked like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     bytes: u64,
     seconds: i64,
     nanoseconds: i64,
-    /// How often the index was changed: one that tells of fewer changes has lost some, with its log.
+    /// How often the index was changed: an index with fewer changes has lost some with its WAL.
     #[serde(default)]
     changes: u64,
-    /// A change of the file had been begun and its end was not noted: whether it is whole must be
-    /// looked at.
+    /// A checkpoint was started and its end was not recorded: the file must be checked.
     settling: bool,
 }
 
@@ -35,12 +34,12 @@ pub(super) enum Trust {
     Same,
     /// We may have changed it last.
     Doubtful,
-    /// Somebody else changed it, or it is not there.
+    /// Another program changed it, or it does not exist.
     None,
 }
 
 impl Stamp {
-    /// The file as it is now.
+    /// The stamp of the current file.
     pub(super) fn of(index: &Path) -> io::Result<Self> {
         let file = std::fs::symlink_metadata(index)?;
         Ok(Self {
@@ -52,7 +51,7 @@ impl Stamp {
         })
     }
 
-    /// Is the file as it was noted?
+    /// Compares the file with its stamp.
     pub(super) fn trust(stamp: &Path, index: &Path) -> Trust {
         let (Some(noted), Ok(now)) = (Self::read(stamp), Self::of(index)) else {
             return Trust::None;
@@ -72,22 +71,22 @@ impl Stamp {
         serde_json::from_str(&text).ok()
     }
 
-    /// How often the index was changed, as far as it was noted.
+    /// How often the index was changed, as far as recorded.
     pub(super) fn changes(stamp: &Path) -> u64 {
         Self::read(stamp).map_or(0, |stamp| stamp.changes)
     }
 
-    /// Notes that the file is about to change.
+    /// Records that the file is about to change.
     pub(super) fn settling(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
         Self { settling: true, changes, ..Self::of(index)? }.write(stamp)?.sync()
     }
 
-    /// Notes how the file is now.
+    /// Records the file's current size and time.
     pub(super) fn settled(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
         Self { changes, ..Self::of(index)? }.write(stamp)?.sync()
     }
 
-    /// Notes that the index has changed, though not its file.
+    /// Records that the index has changed, but not its file.
     pub(super) fn changed(stamp: &Path, index: &Path, changes: u64) -> io::Result<()> {
         Self { changes, ..Self::of(index)? }.write(stamp).map(|_| ())
     }
@@ -95,7 +94,7 @@ impl Stamp {
     fn write(self, stamp: &Path) -> io::Result<Arc<dyn StorageFile>> {
         let json = serde_json::to_string(&self)?;
         let file = Disk.open(stamp, Access::Create)?;
-        // Padded, and of one length, so that it is written over in place.
+        // Padded to a fixed length, so that it is overwritten in place.
         write_full(&*file, format!("{json:<191}\n").as_bytes(), 0)?;
         Ok(file)
     }
