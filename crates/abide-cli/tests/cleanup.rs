@@ -93,7 +93,7 @@ fn a_damaged_session_stays_and_nothing_is_collected() {
     let done = env.run(&["cleanup", "--keep", "1", "--yes"]).success();
     assert_eq!(sessions(&env), 2, "{done:?}");
     assert!(done.stdout().contains("in use or damaged"), "{done:?}");
-    assert!(done.stderr.contains("cannot be read whole"), "{done:?}");
+    assert!(done.stderr.contains("cannot be read completely"), "{done:?}");
 }
 
 #[test]

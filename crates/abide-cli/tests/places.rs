@@ -208,7 +208,7 @@ fn a_pipe_in_the_place_of_a_store_is_an_error_and_not_waited_for() {
         let done = at_once(&env, args).failure(1);
         insta::allow_duplicates! {
             insta::assert_snapshot!(done.stderr, @r"
-            Error: [TEMP]/project/.abide is not a store: it is neither a directory nor a file
+            Error: [TEMP]/project/.abide is not a store: neither a directory nor a file
             Hint: move it away; `--store DIR` names a store elsewhere, and `abide init` makes one
             ");
         }
@@ -317,7 +317,7 @@ fn no_store_is_made_at_the_root_of_the_file_system() {
         let refused = run(command, HELLO.as_bytes()).failure(1);
         assert!(
             refused.stderr.starts_with(
-                "Error: no store is made at the root of the file system\nHint: go to the directory"
+                "Error: a store cannot be created at the root of the file system\nHint: go to the directory"
             ),
             "{args:?}: {refused:?}"
         );

@@ -723,7 +723,7 @@ fn a_file_of_a_checkpoint_that_is_damaged_is_named_and_stored_again_by_the_next(
     }
     let report = patient.doctor(1);
     let found = finding(&report, "missing-object");
-    assert!(found["message"].as_str().unwrap().starts_with("checkpoint 2 leads to it"), "{found}");
+    assert!(found["message"].as_str().unwrap().starts_with("checkpoint 2 needs it"), "{found}");
     finding(&report, "pack-damage");
     let done = patient.env.run(&["doctor", "--repair", "--yes", "--json"]).success();
     let done = done.json_lines().remove(0);

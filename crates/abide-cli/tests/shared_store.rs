@@ -207,7 +207,7 @@ fn a_configuration_that_is_none_is_told_by_its_line() {
         assert_keeps(&done);
         insta::allow_duplicates! {
             insta::assert_snapshot!(done.stderr, @r#"
-            Error: [TEMP]/home/.config/abide/config.toml cannot be understood in line 2
+            Error: [TEMP]/home/.config/abide/config.toml is invalid in line 2
             Hint: it may hold store = "postgres://USER@HOST/DATABASE" or store = "/DIR", and trusted = ["/DIR"]
             "#);
         }
@@ -216,13 +216,13 @@ fn a_configuration_that_is_none_is_told_by_its_line() {
     let done = env.run(&["history"]).failure(1);
     assert_keeps(&done);
     assert!(
-        done.stderr.contains("names a store that is neither a URL nor a path from /"),
+        done.stderr.contains("names a store that is neither a URL nor an absolute path"),
         "{done:?}"
     );
     configure(&env, "trusted = [\"secret\"]\n");
     let done = env.run(&["history"]).failure(1);
     assert_keeps(&done);
-    assert!(done.stderr.contains("a trusted directory that does not begin with /"), "{done:?}");
+    assert!(done.stderr.contains("a trusted directory that is not an absolute path"), "{done:?}");
     // It is not asked where a store is named.
     env.run(&["init", "--store", "named"]).success();
     env.run(&["new", "--store", "named"]).success();

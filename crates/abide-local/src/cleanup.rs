@@ -255,7 +255,7 @@ impl LocalStore {
     /// Takes the lock over cleanups and erasures; an error if another process holds it, or if a
     /// fork is being created and does not finish shortly.
     pub(crate) fn hold_cleanup(&self) -> Result<Box<dyn Lock>, StoreError> {
-        let held = "a cleanup or an erasure is running, or a fork is being made";
+        let held = "a cleanup or an erasure is running, or a fork is being created";
         self.wait_for_cleanup(LockMode::Exclusive, CLEANUP_WAIT, held)
     }
 
@@ -313,7 +313,7 @@ impl LocalStore {
     fn apply(&self, plan: &CleanupPlan, rules: &CleanupRules) -> Result<Cleaned, StoreError> {
         let mut cleaned = Cleaned::default();
         if let Err(error) = self.delete_leftovers() {
-            cleaned.notes.push(format!("what earlier cleanups left is still there: {error}"));
+            cleaned.notes.push(format!("could not delete what earlier cleanups left: {error}"));
         }
         let now = (self.options().env.now)();
         let count = self.unsorted_names()?.len();
@@ -453,7 +453,7 @@ impl LocalStore {
                 Ok(Identity::Known(id)) => self.look_at(id, &layout),
                 Ok(Identity::Unknown) => Err(StoreError::Damaged {
                     place: shown(&layout.dir),
-                    reason: "no segment tells which session it is".to_owned(),
+                    reason: "no segment names the session".to_owned(),
                 }),
                 Ok(Identity::Empty) => continue,
                 Err(error) => Err(error),
@@ -475,7 +475,7 @@ impl LocalStore {
         if past.is_fork() && parent.is_none() {
             return Err(StoreError::Damaged {
                 place: shown(&layout.dir),
-                reason: "it is a fork, and of which session cannot be read".to_owned(),
+                reason: "it is a fork, and its parent cannot be read".to_owned(),
             });
         }
         let at_rest = self.at_rest(layout)?;

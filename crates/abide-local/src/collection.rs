@@ -30,7 +30,7 @@ pub enum CollectError {
     Busy,
     /// It is unknown which objects a journal names.
     #[error(
-        "{place} cannot be read whole ({reason}), so that it is not known which objects it names"
+        "{place} cannot be read completely ({reason}), so it is unknown which objects it names"
     )]
     Unreadable {
         /// The journal.
@@ -168,7 +168,7 @@ impl LocalStore {
                 Identity::Known(id) => id,
                 Identity::Empty => continue,
                 Identity::Unknown => {
-                    let reason = "no segment tells which session it is".to_owned();
+                    let reason = "no segment names the session".to_owned();
                     return Err(CollectError::Unreadable { place: shown(&layout.dir), reason });
                 }
             };
@@ -274,7 +274,7 @@ impl LocalStore {
         }
         if nowhere > 0 {
             notes.push(format!(
-                "{nowhere} snapshots that checkpoints or rewinds name are not in this store"
+                "{nowhere} snapshots named by checkpoints or rewinds are not in this store"
             ));
         }
         // Other kinds of events may also name snapshots.

@@ -233,7 +233,7 @@ impl Config {
         }
         let most = if config.objects.compression == Codec::Gzip { 9 } else { 19 };
         if !(1..=most).contains(&config.objects.level) {
-            return Err(damaged(format!("the level of [objects] must be 1 to {most}")));
+            return Err(damaged(format!("level in [objects] must be 1 to {most}")));
         }
         Ok(config)
     }
@@ -267,7 +267,7 @@ fn read_text(storage: &dyn Storage, path: &Path) -> Result<String, StoreError> {
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(MAX).min(MAX)];
     let read = read_full(&*file, &mut bytes, 0).map_err(storage_error("read", path))?;
     bytes.truncate(read);
-    String::from_utf8(bytes).map_err(|_| damaged(path, "it is not UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| damaged(path, "not valid UTF-8".to_owned()))
 }
 
 fn damaged(path: &Path, reason: String) -> StoreError {

@@ -30,7 +30,7 @@ impl LocalStore {
         let settled =
             if INDEX_PART >= count { self.drop_index().map(drop) } else { self.update_index() };
         if let Err(error) = settled {
-            notes.push(format!("the index still has session {session}: {error}"));
+            notes.push(format!("the index still contains session {session}: {error}"));
         }
         Ok(notes)
     }
@@ -41,19 +41,19 @@ impl LocalStore {
             let layout = self.layout().session(&name);
             let doubt = |reason: &str| StoreError::Damaged {
                 place: shown(&layout.dir),
-                reason: format!("{reason}, and it may be a fork of session {session}"),
+                reason: format!("{reason}; it may be a fork of session {session}"),
             };
             let id = match self.identify(&layout).map_err(store_error)? {
                 Identity::Known(id) => id,
                 Identity::Empty => continue,
-                Identity::Unknown => return Err(doubt("no segment tells which session it is")),
+                Identity::Unknown => return Err(doubt("no segment names the session")),
             };
             let reader = self.reader_at(id, &layout);
             if id == session || !reader.journal().origin().map_err(store_error)?.is_fork() {
                 continue;
             }
             let link = reader.past().map_err(store_error)?.link();
-            let parent = link.ok_or_else(|| doubt("where it comes from cannot be read"))?;
+            let parent = link.ok_or_else(|| doubt("its parent cannot be read"))?;
             if parent.session == session {
                 return Ok(Some(id));
             }

@@ -48,7 +48,7 @@ pub enum EraseError {
     },
     /// The event determines how the session is read.
     #[error(
-        "event {seq} is a {kind}, which says how the session is to be read and cannot be erased"
+        "event {seq} is a {kind}, which determines how the session is read and cannot be erased"
     )]
     Structural {
         /// The event.
@@ -65,10 +65,10 @@ pub enum EraseError {
         reason: String,
     },
     /// The payloads were erased, their objects were not.
-    #[error("the payloads are erased from the journal, but their objects are still there")]
+    #[error("the payloads were erased from the journal, but their objects were not removed")]
     Objects(#[source] CollectError),
     /// Objects that nothing names are still there, or some of them.
-    #[error("not all objects that nothing names could be erased")]
+    #[error("some objects that nothing refers to could not be erased")]
     Unnamed(#[source] CollectError),
     /// Nothing was done.
     #[error("nothing was erased")]

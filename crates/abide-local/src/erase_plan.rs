@@ -187,20 +187,22 @@ impl LocalStore {
                 }
             }
             Err(error) => {
-                found.notes.push(format!("objects that nothing names were not searched: {error}"));
+                found
+                    .notes
+                    .push(format!("objects that nothing refers to were not searched: {error}"));
             }
         }
         let sessions: Vec<SessionId> = parts.iter().map(|part| part.session).collect();
         let kept = self.repairs_that_keep(&sessions)?;
         if kept > 0 {
             found.notes.push(format!(
-                "{kept} repairs keep copies in {}, which were not searched; delete what nobody needs",
+                "copies of {kept} repairs in {} were not searched; delete those that are not needed",
                 shown(&self.layout().quarantine())
             ));
         }
         if !search.unread.is_empty() {
             found.notes.push(format!(
-                "{} objects of files are missing or damaged; whether the text stands there is not known",
+                "{} objects of files are missing or damaged; whether they contain the text is unknown",
                 search.unread.len()
             ));
         }

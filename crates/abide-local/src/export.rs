@@ -106,7 +106,7 @@ fn parent_of(reader: &LocalReader) -> Result<Option<BundleParent>, ExportError> 
         }
         _ => Err(ExportError::Damaged {
             session: reader.session(),
-            reason: "what it was forked from cannot be read".to_owned(),
+            reason: "its parent cannot be read".to_owned(),
         }),
     }
 }

@@ -40,7 +40,7 @@ impl LocalStore {
         if past.depth() >= MAX_FORKS {
             return Err(StoreError::Damaged {
                 place: format!("session {parent}"),
-                reason: format!("it is a fork of {MAX_FORKS} forks, and there can be no more"),
+                reason: format!("it already has {MAX_FORKS} ancestors, the most allowed"),
             });
         }
         let sum = reader.sum_of(at).map_err(store_error)?.ok_or_else(|| StoreError::Damaged {

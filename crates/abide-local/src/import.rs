@@ -162,7 +162,7 @@ impl LocalStore {
         if self.identify(&layout).map_err(store_error)? != Identity::Empty {
             return Err(StoreError::Damaged {
                 place: shown(&layout.dir),
-                reason: "it holds events already".to_owned(),
+                reason: "it already has events".to_owned(),
             }
             .into());
         }
@@ -436,7 +436,7 @@ impl LocalStore {
             let lock_path = dir.join(format!("{name}.lock"));
             let lock = storage.lock(&lock_path, LockMode::Exclusive);
             let Some(_lock) = lock.map_err(storage_error("lock", &lock_path))? else {
-                notes.push(format!("an import of session {name} runs, and what it reads is kept"));
+                notes.push(format!("an import of session {name} is running; its files are kept"));
                 continue;
             };
             delete(storage, &dir.join(name))?;
@@ -586,7 +586,7 @@ fn erases_files(line: &Line<'_>) -> bool {
 fn changed(layout: &SessionLayout) -> StoreError {
     StoreError::Damaged {
         place: shown(&layout.dir),
-        reason: "its end changed while it was read".to_owned(),
+        reason: "its end changed while it was being read".to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use abide_model::{SessionId, StoreError, Timestamp};
 use crate::shield;
 
 /// Why a link is refused.
-pub(crate) const LINK: &str = "it is a link, and links in a store are not followed";
+pub(crate) const LINK: &str = "symlinks in a store are not followed";
 
 /// The paths of a store.
 #[derive(Debug, Clone)]

@@ -80,7 +80,7 @@ impl Past {
             last = last.min(child.1.first.back(1));
             past.depth += 1;
             if past.depth > MAX_FORKS {
-                return Err(past.damaged("it is a fork of too many forks"));
+                return Err(past.damaged("it has too many ancestors"));
             }
             let Some((id, holder)) = parent_of(reader, child.0, &child.1)? else {
                 let parent = child.1.parent.map(|parent| parent.session);
@@ -138,12 +138,12 @@ impl Past {
     pub(crate) fn note(&self, first: Seq) -> Option<ReadNote> {
         let missing = self.missing.filter(|missing| first <= missing.last)?;
         let of = missing.parent.map_or_else(
-            || "another session, and which one cannot be read".to_owned(),
+            || "an unknown session".to_owned(),
             |parent| format!("session {parent}, which is not in this store"),
         );
         Some(ReadNote::Damage {
-            place: format!("the past of session {}", self.session),
-            reason: format!("it is that of {of}"),
+            place: format!("the shared events of session {}", self.session),
+            reason: format!("they belong to {of}"),
             lost: Some((first.max(Seq::FIRST), missing.last)),
         })
     }
@@ -160,8 +160,7 @@ impl Past {
                 Err(JournalError::NoParent { session: self.session, parent })
             }
             (Gone::Refuse, Some(Missing { parent: None, .. })) => {
-                Err(self
-                    .damaged("its past is that of another session, and which one cannot be read"))
+                Err(self.damaged("its shared events belong to an unknown session"))
             }
         }
     }

@@ -110,7 +110,7 @@ pub enum PlaceError {
         reason: &'static str,
     },
     /// A store at the root of the file system would apply to every directory of the machine.
-    #[error("no store is made at the root of the file system")]
+    #[error("a store cannot be created at the root of the file system")]
     Root,
     /// The store that was named does not exist.
     #[error("there is no store in {}", path.display())]
@@ -119,9 +119,7 @@ pub enum PlaceError {
         path: PathBuf,
     },
     /// Nothing determines where the user's own store is.
-    #[error(
-        "there is no home directory to keep your store in: HOME names none, and this user has none"
-    )]
+    #[error("no home directory for your store: neither HOME nor the user database names one")]
     NoHome,
     /// The user's configuration is invalid.
     #[error("{} {what}", path.display())]
@@ -256,9 +254,9 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
         if let Some(trust) = trust {
             trust.check_owner(&path, &entry)?;
         }
-        let found = fs::metadata(&path).map_err(|_| not_a_store("it is a link to nothing"))?;
+        let found = fs::metadata(&path).map_err(|_| not_a_store("a dangling symlink"))?;
         if !found.is_dir() {
-            return Err(not_a_store("it is a link to something that is no directory"));
+            return Err(not_a_store("a symlink to something other than a directory"));
         }
         let leads_to = path.canonicalize().map_err(unreadable)?;
         check(&leads_to, &found)?;
@@ -269,7 +267,7 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
         return Ok(place(Where::Files(path.clone()), Where::Files(path.clone())));
     }
     if !entry.is_file() {
-        return Err(not_a_store("it is neither a directory nor a file"));
+        return Err(not_a_store("neither a directory nor a file"));
     }
     let (file, found) = open_regular(&path).map_err(unreadable)?;
     check(&path, &found)?;
@@ -277,7 +275,7 @@ fn store_in(dir: &Path, trust: Option<&Trust>) -> Result<Option<Place>, PlaceErr
     // One line: the location of the store.
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
     if line.is_empty() {
-        return Err(not_a_store("it is empty; a file should name one in its first line"));
+        return Err(not_a_store("an empty file; its first line should name the store"));
     }
     match Where::from(PathBuf::from(OsStr::from_bytes(line))) {
         shared @ Where::Shared(_) => Ok(place(shared.clone(), shared)),
@@ -634,16 +632,16 @@ mod tests {
             assert!(made.success());
         };
         pipe(&own);
-        assert!(why_not(&dir).ends_with("is not a store: it is neither a directory nor a file"));
+        assert!(why_not(&dir).ends_with("is not a store: neither a directory nor a file"));
         fs::rename(&own, dir.join("pipe")).unwrap();
         symlink("pipe", &own).unwrap();
-        assert!(why_not(&dir).ends_with("it is a link to something that is no directory"));
+        assert!(why_not(&dir).ends_with("a symlink to something other than a directory"));
         fs::remove_file(&own).unwrap();
         symlink("nothing", &own).unwrap();
-        assert!(why_not(&dir).ends_with("it is a link to nothing"));
+        assert!(why_not(&dir).ends_with("a dangling symlink"));
         fs::remove_file(&own).unwrap();
         fs::write(&own, " \nelsewhere\n").unwrap();
-        assert!(why_not(&dir).contains("is not a store: it is empty"));
+        assert!(why_not(&dir).contains("is not a store: an empty file"));
         fs::write(&own, "x".repeat(4097)).unwrap();
         assert_eq!(why_not(&dir), format!("cannot read {}", own.display()));
         fs::remove_file(&own).unwrap();

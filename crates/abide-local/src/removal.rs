@@ -27,7 +27,7 @@ impl LocalStore {
         let layout = self.layout_of(session)?;
         let _lock = self.lock_session(session, &layout, Duration::ZERO)?;
         if self.reader_at(session, &layout).last().map_err(store_error)? != last {
-            let used = io::Error::other("it was used meanwhile");
+            let used = io::Error::other("the session was used meanwhile");
             return Err(storage_error("remove", &layout.dir)(used));
         }
         let (root, aside) = (self.root(), self.layout().removed());
@@ -45,14 +45,16 @@ impl LocalStore {
             storage.sync_dir(dir).map_err(storage_error("sync", dir))?;
         }
         if let Some(Err(error)) = keys.map(|keys| keys.set_complete()) {
-            notes.push(format!("keys of sessions will be looked for in the sessions: {error}"));
+            notes.push(format!(
+                "the key index is incomplete, so sessions are searched for keys: {error}"
+            ));
         }
         if let Err(error) = self.clear_quarantine(&[session], notes) {
-            notes.push(format!("what repairs of session {session} kept is still there: {error}"));
+            notes.push(format!("could not delete what repairs of session {session} kept: {error}"));
         }
         if let Err(error) = delete(storage, &to) {
             notes.push(format!(
-                "session {session} is removed, and its files are deleted by the next cleanup: {error}"
+                "session {session} was removed; the next cleanup deletes its files: {error}"
             ));
         }
         Ok(())

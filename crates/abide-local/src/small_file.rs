@@ -13,7 +13,7 @@ const CAREFUL: i32 = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed()
 
 /// Opens a regular file. Refuses anything else, without blocking.
 pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    let refused = || Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    let refused = || Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
     if !fs::metadata(path)?.is_file() {
         return refused();
     }
@@ -28,7 +28,7 @@ pub(crate) fn read_at_most(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     file.take(bytes.saturating_add(1)).read_to_end(&mut read)?;
     if read.len() as u64 > bytes {
-        let why = format!("it is longer than {bytes} bytes");
+        let why = format!("longer than {bytes} bytes");
         return Err(io::Error::new(ErrorKind::InvalidData, why));
     }
     Ok(read)

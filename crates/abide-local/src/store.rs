@@ -449,7 +449,7 @@ impl LocalStore {
         if self.identify(&layout).map_err(store_error)? != Identity::Empty {
             return Err(StoreError::Damaged {
                 place: shown(&layout.dir),
-                reason: "it holds events already".to_owned(),
+                reason: "it already has events".to_owned(),
             });
         }
         for name in journal.segments().map_err(store_error)? {
@@ -512,7 +512,7 @@ impl LocalStore {
         }
         Err(StoreError::Damaged {
             place: shown(&self.layout.sessions()),
-            reason: format!("there is no free name for session {id}"),
+            reason: format!("no free directory name for session {id}"),
         })
     }
 

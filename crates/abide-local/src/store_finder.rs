@@ -328,10 +328,10 @@ mod tests {
             Some(shared("postgres://h/d"))
         );
         for (bad, why) in [
-            ("store = \"here\"", "neither a URL nor a path from /"),
+            ("store = \"here\"", "neither a URL nor an absolute path"),
             ("store = \"/home/me/.abide\"", "the name of a project's own"),
-            ("trusted = [\"here\"]", "does not begin with /"),
-            ("\nstore = \"postgres://u:secret@h", "cannot be understood in line 2"),
+            ("trusted = [\"here\"]", "is not an absolute path"),
+            ("\nstore = \"postgres://u:secret@h", "is invalid in line 2"),
         ] {
             let said = read(bad).unwrap_err().to_string();
             assert!(said.ends_with(why) && !said.contains("secret"), "{said}");

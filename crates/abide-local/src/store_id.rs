@@ -39,7 +39,7 @@ impl LocalStore {
                 None => std::thread::sleep(PAUSE),
             }
         }
-        Err(failed()(io::Error::new(ErrorKind::TimedOut, "another process has it")))
+        Err(failed()(io::Error::new(ErrorKind::TimedOut, "another process holds the lock")))
     }
 
     fn write_id(&self) -> io::Result<()> {

@@ -47,11 +47,11 @@ impl UserConfig {
         // The parser's message would show the line, and with it a password.
         let written: Written = toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            bad(format!("cannot be understood in line {}", before.matches('\n').count() + 1))
+            bad(format!("is invalid in line {}", before.matches('\n').count() + 1))
         })?;
         let store = written.store.map(|store| match Where::from(PathBuf::from(store)) {
             Where::Files(path) if !path.is_absolute() => {
-                Err(bad("names a store that is neither a URL nor a path from /".to_owned()))
+                Err(bad("names a store that is neither a URL nor an absolute path".to_owned()))
             }
             // `find_store` would take it for the store of one project, from every directory below.
             Where::Files(path) if path.file_name().is_some_and(|name| name == NAME) => {
@@ -60,7 +60,7 @@ impl UserConfig {
             named => Ok(named),
         });
         if written.trusted.iter().any(|dir| !dir.is_absolute()) {
-            return Err(bad("lists a trusted directory that does not begin with /".to_owned()));
+            return Err(bad("lists a trusted directory that is not an absolute path".to_owned()));
         }
         Ok(Self { store: store.transpose()?, trusted: written.trusted })
     }

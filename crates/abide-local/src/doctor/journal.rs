@@ -134,7 +134,7 @@ impl Survey {
             return Err(JournalError::Damaged {
                 path: journal.dir().to_owned(),
                 offset: 0,
-                reason: format!("a segment with the number {last} stands among {}", files.len()),
+                reason: format!("segment {last} in a journal of {} segments", files.len()),
             });
         }
         for number in 1..=last {

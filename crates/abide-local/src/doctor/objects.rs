@@ -34,7 +34,7 @@ impl Doctor<'_> {
                 findings.push(missing_object(
                     *hash,
                     *first,
-                    "an event keeps a text there, and it is missing or damaged".to_owned(),
+                    "the object of an event's text is missing or damaged".to_owned(),
                 ));
             }
         }
@@ -55,12 +55,12 @@ impl Doctor<'_> {
                         "not all files of {checkpoint} can be restored: object {object} is lost"
                     ),
                     Repair::by_hand(
-                        "make a checkpoint: it stores anew what is still in the workspace",
+                        "make a checkpoint: it stores again what is still in the workspace",
                     ),
                 ));
             } else {
                 lost.extend(&losses.objects);
-                let what = format!("{checkpoint} leads to it, and it is missing or damaged");
+                let what = format!("{checkpoint} needs it, and it is missing or damaged");
                 findings.push(missing_object(*object, *seq, what));
             }
         }
@@ -73,7 +73,7 @@ impl Doctor<'_> {
                     "the files of {} checkpoints are not in this store: the session was imported without them, or they are lost",
                     unkept.len()
                 ),
-                Repair::by_hand("files cannot go back to those checkpoints; the conversation can"),
+                Repair::by_hand("files cannot be restored to those checkpoints; the conversation can"),
             ));
         }
         Ok(lost.into_iter().collect())
@@ -145,6 +145,6 @@ fn missing_object(hash: ObjectHash, seq: Seq, message: String) -> Finding {
         FindingType::Referential,
         FoundAt::subject(format!("object {hash}")).of_event(seq),
         message,
-        Repair::automatic("it is named as lost, and stored again when it is met again"),
+        Repair::automatic("it is recorded as lost, and stored again when it next occurs"),
     )
 }

@@ -28,14 +28,14 @@ impl Doctor<'_> {
         if !past.is_fork() {
             return Ok(true);
         }
-        let place = FoundAt::subject(format!("the past of session {}", reader.session()));
+        let place = FoundAt::subject(format!("the shared events of session {}", reader.session()));
         if let Some(note) = past.note(Seq::FIRST) {
             findings.push(error(
                 "missing-parent",
                 FindingType::Referential,
                 place,
                 note.to_string(),
-                Repair::by_hand("import the session it was forked from"),
+                Repair::by_hand("import its parent session"),
             ));
             return Ok(false);
         }
@@ -62,14 +62,14 @@ impl Doctor<'_> {
         let holder = past.stretches().last().map(|stretch| stretch.reader.session());
         let (message, how) = match (shared, holder) {
             (None, Some(holder)) => (
-                format!("event @{last} of session {holder}, which it goes on from, cannot be read"),
-                format!("repair that one: `abide doctor {holder} --repair`"),
+                format!(
+                    "event @{last} of session {holder}, from which it was forked, cannot be read"
+                ),
+                format!("repair that session: `abide doctor {holder} --repair`"),
             ),
             _ => (
-                format!(
-                    "its first event does not follow from event @{last} of the session it was forked from"
-                ),
-                "compare the two sessions; the fork's own events can be read".to_owned(),
+                format!("its first event does not follow from event @{last} of its parent session"),
+                "compare the two sessions; the fork's own events are readable".to_owned(),
             ),
         };
         findings.push(error(

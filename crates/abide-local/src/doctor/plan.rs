@@ -49,7 +49,9 @@ impl FromStr for Strategy {
         [Self::Reconstruct, Self::Partial, Self::Checkpoint]
             .into_iter()
             .find(|strategy| strategy.as_str() == text)
-            .ok_or_else(|| format!("`{text}` is none of reconstruct, partial, checkpoint"))
+            .ok_or_else(|| {
+                format!("invalid strategy `{text}` (reconstruct, partial or checkpoint)")
+            })
     }
 }
 
@@ -174,32 +176,28 @@ impl fmt::Display for Action {
         match self {
             Self::RewriteSegment { path, kept, reconstructed: 0 } => {
                 let path = path.display();
-                write!(f, "write {path} anew with the {kept} events in it that can be read")
+                write!(f, "rewrite {path} with its {kept} readable events")
             }
             Self::RewriteSegment { path, kept, reconstructed } => write!(
                 f,
-                "write {} anew with the {kept} events in it that can be read and {reconstructed} that are written again",
+                "rewrite {} with its {kept} readable events and {reconstructed} reconstructed ones",
                 path.display()
             ),
             Self::CutTail { path, offset } => {
-                write!(
-                    f,
-                    "cut off what stands behind byte {offset} of {}: a write that was cut short",
-                    path.display()
-                )
+                write!(f, "cut off the torn write after byte {offset} of {}", path.display())
             }
             Self::NameLost { events, objects } => {
                 let mut lost: Vec<String> = events.iter().map(range).collect();
                 lost.extend(objects.iter().map(|object| format!("object {object}")));
-                write!(f, "name as lost: {}", some(&lost))
+                write!(f, "record as lost: {}", some(&lost))
             }
             Self::GoBack { to, checkpoint: Some(number), left_out } => write!(
                 f,
-                "go back to checkpoint {number}, event @{to}; {left_out} events leave the session's view and stay in the journal"
+                "rewind to checkpoint {number}, event @{to}; {left_out} events leave the session's view and stay in the journal"
             ),
             Self::GoBack { to, checkpoint: None, left_out } => write!(
                 f,
-                "go back to event @{to}; {left_out} events leave the session's view and stay in the journal"
+                "rewind to event @{to}; {left_out} events leave the session's view and stay in the journal"
             ),
             Self::EndCalls { calls } => {
                 let calls: Vec<String> = calls.iter().map(|call| call.0.clone()).collect();
@@ -209,18 +207,18 @@ impl fmt::Display for Action {
                 f.write_str("record that the session was interrupted: its writer died")
             }
             Self::MakeAnew { what, path } => {
-                write!(f, "make the {what} anew: {}", path.display())
+                write!(f, "rebuild the {what}: {}", path.display())
             }
             Self::SetMode { path, mode } => {
                 write!(f, "set the permissions of {} to {mode:o}", path.display())
             }
             Self::Remove { path } => write!(f, "move {} to the quarantine", path.display()),
-            Self::PutSettings { from } => write!(f, "put the settings back from {from}"),
+            Self::PutSettings { from } => write!(f, "restore the settings from {from}"),
             Self::SalvagePack { path } => {
-                write!(f, "put the objects of {} that can be read into a new pack", path.display())
+                write!(f, "move the readable objects of {} to a new pack", path.display())
             }
-            Self::FinishRewind => f.write_str("finish the rewind that was left half-way"),
-            Self::Finish { what } => write!(f, "finish {what} that was cut short"),
+            Self::FinishRewind => f.write_str("finish the interrupted rewind"),
+            Self::Finish { what } => write!(f, "finish {what} that was interrupted"),
         }
     }
 }
@@ -361,18 +359,15 @@ impl Doctor<'_> {
             reconstructed: have,
             left_out: 0,
             why: match (have, lost) {
-                (_, 0) => "no event is lost: what is damaged is written anew".to_owned(),
+                (_, 0) => "no event is lost; what is damaged is rewritten".to_owned(),
                 (have, lost) if have == lost => {
-                    format!("the {} has all {lost} events that are lost", workings.source.name)
+                    format!("the {} has all {lost} lost events", workings.source.name)
                 }
                 (0, lost) => format!(
-                    "neither the transcript nor the index has any of the {lost} events that are lost"
+                    "neither the transcript nor the index has any of the {lost} lost events"
                 ),
                 (have, lost) => {
-                    format!(
-                        "the {} has {have} of the {lost} events that are lost",
-                        workings.source.name
-                    )
+                    format!("the {} has {have} of the {lost} lost events", workings.source.name)
                 }
             },
         };
@@ -383,9 +378,9 @@ impl Doctor<'_> {
             reconstructed: have,
             left_out: 0,
             why: if errors == 0 {
-                "what is left makes sense; a person should look at it".to_owned()
+                "what remains is consistent; a person should check it".to_owned()
             } else {
-                format!("what is left contradicts itself in {errors} ways")
+                format!("what remains contradicts itself in {errors} ways")
             },
         };
         let checkpoint = Considered {
@@ -396,7 +391,7 @@ impl Doctor<'_> {
             left_out: back.as_ref().map_or(0, |back| back.left_out),
             why: match &back {
                 Some(Back { number: Some(number), to, .. }) => {
-                    format!("checkpoint {number} at event @{to} is whole")
+                    format!("checkpoint {number} at event @{to} is intact")
                 }
                 Some(Back { to, .. }) => format!("event @{to} is whole"),
                 None => "there is no checkpoint before the damage".to_owned(),

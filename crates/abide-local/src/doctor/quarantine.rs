@@ -99,7 +99,7 @@ impl<'a> Quarantine<'a> {
         }
         Err(StoreError::Damaged {
             place: shown(path),
-            reason: "it was not copied to the quarantine, and is not replaced".to_owned(),
+            reason: "no copy in the quarantine, so it is not replaced".to_owned(),
         })
     }
 
@@ -204,7 +204,7 @@ impl<'a> Quarantine<'a> {
             let unrecorded = matches!(&record, Err(error) if error.kind() == ErrorKind::NotFound);
             let (Ok(names), true) = (listed, unrecorded) else {
                 notes.push(format!(
-                    "{} cannot be read, and what it keeps is not erased; delete it if nobody needs it",
+                    "{} cannot be read, so its copies are not erased; delete it if it is not needed",
                     shown(&dir)
                 ));
                 continue;
@@ -322,7 +322,7 @@ impl<'a> Quarantine<'a> {
         if was.finalize() != copied.finalize() {
             return Err(StoreError::Damaged {
                 place: shown(to),
-                reason: format!("it is not what was copied from {}", shown(from)),
+                reason: format!("the copy differs from {}", shown(from)),
             });
         }
         Ok(())
@@ -379,7 +379,7 @@ fn is_copy(name: impl AsRef<str>) -> bool {
 
 /// The error for a path outside the store.
 fn outside(path: &Path) -> StoreError {
-    StoreError::Damaged { place: shown(path), reason: "it is not a file of this store".to_owned() }
+    StoreError::Damaged { place: shown(path), reason: "not a file of this store".to_owned() }
 }
 
 /// Reads a file in parts, from start to end.

@@ -71,7 +71,7 @@ impl Doctor<'_> {
         if matches!(self.store.settings_trouble(), Some(StoreError::NewerVersion { .. })) {
             return Err(StoreError::Damaged {
                 place: shown(&self.store.layout().config()),
-                reason: "a newer version made this store, and this one must not repair it"
+                reason: "a newer version of abide made this store; this version cannot repair it"
                     .to_owned(),
             });
         }
@@ -88,7 +88,7 @@ impl Doctor<'_> {
         if lasting(&now) != lasting(plan) {
             return Err(StoreError::Damaged {
                 place: format!("session {session}"),
-                reason: "it is no longer as it was when the repair was planned".to_owned(),
+                reason: "it changed since the repair was planned".to_owned(),
             });
         }
         let past = self.store.reader_at(session, &layout);
@@ -520,7 +520,7 @@ impl Doctor<'_> {
         let Some(session) = source.session else {
             return Err(StoreError::Damaged {
                 place: shown(&layout.dir),
-                reason: "nothing tells which session it is".to_owned(),
+                reason: "its session is unknown".to_owned(),
             });
         };
         let lock = self.store.lock_session(session, layout, Duration::ZERO)?;

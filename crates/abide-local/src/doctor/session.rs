@@ -66,8 +66,8 @@ impl Doctor<'_> {
                 "unnamed-loss",
                 FindingType::Structural,
                 FoundAt::event(first),
-                format!("events {first} to {last} are lost, and a repair was cut short before it said so"),
-                Repair::automatic("they are named as lost"),
+                format!("events {first} to {last} are lost, and a repair was interrupted before it recorded that"),
+                Repair::automatic("they are recorded as lost"),
             ));
         }
         let mut facts = Facts {
@@ -152,7 +152,7 @@ impl Doctor<'_> {
                         None => place,
                     };
                     let message = match damage.lost {
-                        None => format!("{}; no event is lost for it", damage.reason),
+                        None => format!("{}; no event is lost", damage.reason),
                         Some((first, last)) if first == last => {
                             format!("{}; event {first} is lost", damage.reason)
                         }
@@ -174,9 +174,9 @@ impl Doctor<'_> {
                     FindingType::Structural,
                     FoundAt::path(path).at(*offset),
                     format!(
-                        "{bytes} bytes of an unacknowledged write at the end were passed over"
+                        "ignored a torn write of {bytes} bytes at the end (never acknowledged)"
                     ),
-                    Repair::automatic("it is cut off; the next writer does so too"),
+                    Repair::automatic("it is cut off, as the next writer would do"),
                 )),
             }
             ControlFlow::Continue(())
@@ -201,7 +201,7 @@ impl Doctor<'_> {
                     FindingType::Checksum,
                     FoundAt::path(segment.path()),
                     message,
-                    Repair::automatic("the segment is written anew from what can be read"),
+                    Repair::automatic("the segment is rewritten from what is readable"),
                 ));
             }
         }
@@ -213,15 +213,15 @@ impl Doctor<'_> {
                     "temporary-file",
                     FindingType::Structural,
                     place,
-                    "a sealing or an erasure that was cut short",
-                    Repair::automatic("it goes to the quarantine"),
+                    "a temporary file of an interrupted sealing or erasure",
+                    Repair::automatic("it is moved to the quarantine"),
                 )
             } else {
                 warning(
                     "foreign-file",
                     FindingType::Structural,
                     place,
-                    "not a file of this journal; it is left alone",
+                    "not a file of this journal; left alone",
                     Repair::by_hand("move it elsewhere"),
                 )
             });
@@ -236,10 +236,8 @@ impl Doctor<'_> {
                 "future-clock",
                 FindingType::BusinessLogic,
                 FoundAt::event(lines.last),
-                format!("its time, {}, is still to come; it is now {now}", lines.latest),
-                Repair::by_hand(
-                    "set the clock right; events keep their order whatever their times",
-                ),
+                format!("its time, {}, is in the future; it is now {now}", lines.latest),
+                Repair::by_hand("set the clock; events keep their order whatever their times"),
             ));
         }
     }
@@ -283,9 +281,9 @@ impl Doctor<'_> {
                 "unfinished-rewind",
                 FindingType::Structural,
                 FoundAt::event(restoring),
-                "a rewind whose files may be half-way",
+                "an interrupted rewind; its files may be partly restored",
                 Repair::automatic(
-                    "it is finished where it was begun on this machine; otherwise `abide rewind --finish` or `abide undo`",
+                    "it is finished if it was started on this machine; otherwise run `abide rewind --finish` or `abide undo`",
                 ),
             ));
         }
@@ -303,7 +301,7 @@ impl Doctor<'_> {
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let storage = self.store.storage();
-        let rebuilt = || Repair::automatic("it is derived, and made anew from the journal");
+        let rebuilt = || Repair::automatic("it is rebuilt from the journal");
         let slots = layout.state();
         let has_slots = storage
             .list(&slots)
@@ -313,7 +311,7 @@ impl Doctor<'_> {
                 "state-snapshot",
                 FindingType::Checksum,
                 FoundAt::path(&slots),
-                "no snapshot of the state can be read",
+                "the state cache cannot be read",
                 rebuilt(),
             )
         };
@@ -332,7 +330,7 @@ impl Doctor<'_> {
                     "state-mismatch",
                     FindingType::Checksum,
                     FoundAt::path(&slots),
-                    "the snapshot does not give what the journal gives",
+                    "the state cache differs from the journal",
                     rebuilt(),
                 ));
             }
@@ -346,8 +344,10 @@ impl Doctor<'_> {
                 "watermark",
                 FindingType::Checksum,
                 FoundAt::path(watermark),
-                "it cannot be read, so that damage to the last events looks like a torn tail",
-                Repair::automatic("it goes to the quarantine, and the next event writes it anew"),
+                "it cannot be read, so damage to the last events looks like a torn tail",
+                Repair::automatic(
+                    "it is moved to the quarantine, and written again with the next event",
+                ),
             ));
         }
         self.check_transcript(layout, findings)
@@ -369,8 +369,8 @@ impl Doctor<'_> {
                 "stale-lock",
                 FindingType::Structural,
                 place(),
-                format!("it cannot be told what became of its writer: {}", seen.explain()),
-                Repair::by_hand("look after that process; a lock is let go when its holder ends"),
+                format!("its writer's fate is unknown: {}", seen.explain()),
+                Repair::by_hand("check that process; a lock is released when its holder ends"),
             )),
             _ => {}
         }
@@ -380,10 +380,10 @@ impl Doctor<'_> {
                 FindingType::Referential,
                 FoundAt::subject(format!("process {}", orphan.process)),
                 format!(
-                    "`{}` was started for this session, whose writer died, and goes on",
+                    "`{}` was started for this session and is still running, but its writer died",
                     orphan.program
                 ),
-                Repair::by_hand("look at it, and end it if nobody needs it"),
+                Repair::by_hand("check it, and end it if it is not needed"),
             ));
         }
         Ok(())
@@ -411,7 +411,7 @@ impl Doctor<'_> {
                 FindingType::Checksum,
                 FoundAt::path(path).at(wrong.offset),
                 wrong.reason.to_string(),
-                Repair::automatic("it is derived, and made anew from the journal"),
+                Repair::automatic("it is rebuilt from the journal"),
             ));
         }
         Ok(())
@@ -478,7 +478,7 @@ pub(super) enum Lock {
 /// Checks, with the lock held by us, whether the session was left running.
 fn left_running(state: &SessionState) -> Option<Finding> {
     let left = state.core.writing && state.core.status == SessionStatus::Running;
-    left.then(|| interrupted(FoundAt::event(state.core.seq), "it did not close it"))
+    left.then(|| interrupted(FoundAt::event(state.core.seq), "the session was not closed"))
 }
 
 fn interrupted(place: FoundAt, why: &str) -> Finding {
@@ -486,8 +486,8 @@ fn interrupted(place: FoundAt, why: &str) -> Finding {
         "interrupted-session",
         FindingType::BusinessLogic,
         place,
-        format!("it was left running by a writer that died: {why}"),
-        Repair::automatic("its status becomes `interrupted`"),
+        format!("its writer died and left it running: {why}"),
+        Repair::automatic("its status is set to `interrupted`"),
     )
 }
 

@@ -56,7 +56,7 @@ impl Doctor<'_> {
                     StoreError::Damaged { reason, .. } => reason.clone(),
                     error => error.to_string(),
                 },
-                Repair::automatic("they are put back from their copy, or else the defaults are"),
+                Repair::automatic("they are restored from their copy, else reset to the defaults"),
             ),
         }
     }
@@ -69,7 +69,7 @@ impl Doctor<'_> {
                 "foreign-file",
                 FindingType::Structural,
                 FoundAt::path(path),
-                "not a session; it is left alone",
+                "not a session; left alone",
                 Repair::by_hand("move it elsewhere"),
             ));
         }
@@ -83,19 +83,19 @@ impl Doctor<'_> {
                         "unfinished-session",
                         FindingType::Structural,
                         place,
-                        "a session that was begun and never made; nothing was recorded in it",
-                        Repair::by_hand("nothing: the next session with its key takes its place"),
+                        "a session that was never fully created; nothing was recorded in it",
+                        Repair::by_hand("nothing to do: the next session with its key replaces it"),
                     ));
                 }
                 Ok(Identity::Empty | Identity::Unknown) => {
                     let source = self.source(&layout)?;
                     let repair = match source.session {
                         Some(_) => Repair::automatic(format!(
-                            "{} of its events are written again from the {}",
+                            "{} of its events are reconstructed from the {}",
                             source.events.len(),
                             source.name
                         )),
-                        None => Repair::by_hand("put its journal back from a backup or a bundle"),
+                        None => Repair::by_hand("restore its journal from a backup or a bundle"),
                     };
                     findings.push(Finding {
                         session: source.session,
@@ -104,7 +104,7 @@ impl Doctor<'_> {
                             FindingType::Structural,
                             Severity::Critical,
                             place,
-                            "its journal is gone, or no segment of it tells which session it is",
+                            "its journal is missing, or no segment names the session",
                             repair,
                         )
                     });
@@ -122,7 +122,7 @@ impl Doctor<'_> {
                 FindingType::Checksum,
                 FoundAt::path(path).at(offset),
                 message,
-                Repair::automatic("what can be read of the pack is put into a new one"),
+                Repair::automatic("the readable objects are moved to a new pack"),
             ));
         }
         // Skipped if it is unknown what is named.
@@ -133,7 +133,7 @@ impl Doctor<'_> {
                 "unreferenced-objects",
                 FindingType::Referential,
                 FoundAt::path(self.store.layout().objects()),
-                format!("{} objects that nothing names any more", unnamed.objects_removed),
+                format!("{} objects that nothing refers to", unnamed.objects_removed),
                 Repair::by_hand("`abide cleanup` removes them"),
             ));
         }
@@ -147,7 +147,7 @@ impl Doctor<'_> {
                 FindingType::Checksum,
                 FoundAt::path(self.store.layout().index()),
                 reason,
-                Repair::automatic("it is derived, and made anew from the journals"),
+                Repair::automatic("it is rebuilt from the journals"),
             ));
         }
     }
@@ -158,8 +158,8 @@ impl Doctor<'_> {
                 "unfinished-import",
                 FindingType::Structural,
                 FoundAt::path(path),
-                "an import that runs, or was cut short",
-                Repair::by_hand("the same import again takes it away"),
+                "an import that is running or was interrupted",
+                Repair::by_hand("run the same import again"),
             ));
         }
         for name in self.store.leftovers()? {
@@ -167,7 +167,7 @@ impl Doctor<'_> {
                 "unfinished-removal",
                 FindingType::Structural,
                 FoundAt::path(self.store.layout().removed().join(name)),
-                "a session that was removed and not deleted yet",
+                "a removed session that is not deleted yet",
                 Repair::automatic("it is deleted"),
             ));
         }
@@ -176,7 +176,7 @@ impl Doctor<'_> {
                 "unfinished-erasure",
                 FindingType::Structural,
                 FoundAt::path(self.store.layout().erasing()),
-                "an erasure that runs, or was cut short",
+                "an erasure that is running or was interrupted",
                 Repair::automatic("it is finished"),
             ));
         }
@@ -189,8 +189,8 @@ impl Doctor<'_> {
                         "unfinished-repair",
                         FindingType::Structural,
                         FoundAt::path(quarantine.dir(&record.id)),
-                        "a repair that was cut short; what it had to replace is in the quarantine",
-                        Repair::automatic("it is done again from where it stands"),
+                        "an interrupted repair; the files it replaced are in the quarantine",
+                        Repair::automatic("the repair is done again"),
                     )
                 });
             }
@@ -219,8 +219,8 @@ impl Doctor<'_> {
                         "temporary-file",
                         FindingType::Structural,
                         FoundAt::path(path),
-                        "a file whose writing was cut short",
-                        Repair::automatic("it goes to the quarantine"),
+                        "an incomplete temporary file",
+                        Repair::automatic("it is moved to the quarantine"),
                     ));
                 }
             }
@@ -323,16 +323,16 @@ fn check_mode(path: &Path, findings: &mut Vec<Finding>) {
     let others = mode & 0o077 != 0;
     if others || mode & least != least {
         let message = if others {
-            format!("its permissions are {mode:o}: others than its owner may use it")
+            format!("its permissions are {mode:o}: other users have access")
         } else {
-            format!("its permissions are {mode:o}: its owner may not use it")
+            format!("its permissions are {mode:o}: its owner has no access")
         };
         findings.push(warning(
             "permissions",
             FindingType::Structural,
             FoundAt::path(path),
             message,
-            Repair::automatic("they are set to what abide makes files and directories with"),
+            Repair::automatic("they are set to abide's defaults"),
         ));
     }
 }

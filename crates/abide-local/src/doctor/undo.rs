@@ -64,7 +64,7 @@ impl Doctor<'_> {
         let Some((record, _)) = found else {
             return Err(StoreError::Damaged {
                 place: format!("repair {}", plan.repair),
-                reason: "it is not the last repair of its session any more".to_owned(),
+                reason: "it is no longer the last repair of its session".to_owned(),
             });
         };
         let quarantine = Quarantine::new(self.store);

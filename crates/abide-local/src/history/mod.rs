@@ -203,7 +203,7 @@ impl LocalStore {
         &self,
         ask: impl Fn(&Index) -> Result<T, IndexError>,
     ) -> Result<(T, Vec<String>), StoreError> {
-        let mut reason = "what was written is not what is read back".to_owned();
+        let mut reason = "it reads back differently than written".to_owned();
         let mut bad = None;
         // Try again if the first query finds damage in an index that looked good.
         for _ in 0..2 {
@@ -312,7 +312,7 @@ impl LocalStore {
             return None;
         }
         (Stamp::trust(&stamp, &path) == Trust::None)
-            .then(|| "it is not as abide left it: damaged, or changed by something else".to_owned())
+            .then(|| "damaged, or changed by another program".to_owned())
     }
 
     /// Removes the index with every word in it; the next query rebuilds it. Nobody does so until
@@ -362,7 +362,7 @@ impl LocalStore {
                     place: shown(&self.layout().index()),
                     source: Arc::new(io::Error::new(
                         io::ErrorKind::TimedOut,
-                        "another process has it and does nothing with it",
+                        "another process holds the lock and makes no progress",
                     )),
                 }));
             }
@@ -533,7 +533,7 @@ impl LocalStore {
         let mut index = Index::create(&path).map_err(index_error)?;
         let outcome = self.read_all(&mut index).map_err(|trouble| match trouble {
             Trouble::Unusable => index_error(IndexError::Unusable {
-                reason: "it was damaged while it was made".to_owned(),
+                reason: "it was damaged while being built".to_owned(),
             }),
             Trouble::Unwritable(reason) => StoreError::Storage {
                 action: "make",

@@ -17,21 +17,21 @@ type Outcome = Result<Vec<Acknowledged>, AppendError>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Ended {
     /// The holder ended or closed the connection.
-    #[error("the process that held the session has ended, or has cut the connection")]
+    #[error("the process that held the session ended or closed the connection")]
     Gone,
     /// The connection failed.
     #[error("the connection to the process that holds the session failed")]
     Failed(#[source] Arc<std::io::Error>),
     /// The holder is connected but does not answer.
     #[error(
-        "the process that holds the session does not answer; nothing is known of what was sent to it last"
+        "the process that holds the session does not answer; the outcome of the last events sent to it is unknown"
     )]
     Silent,
     /// An answer could not be parsed.
-    #[error("the process that holds the session gave an answer that makes no sense")]
+    #[error("the process that holds the session gave an invalid answer")]
     Senseless,
     /// The writer was closed.
-    #[error("the session was let go")]
+    #[error("the session was closed")]
     Closed,
 }
 

@@ -53,7 +53,7 @@ pub(super) fn connect(
         Welcome { epoch, abide, .. } => (epoch.unwrap_or_default(), abide),
     };
     if version != Some(VERSION) {
-        let strange = io::Error::new(ErrorKind::InvalidData, "its answer makes no sense");
+        let strange = io::Error::new(ErrorKind::InvalidData, "invalid answer");
         return Err(failed()(strange));
     }
     let answers = Arc::new(Answers::default());
@@ -265,7 +265,7 @@ mod tests {
         match pollster::block_on(second) {
             Err(AppendError::Stopped { safe, source }) => {
                 assert_eq!(safe, Seq(7));
-                assert!(source.to_string().contains("nothing is known"), "{source}");
+                assert!(source.to_string().contains("is unknown"), "{source}");
             }
             other => panic!("{other:?}"),
         }

@@ -113,15 +113,15 @@ fn refused(code: &str, message: &str) -> Welcome {
 fn hello(shared: &Shared, line: &[u8]) -> Welcome {
     let hello: Hello = match serde_json::from_slice(line) {
         Ok(hello) => hello,
-        Err(error) => return refused("not_json", &format!("not a first line: {error}")),
+        Err(error) => return refused("not_json", &format!("invalid first line: {error}")),
     };
     if hello.abide != VERSION {
-        return refused("other_version", &format!("version {VERSION} is spoken here"));
+        return refused("other_version", &format!("expected protocol version {VERSION}"));
     }
     if hello.session != shared.session {
-        return refused("other_session", &format!("session {} is held here", shared.session));
+        return refused("other_session", &format!("this process holds session {}", shared.session));
     }
-    let closed = || refused(CLOSED, "the session is being let go");
+    let closed = || refused(CLOSED, "the session is being closed");
     shared.welcome().unwrap_or_else(closed)
 }
 
@@ -138,7 +138,7 @@ fn take(shared: &Shared, line: &[u8]) -> Taken {
         return Taken::Done(Err(AppendError::Input { index, source: Arc::new(source) }));
     }
     let Some(writer) = shared.writer() else {
-        let source = Arc::new(io::Error::other("the session was let go"));
+        let source = Arc::new(io::Error::other("the session was closed"));
         return Taken::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
     };
     if batch.events.is_empty() {

@@ -54,9 +54,7 @@ fn refuse_other(stat: &Stat, path: &Path) -> Result<(), StoreError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Socket => Ok(()),
         FileType::Symlink => Err(refused_link(path)),
-        _ => {
-            Err(StoreError::Damaged { place: shown(path), reason: "it is not a socket".to_owned() })
-        }
+        _ => Err(StoreError::Damaged { place: shown(path), reason: "not a socket".to_owned() }),
     }
 }
 
@@ -135,7 +133,7 @@ pub(super) fn connect(path: &Path, wait: Duration) -> Result<UnixStream, NotConn
     if is_own(&stream, own_user()).map_err(failed())? {
         return Ok(stream);
     }
-    let other = "a process of another user listens there";
+    let other = "a process of another user is listening";
     Err(failed()(io::Error::new(ErrorKind::PermissionDenied, other)))
 }
 

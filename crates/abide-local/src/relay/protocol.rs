@@ -92,7 +92,7 @@ pub(super) struct Refusal {
 
 /// The holder's error message.
 #[derive(Debug, thiserror::Error)]
-#[error("the process that holds the session says: {0}")]
+#[error("the process that holds the session reports: {0}")]
 pub(super) struct HolderSays(String);
 
 impl Answer {

@@ -158,10 +158,10 @@ impl Shared {
     fn let_in(self: &Arc<Self>, stream: UnixStream) {
         let refusal = match is_own(&stream, self.user) {
             Ok(true) if self.children().connected.len() >= CHILDREN => {
-                Refusal::new(BUSY, format!("{CHILDREN} processes are connected already"))
+                Refusal::new(BUSY, format!("{CHILDREN} processes are already connected"))
             }
             Ok(true) => return self.start(stream),
-            Ok(false) => Refusal::new("other_user", "only processes of the same user are let in"),
+            Ok(false) => Refusal::new("other_user", "only processes of the same user may connect"),
             Err(_) => return,
         };
         // Never blocks: there is room for one line, or the child is dropped without a message.

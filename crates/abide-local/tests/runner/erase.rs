@@ -594,7 +594,10 @@ fn what_is_left_of_removed_sessions_and_of_imports_goes_too() {
     // An import that runs keeps what it has read, and that is said.
     let lock = disk.lock(&imports.join(format!("{other}.lock")), LockMode::Exclusive).unwrap();
     let erased = store.apply_erase(&plan, None, WAIT).unwrap();
-    assert!(erased.notes[0].contains(&format!("an import of session {other} runs")), "{erased:?}");
+    assert!(
+        erased.notes[0].contains(&format!("an import of session {other} is running")),
+        "{erased:?}"
+    );
     let staged = imports.join(other).join("00000001.jsonl").display().to_string();
     assert_eq!(holding(&disk), [staged]);
     drop(lock);

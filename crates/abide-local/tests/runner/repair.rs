@@ -292,6 +292,6 @@ fn nothing_is_replaced_of_which_the_copy_is_not_whole() {
     let request = RepairRequest::default();
     let plan = doctor.plan(&doctor.examine(id).unwrap(), request).unwrap();
     let refused = doctor.repair(&plan, request, Duration::ZERO).unwrap_err();
-    assert!(refused.to_string().contains("it is not what was copied from"), "{refused}");
+    assert!(refused.to_string().contains("the copy differs from"), "{refused}");
     assert_eq!(std::fs::read(&segment).unwrap(), bytes);
 }
