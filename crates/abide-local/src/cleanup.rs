@@ -25,7 +25,7 @@ use crate::store::LocalStore;
 const DAY: i64 = 86_400_000;
 /// Younger objects are not collected: whoever stored them may be about to name them.
 const GRACE: Duration = Duration::from_secs(3600);
-/// The index is rebuilt when one in this many sessions was removed.
+/// The index is rebuilt when at least one in this many sessions was removed.
 pub(crate) const INDEX_PART: usize = 8;
 /// How long a cleanup waits for forks being created, and for another cleanup.
 const CLEANUP_WAIT: Duration = Duration::from_secs(1);

@@ -343,7 +343,7 @@ impl LocalStore {
         self.make(session, |id, session| Ok((session, Beginning::of(id))))
     }
 
-    /// Creates a session unless one has its key. `beginning` is evaluated only if it is created.
+    /// Creates a session unless one has its key. `begin` is called only if it is created.
     pub(crate) fn make(
         &self,
         session: NewSession,

@@ -54,8 +54,8 @@ impl HeldWriters {
     }
 }
 
-/// A writer through the process that holds the session and listens at this socket, or `own` if none
-/// does. Which of the two applies may change while waiting. `own` must not block.
+/// A writer through the process that holds the session and listens at this socket, or that of `own`
+/// if none does. Which of the two applies may change while waiting. `own` must not block.
 pub fn write_as_child(
     path: &Path,
     reader: &Arc<dyn SessionReader>,
