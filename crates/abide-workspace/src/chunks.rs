@@ -1,4 +1,4 @@
-//! A large file as a list of chunks.
+//! Chunk lists: how a large file is stored.
 //!
 //! ```text
 //! magic 4 | version 1, then for each chunk in order: length 4 | hash 32
@@ -12,15 +12,15 @@ const MAGIC: &[u8; 4] = b"aCHK";
 const VERSION: u8 = 1;
 const ROW: usize = 36;
 
-/// The chunks of a large file, in order.
+/// The chunks of a large file, in file order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chunks {
-    /// Length and hash of each.
+    /// Length and hash of each chunk.
     pub chunks: Vec<(u32, ObjectHash)>,
 }
 
 impl Chunks {
-    /// Its bytes.
+    /// Encodes the list.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(5 + self.chunks.len() * ROW);
@@ -33,7 +33,7 @@ impl Chunks {
         out
     }
 
-    /// Reads a list of chunks.
+    /// Decodes a list of chunks.
     pub fn read(bytes: &[u8]) -> Result<Self, TreeError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(TreeError::Form)?;
         let (version, rest) = rest.split_first().ok_or(TreeError::Form)?;
@@ -54,7 +54,7 @@ impl Chunks {
         Ok(Self { chunks })
     }
 
-    /// The bytes of the whole file.
+    /// The size of the whole file in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.chunks.iter().map(|(length, _)| u64::from(*length)).sum()

@@ -1,4 +1,4 @@
-//! What can go wrong with a workspace as a whole. What cannot be taken of it is an
+//! Errors that concern a workspace as a whole. A single file that cannot be captured is an
 //! [`Omission`](crate::Omission), not an error.
 
 use std::io;
@@ -8,31 +8,31 @@ use abide_model::StoreError;
 
 use crate::compare::read::ReadError;
 
-/// Why a snapshot was not taken, or going back to one not planned.
+/// Why a snapshot was not taken or a restore was not planned.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    /// This directory is never a workspace.
-    #[error("{} is not taken as a workspace: {why}", root.display())]
+    /// This directory cannot be a workspace.
+    #[error("{} cannot be a workspace: {why}", root.display())]
     Refused {
         /// The directory.
         root: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// A pattern of the policy is none.
-    #[error("the pattern {pattern:?} under [workspace] {list} cannot be understood: {reason}")]
+    /// A pattern in the policy is invalid.
+    #[error("invalid pattern {pattern:?} under [workspace] {list}: {reason}")]
     Pattern {
         /// `include` or `exclude`.
         list: &'static str,
-        /// As it was written.
+        /// The pattern as written.
         pattern: String,
-        /// What the matcher says.
+        /// The matcher's message.
         reason: String,
     },
-    /// The store's disk is nearly full.
+    /// The disk that holds the store is nearly full.
     #[error(
-        "the disk of {} has {free} bytes free, less than the floor of {floor}: \
-         free some, or lower min_free_bytes under [workspace]",
+        "the disk of {} has {free} bytes free, but {floor} are required: \
+         free some space, or lower min_free_bytes under [workspace]",
         place.display()
     )]
     LowDisk {
@@ -40,24 +40,24 @@ pub enum WorkspaceError {
         place: PathBuf,
         /// Bytes free.
         free: u64,
-        /// The least that must be free.
+        /// The required number of free bytes.
         floor: u64,
     },
-    /// It was cancelled. Nothing has changed.
+    /// The snapshot was cancelled. Nothing has changed.
     #[error("the snapshot was cancelled")]
     Cancelled,
-    /// The file system said no.
+    /// A file system operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The path it failed on.
         path: PathBuf,
-        /// Its answer.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The store said no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A snapshot cannot be read.

@@ -1,9 +1,9 @@
-//! What the file system of a workspace is known to do.
+//! Which guarantees the workspace's file system gives.
 
 use std::path::Path;
 
-/// Is it one of the common local file systems of Linux? On those a directory's time moves whenever a
-/// name in it comes, goes or is replaced, and a name has no second spelling other than by case.
+/// Returns true on the common local Linux file systems. There, a directory's times change whenever
+/// a name in it is added, removed or replaced, and names have no second spelling except by case.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_native(root: &Path) -> bool {
     const NATIVE: [u64; 8] = [

@@ -1,8 +1,9 @@
-//! Snapshots of a workspace's files: taken, compared, and put back.
+//! Takes, compares and restores snapshots of a workspace's files.
 //!
-//! A snapshot is a tree of objects: each directory is an object that names its entries by hash
-//! ([`Tree`]), each file is an object or, when it is large, a list of chunks ([`Chunks`]). Two
-//! snapshots share what they have in common, and what did not change is neither read nor stored.
+//! A snapshot is a tree of objects. Each directory is an object that lists its entries by hash
+//! ([`Tree`]). Each file is an object or, when it is large, a list of chunks ([`Chunks`]).
+//! Snapshots share whatever they have in common, and unchanged files are neither read nor stored
+//! again.
 //!
 //! ```
 //! use abide_workspace::{MemoryObjects, Policy, Watch, Workspace};

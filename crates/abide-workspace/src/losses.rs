@@ -1,4 +1,4 @@
-//! Which snapshots cannot be restored in full, since something that they lead to is lost.
+//! Finds the snapshots that cannot be fully restored because an object they need is lost.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,19 +6,19 @@ use abide_model::{ObjectHash, StoreError};
 
 use crate::{Chunks, EntryKind, ReadObject, Snapshot, Tree};
 
-/// Which objects can be read, in the order in which they were asked for.
+/// Reports which objects are readable, in the order of the request.
 pub type ReadableObjects<'a> = dyn Fn(&[ObjectHash]) -> Result<Vec<bool>, StoreError> + 'a;
 
-/// What snapshots lead to and cannot be read.
+/// Objects that snapshots need and that cannot be read.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// The objects.
+    /// The unreadable objects.
     pub objects: BTreeSet<ObjectHash>,
-    /// The objects that name each object.
+    /// For each object, the objects that refer to it.
     above: HashMap<ObjectHash, Vec<ObjectHash>>,
 }
 
-/// What an object is, by who names it.
+/// The type of an object, as implied by the object that refers to it.
 #[derive(Debug, Clone, Copy)]
 enum Role {
     Snapshot,
@@ -29,7 +29,7 @@ enum Role {
 }
 
 impl Losses {
-    /// Looks at all that these snapshots lead to. What they share is looked at once.
+    /// Checks everything these snapshots refer to. Shared objects are checked once.
     pub fn of(
         snapshots: &[ObjectHash],
         read: &ReadObject<'_>,
@@ -40,7 +40,7 @@ impl Losses {
         let mut seen = HashSet::new();
         let mut left: Vec<_> = snapshots.iter().map(|hash| (*hash, Role::Snapshot)).collect();
         while let Some((hash, role)) = left.pop() {
-            // What is a file may be a directory elsewhere.
+            // The same object can be a file in one place and a directory in another.
             let is_content = matches!(role, Role::Content);
             if !seen.insert((hash, is_content)) {
                 continue;
@@ -64,8 +64,8 @@ impl Losses {
         Ok(losses)
     }
 
-    /// Every object that leads to a lost one, and which; the lost ones lead to themselves. Of several
-    /// it is the one with the smallest rank.
+    /// Maps every object that leads to a lost one to that lost object; a lost object maps to
+    /// itself. If there are several, the one with the smallest rank wins.
     pub fn leading<R: Ord>(
         &self,
         rank: impl Fn(ObjectHash) -> R,
@@ -86,7 +86,7 @@ impl Losses {
     }
 }
 
-/// What an object names; `None` when it is not what it should be.
+/// The objects that an object refers to; `None` if it is malformed.
 fn names(role: Role, bytes: &[u8]) -> Option<Vec<(ObjectHash, Role)>> {
     Some(match role {
         Role::Snapshot => vec![(Snapshot::read(bytes).ok()?.tree, Role::Tree)],

@@ -1,49 +1,49 @@
-//! Objects that live in memory: for tests, and for a snapshot that is compared and thrown away.
+//! An in-memory object store, for tests and for snapshots that are compared and thrown away.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use abide_model::{EachObject, NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
 
-/// Objects in memory. Nothing is compressed, and a sync does nothing.
+/// Objects in memory. Nothing is compressed, and `sync` does nothing.
 #[derive(Debug, Default)]
 pub struct MemoryObjects {
     objects: Mutex<HashMap<ObjectHash, Vec<u8>>>,
 }
 
 impl MemoryObjects {
-    /// None yet.
+    /// An empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Is there none?
+    /// Returns true if there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// The bytes of all.
+    /// The total size of all objects in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.lock().values().map(|bytes| bytes.len() as u64).sum()
     }
 
-    /// Adds an object and gives its name.
+    /// Adds an object and returns its hash.
     pub fn insert(&self, bytes: &[u8]) -> ObjectHash {
         let hash = ObjectHash::of(bytes);
         self.lock().insert(hash, bytes.to_vec());
         hash
     }
 
-    /// Takes an object away. Was it there?
+    /// Removes an object. Returns whether it existed.
     pub fn remove(&self, hash: ObjectHash) -> bool {
         self.lock().remove(&hash).is_some()
     }

@@ -1,8 +1,8 @@
-//! Whose a new file is: that of the directory it is made in.
+//! New files get the owner of the directory they are created in.
 //!
-//! Root may work in a workspace that is somebody else's. What it put there as its own, the workspace's
-//! owner could not write any more. So it gives away what it makes. Nothing else is given away: who owns
-//! a directory can put something of root's in it.
+//! Root may work in somebody else's workspace, and the workspace's owner could not write to files
+//! owned by root. So root gives away every file it creates there. It gives away nothing else: the
+//! owner of a directory could have moved one of root's files into it.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -18,7 +18,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// To whom what is made in this directory is given; `None` where it stays with who makes it.
+    /// The owner for new files in this directory; `None` if they stay with their creator.
     pub(crate) fn of_new(directory: impl AsFd) -> Option<Self> {
         is_root().then(|| rustix::fs::fstat(directory).ok()).flatten().and_then(Self::other)
     }
@@ -28,12 +28,14 @@ impl Owner {
         (!user.is_root()).then_some(Self { user, group })
     }
 
-    /// Gives a file that was just made. Where the file system knows no owners, it stays.
+    /// Changes the owner of a file that was just created. Does nothing on file systems without
+    /// owners.
     pub(crate) fn give(self, file: impl AsFd) {
         let _ = rustix::fs::fchown(file, Some(self.user), Some(self.group));
     }
 
-    /// Gives a directory that was just made, unless something is in it: then it may be another.
+    /// Changes the owner of a directory that was just created, unless it is not empty: then it may
+    /// be a different directory.
     pub(crate) fn give_directory(self, directory: &OwnedFd, name: &[u8]) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(made) = rustix::fs::openat(directory, name, flags, Mode::empty()) else { return };
@@ -42,7 +44,7 @@ impl Owner {
         }
     }
 
-    /// Gives a link that was just made, and nothing else that stands there by now.
+    /// Changes the owner of a link that was just created, unless something else has replaced it.
     #[cfg(target_os = "linux")]
     pub(crate) fn give_link(self, directory: &OwnedFd, name: &[u8]) {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -54,7 +56,7 @@ impl Owner {
         }
     }
 
-    /// A link without an owner of its own is nobody's loss.
+    /// The owner of a link does not matter here.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn give_link(self, _: &OwnedFd, _: &[u8]) {}
 }

@@ -1,31 +1,31 @@
-//! What is taken of a workspace, and how much of it.
+//! Which files of a workspace are captured, and the limits on a snapshot.
 
 use serde::Deserialize;
 
 /// `[workspace]` in `config.toml`.
 ///
-/// Patterns are those of `.gitignore`, seen from the root. `exclude` goes before `include`, and
-/// `include` before every ignore file. What git tracks although it is ignored is not known here:
-/// name it in `include`. A pattern without a slash can match at any depth, so that ignored
-/// directories are looked through for it; one that begins with a slash keeps the walk short.
+/// Patterns use `.gitignore` syntax, relative to the root. `exclude` overrides `include`, and
+/// `include` overrides every ignore file. Files that git tracks although they are ignored are not
+/// detected: name them in `include`. A pattern without a slash can match at any depth, so ignored
+/// directories must be searched for it; a pattern with a leading slash keeps the walk short.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// What is taken although it is ignored.
+    /// Files to capture even if they are ignored.
     pub include: Vec<String>,
-    /// What is not taken although nothing ignores it.
+    /// Files to leave out even if nothing ignores them.
     pub exclude: Vec<String>,
-    /// A larger file is left out.
+    /// Larger files are left out.
     pub max_file_bytes: u64,
-    /// The most files in a snapshot.
+    /// The maximum number of files in a snapshot.
     pub max_files: u64,
-    /// The most bytes of files in a snapshot.
+    /// The maximum total size of the files in a snapshot.
     pub max_bytes: u64,
-    /// No snapshot is taken when the store's disk has less free.
+    /// No snapshot is taken if the store's disk has fewer free bytes than this.
     pub min_free_bytes: u64,
 }
 
-/// Settings in the place of others; what is not given stays as those have it.
+/// Settings that override a policy. Settings that are `None` keep the policy's value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyOverrides {
@@ -44,7 +44,7 @@ pub struct PolicyOverrides {
 }
 
 impl PolicyOverrides {
-    /// That policy with these settings in their place.
+    /// Returns the policy with these settings applied.
     #[must_use]
     pub fn over(&self, policy: &Policy) -> Policy {
         Policy {

@@ -1,4 +1,4 @@
-//! What a snapshot leads to: every object that restoring it would read.
+//! Finds every object that restoring a snapshot would read.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use abide_model::{ObjectHash, StoreError};
 
 use crate::{Chunks, EntryKind, Snapshot, Tree};
 
-/// Reads an object; `None` when it is not there or damaged.
+/// Reads an object; `None` if it is missing or damaged.
 pub type ReadObject<'a> = dyn Fn(ObjectHash) -> Result<Option<Vec<u8>>, StoreError> + 'a;
 
-/// Why it is not known what a snapshot leads to.
+/// Why the objects of a snapshot cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum ReachError {
-    /// An object that it leads to cannot be read.
+    /// An object that the snapshot needs cannot be read.
     #[error("object {object} of snapshot {snapshot} is missing or damaged")]
     Missing {
         /// The snapshot.
@@ -20,41 +20,41 @@ pub enum ReachError {
         /// The object.
         object: ObjectHash,
     },
-    /// An object is there and not what it should be.
+    /// An object is readable but malformed.
     #[error("object {object} of snapshot {snapshot} cannot be read: {reason}")]
     Form {
         /// The snapshot.
         snapshot: ObjectHash,
         /// The object.
         object: ObjectHash,
-        /// In what way.
+        /// What is wrong with it.
         reason: String,
     },
-    /// The store said no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The objects that snapshots lead to, gathered from one after the other. What two of them share is
-/// looked at once.
+/// All objects that a set of snapshots needs, collected one snapshot at a time. Shared objects are
+/// visited once.
 #[derive(Debug, Default)]
 pub struct Reach {
-    /// Every object so far.
+    /// All objects found so far.
     pub objects: HashSet<ObjectHash>,
-    /// Objects that are known to be lost.
+    /// Objects known to be lost.
     lost: HashSet<ObjectHash>,
-    /// Snapshots, trees and lists of chunks that were read.
+    /// Snapshots, trees and chunk lists that were read already.
     read: HashSet<ObjectHash>,
 }
 
 impl Reach {
-    /// Where one of these objects cannot be read, it leads nowhere: it is known to be lost.
+    /// Tolerates these objects being unreadable: they are known to be lost and lead nowhere.
     #[must_use]
     pub fn with_lost(lost: HashSet<ObjectHash>) -> Self {
         Self { lost, ..Self::default() }
     }
 
-    /// Adds a snapshot, and all that it leads to.
+    /// Adds a snapshot and everything it refers to.
     pub fn add(&mut self, read: &ReadObject<'_>, snapshot: ObjectHash) -> Result<(), ReachError> {
         let mut walk = Walk { reach: self, read, snapshot };
         let Some(bytes) = walk.object(snapshot)? else { return Ok(()) };
@@ -70,7 +70,7 @@ struct Walk<'a, 'r> {
 }
 
 impl Walk<'_, '_> {
-    /// The bytes of an object that names others; `None` when it was read before, or is lost.
+    /// Reads an object that refers to others; `None` if it was read before or is known to be lost.
     fn object(&mut self, object: ObjectHash) -> Result<Option<Vec<u8>>, ReachError> {
         self.reach.objects.insert(object);
         if self.reach.read.contains(&object) {
@@ -89,7 +89,7 @@ impl Walk<'_, '_> {
     }
 
     fn tree(&mut self, root: ObjectHash) -> Result<(), ReachError> {
-        // A stack of its own: a tree may be as deep as a hostile store likes.
+        // An explicit stack, because a hostile store could make a tree arbitrarily deep.
         let mut left = vec![root];
         while let Some(hash) = left.pop() {
             let Some(bytes) = self.object(hash)? else { continue };

@@ -1,8 +1,8 @@
-//! Names that no snapshot takes from a workspace or puts into one: those of repositories and of the
-//! store, in every spelling that the file system takes for them.
+//! Names that are never captured or restored: those of git repositories and of the store, in every
+//! spelling that the file system treats as the same name.
 
-/// Is it `.git` or `.abide`, whatever the case and with or without invisible characters? Even on Linux
-/// a directory may pass over both.
+/// Returns true for `.git` and `.abide`, in any case and with or without invisible characters. Even
+/// on Linux a directory may ignore both.
 pub(crate) fn is_reserved(name: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(name) else { return false };
     let spells = |reserved: &str| {
@@ -12,9 +12,9 @@ pub(crate) fn is_reserved(name: &[u8]) -> bool {
     spells(".git") || spells(".abide")
 }
 
-/// Is it taken for one of them where trailing dots and spaces, streams and short names lead there: on
-/// FAT and NTFS, and so on anything that may be one of those underneath? On a file system of which
-/// that is not so it is a name like any other.
+/// Returns true if FAT or NTFS would resolve the name to a reserved one: with trailing dots or
+/// spaces, as a stream, or as a short name. Used on every file system that may be backed by one of
+/// those; elsewhere these are ordinary names.
 pub(crate) fn is_alias(name: &[u8]) -> bool {
     let end = name.iter().position(|byte| matches!(byte, b'\\' | b':'));
     let plain = name.get(..end.unwrap_or(name.len())).unwrap_or(name);
@@ -25,7 +25,7 @@ pub(crate) fn is_alias(name: &[u8]) -> bool {
     is_reserved(plain) || is_short(plain)
 }
 
-/// A short name as Windows makes it.
+/// Returns true for a Windows short name.
 fn is_short(name: &[u8]) -> bool {
     let number = [&b"git~"[..], b"abide~"].into_iter().find_map(|start| {
         let (beginning, number) = name.split_at_checked(start.len())?;
@@ -34,7 +34,7 @@ fn is_short(name: &[u8]) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
-/// What HFS+ passes over in names.
+/// Characters that HFS+ ignores in names.
 fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }

@@ -59,7 +59,7 @@ impl Objects for Heap {
         hashes: &[ObjectHash],
         each: &mut EachObject<'_>,
     ) -> Result<(), StoreError> {
-        // Not in the order of the question, as a store may answer.
+        // In reverse: a store may answer in any order.
         for (at, hash) in hashes.iter().enumerate().rev() {
             if each(at, self.read(*hash)?.as_deref()).is_break() {
                 break;
@@ -125,7 +125,7 @@ impl Node {
         Entry { name: name.to_vec(), kind, mode, size: size as u64, hash }
     }
 
-    /// Makes the files of a directory under `path`, which is there.
+    /// Creates the files under `path`, which must exist.
     pub(crate) fn make(&self, path: &Path) {
         match self {
             Self::File(bytes, _) => fs::write(path, bytes).unwrap(),
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// What is under `path`.
+    /// Reads what is under `path`.
     pub(crate) fn look(path: &Path) -> Self {
         let met = fs::symlink_metadata(path).unwrap();
         let mode = (met.permissions().mode() & 0o7777) as u16;

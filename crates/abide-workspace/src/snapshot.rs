@@ -1,20 +1,20 @@
-//! A snapshot as an object: its root tree, counts, and what was left out. It says nothing of when
-//! it was taken, so that an unchanged workspace has the same snapshot.
+//! The snapshot object: root tree, counts and omissions. It records no time, so an unchanged
+//! workspace always gives the same snapshot.
 
 use abide_model::ObjectHash;
 use serde::{Deserialize, Serialize};
 
-/// Why something is not in a snapshot although it is there and not ignored.
+/// Why a file that exists and is not ignored is missing from a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OmissionReason {
-    /// Larger than the cap for one file.
+    /// Larger than the limit for one file.
     TooLarge,
-    /// The snapshot has reached its cap on files or bytes.
+    /// The snapshot reached its limit on files or bytes.
     OverCap,
-    /// A socket, a pipe or a device.
+    /// A socket, pipe or device.
     Special,
-    /// It may not be read.
+    /// No permission to read it.
     Unreadable,
     /// It changed each time it was read.
     Changing,
@@ -25,8 +25,8 @@ pub enum OmissionReason {
 impl std::fmt::Display for OmissionReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::TooLarge => "larger than the cap for one file",
-            Self::OverCap => "over the cap of the whole",
+            Self::TooLarge => "larger than the limit for one file",
+            Self::OverCap => "over the limit for a snapshot",
             Self::Special => "a socket, a pipe or a device",
             Self::Unreadable => "not readable",
             Self::Changing => "changed each time it was read",
@@ -35,55 +35,55 @@ impl std::fmt::Display for OmissionReason {
     }
 }
 
-/// Something that was left out.
+/// A file or directory that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Omission {
-    /// Its path from the root; what is not UTF-8 is escaped.
+    /// Path relative to the root; bytes that are not UTF-8 are escaped.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: OmissionReason,
-    /// Its bytes.
+    /// Size in bytes.
     #[serde(default)]
     pub size: u64,
 }
 
-/// The files of a workspace at an instant.
+/// The files of a workspace at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The version of this form: 1.
+    /// The format version: 1.
     pub version: u32,
     /// The root directory.
     pub tree: ObjectHash,
-    /// Files and links.
+    /// Number of files and links.
     pub files: u64,
-    /// Directories, without the root.
+    /// Number of directories, not counting the root.
     pub directories: u64,
-    /// The bytes of the files.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// The first thousand of what was left out, by path.
+    /// The first thousand omissions, sorted by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<Omission>,
-    /// How much was left out in all.
+    /// The total number of omissions.
     #[serde(default)]
     pub omissions: u64,
 }
 
 impl Snapshot {
-    /// The version that this program writes, and the newest it reads.
+    /// The version this program writes, and the newest one it can read.
     pub const VERSION: u32 = 1;
 
-    /// Its bytes.
+    /// Encodes the snapshot.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Reads a snapshot.
+    /// Decodes a snapshot.
     pub fn read(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         let snapshot: Self = serde_json::from_slice(bytes)?;
         if snapshot.version > Self::VERSION {
             return Err(serde::de::Error::custom(format!(
-                "the snapshot is of version {}, and this program knows {}",
+                "unsupported snapshot version {} (this program reads up to {})",
                 snapshot.version,
                 Self::VERSION
             )));

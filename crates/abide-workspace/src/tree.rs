@@ -1,30 +1,30 @@
-//! A directory as an object.
+//! Tree objects: the contents of one directory.
 //!
 //! ```text
 //! magic 4 | version 1
 //! then for each entry, by name: kind 1 | mode 2 | size 8 | hash 32 | length of name 2 | name
 //! ```
 //!
-//! Numbers are little-endian. Names are bytes, in ascending order, none twice.
+//! Numbers are little-endian. Names are bytes, in ascending order, without duplicates.
 
 use abide_model::ObjectHash;
 
 const MAGIC: &[u8; 4] = b"aTRE";
 const VERSION: u8 = 1;
 const FIXED: usize = 1 + 2 + 8 + 32 + 2;
-/// The longest name that a file system of ours gives.
+/// The longest name that a supported file system allows.
 const MAX_NAME: usize = 255;
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryKind {
-    /// A directory: its hash names a [`Tree`].
+    /// A directory; the hash names a [`Tree`].
     Directory,
-    /// A file: its hash names its bytes.
+    /// A file; the hash names its content.
     File,
-    /// A symbolic link: its hash names the bytes of its target.
+    /// A symbolic link; the hash names its target.
     Link,
-    /// A large file: its hash names a list of [`Chunks`](crate::Chunks).
+    /// A large file; the hash names a list of [`Chunks`](crate::Chunks).
     Large,
 }
 
@@ -44,47 +44,47 @@ impl EntryKind {
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, as the file system gives it.
+    /// The name as the file system gives it.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Its type.
     pub kind: EntryKind,
-    /// Its permission bits, 0 for a link.
+    /// Permission bits; 0 for a link.
     pub mode: u16,
-    /// Bytes of a file or of a link's target; 0 for a directory.
+    /// Size in bytes of a file or of a link's target; 0 for a directory.
     pub size: u64,
-    /// The object that holds it.
+    /// The object that holds the content.
     pub hash: ObjectHash,
 }
 
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tree {
-    /// Its entries, in the order of their names.
+    /// The entries, sorted by name.
     pub entries: Vec<Entry>,
 }
 
-/// Why bytes are not a tree.
+/// Why bytes cannot be decoded as a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
-    /// They end in the middle, or do not begin as one.
-    #[error("it is cut short or not a tree")]
+    /// Truncated, or not a tree at all.
+    #[error("truncated, or not a tree")]
     Form,
-    /// Made by a newer version.
-    #[error("it is of version {0}, which this program does not know")]
+    /// Written by a newer version.
+    #[error("unsupported version {0}")]
     Version(u8),
-    /// A name that no directory can have: empty, `.`, `..`, with a slash or a zero, too long.
-    #[error("it has a name that no directory can have")]
+    /// An invalid file name: empty, `.`, `..`, containing a slash or a zero byte, or too long.
+    #[error("invalid file name")]
     Name,
-    /// Names that are not in order, or twice there.
-    #[error("its names are not in order")]
+    /// Names out of order or duplicated.
+    #[error("names are out of order")]
     Order,
-    /// A kind or a mode that does not exist.
-    #[error("it has an entry of no known kind")]
+    /// An unknown kind or an invalid mode.
+    #[error("unknown entry kind")]
     Kind,
 }
 
 impl Tree {
-    /// Its bytes. The entries must be in order.
+    /// Encodes the tree. The entries must be sorted.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let names: usize = self.entries.iter().map(|entry| entry.name.len()).sum();
@@ -103,7 +103,8 @@ impl Tree {
         out
     }
 
-    /// Reads a tree. Nothing in it is trusted: a name that could lead elsewhere is refused.
+    /// Decodes a tree. The bytes are untrusted: names that could lead out of the directory are
+    /// refused.
     pub fn read(bytes: &[u8]) -> Result<Self, TreeError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(TreeError::Form)?;
         let (version, mut rest) = rest.split_first().ok_or(TreeError::Form)?;
@@ -122,7 +123,7 @@ impl Tree {
         Ok(Self { entries })
     }
 
-    /// The entry of this name.
+    /// The entry with this name.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&Entry> {
         let at = self.entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok()?;

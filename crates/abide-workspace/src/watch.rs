@@ -1,30 +1,30 @@
-//! Watching a snapshot while it is taken: how far it is, and a way to end it early.
+//! Progress reports and cancellation for a running snapshot.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The least time between two reports of progress.
+/// Minimum time between two progress reports.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How far a snapshot is.
+/// Progress of a running snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Files and links that were seen.
+    /// Files and links seen so far.
     pub files_seen: u64,
-    /// Files that were read, since they are new or changed.
+    /// Files read so far because they are new or changed.
     pub files_read: u64,
-    /// Bytes that were read.
+    /// Bytes read so far.
     pub bytes_read: u64,
 }
 
-/// Who looks on.
+/// Progress callback and cancellation flag for a running snapshot.
 #[derive(Clone, Default)]
 pub struct Watch {
-    /// Ends the snapshot soon after it becomes true.
+    /// Set it to true to cancel the snapshot soon.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Told now and then how far the snapshot is, from any thread, and once more when all is seen.
+    /// Called from time to time, from any thread, and once more at the end.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
 
@@ -35,13 +35,13 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Is it to end?
+    /// Returns true if the snapshot should stop.
     pub(crate) fn cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 }
 
-/// Counts shared by the workers, told to the watch now and then.
+/// Counters shared by the workers; reports to the watch from time to time.
 pub(crate) struct Meter<'a> {
     watch: &'a Watch,
     began: Instant,
@@ -58,7 +58,6 @@ impl<'a> Meter<'a> {
         Self { watch, began: Instant::now(), told, seen, read, bytes }
     }
 
-    /// Adds to the counts.
     pub(crate) fn add(&self, more: Progress) {
         let Some(progress) = &self.watch.progress else { return };
         self.seen.fetch_add(more.files_seen, Ordering::Relaxed);
@@ -76,7 +75,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Tells how it ended.
+    /// Reports the final counts.
     pub(crate) fn finish(&self) {
         if let Some(progress) = &self.watch.progress {
             progress(self.now());

@@ -1,4 +1,4 @@
-//! A workspace: a directory whose files are taken into snapshots.
+//! The workspace: a directory that snapshots are taken of.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use crate::take::scan::{self, Means, Seen};
 use crate::take::stat::device;
 use crate::watch::Watch;
 
-/// What was touched within this time before a snapshot is hashed again by the next: a program that
-/// writes through a memory map moves the file's time late.
+/// Files modified within this time before a snapshot are hashed again by the next one: a program
+/// that writes through a memory map updates the file's time late.
 const SETTLE: Duration = Duration::from_secs(35);
 
-/// A directory whose files are taken into snapshots.
+/// A directory that snapshots are taken of.
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
@@ -36,26 +36,26 @@ pub struct Workspace {
     settle: Duration,
 }
 
-/// A snapshot that was taken.
+/// The result of taking a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// The object that holds it.
+    /// The hash of the snapshot object.
     pub hash: ObjectHash,
-    /// What it says.
+    /// The snapshot itself.
     pub snapshot: Snapshot,
-    /// The objects that were stored.
+    /// Number of objects that were stored.
     pub stored_objects: u64,
-    /// The bytes that they take.
+    /// Bytes that these objects take.
     pub stored_bytes: u64,
-    /// Is it the same as the one before?
+    /// True if it equals the previous snapshot.
     pub unchanged: bool,
 }
 
 impl Workspace {
-    /// Opens the workspace at `root`. `cache` is the file that remembers its last snapshot: it may
-    /// be missing, and belongs to one store.
+    /// Opens the workspace at `root`. `cache` is the path of the stat cache, which remembers the
+    /// last snapshot. The file may be missing, and must not be shared between stores.
     ///
-    /// The file system's root, the home directory and what contains it are refused.
+    /// The root of the file system, the home directory and its parents are refused.
     pub fn open(root: &Path, cache: &Path, policy: Policy) -> Result<Self, WorkspaceError> {
         let found = root.canonicalize();
         let root = found.map_err(|error| WorkspaceError::io("find", root, error))?;
@@ -66,7 +66,7 @@ impl Workspace {
         Ok(Self { root, cache, policy, patterns, global, settle: SETTLE })
     }
 
-    /// Another time to settle.
+    /// Overrides the settle time.
     #[doc(hidden)]
     #[must_use]
     pub fn with_settle(mut self, settle: Duration) -> Self {
@@ -74,7 +74,7 @@ impl Workspace {
         self
     }
 
-    /// Another file of git's global excludes, or none.
+    /// Overrides the path of git's global excludes file.
     #[doc(hidden)]
     #[must_use]
     pub fn with_global_excludes(mut self, path: Option<PathBuf>) -> Self {
@@ -82,13 +82,13 @@ impl Workspace {
         self
     }
 
-    /// Its directory.
+    /// The root directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Takes a snapshot. When this returns, all of it is durable.
+    /// Takes a snapshot. All of it is durable when this returns.
     pub fn snapshot(&self, objects: &dyn Objects, watch: &Watch) -> Result<Taken, WorkspaceError> {
         self.check_disk()?;
         let stat = rustix::fs::stat(&self.root)
@@ -113,9 +113,10 @@ impl Workspace {
         self.conclude(objects, dev, cache.as_ref(), seen)
     }
 
-    /// What makes the workspace, whose snapshot was just taken, into `target`: in all, or only
-    /// these files and directories. As [`plan`](crate::plan()), except that nothing is deleted that
-    /// may have been there at that time although `target` does not hold it.
+    /// Plans how to turn the workspace, whose snapshot `present` was just taken, into `target`: all
+    /// of it, or only the given files and directories. Like [`plan`](crate::plan()), but never
+    /// deletes a file that may have existed when `target` was taken even though `target` does not
+    /// hold it.
     pub fn plan(
         &self,
         objects: &dyn Objects,
@@ -132,8 +133,8 @@ impl Workspace {
         Ok(plan)
     }
 
-    /// As [`plan`](Self::plan), for a restore that was cut off: `present` is what was there before it.
-    /// Directories on the way that are not there any more are made.
+    /// Like [`plan`](Self::plan), for a restore that was interrupted: `present` is the state before
+    /// it. Missing parent directories are created.
     pub fn plan_on(
         &self,
         objects: &dyn Objects,
@@ -160,15 +161,15 @@ impl Workspace {
         Ok(())
     }
 
-    /// The cache, if the store still has the snapshot that it speaks of, and of the rest what is
-    /// asked for. A store that lost a part is found out before long, and gets everything again. Where
-    /// it is known what is lost, who found it removes the cache.
+    /// The stat cache, if the store still has its snapshot and a random sample of its objects. If
+    /// the store lost objects, a sample finds out before long, and everything is stored again.
+    /// Whoever finds out which objects are lost removes the cache.
     fn remembered(&self, objects: &dyn Objects, dev: u64) -> Result<Option<Cache>, WorkspaceError> {
         let Some(cache) = Cache::read(&self.cache, dev) else { return Ok(None) };
-        // The first two are looked over; of the others it is asked only where they are.
+        // These two objects are verified; for the sampled ones only their presence is checked.
         let there = objects.has(&[cache.hash, cache.snapshot.tree])?;
-        // From here on nothing is taken out of the store. While this waited for that, what is
-        // remembered may have been removed.
+        // From here on the store deletes nothing. While we waited for that, the remembered objects
+        // and the cache may have been removed.
         if !self.cache.exists() {
             return Ok(None);
         }
@@ -211,7 +212,7 @@ impl Workspace {
         let fresh = found.written.iter().any(|record| record.bytes.is_some());
         if fresh || !unchanged {
             let whole = Whole { dev, hash, snapshot: &snapshot };
-            // The snapshot is durable; without the cache the next one only takes longer.
+            // The snapshot is durable. Without the cache the next one only takes longer.
             let _ = cache::write(&self.cache, cache, &whole, found.written);
         }
         Ok(Taken {

@@ -1,4 +1,4 @@
-//! What differs between two snapshots.
+//! Lists the differences between two snapshots.
 
 use abide_model::{ObjectHash, Objects};
 
@@ -7,22 +7,22 @@ use crate::compare::rename::find_renames;
 use crate::compare::walk::{Pair, Within, walk};
 use crate::{Entry, EntryKind, Tree};
 
-/// In what way a path differs.
+/// How a path differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It is only in the new one.
+    /// Only in the new tree.
     Created,
-    /// It is only in the old one.
+    /// Only in the old tree.
     Deleted,
-    /// Its content is another, and perhaps its mode.
+    /// The content changed, and perhaps the mode.
     Modified,
-    /// Only its mode is another.
+    /// Only the mode changed.
     ModeChanged,
-    /// It is a file in one, and a link or a directory in the other.
+    /// The type changed, for example from a file to a link or a directory.
     KindChanged,
-    /// It was at another path, with this content or much of it.
+    /// Moved from another path, with the same or similar content.
     Renamed {
-        /// Where it was.
+        /// The old path.
         from: Vec<u8>,
     },
 }
@@ -30,20 +30,21 @@ pub enum Change {
 /// A path that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// Its bytes from the root, with slashes.
+    /// Path relative to the root, as bytes with slashes.
     pub path: Vec<u8>,
-    /// In what way.
+    /// How it differs.
     pub change: Change,
-    /// What it was.
+    /// The old entry.
     pub old: Option<Entry>,
-    /// What it is.
+    /// The new entry.
     pub new: Option<Entry>,
 }
 
-/// What differs between two trees, by path. With no old tree, all of the new one is created.
+/// Lists the differences between two trees, sorted by path. Without an old tree, everything in the
+/// new one counts as created.
 ///
-/// Directories are named where their mode changed, where they became something else, and where
-/// they are empty; otherwise what is in them tells.
+/// A directory is listed only if its mode or type changed or if it is empty; otherwise its contents
+/// are listed instead.
 pub fn diff(
     objects: &dyn Objects,
     old: Option<ObjectHash>,
@@ -82,7 +83,7 @@ fn is_told(entry: &Entry) -> bool {
     entry.kind != EntryKind::Directory || entry.hash == ObjectHash::of(&Tree::default().write())
 }
 
-/// A large file is a file.
+/// A large file is still a file.
 pub(crate) fn same_kind(a: EntryKind, b: EntryKind) -> bool {
     let plain = |kind| matches!(kind, EntryKind::File | EntryKind::Large);
     a == b || plain(a) && plain(b)

@@ -1,4 +1,4 @@
-//! Comparing snapshots: which paths differ, what was renamed, and the lines that came and went.
+//! Comparing snapshots: changed paths, renames and line diffs.
 
 pub(crate) mod diff;
 pub(crate) mod read;

@@ -1,4 +1,4 @@
-//! What an entry names, read from the objects.
+//! Reads the objects that entries refer to.
 
 use std::ops::ControlFlow;
 
@@ -9,23 +9,23 @@ use crate::{Chunks, Entry, EntryKind, Tree, TreeError};
 /// Why a part of a snapshot cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
-    /// The store said no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An object is not in the store, or damaged there.
+    /// An object is missing from the store or damaged.
     #[error("object {0} is missing or damaged in the store")]
     Missing(ObjectHash),
-    /// An object is there and is not what it should be.
-    #[error("object {hash} is not what its snapshot says")]
+    /// An object is readable but malformed.
+    #[error("object {hash} is malformed")]
     Form {
-        /// Which.
+        /// The object.
         hash: ObjectHash,
-        /// In what way.
+        /// What is wrong with it.
         #[source]
         source: TreeError,
     },
-    /// Directories within directories without end.
-    #[error("the snapshot has more than {0} directories within each other")]
+    /// Directories are nested too deeply.
+    #[error("the snapshot has directories nested more than {0} levels deep")]
     TooDeep(usize),
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn read_object(objects: &dyn Objects, hash: ObjectHash) -> Result<Vec
     objects.read(hash)?.ok_or(ReadError::Missing(hash))
 }
 
-/// The trees of these hashes, in their order.
+/// Reads these trees, in the order of the hashes.
 pub(crate) fn read_trees(
     objects: &dyn Objects,
     hashes: &[ObjectHash],
@@ -70,7 +70,7 @@ pub(crate) fn read_chunks(objects: &dyn Objects, entry: &Entry) -> Result<Chunks
     }
 }
 
-/// The bytes of a file or of a link's target; none for a directory.
+/// The content of a file or the target of a link; empty for a directory.
 pub(crate) fn read_content(objects: &dyn Objects, entry: &Entry) -> Result<Vec<u8>, ReadError> {
     match entry.kind {
         EntryKind::Directory => Ok(Vec::new()),

@@ -1,7 +1,8 @@
-//! Which of the files that are gone is which of those that are new.
+//! Detects renames among the deleted and created files.
 //!
-//! First by equal content. Then by similarity as git measures it: the bytes of the old file, in
-//! lines or in pieces of 64 bytes, that are in the new one too, over the size of the greater.
+//! First by equal content, then by similarity as git measures it: the number of bytes of the old
+//! file, in lines or pieces of 64 bytes, that also occur in the new one, divided by the size of the
+//! larger.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,15 +12,16 @@ use crate::compare::read::{ReadError, read_content};
 use crate::compare::walk::split;
 use crate::{Change, Changed, Entry, EntryKind};
 
-/// In hundredths: the least similarity of a rename.
+/// Minimum similarity of a rename, in percent.
 pub(crate) const LEAST: u64 = 50;
-/// Files on either side that are compared by similarity. With more, only equal ones are found.
+/// Maximum number of files per side to compare by similarity. With more, only identical files
+/// match.
 const MAX_FILES: usize = 256;
-/// Larger ones are not compared by similarity.
+/// Larger files are not compared by similarity.
 const MAX_SIZE: u64 = 1024 * 1024;
 const PIECE: usize = 64;
 
-/// Makes each pair of a deletion and a creation that is a rename into one change.
+/// Replaces each deletion and creation that form a rename by one change.
 pub(crate) fn find_renames(
     objects: &dyn Objects,
     changes: &mut Vec<Changed>,
@@ -44,7 +46,7 @@ pub(crate) fn find_renames(
     Ok(())
 }
 
-/// Places in the list of changes: (new, old).
+/// Indexes into the list of changes: (new, old).
 #[derive(Default)]
 struct Pairs {
     found: Vec<(usize, usize)>,
@@ -136,12 +138,12 @@ fn similar(objects: &dyn Objects, changes: &[Changed], pairs: &mut Pairs) -> Res
     Ok(())
 }
 
-/// How alike two contents are, in hundredths.
+/// The similarity of two contents, in percent.
 pub(crate) fn similarity(a: &[u8], b: &[u8]) -> u64 {
     if a == b { 100 } else { Pieces::of(a).similarity(&Pieces::of(b)).min(99) }
 }
 
-/// The bytes that each piece of a content takes in all.
+/// For each distinct piece of a content, the bytes that all its occurrences take.
 struct Pieces {
     size: u64,
     bytes: HashMap<u64, u64>,

@@ -1,4 +1,4 @@
-//! A change as text, as git prints it and `git apply` takes it.
+//! Unified diffs in git's format, usable with `git apply`.
 
 use std::ops::Range;
 
@@ -12,32 +12,32 @@ use crate::{Change, Changed, Entry, EntryKind};
 
 /// Larger files are not compared line by line.
 const MAX_SIZE: u64 = 8 * 1024 * 1024;
-/// A zero among the first of this many bytes makes a file binary, as in git.
+/// A zero byte among this many leading bytes makes a file binary, as in git.
 const BINARY_HEAD: usize = 8000;
-/// The longest heading of a hunk.
+/// Maximum length of a hunk heading.
 const HEADING: usize = 80;
 
-/// How many lines a change adds and takes away.
+/// Number of lines that a change adds and removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiffStat {
-    /// Lines that are new.
+    /// Lines added.
     pub insertions: u64,
-    /// Lines that are gone.
+    /// Lines removed.
     pub deletions: u64,
-    /// The content is not text, or too large to be compared by lines.
+    /// The content is binary or too large to compare by lines.
     pub binary: bool,
 }
 
-/// One change as text. The bytes of the files are in it as they are.
+/// One change as a diff. File contents appear as raw bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileDiff {
     /// Headers and hunks. Empty for a directory.
     pub text: Vec<u8>,
-    /// Lines added and taken away.
+    /// Lines added and removed.
     pub stat: DiffStat,
 }
 
-/// A change as a unified diff, with this many lines around each hunk.
+/// Formats a change as a unified diff with `context` lines around each hunk.
 pub fn unified(
     objects: &dyn Objects,
     changed: &Changed,
@@ -50,7 +50,7 @@ pub fn unified(
     Ok(diff)
 }
 
-/// The lines that a change adds and takes away.
+/// Counts the lines that a change adds and removes.
 pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ReadError> {
     let mut stat = DiffStat::default();
     for part in parts(changed) {
@@ -69,7 +69,7 @@ pub fn stat(objects: &dyn Objects, changed: &Changed) -> Result<DiffStat, ReadEr
     Ok(stat)
 }
 
-/// A path on both sides. A change of kind has two: one goes, one comes.
+/// A path on both sides. A change of type gives two: a deletion and a creation.
 struct Part<'a> {
     from: &'a [u8],
     to: &'a [u8],
@@ -95,7 +95,7 @@ fn parts(changed: &Changed) -> Vec<Part<'_>> {
     sides.map(|(old, new)| Part { from, to, old, new }).collect()
 }
 
-/// The old content and the new one.
+/// The old and the new content.
 type Texts = (Vec<u8>, Vec<u8>);
 
 impl Part<'_> {
@@ -103,7 +103,7 @@ impl Part<'_> {
         matches!((self.old, self.new), (Some(old), Some(new)) if old.hash == new.hash)
     }
 
-    /// Both contents, where neither is too large.
+    /// Both contents; `None` if either is too large.
     fn contents(&self, objects: &dyn Objects) -> Result<Option<Texts>, ReadError> {
         let sides = [self.old, self.new];
         if sides.iter().flatten().any(|entry| entry.size > MAX_SIZE) {
@@ -177,7 +177,7 @@ fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'\n');
 }
 
-/// After a name with a space stands a tab, so that it is seen where the name ends.
+/// A tab follows a name that contains a space, to mark where the name ends.
 fn tab(shown: &[u8], path: &[u8]) -> &'static [u8] {
     if shown != b"/dev/null" && path.contains(&b' ') { b"\t" } else { b"" }
 }
@@ -193,7 +193,7 @@ fn is_text((old, new): &Texts) -> bool {
     [old, new].iter().all(|side| !side.get(..BINARY_HEAD).unwrap_or(side).contains(&0))
 }
 
-/// A path as git shows it: in quotes, with escapes, where it holds more than plain characters.
+/// A path as git prints it: quoted and escaped if it contains special characters.
 fn quoted(prefix: &[u8], path: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     if path.iter().all(plain) {
@@ -226,13 +226,13 @@ fn quoted(prefix: &[u8], path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Two texts by lines, and which lines differ.
+/// A line diff of two texts.
 struct Lines<'a> {
     input: InternedInput<&'a [u8]>,
     diff: Diff,
 }
 
-/// Differences that are printed together: lines before and after, in both texts.
+/// Changes that are printed together, as line ranges in both texts.
 struct Hunk {
     before: Range<u32>,
     after: Range<u32>,
@@ -301,7 +301,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The last line before a hunk that begins as a definition does.
+    /// The last line before the hunk that looks like the start of a definition.
     fn heading(&self, start: u32) -> Option<&[u8]> {
         let lines = self.input.before.get(..start as usize)?;
         let begins = |row: &&[u8]| {
@@ -316,7 +316,7 @@ fn length(side: &[imara_diff::Token]) -> u32 {
     u32::try_from(side.len()).unwrap_or(u32::MAX)
 }
 
-/// First line and number of lines, as a hunk's header has them.
+/// Start line and line count, as in a hunk header.
 fn span(range: &Range<u32>) -> String {
     match range.end - range.start {
         0 => format!("{},0", range.start),

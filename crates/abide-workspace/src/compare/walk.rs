@@ -1,24 +1,24 @@
-//! Two trees side by side: every name that is not the same in both.
+//! Walks two trees side by side and visits every name that differs.
 //!
-//! Equal subtrees are passed over by their hash. The trees of one depth are read together.
+//! Equal subtrees are skipped by comparing hashes. All trees at one depth are read in one batch.
 
 use abide_model::{ObjectHash, Objects};
 
 use crate::compare::read::{ReadError, read_trees};
 use crate::{Entry, EntryKind, Tree};
 
-/// Deeper than a path can be that a system call takes.
+/// No system call accepts a path deeper than this.
 const MAX_DEPTH: usize = 4096;
 
-/// A name that differs. Of a directory that is in both, it is given even if only what is in it
-/// differs.
+/// A name that differs. A directory that is in both trees is visited even if only its contents
+/// differ.
 pub(crate) struct Pair<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) old: Option<&'a Entry>,
     pub(crate) new: Option<&'a Entry>,
 }
 
-/// Is what is in it of interest?
+/// Whether to descend into a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Within {
     Enter,
@@ -31,7 +31,7 @@ struct Level {
     new: Option<ObjectHash>,
 }
 
-/// Gives every name that differs to `visit`, a directory before what is in it.
+/// Calls `visit` for every name that differs, a directory before its contents.
 pub(crate) fn walk(
     objects: &dyn Objects,
     old: Option<ObjectHash>,
@@ -96,7 +96,7 @@ fn compare(
     }
 }
 
-/// A name in a directory, as a path from the root.
+/// Joins a directory and a name to a path relative to the root.
 pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
     path.extend_from_slice(directory);
@@ -107,7 +107,7 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// The directory of a path, and its last name.
+/// Splits a path into its directory and last name.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|byte| *byte == b'/');
     let (directory, name) = path.split_at(slash.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Directories are made, and their modes set.
+//! Creates directories and sets their modes.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,40 +14,40 @@ use crate::owner::Owner;
 use crate::restore::root::{look, set_mode};
 use crate::{Action, Entry, EntryKind, Plan, Step};
 
-/// The bits that a directory may have.
+/// Mode bits that a restored directory can have.
 const DIRECTORY_BITS: u16 = 0o3777;
-/// The owner's rights.
+/// The owner's permission bits.
 const OWNER: u16 = 0o700;
 
-/// The sticky bit, on a directory whose mode is set at the end: so a run knows what an earlier one,
-/// cut off, made or opened.
+/// The sticky bit marks a directory whose final mode is still to be set. It tells a run what an
+/// interrupted run created or opened.
 const UNFINISHED: u16 = 0o1000;
 
-/// What a directory is given that keeps its owner out.
+/// Added to the mode of a directory that locks its owner out.
 const OPENED: u16 = OWNER | UNFINISHED;
 
-/// Who made a directory?
+/// Who created a directory.
 #[derive(Clone, Copy)]
 pub(super) enum Made {
     /// This run.
     Here,
-    /// A run that was cut off. Or it had opened it to remove what is in it.
+    /// An interrupted run. Or that run opened the directory to remove its contents.
     Earlier,
     /// Somebody else.
     Elsewhere,
 }
 
-/// Where the mode of a directory comes from.
+/// Where the final mode of a directory comes from.
 enum DirectoryMode<'a> {
-    /// It stays as it was, closed to its owner.
+    /// It keeps this mode, which locks its owner out.
     Closed(u16),
-    /// It was let into, and had this one.
+    /// It was opened and had this mode before.
     Opened(u16),
     /// A step sets it.
     Step(&'a Step),
 }
 
-/// The mode of a directory while its files are written.
+/// The mode of a directory while files are written into it.
 fn mode_at_first(mode: u16) -> u16 {
     let first = mode & FILE_BITS | OWNER;
     if first == mode & DIRECTORY_BITS { first } else { first | UNFINISHED }
@@ -77,7 +77,7 @@ impl Run<'_> {
                 Some(seen) if seen.kind == FileType::Directory => {
                     let as_made = seen.mode & (FILE_BITS | UNFINISHED) == mode;
                     match made {
-                        // The process's mask took some bits.
+                        // The umask cleared some bits.
                         Made::Here if !as_made => set_mode(directory, name, mode)?,
                         Made::Elsewhere if as_made && mode & UNFINISHED != 0 => {
                             made = Made::Earlier;
@@ -92,7 +92,7 @@ impl Run<'_> {
         Ok((outcome, made))
     }
 
-    /// Removes the file or link that is where a directory comes.
+    /// Removes the file or link that is in the way of a directory.
     fn clear_for_directory(&self, directory: &OwnedFd, name: &[u8], step: &Step) -> StepResult {
         if step.was.is_none() {
             return Ok(Outcome::Done);
@@ -108,7 +108,7 @@ impl Run<'_> {
         }
     }
 
-    /// Gives the owner every right in a directory. Can he work in it now?
+    /// Gives the owner full access to a directory. Returns whether the owner can work in it now.
     pub(super) fn let_in(&self, path: &[u8]) -> bool {
         if path.is_empty() {
             return false;
@@ -140,7 +140,7 @@ impl Run<'_> {
             modes.insert(path, DirectoryMode::Opened(*mode));
         }
         for step in plan.steps.iter().filter(|s| kind(&s.entry) == Some(EntryKind::Directory)) {
-            // One that was there already and is not stored keeps its mode.
+            // A directory that existed already and is not stored keeps its mode.
             let made = self.made.contains(&step.path) || self.unfinished.contains(&step.path);
             if made || step.action == Action::Chmod {
                 modes.insert(&step.path, DirectoryMode::Step(step));
@@ -154,7 +154,7 @@ impl Run<'_> {
                 }
                 _ => match set() {
                     Err(StepError::Stopped) => return Err(StepError::Stopped),
-                    // It is gone or was kept, which is told already.
+                    // It is gone or was kept, which is reported already.
                     Ok(_) | Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => {}
                     Err(error) => self.tally().failed.push((path.to_vec(), told(&error))),
                 },
@@ -193,7 +193,7 @@ impl Run<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Gives back the modes of the directories that were let into: the restore was stopped.
+    /// Puts back the modes of opened directories after the restore was cancelled.
     pub(super) fn close_opened(&self) {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (path, mode) in opened.iter().rev() {

@@ -1,4 +1,5 @@
-//! What was restored is made durable: what was touched when that is little, else all.
+//! Makes a restore durable: syncs what it touched if that is little, otherwise the whole file
+//! system.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,17 +12,17 @@ use crate::compare::walk::split;
 use crate::restore::root::Root;
 use crate::{Entry, EntryKind, Plan, Step};
 
-/// With more steps the whole file system is synced at once.
+/// With more steps, the whole file system is synced at once.
 const FEW_STEPS: usize = 256;
 
 /// How a restore is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// It is left to the system.
+    /// Nothing is synced.
     Left,
-    /// Each file before it gets its name, and in the end each directory that was touched.
+    /// Sync each file before it gets its name, and each touched directory at the end.
     Each,
-    /// The whole file system, in the end.
+    /// Sync the whole file system at the end.
     Whole,
 }
 
@@ -33,19 +34,19 @@ impl Durability {
     }
 }
 
-/// May its owner not read it? Then it cannot be opened to be synced once it has its mode.
+/// Returns true if the owner may not read it: once it has its mode it cannot be opened for syncing.
 fn is_closed(entry: &Entry) -> bool {
     entry.kind != EntryKind::Link && entry.mode & 0o400 == 0
 }
 
-/// Makes everything durable that was written to the file system of this directory: for after
+/// Syncs the file system that holds this directory, for use after
 /// [`restore_all`](crate::restore_all).
 pub fn sync(root: &Path) -> io::Result<()> {
     Ok(Root::open(root)?.sync()?)
 }
 
 impl Run<'_> {
-    /// In the end: all that the plan did is durable after this.
+    /// Called at the end. Everything the plan did is durable afterwards.
     pub(super) fn sync(&self, plan: &Plan) -> Result<(), Errno> {
         match self.durability {
             Durability::Left => Ok(()),
@@ -54,7 +55,7 @@ impl Run<'_> {
                 for directory in touched(plan) {
                     match self.root.sync_directory(directory) {
                         Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                        // It cannot be opened, for one: the file system can.
+                        // For example, it cannot be opened. Sync the whole file system instead.
                         Err(_) => return self.root.sync(),
                     }
                 }
@@ -64,7 +65,7 @@ impl Run<'_> {
     }
 }
 
-/// The directories whose names or modes a plan changes.
+/// The directories whose entries or modes a plan changes.
 fn touched(plan: &Plan) -> BTreeSet<&[u8]> {
     let mut touched = BTreeSet::new();
     for step in &plan.steps {
@@ -73,7 +74,7 @@ fn touched(plan: &Plan) -> BTreeSet<&[u8]> {
             touched.insert(&step.path);
         }
     }
-    // They were perhaps opened for a while.
+    // These may have been opened temporarily.
     touched.extend(plan.closed.iter().map(|(path, _)| path.as_slice()));
     touched
 }

@@ -1,4 +1,5 @@
-//! Files and links are written, by several threads, each with the objects that are kept together.
+//! Writes files and links on several threads, grouped so that objects stored together are read
+//! together.
 
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -14,12 +15,12 @@ use crate::compare::read::read_chunks;
 use crate::compare::walk::split;
 use crate::{Action, Entry, EntryKind, Step};
 
-/// Fewer files are written by the thread that asks.
+/// Fewer files than this are written on the calling thread.
 const FEW: usize = 32;
-/// Objects that one thread reads together, at the least.
+/// Minimum number of objects that one thread reads together.
 const GROUP: usize = 16;
 
-const NOT_A_DIRECTORY: &str = "its directory is not there, or is something else";
+const NOT_A_DIRECTORY: &str = "its parent is missing or not a directory";
 const DAMAGED: &str = "its content is missing or damaged in the store";
 
 impl Run<'_> {
@@ -32,7 +33,7 @@ impl Run<'_> {
         self.share(&groups, &write)
     }
 
-    /// Steps whose objects are kept together, together. A large file is alone.
+    /// Groups steps whose objects are stored together. A large file forms its own group.
     fn grouped<'s>(&self, steps: &[&'s Step]) -> Vec<Vec<&'s Step>> {
         let (large, small): (Vec<&Step>, Vec<&Step>) =
             steps.iter().copied().partition(|step| kind(&step.entry) == Some(EntryKind::Large));
@@ -131,7 +132,7 @@ impl Run<'_> {
         entry: &Entry,
         body: &Body<'_>,
     ) -> StepResult {
-        // Another may make the file in between: then it is looked at again.
+        // If another process creates the file in between, look again.
         for _ in 0..3 {
             match find(self.objects, directory, name, step)? {
                 Found::Missing => match self.write_new(directory, name, entry, body) {

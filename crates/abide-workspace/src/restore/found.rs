@@ -1,4 +1,4 @@
-//! Whether a file is still what a snapshot says, byte by byte.
+//! Checks, byte by byte, whether a file still matches a snapshot.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,16 +17,16 @@ use crate::{Entry, EntryKind, Step};
 pub(super) enum Found {
     /// Nothing.
     Missing,
-    /// What the step makes of it: it was done before.
+    /// Already the target: the step was done before.
     Target(Seen),
-    /// What the plan says; or only the beginning of it, or of what the step makes of it. That is
-    /// what a restore leaves that was cut off, and the store holds the whole.
+    /// What the plan expects; or only the first bytes of that or of the target, as an interrupted
+    /// restore leaves them. The store holds the complete file.
     Replaceable(Seen),
-    /// Something that the store may not hold.
+    /// Something else, which the store may not hold.
     Other,
 }
 
-/// Why a step was not done.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StepError {
     #[error(transparent)]
@@ -35,12 +35,12 @@ pub(super) enum StepError {
     File(#[from] std::io::Error),
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// It is to stop here.
-    #[error("it was stopped")]
+    /// The restore was cancelled.
+    #[error("the restore was cancelled")]
     Stopped,
 }
 
-/// Looks at the path of a step that makes or deletes a file or a link.
+/// Examines the path of a step that writes or deletes a file or a link.
 pub(super) fn find(
     objects: &dyn Objects,
     directory: &OwnedFd,
@@ -62,7 +62,7 @@ pub(super) fn find(
     Ok(Found::Other)
 }
 
-/// Is what was seen at this name this entry? Modes do not count.
+/// Returns true if what was seen under this name matches the entry. Modes are not compared.
 fn holds(
     objects: &dyn Objects,
     directory: &OwnedFd,
@@ -99,7 +99,7 @@ fn holds(
     }
 }
 
-/// Are the bytes at this name the first ones of this file, and not all?
+/// Returns true if the file holds only the first bytes of the entry.
 fn begins(
     objects: &dyn Objects,
     directory: &OwnedFd,
@@ -131,7 +131,7 @@ fn begins(
     Ok(true)
 }
 
-/// Opens the file that was seen, and no other.
+/// Opens the file that was seen; `None` if it is a different one now.
 fn open(directory: &OwnedFd, name: &[u8], seen: &Seen) -> Result<Option<File>, StepError> {
     let fd = match rustix::fs::openat(directory, name, READ, Mode::empty()) {
         Err(Errno::NOENT | Errno::LOOP) => return Ok(None),

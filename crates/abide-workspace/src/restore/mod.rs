@@ -1,11 +1,12 @@
-//! A plan is done: files are put back.
+//! Carries out a restore plan.
 //!
-//! It can be stopped at any instant, by the machine as well, and done again with the same plan:
-//! each step looks at what it finds. What is as the plan says is changed, what is already as it
-//! should be is left, and anything else was put there meanwhile, stays, and is told.
+//! A restore can be interrupted at any moment, even by a crash, and run again with the same plan:
+//! each step checks what it finds. What matches the plan's starting state is changed, what already
+//! matches the target is left alone, and anything else was put there meanwhile; it is kept and
+//! reported.
 //!
-//! Order: what is in the way goes, deepest first; directories are made; files are written; modes
-//! of directories are set; what is to be durable is made so.
+//! Order: remove what is in the way, deepest first; create directories; write files; set directory
+//! modes; sync.
 
 mod directories;
 pub(crate) mod durability;
@@ -42,7 +43,7 @@ use crate::restore::plan::{RESERVED, plan_all};
 use crate::restore::root::{Root, look, names, set_mode, set_mode_durably};
 use crate::{Action, Entry, EntryKind, Kept, Plan, Step};
 
-/// The bits that a file may have.
+/// Mode bits that a restored file can have.
 const FILE_BITS: u16 = 0o777;
 /// Files that one thread deletes in a row.
 const ROW: usize = 16;
@@ -50,39 +51,39 @@ const ROW: usize = 16;
 const EXISTS: &str = "it exists and is not stored";
 const EDITED: &str = "it was changed after the snapshot of the present";
 const MODE_EDITED: &str = "its mode was changed after the snapshot of the present";
-const SPECIAL_BITS: &str = "its set-user-id, set-group-id and sticky bits are left out";
+const SPECIAL_BITS: &str = "its set-user-id, set-group-id and sticky bits are not restored";
 
-/// Is it a name that a restore gives to a file that is not whole yet?
+/// Returns true for names that a restore gives to incomplete files.
 pub(crate) fn is_temporary(name: &[u8]) -> bool {
     Temporary::is(name)
 }
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// Files, links and directories that were made.
+    /// Files, links and directories that were created.
     pub created: u64,
-    /// Those whose content, kind or mode became another.
+    /// Those whose content, type or mode was changed.
     pub changed: u64,
-    /// Those that are gone.
+    /// Those that were deleted.
     pub deleted: u64,
-    /// What was left as it is, and why. By path.
+    /// Paths that were left alone, and why. Sorted by path.
     pub kept: Vec<(Vec<u8>, String)>,
-    /// What could not be done, and why. By path.
+    /// Paths that failed, and why. Sorted by path.
     pub failed: Vec<(Vec<u8>, String)>,
 }
 
-/// How a restore is followed and stopped.
+/// Progress callback and cancellation flag for a running restore.
 #[derive(Clone, Copy)]
 pub struct RestoreWatch<'a> {
-    /// Once it is set, the restore ends at the next step.
+    /// Set it to cancel the restore before its next step.
     pub cancel: &'a AtomicBool,
-    /// Told how many steps are done, and of how many. Called by several threads.
+    /// Called from several threads with the number of completed steps and the total.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
 impl RestoreWatch<'static> {
-    /// Nobody follows, nobody stops it.
+    /// No progress reports and no cancellation.
     #[must_use]
     pub fn none() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
@@ -90,33 +91,33 @@ impl RestoreWatch<'static> {
     }
 }
 
-/// Why a restore did not end.
+/// Why a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The snapshot cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The workspace cannot be worked in.
+    /// The workspace directory is unusable.
     #[error("cannot {action} {path}")]
     Root {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The path it failed on.
         path: PathBuf,
-        /// The system's answer.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Only an empty directory is filled without a look at what is there.
+    /// The target directory must be empty.
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),
-    /// It was stopped. What was done so far stays; the same plan goes on from there, and the plan
-    /// the other way goes back.
-    #[error("the restore was stopped half-way")]
+    /// The restore was cancelled. What was done so far stays. The same plan continues from there,
+    /// and the reverse plan undoes it.
+    #[error("the restore was cancelled half-way")]
     Cancelled,
 }
 
-/// Does what a plan says, under `root`. It is durable when this returns.
+/// Carries out a plan under `root`. The result is durable when this returns.
 pub fn restore(
     root: &Path,
     objects: &dyn Objects,
@@ -129,8 +130,8 @@ pub fn restore(
     run.all(root, plan, Durability::of(plan))
 }
 
-/// Fills an empty directory with a tree. As after a checkout, nothing is synced: a power cut soon
-/// after may take files with it. [`sync`](crate::sync()) makes it durable.
+/// Fills an empty directory with a tree. As after a checkout, nothing is synced: a power failure
+/// soon afterwards may lose files. [`sync`](crate::sync()) makes it durable.
 pub fn restore_all(
     root: &Path,
     objects: &dyn Objects,
@@ -167,11 +168,11 @@ struct Run<'a> {
     watch: &'a RestoreWatch<'a>,
     temporary: Temporary,
     durability: Durability,
-    /// Directories that this run made: all that is in them is its own.
+    /// Directories that this run created: it owns everything in them.
     made: HashSet<Vec<u8>>,
-    /// Directories that an earlier run, cut off, made or opened.
+    /// Directories that an earlier, interrupted run created or opened.
     unfinished: HashSet<Vec<u8>>,
-    /// Directories that were let into, and the modes that they had.
+    /// Directories that were opened, with their previous modes.
     opened: Mutex<BTreeMap<Vec<u8>, u16>>,
     tally: Mutex<Restored>,
     done: AtomicU64,
@@ -186,7 +187,7 @@ impl<'a> Run<'a> {
         objects: &'a dyn Objects,
         watch: &'a RestoreWatch<'a>,
     ) -> Result<Self, RestoreError> {
-        // An empty path, or one that depends on where the process stands, names no workspace.
+        // An empty or relative path does not name a workspace.
         if !root.is_absolute() {
             return Err(on("restore into", root)(Errno::INVAL));
         }
@@ -207,7 +208,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Before each operation that changes something: tests stop a run here.
+    /// Called before each operation that changes something; tests stop a run here.
     #[cfg(test)]
     fn act(&self) -> Result<(), StepError> {
         match &self.fuse {
@@ -222,7 +223,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The plan without what would lead into a repository or a store on this file system.
+    /// The plan without paths that would resolve into a repository or a store on this file system.
     fn without_aliases<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
         let leads = |path: &[u8]| path.split(|byte| *byte == b'/').any(is_alias);
         if self.root.native || !plan.steps.iter().any(|step| leads(&step.path)) {
@@ -311,7 +312,7 @@ impl<'a> Run<'a> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a step, and notes how it ended.
+    /// Runs a step and records its outcome.
     fn settle(&self, step: &Step, work: impl FnOnce() -> StepResult) -> Result<(), StepError> {
         if self.watch.cancel.load(Ordering::Relaxed) {
             return Err(StepError::Stopped);
@@ -347,7 +348,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Does `work` on each item, with several threads where there are many.
+    /// Runs `work` on each item, on several threads if there are many.
     fn share<T: Sync>(
         &self,
         items: &[T],
@@ -375,7 +376,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Does `work` in a directory. One that keeps its owner out is opened to him for the time.
+    /// Runs `work` in a directory. If the mode locks the owner out, the directory is opened
+    /// temporarily.
     fn within(&self, directory: &[u8], work: &mut dyn FnMut(&OwnedFd) -> StepResult) -> StepResult {
         let fd = self.directory(directory)?;
         match work(&fd) {
@@ -418,11 +420,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Removes what an earlier run, cut off, left in the directories that the plan touches.
+    /// Removes temporary files that an interrupted run left in the directories the plan touches.
     fn sweep(&self, plan: &Plan) {
         let parents: BTreeSet<_> = plan.steps.iter().map(|step| split(&step.path).0).collect();
         for parent in parents {
-            // What cannot be swept is in nobody's way.
+            // What cannot be removed does no harm.
             let _ = self.within(parent, &mut |directory| {
                 for name in names(directory)?.iter().filter(|name| Temporary::is(name)) {
                     rustix::fs::unlinkat(directory, name.as_slice(), AtFlags::empty())?;

@@ -1,7 +1,7 @@
-//! What putting a snapshot back will do. Pure: it looks at two trees and at no file.
+//! Plans a restore. Pure: compares two trees and reads no files.
 //!
-//! The present is described by a snapshot taken just before, so a path that is deleted or written
-//! over is one that the store holds. Each path has at most one step.
+//! The present state is a snapshot taken just before, so the store holds every path that is deleted
+//! or overwritten. Each path has at most one step.
 
 use std::collections::BTreeMap;
 
@@ -13,59 +13,59 @@ use crate::compare::walk::{Pair, Within, split, walk};
 use crate::reserved::is_reserved;
 use crate::{Entry, EntryKind};
 
-/// What is done with a path.
+/// What a step does with its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// It is made: nothing is there.
+    /// Create it; nothing is there.
     Create,
-    /// Its content, or what it is, becomes another.
+    /// Replace its content or type.
     Change,
-    /// It goes.
+    /// Delete it.
     Delete,
-    /// Only its mode becomes another.
+    /// Change only its mode.
     Chmod,
 }
 
-/// One path that becomes another.
+/// One step of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Its bytes from the root, with slashes.
+    /// Path relative to the root, as bytes with slashes.
     pub path: Vec<u8>,
-    /// What is done.
+    /// What to do.
     pub action: Action,
-    /// What it becomes; nothing where it is deleted.
+    /// The target entry; `None` for a deletion.
     pub entry: Option<Entry>,
-    /// What it is at present; nothing where it is created.
+    /// The present entry; `None` for a creation.
     pub was: Option<Entry>,
 }
 
-/// A path that is left as it is, although it was asked for.
+/// A requested path that is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its bytes from the root, with slashes.
+    /// Path relative to the root, as bytes with slashes.
     pub path: Vec<u8>,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
-/// What a restore will do.
+/// The steps of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// By path.
+    /// Sorted by path.
     pub steps: Vec<Step>,
-    /// By path.
+    /// Sorted by path.
     pub kept: Vec<Kept>,
-    /// Directories on the way whose mode keeps their owner out, and that mode. It is put back
-    /// where a restore, or one that was cut off, had to let itself in.
+    /// Parent directories whose mode locks their owner out, with that mode. It is set again if this
+    /// restore, or an interrupted one, had to open them.
     pub closed: Vec<(Vec<u8>, u16)>,
 }
 
-pub(crate) const RESERVED: &str = "its name is one of a repository or of a store";
+pub(crate) const RESERVED: &str = "its name is reserved for a repository or a store";
 const NOWHERE: &str = "it is neither in the snapshot nor in the workspace";
 
-/// What makes the tree `present` into the tree `target`: in all, or only these files and
-/// directories, with the directories that lead to them. Everything goes that `target` does not
-/// hold: [`Workspace::plan`](crate::Workspace::plan) spares what `target` did not see.
+/// Plans how to turn the tree `present` into the tree `target`: all of it, or only the given files
+/// and directories with their parents. Deletes everything that `target` does not hold;
+/// [`Workspace::plan`](crate::Workspace::plan) spares what `target` could not see.
 pub fn plan(
     objects: &dyn Objects,
     present: ObjectHash,
@@ -83,7 +83,7 @@ pub fn plan(
     Ok(plan)
 }
 
-/// What makes an empty directory into the tree `target`.
+/// Plans how to fill an empty directory with the tree `target`.
 pub(crate) fn plan_all(objects: &dyn Objects, target: ObjectHash) -> Result<Plan, ReadError> {
     plan_between(objects, None, target, &[])
 }
@@ -139,14 +139,14 @@ fn step(pair: &Pair<'_>) -> Option<Step> {
     Some(Step { path, action, entry: pair.new.cloned(), was: pair.old.cloned() })
 }
 
-/// Does it make a directory where there is none?
+/// Returns true if the step creates a directory where there is none.
 fn makes_way(step: &Step) -> bool {
     let directory =
         |entry: &Option<Entry>| entry.as_ref().is_some_and(|e| e.kind == EntryKind::Directory);
     directory(&step.entry) && !directory(&step.was)
 }
 
-/// Adds the directories that lead to something that is made.
+/// Adds the parent directories of everything that is created.
 fn add_ways(steps: &mut Vec<Step>, mut ways: BTreeMap<Vec<u8>, Step>) {
     let mut found = Vec::new();
     for step in steps.iter().filter(|step| step.entry.is_some()) {
@@ -159,7 +159,7 @@ fn add_ways(steps: &mut Vec<Step>, mut ways: BTreeMap<Vec<u8>, Step>) {
     steps.extend(found);
 }
 
-/// Notes a directory that stays and whose mode keeps its owner out.
+/// Records a directory that stays and whose mode locks its owner out.
 fn note_closed(pair: &Pair<'_>, place: Place, closed: &mut Vec<(Vec<u8>, u16)>) {
     let (Some(old), Some(new)) = (pair.old, pair.new) else { return };
     if old.kind != EntryKind::Directory || new.kind != EntryKind::Directory {
@@ -171,7 +171,7 @@ fn note_closed(pair: &Pair<'_>, place: Place, closed: &mut Vec<(Vec<u8>, u16)>) 
     }
 }
 
-/// Where a path stands to those that were asked for.
+/// How a path relates to the requested paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Within,
@@ -191,7 +191,7 @@ impl Place {
     }
 }
 
-/// Is `path` this directory, or in it?
+/// Returns true if `path` is this directory or inside it.
 fn leads_to(directory: &[u8], path: &[u8]) -> bool {
     directory.is_empty()
         || path
@@ -208,7 +208,7 @@ fn trimmed(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Is this path in a tree?
+/// Returns true if the tree contains this path.
 fn has(objects: &dyn Objects, tree: ObjectHash, path: &[u8]) -> Result<bool, ReadError> {
     let mut at = Some(tree);
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {

@@ -1,5 +1,5 @@
-//! What is in the way, or was made since, is removed: only what is still as the snapshot of the
-//! present holds it.
+//! Removes what is in the way or was created since, but only if it still matches the snapshot of
+//! the present.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ impl Run<'_> {
         gone_is_done(outcome)
     }
 
-    /// Removes the directory of a step that deletes it, or puts something else in its place.
+    /// Removes the directory of a step that deletes or replaces it.
     pub(super) fn remove_directory_of(
         &self,
         step: &Step,
@@ -46,7 +46,7 @@ impl Run<'_> {
             self.act()?;
             match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => Ok(Outcome::Done),
-                // What stands there now is looked at when its own turn comes.
+                // Its own step deals with what is there now.
                 Err(Errno::NOTDIR) if replaced => Ok(Outcome::Done),
                 Err(Errno::NOTDIR) => Ok(Outcome::Kept(EDITED)),
                 Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(Outcome::Kept(HOLDS_MORE)),
@@ -63,7 +63,7 @@ impl Run<'_> {
     }
 }
 
-/// Where the directory is not there, neither is what was in it.
+/// If the directory is missing, so are its contents.
 fn gone_is_done(outcome: StepResult) -> StepResult {
     match outcome {
         Err(StepError::Io(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => Ok(Outcome::Done),

@@ -1,7 +1,7 @@
-//! The workspace's root, opened once: every path is taken from it, and none leads out of it.
+//! The workspace root, opened once. Every path is resolved from it, and none leads out of it.
 //!
-//! A directory is opened without following any link on the way. What is done, is done by one name
-//! in an opened directory, so that a link that is swapped in meanwhile leads nowhere.
+//! Directories are opened without following links. Every operation uses a single name in an opened
+//! directory, so a link that is swapped in meanwhile has no effect.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -13,25 +13,26 @@ use rustix::io::{Errno, Result};
 
 use crate::file_system::is_native;
 
-/// Directories that are kept open.
+/// Maximum number of directories kept open.
 const OPEN: usize = 64;
 
-/// To work in a directory; where the system can, without the right to list it.
+/// Opens a directory to work in, without needing permission to list it where the system allows
+/// that.
 #[cfg(target_os = "linux")]
 pub(crate) const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// To work in a directory.
+/// Opens a directory to work in.
 #[cfg(not(target_os = "linux"))]
 pub(crate) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// To read a file that may be anything by now: a link is not followed, a pipe not waited for.
+/// Opens a file of unknown type for reading: does not follow links or block on pipes.
 pub(crate) const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 pub(crate) struct Root {
     fd: OwnedFd,
-    /// Has a name on its file system but one spelling?
+    /// True if names on this file system have only one spelling.
     pub(crate) native: bool,
     open: Mutex<HashMap<Vec<u8>, Arc<OwnedFd>>>,
 }
@@ -43,7 +44,7 @@ impl Root {
         Ok(Self { fd, native: is_native(path), open: Mutex::default() })
     }
 
-    /// The directory of this path.
+    /// Opens the directory at this path.
     pub(crate) fn directory(&self, path: &[u8]) -> Result<Arc<OwnedFd>> {
         if let Some(fd) = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             return Ok(Arc::clone(fd));
@@ -78,7 +79,7 @@ impl Root {
         self.open_by_steps(path)
     }
 
-    /// For kernels without `openat2`, and for paths that are too long for one call.
+    /// For kernels without `openat2`, and for paths too long for one call.
     fn open_by_steps(&self, path: &[u8]) -> Result<OwnedFd> {
         let mut at = rustix::fs::openat(&self.fd, c".", DIRECTORY, Mode::empty())?;
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
@@ -90,33 +91,33 @@ impl Root {
         Ok(at)
     }
 
-    /// Everything that was written is durable after this.
+    /// Makes everything that was written durable.
     #[cfg(target_os = "linux")]
     pub(crate) fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(&self.fd)
     }
 
-    /// Everything that was written is on its way after this; other systems promise no more.
+    /// Starts writing everything out; other systems guarantee no more.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn sync(&self) -> Result<()> {
         rustix::fs::sync();
         Ok(())
     }
 
-    /// The names in this directory, and its mode, are durable after this.
+    /// Makes the entries and the mode of this directory durable.
     pub(crate) fn sync_directory(&self, path: &[u8]) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = self.directory(path)?;
         rustix::fs::fsync(rustix::fs::openat(&directory, c".", flags, Mode::empty())?)
     }
 
-    /// Is there nothing in it?
+    /// Returns true if the root is empty.
     pub(crate) fn is_empty(&self) -> Result<bool> {
         Ok(names(&self.fd)?.is_empty())
     }
 }
 
-/// The names in an opened directory.
+/// The names in an open directory.
 pub(crate) fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -130,7 +131,7 @@ pub(crate) fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// What is at a name. Two that are equal are the same file, not written to in between.
+/// The state of a file. Two equal values mean the same file, not written to in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) kind: FileType,
@@ -156,7 +157,7 @@ impl Seen {
     }
 }
 
-/// What is at this name, without following it.
+/// The state of the file with this name; links are not followed.
 pub(crate) fn look(directory: &OwnedFd, name: &[u8]) -> Result<Option<Seen>> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(Seen::of(&stat))),
@@ -165,7 +166,7 @@ pub(crate) fn look(directory: &OwnedFd, name: &[u8]) -> Result<Option<Seen>> {
     }
 }
 
-/// Sets the mode of a file or a directory, never that of what a link names.
+/// Sets the mode of a file or directory; never follows a link.
 pub(crate) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u16) -> Result<()> {
     let kind = look(directory, name)?.ok_or(Errno::NOENT)?.kind;
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
@@ -179,13 +180,13 @@ pub(crate) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u16) -> Result<()
     }
 }
 
-/// Sets the mode of a file that its owner may read then, durably.
+/// Sets the mode of a file durably. The new mode must let the owner read it.
 pub(crate) fn set_mode_durably(directory: &OwnedFd, name: &[u8], mode: u16) -> Result<()> {
     set_mode(directory, name, mode)?;
     rustix::fs::fsync(rustix::fs::openat(directory, name, READ, Mode::empty())?)
 }
 
-/// What was written to the file is durable after this.
+/// Makes the content of the file durable.
 #[cfg(target_os = "linux")]
 pub(crate) fn sync_data(file: &OwnedFd) -> Result<()> {
     rustix::fs::fdatasync(file)
@@ -196,7 +197,7 @@ pub(crate) fn sync_data(file: &OwnedFd) -> Result<()> {
     rustix::fs::fsync(file)
 }
 
-/// For what may not be read: by the name that the kernel gives to an opened file.
+/// For files that may not be read: goes through the kernel's name for the open file.
 #[cfg(target_os = "linux")]
 fn set_mode_unread(directory: &OwnedFd, name: &[u8], mode: Mode) -> Result<()> {
     use std::os::fd::AsRawFd;

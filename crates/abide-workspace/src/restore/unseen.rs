@@ -1,8 +1,8 @@
-//! What a snapshot does not hold although it may have been there: what was ignored at that time,
-//! and what was left out. Going back to it deletes none of that.
+//! What a snapshot does not hold although it may have existed: files that were ignored or omitted.
+//! Restoring the snapshot never deletes those.
 //!
-//! What was ignored is judged by the ignore files of the snapshot, and by the policy, git's global
-//! excludes and `info/exclude` as they are now.
+//! Whether a file was ignored is decided by the ignore files in the snapshot, and by the policy,
+//! git's global excludes and `info/exclude` as they are now.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -27,25 +27,25 @@ use crate::{
 
 const IGNORED: &str = "it was ignored at that time";
 const LEFT_OUT: &str = "the snapshot left it out";
-const NOT_NAMED: &str = "the snapshot does not say all that it left out";
+const NOT_NAMED: &str = "the snapshot does not list everything it left out";
 
 /// What a snapshot does not hold.
 pub(crate) struct Unseen<'a> {
     objects: &'a dyn Objects,
     base: &'a Base<'a>,
-    /// The workspace as it is now.
+    /// The present workspace.
     root: Root,
     place: &'a Path,
     omitted: HashSet<&'a str>,
-    /// Are all omissions named?
+    /// True if every omission is listed.
     all_named: bool,
-    /// Those that were looked into.
+    /// Directories examined so far.
     directories: HashMap<Vec<u8>, Rc<Directory>>,
 }
 
 /// A directory at the time of the snapshot.
 enum Directory {
-    /// A file or a link was in its place, or in that of one above: nothing was in it.
+    /// A file or link was in its place or in that of a parent, so it contained nothing.
     New,
     Ignored,
     Judged {
@@ -54,8 +54,8 @@ enum Directory {
     },
 }
 
-/// How the names of a directory are judged. A repository that is nested now was perhaps not one at
-/// that time: one view stops the rules from above at it, the other does not.
+/// How the names of a directory are judged. A nested repository may not have been one at that time:
+/// one view stops the outer rules at it, the other does not.
 #[derive(Clone)]
 struct View {
     within: Within,
@@ -89,8 +89,8 @@ impl<'a> Unseen<'a> {
         Ok(unseen)
     }
 
-    /// Takes the steps out of a plan that would delete what the snapshot may not have seen. Of what
-    /// is in a directory that is kept, only the directory is listed.
+    /// Removes the steps that would delete something the snapshot may not have seen. For the
+    /// contents of a kept directory, only the directory is listed.
     pub(crate) fn spare(&mut self, plan: &mut Plan) -> Result<(), WorkspaceError> {
         let mut spared = HashSet::new();
         for step in std::mem::take(&mut plan.steps) {
@@ -134,13 +134,13 @@ impl<'a> Unseen<'a> {
         self.base.verdict(view.within, &step.path, is_directory, &view.rules)
     }
 
-    /// Was it left out, or a directory that it is in?
+    /// Returns true if it, or a directory it is in, was omitted.
     fn is_left_out(&self, path: &[u8]) -> bool {
         !self.omitted.is_empty()
             && prefixes(path).any(|path| self.omitted.contains(escaped(path).as_str()))
     }
 
-    /// The directory of this path.
+    /// The directory at this path.
     fn directory(&mut self, path: &[u8]) -> Result<Rc<Directory>, WorkspaceError> {
         if let Some(known) = self.directories.get(path) {
             return Ok(Rc::clone(known));
@@ -156,7 +156,7 @@ impl<'a> Unseen<'a> {
         Ok(at)
     }
 
-    /// The directory of this path, which is in `above`.
+    /// The directory at this path, which is inside `above`.
     fn enter(&self, above: &Directory, path: &[u8]) -> Result<Directory, WorkspaceError> {
         let (tree, views) = match above {
             Directory::New => return Ok(Directory::New),
@@ -184,11 +184,11 @@ impl<'a> Unseen<'a> {
         Ok(Directory::Judged { tree, views: [now, plain] })
     }
 
-    /// Adds what a repository says whose root the directory is now.
+    /// Adds the excludes of the repository whose root this directory is now.
     fn add_repository(&self, path: &[u8], texts: &mut Texts) -> Result<(), WorkspaceError> {
         let read = match self.root.directory(path) {
             Ok(directory) => texts.read_repository(directory.as_fd()),
-            // Nothing is deleted where the present could not be looked into.
+            // Nothing is deleted where the present cannot be examined.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(()),
             Err(errno) => Err(errno),
         };
@@ -197,8 +197,8 @@ impl<'a> Unseen<'a> {
     }
 }
 
-/// Would a snapshot hold it? A directory that is only looked into is left out when nothing in it is
-/// taken.
+/// Returns true if a snapshot would hold it. A directory that is only searched is left out if
+/// nothing in it is captured.
 fn is_seen(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Taken(Within::Plain | Within::Included))
 }
@@ -216,7 +216,7 @@ fn stored_texts(objects: &dyn Objects, tree: &Tree) -> Result<Texts, ReadError> 
     Ok(texts)
 }
 
-/// The directories that lead to a path, from the top, and the path.
+/// The directories that lead to a path, top down, and then the path itself.
 fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let ends = slashes.map(|(at, _)| at).chain([path.len()]);

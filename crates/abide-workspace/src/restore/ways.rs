@@ -1,7 +1,7 @@
-//! Directories that a plan takes for granted and that are not there any more.
+//! Recreates directories that a plan expects and that are gone.
 //!
-//! A plan that was cut off is gone on with. Where that was a power cut, directories may be gone that
-//! were there when it was made: whoever made them need not have synced them.
+//! When an interrupted plan is resumed after a power failure, directories that existed when it was
+//! made may be missing: their creator need not have synced them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,8 +16,7 @@ use crate::compare::read::ReadError;
 use crate::compare::walk::split;
 use crate::restore::plan::{Plan, plan_all};
 
-/// Adds a step for each directory of the target that leads to something the plan writes, and that is
-/// not there.
+/// Adds a step for each missing directory of the target that leads to something the plan writes.
 pub(crate) fn make_ways(
     root: &Path,
     objects: &dyn Objects,

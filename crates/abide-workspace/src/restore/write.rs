@@ -1,4 +1,4 @@
-//! One file or link is written: whole at its name, or not at all.
+//! Writes one file or link: complete under its name, or not at all.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
@@ -16,10 +16,10 @@ use crate::restore::root::{Seen, look, sync_data};
 use crate::{Chunks, Entry, EntryKind};
 
 const PREFIX: &[u8] = b".abide-tmp-";
-/// What is written in one go. Tests stop in the middle of the smallest files.
+/// Bytes per write. Small in tests, so that they can stop in the middle of a file.
 const PIECE: usize = if cfg!(test) { 4 } else { 1024 * 1024 };
 
-/// Names for files that are not whole yet. Each run has its own.
+/// Names for incomplete files, unique to each run.
 pub(super) struct Temporary {
     run: u64,
     next: AtomicU64,
@@ -40,7 +40,7 @@ impl Temporary {
         name
     }
 
-    /// Is it a name that some run gave?
+    /// Returns true for a name that any run could have used.
     pub(super) fn is(name: &[u8]) -> bool {
         let hex = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_hexdigit);
         name.strip_prefix(PREFIX)
@@ -49,14 +49,14 @@ impl Temporary {
     }
 }
 
-/// What is written into a file, or the target of a link.
+/// The content of a file, or the target of a link.
 pub(super) enum Body<'a> {
     Bytes(&'a [u8]),
     Chunks(&'a Chunks),
 }
 
 impl Run<'_> {
-    /// Writes a file or a link at a name that must be free.
+    /// Writes a file or link under a name that must be free.
     pub(super) fn write(
         &self,
         directory: &OwnedFd,
@@ -124,7 +124,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Puts a file or a link at a name that was free. [`Errno::EXIST`] where it is not any more.
+    /// Writes a file or link under a name that was free. Fails with [`Errno::EXIST`] if it no
+    /// longer is.
     pub(super) fn write_new(
         &self,
         directory: &OwnedFd,
@@ -145,7 +146,7 @@ impl Run<'_> {
         Ok(renamed?)
     }
 
-    /// Puts a file or a link in the place of what was seen there. Not where that is another by now.
+    /// Replaces what was seen under a name. Does nothing if something else is there now.
     pub(super) fn replace(
         &self,
         directory: &OwnedFd,
@@ -171,7 +172,7 @@ impl Run<'_> {
     }
 }
 
-/// Gives a file its name, if that is free.
+/// Renames a file if the new name is free.
 fn rename_new(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
     match rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => {

@@ -1,5 +1,5 @@
-//! What decides about a whole workspace before any of its own files does: the policy, git's global
-//! excludes, and the ignore files between the root of the repository and a workspace inside it.
+//! The rules that apply to a whole workspace: the policy, git's global excludes, and the ignore
+//! files between the root of the repository and a workspace inside it.
 
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,14 +15,14 @@ use crate::policy::Policy;
 use crate::restore::root::DIRECTORY;
 use crate::take::rules::{Chain, Rules, Texts, Within, decide, plain_braces};
 
-/// The patterns of a policy.
+/// The compiled patterns of a policy.
 #[derive(Debug)]
 pub(crate) struct Patterns {
     include: Gitignore,
     exclude: Gitignore,
-    /// The components of each `include`, without those that can match at any depth.
+    /// The components of each `include` pattern, except those that can match at any depth.
     reach: Vec<Vec<String>>,
-    /// Can something at any depth be included?
+    /// True if an `include` pattern can match at any depth.
     anywhere: bool,
 }
 
@@ -47,7 +47,7 @@ impl Patterns {
         Ok(Self { include, exclude, reach, anywhere })
     }
 
-    /// Could something below this directory be included?
+    /// Returns true if something below this directory could be included.
     fn reaches(&self, directory: &[u8]) -> bool {
         self.anywhere || self.reach.iter().any(|pattern| reaches(pattern, directory))
     }
@@ -81,21 +81,21 @@ fn list(list: &'static str, patterns: &[String]) -> Result<Gitignore, WorkspaceE
     builder.build().map_err(|error| refused("", error))
 }
 
-/// What is to be done with a name.
+/// The decision about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is taken. What is in it is judged so.
+    /// Capture it. Its contents are judged under this status.
     Taken(Within),
     Ignored,
 }
 
-/// What decides about all.
+/// The rules for the whole workspace.
 #[derive(Debug)]
 pub(crate) struct Base<'a> {
     patterns: &'a Patterns,
     global: Option<Vec<u8>>,
-    /// For each directory above, from the repository's root on: the path of the workspace from
-    /// it, and its rules.
+    /// For each directory above, starting at the root of the repository: the workspace's path
+    /// relative to it, and its rules.
     above: Vec<(Vec<u8>, Texts)>,
     pub(crate) chain: Chain,
     rules: OnceLock<Arc<Rules>>,
@@ -139,7 +139,7 @@ impl<'a> Base<'a> {
         Arc::clone(rules)
     }
 
-    /// What is to be done with this path, whose directory was judged as `within`.
+    /// Decides about a path whose directory was judged as `within`.
     pub(crate) fn verdict(
         &self,
         within: Within,
@@ -175,8 +175,8 @@ fn read_global(path: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
     }
 }
 
-/// The rules of the directories above the root that belong to the same repository; none when the
-/// root is a repository's own, or in none.
+/// The rules of the directories above the root that belong to the same repository. Empty if the
+/// root is itself the root of a repository, or in none.
 fn above(root: &Path) -> Result<Vec<(Vec<u8>, Texts)>, WorkspaceError> {
     let has_git = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
     if has_git(root) {

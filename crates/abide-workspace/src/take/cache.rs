@@ -1,5 +1,5 @@
-//! The stat cache: what the last snapshot knew of each directory. It is derived: lost or damaged,
-//! the next snapshot reads everything again.
+//! The stat cache: what the last snapshot recorded about each directory. It is derived data: if it
+//! is lost or damaged, the next snapshot reads everything again.
 //!
 //! ```text
 //! magic 8 | sum 4 | length of head 4 | device 8 | snapshot's hash 32 | directories 4
@@ -7,9 +7,9 @@
 //! then the records
 //! ```
 //!
-//! The sum covers the head; each record has one of its own, checked by who uses it. The root is
-//! directory 0, and a directory keeps its number from one snapshot to the next, so that records
-//! of unchanged ones are copied as they are.
+//! The checksum covers the head. Each record has its own checksum, verified when it is used. The
+//! root is directory 0. A directory keeps its number from one snapshot to the next, so the records
+//! of unchanged directories are copied verbatim.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -28,13 +28,13 @@ use crate::take::record::{Body, Fields, Head, Kind, Record, Rows};
 
 const MAGIC: &[u8; 8] = b"aSTAT\0\0\x01";
 const FIXED: usize = 64;
-/// The store is asked for so many objects before the cache is trusted.
+/// Number of objects to look up in the store before the cache is trusted.
 const SAMPLE: usize = 64;
-/// Of so many large files it is asked for chunks too, and for so many of each.
+/// Number of large files whose chunks are looked up too, and number of chunks of each.
 const LARGE_FILES: usize = 2;
 const CHUNKS: usize = 16;
 
-/// What was read.
+/// The cache as read from disk.
 #[derive(Debug)]
 pub(crate) struct Cache {
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Reads the cache of a root on this device. `None` when there is none that can be used.
+    /// Reads the cache of a root on this device. `None` if there is no usable one.
     pub(crate) fn read(path: &Path, dev: u64) -> Option<Self> {
         let bytes = fs::read(path).ok()?;
         let mut fields = Fields(&bytes);
@@ -68,12 +68,12 @@ impl Cache {
         Some(Self { table, hash, snapshot, bytes })
     }
 
-    /// How many numbers are in use.
+    /// The number of directory numbers in use.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.table.len()).unwrap_or(u32::MAX)
     }
 
-    /// What is remembered of a directory, if it is whole.
+    /// The record of a directory; `None` if it is missing or damaged.
     pub(crate) fn record(&self, number: u32) -> Option<Record<'_>> {
         let at = *self.table.get(number as usize)?;
         if at == 0 {
@@ -82,9 +82,9 @@ impl Cache {
         Record::read(self.bytes.get(usize::try_from(at).ok()?..)?)
     }
 
-    /// Some of the objects that it vouches for, others each time: what lies at a random place of
-    /// each of [`SAMPLE`] equal parts of the records, and chunks of large files that are among them. Of
-    /// few objects, all. `None` when one of them cannot be read.
+    /// A random sample of the objects that the cache vouches for: one at a random offset in each of
+    /// [`SAMPLE`] equal parts of the records, plus chunks of the large files among them. If there
+    /// are few objects, all of them. `None` if one of the chunk lists cannot be read.
     pub(crate) fn sample(
         &self,
         read: &ReadObject<'_>,
@@ -103,7 +103,7 @@ impl Cache {
         Ok(Some(sample))
     }
 
-    /// Files and directories, and the lists of chunks of some large files among them.
+    /// Files and directories, and the chunk lists of some large files among them.
     fn sample_records(&self, random: &RandomState) -> (Vec<ObjectHash>, Vec<ObjectHash>) {
         let starts: Vec<usize> = self
             .table
@@ -133,13 +133,13 @@ impl Cache {
             hashes.sort_unstable();
             hashes.dedup();
         }
-        // Others each time.
+        // A different choice each time.
         large.sort_unstable_by_key(|hash| random.hash_one(hash));
         large.truncate(LARGE_FILES);
         (sample, large)
     }
 
-    /// The record that covers this byte. `starts` are the offsets of all, in their order.
+    /// The record that covers this byte. `starts` holds the offsets of all records, sorted.
     fn cursor(&self, starts: &[usize], at: usize) -> Option<Cursor<'_>> {
         let before = starts.partition_point(|start| *start <= at).checked_sub(1)?;
         let start = *starts.get(before)?;
@@ -150,7 +150,7 @@ impl Cache {
 
 /// A record that is read from front to back.
 struct Cursor<'a> {
-    /// Where it ends.
+    /// The offset of its end.
     end: usize,
     head: Head,
     rows: Rows<'a>,
@@ -170,26 +170,26 @@ impl Cursor<'_> {
     }
 }
 
-/// A record of the next cache.
+/// A record for the next cache.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) number: u32,
-    /// Its bytes when it is new, else it stays as it is.
+    /// The bytes of a new record; `None` if the old one stays.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
-/// What the next cache says of the whole.
+/// The head of the next cache.
 pub(crate) struct Whole<'a> {
     pub(crate) dev: u64,
     pub(crate) hash: ObjectHash,
     pub(crate) snapshot: &'a Snapshot,
 }
 
-/// A temporary file that is older was left by a crash.
+/// A temporary file older than this was left by a crash.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// Writes the next cache in place of the old one, unless another process is at it. A crash leaves
-/// either, or one that its sums refuse.
+/// Replaces the old cache, unless another process is doing so. A crash leaves the old one, the new
+/// one, or one that fails its checksums.
 pub(crate) fn write(
     path: &Path,
     old: Option<&Cache>,
@@ -216,14 +216,14 @@ pub(crate) fn write(
     result
 }
 
-/// A name beside the cache.
+/// A path next to the cache.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// New directories move to numbers that have become free, and their parents follow.
+/// Moves new directories to free numbers and updates their parents.
 fn renumbered(old: u32, mut written: Vec<Written>) -> Vec<Option<Written>> {
     written.sort_unstable_by_key(|record| record.number);
     let first_new = written.partition_point(|record| record.number < old);
@@ -261,7 +261,7 @@ fn renumbered(old: u32, mut written: Vec<Written>) -> Vec<Option<Written>> {
     table
 }
 
-/// Puts the new numbers of directories into a record.
+/// Updates the directory numbers in a record.
 fn follow(bytes: &mut Vec<u8>, old: u32, moved: &[(u32, u32)]) {
     let Some(record) = Record::read(bytes) else { return };
     let newcomer =
@@ -331,11 +331,12 @@ fn compose(old: Option<&Cache>, whole: &Whole<'_>, table: Vec<Option<Written>>) 
     out
 }
 
-/// Makes a file that only its owner may read: it tells the names of the workspace.
+/// Creates a file that only its owner can read, since it contains the names of the workspace's
+/// files.
 fn create(path: &Path) -> io::Result<fs::File> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    // What it is made in is opened once: by its path it may be another a moment later.
+    // Open the parent directory once: its path may lead somewhere else a moment later.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(dir.unwrap_or(Path::new(".")), flags, Mode::empty())?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;

@@ -1,5 +1,5 @@
-//! The file system's own clock: the one that it stamps files with. It may tick coarsely, and on a
-//! network file system it may be another machine's.
+//! The clock that the file system uses for file times. It may be coarse, and on a network file
+//! system it may be another machine's.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::take::stat::{Facts, device};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Now, in nanoseconds: as the file system of `dev` stamps a file beside `cache`, when that lies
-/// on it, else as the machine says.
+/// The current time in nanoseconds: as the file system `dev` stamps a file next to `cache`, if the
+/// cache is on that file system, otherwise from the system clock.
 pub(crate) fn now(cache: &Path, dev: u64) -> i64 {
     stamped(cache, dev).unwrap_or_else(|| {
         let now = clock_gettime(ClockId::Realtime);

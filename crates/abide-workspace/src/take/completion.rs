@@ -1,5 +1,5 @@
-//! Completing a directory when all in it is done: its tree, its record, and what its parent is
-//! told.
+//! Completes a directory once everything in it is done: builds its tree and its record, and reports
+//! to its parent.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::take::worker::Worker;
 use crate::tree::{Entry, EntryKind, Tree};
 
 impl Worker<'_> {
-    /// Completes the directory, and those above whose last part it was.
+    /// Completes the directory, and each parent for which it was the last part.
     pub(crate) fn complete(&mut self, mut node: Arc<Node>) -> Result<(), WorkspaceError> {
         loop {
             let outcome = self.completed(&node)?;
@@ -45,7 +45,7 @@ impl Worker<'_> {
             (Some(Made::New { body, chain }), _) => {
                 (self.head(node, *chain), body.bytes.as_slice())
             }
-            // Without a record nothing is found to be the same.
+            // Without a record nothing can be unchanged.
             (Some(Made::Same), None) | (None, _) => return Ok(Outcome::Gone),
         };
         let changed = self.changed(body, &outcomes, node.readings());
@@ -81,7 +81,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Puts the tree into the head, and into the store when it is a new one.
+    /// Sets the tree in the head, and stores it if it is new.
     fn tree(
         &mut self,
         head: &mut Head,
@@ -109,8 +109,8 @@ impl Worker<'_> {
         self.found.directories += u64::from(node.work.parent.is_some() && !head.hidden);
     }
 
-    /// The names with what came of the files that were read, and without the directories that
-    /// turned out to be gone; `None` when there is nothing of the kind.
+    /// The rows updated with the files that were read, and without directories that disappeared;
+    /// `None` if nothing changed.
     fn changed(
         &self,
         body: &[u8],
@@ -153,7 +153,7 @@ impl Worker<'_> {
     }
 }
 
-/// Is this the tree of an empty directory?
+/// Returns true for the tree of an empty directory.
 fn is_empty(tree: ObjectHash) -> bool {
     tree == ObjectHash::of(&Tree::default().write())
 }
@@ -163,7 +163,7 @@ fn outcome_of(outcomes: &[(u32, Outcome)], number: u32) -> Option<Outcome> {
     outcomes.get(at).map(|(_, outcome)| *outcome)
 }
 
-/// Files and links, and the bytes of the files.
+/// Number of files and links, and total size of the files.
 fn count(body: &[u8]) -> (u64, u64) {
     Rows::new(body).fold((0, 0), |(files, bytes), row| match row.kind {
         Kind::File | Kind::Large => (files + 1, bytes + row.size()),

@@ -1,6 +1,6 @@
-//! The directories that are open while a snapshot is taken. A directory is needed until all in it is
-//! done, so that a deep tree needs one for each of its levels; a process may have few open at once. So
-//! only some stay open, and one that was closed is opened again from the nearest above it that is.
+//! The directories kept open while a snapshot is taken. A directory is needed until everything in
+//! it is done, so a deep tree needs one per level, but a process can only have so many open. So
+//! only some stay open, and a closed one is opened again from its nearest open parent.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,21 +14,21 @@ use crate::take::rules::{Rules, Texts};
 use crate::take::scan::Scan;
 use crate::take::stat::{Facts, device};
 
-/// Directories that stay open, beside the one that each worker is in.
+/// Maximum number of directories kept open, in addition to the one each worker is in.
 const OPEN: usize = 64;
 
-/// To list a directory and to open what is in it.
+/// Opens a directory to list it and to open its entries.
 pub(crate) const LIST: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The directories that stay open, the one that was opened last at the end.
+/// The directories kept open, in the order in which they were opened.
 #[derive(Default)]
 pub(crate) struct Descriptors {
     open: Mutex<VecDeque<Weak<Node>>>,
 }
 
 impl Descriptors {
-    /// A directory stays open. Where there are too many, those go that were opened first.
+    /// Keeps a directory open. If there are too many, closes the oldest.
     pub(crate) fn keep(&self, node: &Arc<Node>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.push_back(Arc::downgrade(node));
@@ -44,8 +44,8 @@ impl Descriptors {
 }
 
 impl Scan<'_> {
-    /// The directory, opened again where it was closed meanwhile. [`Errno::NOENT`] where it is not in
-    /// its place any more.
+    /// The open directory, opened again if it was closed. Fails with [`Errno::NOENT`] if it is no
+    /// longer in its place.
     pub(crate) fn directory(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>, Errno> {
         let mut closed = Vec::new();
         let mut at = node;
@@ -69,7 +69,7 @@ impl Scan<'_> {
                 return Err(Errno::NOENT);
             }
             let opened = Arc::new(opened);
-            // What comes next is as a rule beside this one or above it.
+            // The next directory is usually a sibling of this one or a parent.
             if closed.len() < OPEN / 2 {
                 next.reopen(&opened);
                 self.descriptors.keep(next);
@@ -79,7 +79,7 @@ impl Scan<'_> {
         fd.ok_or(Errno::NOENT)
     }
 
-    /// The rules for the names of a directory, made when they are first needed.
+    /// The rules for the names of a directory, built on first use.
     pub(crate) fn rules(&self, node: &Arc<Node>) -> Result<Arc<Rules>, Errno> {
         let mut without = Vec::new();
         let mut at = node;

@@ -1,4 +1,5 @@
-//! Reading one file, whole or as chunks, so that what is stored is what the file was at one moment.
+//! Reads one file, whole or in chunks, so that the stored content is what the file held at one
+//! moment.
 
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,7 +17,7 @@ use crate::take::sink::Sink;
 use crate::take::stat::{self, Facts};
 use crate::watch::Watch;
 
-/// From this size on a file is stored in chunks.
+/// Files of at least this size are stored in chunks.
 pub(crate) const LARGE: u64 = 1 << 20;
 const MIN_CHUNK: usize = 64 << 10;
 const MEAN_CHUNK: usize = 256 << 10;
@@ -41,7 +42,7 @@ impl Earlier {
     }
 }
 
-/// What came of reading a file.
+/// The result of reading a file.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Done { kind: Kind, mode: u16, facts: Facts, hash: ObjectHash },
@@ -49,7 +50,7 @@ pub(crate) enum Reading {
     Omitted(OmissionReason, u64),
 }
 
-/// Why nothing is known of a file.
+/// Why reading a file failed the snapshot.
 #[derive(Debug)]
 pub(crate) enum ReadFailure {
     Store(StoreError),
@@ -62,14 +63,14 @@ impl From<StoreError> for ReadFailure {
     }
 }
 
-/// What reading a file once gave.
+/// The result of one attempt to read a file.
 enum Try {
     Read(Kind, ObjectHash),
     Moved,
     Refused(Errno),
 }
 
-/// A reader with its room.
+/// Reads files, reusing its buffers.
 pub(crate) struct Reader<'a> {
     watch: &'a Watch,
     room: Vec<u8>,
@@ -82,8 +83,7 @@ impl<'a> Reader<'a> {
         Self { watch, room: Vec::new(), window: Vec::new(), bytes: 0 }
     }
 
-    /// Reads the file and gives it to the sink, unless it is what it was earlier. `stat` is from
-    /// before.
+    /// Reads the file and passes it to the sink, unless it is unchanged. `stat` was taken before.
     pub(crate) fn read(
         &mut self,
         directory: BorrowedFd<'_>,
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         Ok(Try::Read(Kind::File, hash))
     }
 
-    /// Reads up to one byte more than the file should have.
+    /// Reads up to one byte more than the expected size.
     fn small(&mut self, file: &OwnedFd, size: usize) -> Result<usize, Errno> {
         if self.room.len() <= size {
             self.room.resize(LARGE as usize + 1, 0);
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
                     Err(errno) => return Ok(Try::Refused(errno)),
                 }
             }
-            // The caller looks whether it was cancelled, too.
+            // The caller checks for cancellation too.
             if total > facts.size || self.watch.cancelled() {
                 return Ok(Try::Moved);
             }
@@ -226,8 +226,8 @@ fn refused(errno: Errno, size: u64) -> Result<Reading, ReadFailure> {
     Ok(Reading::Omitted(OmissionReason::Unreadable, size))
 }
 
-/// Cuts chunks off the front, and gives how far they go. What could be cut otherwise with more
-/// bytes after it is left.
+/// Cuts chunks off the front and returns how many bytes they cover. Leaves the last bytes, where
+/// more input could move the boundary.
 fn cut(
     window: &[u8],
     end: bool,
@@ -248,7 +248,7 @@ fn cut(
     Ok(at)
 }
 
-/// Is the file after reading what it was before, and was all of it read?
+/// Returns true if the file is unchanged after reading and all of it was read.
 fn still(file: &OwnedFd, before: &Facts, length: u64) -> bool {
     let after = rustix::fs::fstat(file);
     length == before.size && after.is_ok_and(|after| Facts::of(&after) == *before)

@@ -1,5 +1,5 @@
-//! Gathering the names of a directory that is new or has changed: which are ignored, what each is,
-//! and what of it must be read.
+//! Lists a directory that is new or has changed: which names are ignored, what each of them is, and
+//! which files must be read.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -22,13 +22,13 @@ use crate::take::rules::{self, Chain, RuleFile, Texts, Within, is_never_taken};
 use crate::take::stat::{self, Facts};
 use crate::take::worker::{Child, Worker, matches};
 
-/// What the listing of a directory came to.
+/// The result of listing a directory.
 pub(crate) enum Listed {
     Made(Made),
     Not(Outcome),
 }
 
-/// The names of a directory while they are gathered.
+/// The names of a directory while they are collected.
 #[derive(Default)]
 struct Gathered {
     body: Body,
@@ -37,7 +37,7 @@ struct Gathered {
 }
 
 impl Worker<'_> {
-    /// Lists the directory and gathers its names.
+    /// Lists the directory and collects its names.
     pub(crate) fn list(
         &mut self,
         node: &Opened,
@@ -53,7 +53,7 @@ impl Worker<'_> {
         listed
     }
 
-    /// A directory whose names or ignore files cannot be read is left out as a whole.
+    /// A directory whose names or ignore files cannot be read is left out entirely.
     fn not_listed(&self, node: &Node, errno: Errno) -> Result<Outcome, WorkspaceError> {
         let is_root = node.work.parent.is_none();
         match errno {
@@ -119,8 +119,8 @@ impl Worker<'_> {
         Ok(Listed::Made(Made::New { body, chain }))
     }
 
-    /// A directory is left out when one above it was moved, removed or closed meanwhile: what that
-    /// ignores is not known any more.
+    /// Leaves a directory out if one above it was moved, removed or made unreadable meanwhile: its
+    /// ignore rules are no longer known.
     fn not_ruled(&mut self, node: &Node, errno: Errno) -> Result<Outcome, WorkspaceError> {
         if node.work.parent.is_none() || is_failure(errno) {
             let place = self.place(&node.work);
@@ -161,7 +161,7 @@ impl Worker<'_> {
         Ok(OmissionReason::Unreadable)
     }
 
-    /// Takes one name that is not ignored.
+    /// Adds one name that is not ignored.
     fn take(
         &mut self,
         node: &Opened,
@@ -205,7 +205,7 @@ impl Worker<'_> {
         self.omit(node, name, reason, size);
     }
 
-    /// Would one more file of this size be over a cap?
+    /// Returns true if one more file of this size would exceed a limit.
     fn over(&self, gathered: &Gathered, size: u64) -> bool {
         let policy = self.scan.means.policy;
         let files = self.scan.files.load(Ordering::Relaxed) + gathered.files;
@@ -281,7 +281,7 @@ impl Worker<'_> {
         if row.is_none_or(|row| row.kind != Kind::Link || row.object() != hash) {
             self.sink.add(hash, target)?;
         }
-        // Some file systems give a link no size.
+        // Some file systems report no size for links.
         facts.size = target.len() as u64;
         Ok(Reading::Done { kind: Kind::Link, mode: 0, facts, hash })
     }
@@ -295,7 +295,7 @@ fn is_settled_by(row: &Row<'_>, kind: Kind, facts: &Facts) -> bool {
     row.kind == kind && row.flag == Row::SETTLED && *row.facts == facts.write()
 }
 
-/// The rules that the directory brings, kept with it, and the chain that they make.
+/// Reads the directory's rules, keeps them with the node, and returns their hash.
 fn read_rules(node: &Opened, listing: &Listing) -> Result<Chain, Errno> {
     let mut texts = Texts::default();
     for named in &listing.entries {

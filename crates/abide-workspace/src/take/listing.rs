@@ -1,4 +1,4 @@
-//! The names in a directory, as the kernel gives them.
+//! The names in a directory, as the kernel returns them.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -6,19 +6,19 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// Room for many names in one call.
+/// Buffer size, enough for many names per call.
 const ROOM: usize = 64 << 10;
 
-/// One name.
+/// One name of a listing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
     start: usize,
     end: usize,
-    /// What it is, where the file system says so here.
+    /// Its type, if the file system reports it here.
     pub(crate) kind: FileType,
 }
 
-/// The names of one directory, used again for the next.
+/// The names of one directory. The buffers are reused for the next.
 #[derive(Default)]
 pub(crate) struct Listing {
     names: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Reads a directory from its beginning.
+    /// Reads a directory from the start.
     pub(crate) fn read(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         self.names.clear();
         self.entries.clear();
@@ -54,7 +54,6 @@ impl Listing {
         Ok(())
     }
 
-    /// A name.
     pub(crate) fn name(&self, named: Named) -> &CStr {
         let bytes = self.names.get(named.start..named.end).unwrap_or(b"\0");
         CStr::from_bytes_until_nul(bytes).unwrap_or(c"")

@@ -1,5 +1,5 @@
-//! Finding the names of a listing among those remembered. They come in the same order while the
-//! directory is the same, so that the next one is nearly always the one that is looked for.
+//! Looks up listed names among the remembered ones. They come in the same order as long as the
+//! directory is unchanged, so the next row is nearly always the right one.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -7,10 +7,10 @@ use std::ffi::CStr;
 use crate::take::record::{Row, Rows};
 
 pub(crate) struct Lookup<'a> {
-    /// What comes after the one that was found last.
+    /// The rows after the last match.
     next: Option<Rows<'a>>,
     all: Option<Rows<'a>>,
-    /// What comes from each name on, made when the order fails.
+    /// For each name, the rows from it on. Built when the order does not match.
     by_name: Option<HashMap<&'a CStr, Rows<'a>>>,
 }
 

@@ -1,5 +1,5 @@
-//! Taking a snapshot: workers walk the directories, know unchanged files by their stat, and read the
-//! rest.
+//! Takes a snapshot: workers walk the directories, recognise unchanged files by their metadata, and
+//! read the rest.
 
 pub(crate) mod base;
 pub(crate) mod cache;

@@ -1,4 +1,4 @@
-//! A directory while the snapshot is at it or below it.
+//! A directory while it or something below it is being scanned.
 
 use std::ffi::{CStr, CString};
 use std::ops::Deref;
@@ -15,23 +15,23 @@ use crate::take::record::Body;
 use crate::take::rules::{Chain, Rules, Texts, Within};
 use crate::take::stat::Facts;
 
-/// What a worker does at a time.
+/// A unit of work.
 pub(crate) enum Work {
     Look(Look),
-    /// Files of a directory that has many.
+    /// Some of the files of a directory that has many.
     Read(Arc<Node>, Vec<ToRead>),
 }
 
-/// A file to be read.
+/// A file to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToRead {
-    /// Where its row begins among the names of its directory.
+    /// Offset of its row among the names of its directory.
     pub(crate) at: usize,
     pub(crate) stat: Stat,
     pub(crate) earlier: Option<Earlier>,
 }
 
-/// A directory to be looked into.
+/// A directory to scan.
 pub(crate) struct Look {
     pub(crate) parent: Option<Arc<Node>>,
     pub(crate) name: CString,
@@ -40,10 +40,10 @@ pub(crate) struct Look {
     pub(crate) outer: Chain,
 }
 
-/// What came of a directory.
+/// The result for a directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
-    /// It is in its parent's tree as it was.
+    /// Unchanged in its parent's tree.
     Same,
     New {
         mode: u16,
@@ -54,27 +54,27 @@ pub(crate) enum Outcome {
     Omitted(OmissionReason),
 }
 
-/// What a look at a directory's own names gave.
+/// The result for a directory's own names.
 #[derive(Debug)]
 pub(crate) enum Made {
-    /// They are as remembered.
+    /// As remembered.
     Same,
     New {
-        /// With the rows of files as they were before reading.
+        /// The rows of files are as they were before reading.
         body: Body,
         chain: Chain,
     },
 }
 
-/// A directory.
+/// A directory being scanned.
 pub(crate) struct Node {
     pub(crate) work: Look,
-    /// None while it is closed.
+    /// `None` while it is closed.
     fd: Mutex<Option<Arc<OwnedFd>>>,
     pub(crate) facts: Facts,
     pub(crate) mode: u16,
     pub(crate) made: OnceLock<Made>,
-    /// The parts that are not done: directories, files to be read, and its own names.
+    /// The number of unfinished parts: directories, files to read, and its own names.
     pending: AtomicUsize,
     outcomes: Mutex<Vec<(u32, Outcome)>>,
     readings: Mutex<Vec<(usize, Reading)>>,
@@ -82,7 +82,7 @@ pub(crate) struct Node {
     pub(crate) rules: OnceLock<Arc<Rules>>,
 }
 
-/// A directory that is worked in, and is open as long.
+/// A directory that a worker is in, with an open descriptor.
 pub(crate) struct Opened {
     pub(crate) node: Arc<Node>,
     pub(crate) fd: Arc<OwnedFd>,
@@ -112,7 +112,7 @@ impl Node {
         }
     }
 
-    /// The open directory; none while it is closed.
+    /// The open descriptor; `None` while it is closed.
     pub(crate) fn descriptor(&self) -> Option<Arc<OwnedFd>> {
         self.fd.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -125,7 +125,7 @@ impl Node {
         *self.fd.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(fd));
     }
 
-    /// Its path from the root, without slashes at the ends.
+    /// Path relative to the root, without leading or trailing slashes.
     pub(crate) fn path(&self) -> Vec<u8> {
         let mut names: Vec<&CStr> = Vec::new();
         let mut at = self;
@@ -137,7 +137,7 @@ impl Node {
         names.iter().map(|name| name.to_bytes()).collect::<Vec<_>>().join(&b'/')
     }
 
-    /// The path of a name in it.
+    /// The path of a name in this directory.
     pub(crate) fn path_of(&self, name: &CStr) -> Vec<u8> {
         let mut path = self.path();
         if !path.is_empty() {
@@ -147,17 +147,17 @@ impl Node {
         path
     }
 
-    /// Keeps the rules that it brings, as they were read.
+    /// Keeps this directory's own rules as read.
     pub(crate) fn keep(&self, texts: Texts) {
         let _ = self.texts.set(texts);
     }
 
-    /// Keeps what came of reading files: each with the place of its row.
+    /// Keeps the results of reading files, each with the offset of its row.
     pub(crate) fn keep_readings(&self, readings: Vec<(usize, Reading)>) {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).extend(readings);
     }
 
-    /// What came of reading files, by the place of their rows.
+    /// The results of reading files, sorted by the offset of their rows.
     pub(crate) fn readings(&self) -> Vec<(usize, Reading)> {
         let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut readings = std::mem::take(&mut *readings);
@@ -165,12 +165,12 @@ impl Node {
         readings
     }
 
-    /// So many parts of it are to be waited for.
+    /// Adds parts to wait for.
     pub(crate) fn wait_for(&self, parts: usize) {
         self.pending.fetch_add(parts, Ordering::Relaxed);
     }
 
-    /// A part is done. Was it the last?
+    /// Marks a part as done. Returns whether it was the last.
     pub(crate) fn done(&self, number: u32, outcome: Outcome) -> bool {
         if !matches!(outcome, Outcome::Same) {
             let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +179,7 @@ impl Node {
         self.pending.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// What came of the directories in it, those left out that are as they were, by number.
+    /// The results for its directories, except unchanged ones, sorted by number.
     pub(crate) fn outcomes(&self) -> Vec<(u32, Outcome)> {
         let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut outcomes = std::mem::take(&mut *outcomes);

@@ -1,5 +1,5 @@
-//! Work shared among threads. Each thread has a stack of its own and gives of it only when another
-//! one is waiting: the oldest part, which is the largest.
+//! Shares work among threads. Each thread has its own stack and gives work away only when another
+//! one is waiting: the oldest half, which covers the largest subtrees.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// The next piece of work, waiting for one. `None` when it is over.
+    /// Waits for the next piece of work. `None` once the queue has ended.
     pub(crate) fn next(&self, own: &mut Vec<W>) -> Option<W> {
         if self.is_over() {
             return None;
@@ -33,9 +33,9 @@ impl<W> Queue<W> {
         own.pop().or_else(|| self.wait())
     }
 
-    /// Ends it for all.
+    /// Ends the queue for all threads.
     pub(crate) fn end(&self) {
-        // Under the lock, so that nobody misses it on the way to sleep.
+        // Under the lock, so that a thread about to sleep does not miss it.
         let _stack = self.lock();
         self.over.store(true, Ordering::Relaxed);
         self.wake.notify_all();

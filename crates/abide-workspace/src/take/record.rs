@@ -1,4 +1,4 @@
-//! What is remembered of one directory: how it was, and what each of its names was.
+//! The cache record of one directory: its state, and the state of each name in it.
 //!
 //! ```text
 //! sum 4 | length 4 | tree 32 | outer 16 | chain 16 | mtime 8 | ctime 8 | inode 8 | mode 2 | flags 1
@@ -10,8 +10,8 @@
 //!   then             name | 0
 //! ```
 //!
-//! The sum is the CRC-32 of all after it. A name keeps the order that the file system gave it, so
-//! that a directory that did not change is compared from front to back.
+//! The checksum is the CRC-32 of everything after it. Names keep the order in which the file system
+//! lists them, so an unchanged directory is compared from front to back.
 
 use std::ffi::CStr;
 
@@ -27,7 +27,7 @@ const HEAD: usize = 120;
 const LISTED: u8 = 1;
 const HIDDEN: u8 = 2;
 
-/// What a name was.
+/// The type of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -63,18 +63,18 @@ impl Kind {
     }
 }
 
-/// One remembered name.
+/// One name of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row<'a> {
     pub(crate) kind: Kind,
-    /// Of a file or link: was it settled? Of a directory: [`Within`]. Of what is ignored: was it a
-    /// directory? Of an omission: its reason.
+    /// File or link: whether it was settled. Directory: its [`Within`]. Ignored: whether it was a
+    /// directory. Omitted: the reason.
     pub(crate) flag: u8,
     pub(crate) mode: u16,
-    /// The bytes of its [`Facts`].
+    /// Its [`Facts`], encoded.
     pub(crate) facts: &'a [u8; Facts::LENGTH],
     pub(crate) hash: &'a [u8; 32],
-    /// The record of a directory.
+    /// The number of a directory's record.
     pub(crate) number: u32,
     pub(crate) name: &'a CStr,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Row<'a> {
 impl Row<'_> {
     pub(crate) const SETTLED: u8 = 1;
 
-    /// Bytes of a file or link.
+    /// Size of a file or link.
     pub(crate) fn size(&self) -> u64 {
         self.facts.first_chunk().map_or(0, |size| u64::from_le_bytes(*size))
     }
@@ -91,7 +91,7 @@ impl Row<'_> {
         ObjectHash(*self.hash)
     }
 
-    /// Was it a directory?
+    /// Returns true if it was a directory.
     pub(crate) fn was_directory(&self) -> bool {
         match self.kind {
             Kind::Directory => true,
@@ -104,7 +104,7 @@ impl Row<'_> {
 const NO_FACTS: &[u8; Facts::LENGTH] = &[0; Facts::LENGTH];
 const NO_HASH: &[u8; 32] = &[0; 32];
 
-/// The names of a directory.
+/// Iterates over the names of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows<'a> {
     bytes: &'a [u8],
@@ -115,7 +115,7 @@ impl<'a> Rows<'a> {
         Self { bytes }
     }
 
-    /// The bytes that are left.
+    /// Number of bytes left.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len()
     }
@@ -158,7 +158,7 @@ impl<'a> Iterator for Rows<'a> {
     }
 }
 
-/// Names on their way into a record.
+/// The names of a record being built.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
@@ -196,7 +196,7 @@ impl Body {
         self.name(name);
     }
 
-    /// A row as it is, a directory perhaps under another number.
+    /// Copies a row, with a new number if it is a directory.
     pub(crate) fn row(&mut self, row: &Row<'_>, number: u32) {
         self.head(row.kind, row.flag, row.mode, row.name);
         match row.kind {
@@ -222,31 +222,31 @@ impl Body {
     }
 }
 
-/// What is remembered of a directory itself.
+/// What a record says about the directory itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Its tree.
     pub(crate) tree: ObjectHash,
-    /// The rules that came from above.
+    /// The rules from above.
     pub(crate) outer: Chain,
-    /// The rules for its names.
+    /// The rules for the names in it.
     pub(crate) chain: Chain,
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
     pub(crate) ino: u64,
     pub(crate) mode: u16,
-    /// Was it settled when it was listed, so that the listing holds while its times do?
+    /// True if it was settled when it was listed, so the listing is valid as long as its times are
+    /// unchanged.
     pub(crate) listed: bool,
-    /// Is it left out of its parent's tree?
+    /// True if it is left out of its parent's tree.
     pub(crate) hidden: bool,
-    /// Files and links in it.
+    /// Number of files and links in it.
     pub(crate) files: u64,
-    /// Their bytes.
+    /// Their total size.
     pub(crate) bytes: u64,
 }
 
 impl Head {
-    /// The whole record.
+    /// Encodes the record.
     pub(crate) fn write(&self, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + body.len());
         out.extend_from_slice(&[0; SUM]);
@@ -272,17 +272,17 @@ impl Head {
     }
 }
 
-/// A record as it was read.
+/// A decoded record.
 #[derive(Debug, Clone)]
 pub(crate) struct Record<'a> {
     pub(crate) head: Head,
     pub(crate) body: &'a [u8],
-    /// All of it.
+    /// The whole encoded record.
     pub(crate) whole: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// The record at the front of these bytes, if it is whole.
+    /// Decodes the record at the start of these bytes; `None` if it is truncated or damaged.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
         let sum = fields.number::<4>()?;
@@ -311,7 +311,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Fields of fixed length, one after the other.
+/// Reads fields of fixed length in sequence.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {

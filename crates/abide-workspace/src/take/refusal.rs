@@ -1,9 +1,9 @@
-//! What it means that the system refuses something.
+//! Classifies errors of the system.
 
 use rustix::io::Errno;
 
-/// Is it the machine or the process that is at its end, and not this file that may not be read?
-/// Then nothing is known of the file, and a snapshot without it would be wrong.
+/// Returns true if the error comes from the machine or the process, not from this file. Nothing is
+/// known about the file then, and a snapshot without it would be wrong.
 pub(crate) fn is_failure(errno: Errno) -> bool {
     matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)
 }

@@ -1,10 +1,10 @@
-//! The ignore files of the directories on the way down, with git's meaning: `.abideignore` goes
-//! before `.ignore`, that before `.gitignore`, that before git's `info/exclude` and git's global
-//! file; of one kind the nearest goes first, and in one file the last line that matches decides.
-//! A `.gitignore` says nothing about a repository nested below it.
+//! Ignore files, with git's semantics. Precedence: `.abideignore`, then `.ignore`, `.gitignore`,
+//! git's `info/exclude`, and git's global excludes. Among files of one kind the nearest wins, and
+//! within a file the last matching line. A `.gitignore` does not apply to a repository nested below
+//! it.
 //!
-//! What decides about a directory is summed up in a [`Chain`]: while that is the same, what was
-//! found ignored still is, and no matcher is needed.
+//! A [`Chain`] is a hash of all rules that apply to a directory. While it is unchanged, ignored
+//! names stay ignored and no matcher is needed.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::BorrowedFd;
@@ -21,15 +21,15 @@ use rustix::io::Errno;
 use crate::reserved::{is_alias, is_reserved};
 use crate::restore::is_temporary;
 
-/// More of an ignore file is not read.
+/// At most this much of an ignore file is read.
 const MAX_TEXT: usize = 4 << 20;
 
-/// The hash of all rules that apply to the names of a directory.
+/// A hash of all rules that apply to the names of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chain(pub(crate) [u8; 16]);
 
 impl Chain {
-    /// The chain that these parts begin.
+    /// The hash of these parts.
     pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -39,7 +39,7 @@ impl Chain {
         Self(*hasher.finalize().as_bytes().first_chunk().unwrap_or(&[0; 16]))
     }
 
-    /// The chain below a directory that is taken in this way.
+    /// The hash for the contents of a directory with this status.
     pub(crate) fn below(self, within: Within) -> Self {
         match within {
             Within::Plain => self,
@@ -48,14 +48,14 @@ impl Chain {
     }
 }
 
-/// How a directory came to be looked into.
+/// Why a directory is scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Within {
     /// Nothing ignores it.
     Plain,
-    /// It is ignored, and something in it may be included by the policy.
+    /// It is ignored, but the policy may include something in it.
     Ignored,
-    /// The policy includes it, and all in it.
+    /// The policy includes it and everything in it.
     Included,
 }
 
@@ -77,10 +77,10 @@ impl Within {
     }
 }
 
-/// The kinds of rules that a directory can bring, the weakest first.
+/// The kinds of rules that a directory can have, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleFile {
-    /// `info/exclude` of the repository whose root this is.
+    /// `info/exclude` of the repository rooted here.
     Exclude,
     Git,
     Plain,
@@ -88,12 +88,12 @@ pub(crate) enum RuleFile {
 }
 
 impl RuleFile {
-    /// Those that are files of the directory.
+    /// The kinds that are files in the directory.
     pub(crate) const NAMED: [(Self, &'static CStr); 3] =
         [(Self::Git, c".gitignore"), (Self::Plain, c".ignore"), (Self::Own, c".abideignore")];
     const STRONGEST_FIRST: [Self; 2] = [Self::Own, Self::Plain];
 
-    /// Which rules a file of this name brings.
+    /// The kind of rules in a file with this name.
     pub(crate) fn named(name: &CStr) -> Option<Self> {
         if name.to_bytes().first() != Some(&b'.') {
             return None;
@@ -102,15 +102,15 @@ impl RuleFile {
     }
 }
 
-/// Names that are never captured: a store, what belongs to git, and what a restore that was cut off has
-/// left. No restore makes one of the first two.
+/// Returns true for names that are never captured: stores, git's own files, and the leftovers of an
+/// interrupted restore. A restore never creates the first two.
 pub(crate) fn is_never_taken(name: &CStr, native: bool) -> bool {
     let name = name.to_bytes();
     let reserved = if native { is_reserved(name) } else { is_alias(name) };
     reserved || is_temporary(name)
 }
 
-/// The hashes of the rules that a directory brings.
+/// The hashes of a directory's own rules.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sums {
     sums: [Option<ObjectHash>; 4],
@@ -124,7 +124,7 @@ impl Sums {
         }
     }
 
-    /// This is the root of a repository, which has these excludes of its own.
+    /// Marks the directory as the root of a repository with these excludes.
     pub(crate) fn repository(&mut self, exclude: Option<&[u8]>) {
         self.repository = true;
         if let Some(text) = exclude {
@@ -132,7 +132,7 @@ impl Sums {
         }
     }
 
-    /// The chain for the names of the directory.
+    /// The hash of all rules for the names of the directory.
     pub(crate) fn chain(&self, outer: Chain) -> Chain {
         if !self.repository && self.sums.iter().all(Option::is_none) {
             return outer;
@@ -143,7 +143,7 @@ impl Sums {
     }
 }
 
-/// The rules that a directory brings, as they are written.
+/// The text of a directory's own rules.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     texts: [Option<Vec<u8>>; 4],
@@ -151,7 +151,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Reads them. Links are not followed.
+    /// Reads the rules. Links are not followed.
     pub(crate) fn read(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let mut texts = Self::default();
         for (file, name) in RuleFile::NAMED {
@@ -161,7 +161,7 @@ impl Texts {
         Ok(texts)
     }
 
-    /// Reads what a repository says whose root the directory is, if it is one.
+    /// Reads the excludes of the repository, if the directory is the root of one.
     pub(crate) fn read_repository(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         match rustix::fs::statat(directory, c".git", AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => self.repository(read_exclude(directory)?),
@@ -195,7 +195,7 @@ impl Texts {
     }
 }
 
-/// The text of a regular file of the directory; `None` when there is no such file.
+/// The text of a regular file in the directory; `None` if there is no such file.
 pub(crate) fn read_text(
     directory: BorrowedFd<'_>,
     name: impl rustix::path::Arg,
@@ -226,15 +226,15 @@ pub(crate) fn read_text(
     Ok(Some(text))
 }
 
-/// Is there no regular file of this name: nothing, a link that is not followed, a socket, or a name
-/// that no file can have?
+/// Returns true if there is no regular file with this name: nothing, a link that is not followed, a
+/// socket, or an invalid name.
 fn is_absent(errno: Errno) -> bool {
     let nothing = matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::INVAL | Errno::NAMETOOLONG);
     nothing || matches!(errno, Errno::LOOP | Errno::NXIO)
 }
 
-/// `info/exclude` of the repository whose work tree begins in this directory. In a linked work
-/// tree or a submodule `.git` is a file that says where the repository is.
+/// Reads `info/exclude` of the repository whose work tree starts in this directory. In a linked
+/// work tree or a submodule, `.git` is a file that points to the repository.
 pub(crate) fn read_exclude(directory: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Errno> {
     let follow = OFlags::empty();
     let Some(pointer) = read_text(directory, c".git", OFlags::NOFOLLOW)? else {
@@ -251,11 +251,11 @@ pub(crate) fn read_exclude(directory: BorrowedFd<'_>) -> Result<Option<Vec<u8>>,
     read_text(directory, join(&common, b"info/exclude").as_slice(), follow)
 }
 
-/// The rules for the names of one directory, with those from above.
+/// The rules for the names of one directory, including those from above.
 #[derive(Debug)]
 pub(crate) struct Rules {
     outer: Option<Arc<Rules>>,
-    /// The directory, seen from the root.
+    /// The directory relative to the root.
     place: Place,
     repository: bool,
     matchers: [Option<Gitignore>; 4],
@@ -263,9 +263,9 @@ pub(crate) struct Rules {
 
 #[derive(Debug)]
 enum Place {
-    /// The length of its path from the root, with the slash after it.
+    /// The length of its path relative to the root, with a trailing slash.
     Inside(usize),
-    /// The path of the root, seen from it.
+    /// The path of the root relative to it.
     Above(Vec<u8>),
 }
 
@@ -281,7 +281,7 @@ impl Rules {
         self.with(Place::Above(root), texts)
     }
 
-    /// Adds the rules of the directory of this path.
+    /// Adds the rules of the directory at this path.
     pub(crate) fn inside(self: Arc<Self>, path: &[u8], texts: &Texts) -> Arc<Self> {
         let prefix = if path.is_empty() { 0 } else { path.len() + 1 };
         self.with(Place::Inside(prefix), texts)
@@ -299,7 +299,7 @@ impl Rules {
         Arc::new(Self { outer: Some(self), place, repository, matchers })
     }
 
-    /// Is the path ignored? Its parents are not.
+    /// Returns true if the path is ignored. Its parents must not be.
     pub(crate) fn ignores(&self, path: &[u8], is_directory: bool) -> bool {
         let strongest = RuleFile::STRONGEST_FIRST.into_iter().find_map(|file| {
             self.levels().find_map(|level| level.verdict(file, path, is_directory))
@@ -349,7 +349,7 @@ fn first<'a>(
     levels.find_map(|level| level.verdict(file, path, is_directory))
 }
 
-/// Whether the matcher ignores the path, or takes it; `None` when it says nothing.
+/// Whether the matcher ignores or whitelists the path; `None` if no pattern matches.
 pub(crate) fn decide(matcher: &Gitignore, path: &[u8], is_directory: bool) -> Option<bool> {
     match matcher.matched(Path::new(OsStr::from_bytes(path)), is_directory) {
         Match::None => None,
@@ -358,7 +358,7 @@ pub(crate) fn decide(matcher: &Gitignore, path: &[u8], is_directory: bool) -> Op
     }
 }
 
-/// The matcher of an ignore file. A line that is no pattern says nothing, as in git.
+/// The matcher of an ignore file. Invalid patterns are skipped, as in git.
 fn matcher(text: &[u8]) -> Gitignore {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut builder = GitignoreBuilder::new("");
@@ -369,7 +369,7 @@ fn matcher(text: &[u8]) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Braces mean nothing to git, and alternatives to the matcher.
+/// Escapes braces: they are literal in git, but alternatives in the matcher.
 pub(crate) fn plain_braces(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut characters = line.chars();

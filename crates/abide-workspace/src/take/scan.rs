@@ -1,4 +1,4 @@
-//! One snapshot being taken: what the workers share, and what they bring together.
+//! The scan behind one snapshot: state shared by the workers, and their combined result.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::take::worker::Worker;
 use crate::watch::{Meter, Watch};
 
 const MAX_THREADS: usize = 8;
-/// The most omissions that a snapshot names.
+/// Maximum number of omissions listed in a snapshot.
 const MAX_OMITTED: usize = 1000;
 
-/// What a snapshot is taken with.
+/// The inputs of a scan.
 pub(crate) struct Means<'a> {
     pub(crate) root: &'a Path,
     pub(crate) policy: &'a Policy,
@@ -33,15 +33,15 @@ pub(crate) struct Means<'a> {
     pub(crate) cache: Option<&'a Cache>,
     pub(crate) objects: &'a dyn Objects,
     pub(crate) watch: &'a Watch,
-    /// The device that the root is on.
+    /// The device of the root.
     pub(crate) dev: u64,
-    /// What was touched before this instant can be told from what is touched later.
+    /// Files modified before this time can be told apart from those modified later.
     pub(crate) settled: i64,
-    /// Does a directory's time move whenever a name in it does, and has a name but one spelling?
+    /// True if a directory's times change whenever its names do, and names have only one spelling.
     pub(crate) native: bool,
 }
 
-/// What the workers share.
+/// State shared by the workers.
 pub(crate) struct Scan<'a> {
     pub(crate) means: &'a Means<'a>,
     pub(crate) queue: Queue<Work>,
@@ -49,14 +49,14 @@ pub(crate) struct Scan<'a> {
     pub(crate) descriptors: Descriptors,
     pub(crate) meter: Meter<'a>,
     pub(crate) numbers: AtomicU32,
-    /// The files and bytes that have been let in under the caps.
+    /// Files and bytes counted against the limits so far.
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) root: Mutex<Option<Outcome>>,
     failure: Mutex<Option<WorkspaceError>>,
 }
 
-/// What a worker found.
+/// The result of one worker.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) written: Vec<Written>,
@@ -66,12 +66,12 @@ pub(crate) struct Found {
     pub(crate) omitted: Vec<Omission>,
     pub(crate) omissions: u64,
     pub(crate) stored: Stored,
-    /// Was the store asked for anything?
+    /// True if the store was used.
     pub(crate) used: bool,
 }
 
 impl Found {
-    /// Notes an omission. Only the first by path are kept.
+    /// Records an omission. Only the first ones by path are kept.
     pub(crate) fn omit(&mut self, omission: Omission) {
         self.omissions += 1;
         self.omitted.push(omission);
@@ -98,13 +98,13 @@ impl Found {
     }
 }
 
-/// What all workers found.
+/// The combined result of all workers.
 pub(crate) struct Seen {
     pub(crate) tree: ObjectHash,
     pub(crate) found: Found,
 }
 
-/// Looks at everything.
+/// Scans the workspace.
 pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
     let scan = Scan::new(means);
     let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, MAX_THREADS);
@@ -140,7 +140,7 @@ pub(crate) fn run(means: &Means<'_>) -> Result<Seen, WorkspaceError> {
 }
 
 impl<'a> Scan<'a> {
-    /// One that begins with the root.
+    /// A scan that starts at the root.
     pub(crate) fn new(means: &'a Means<'a>) -> Self {
         let root = Look {
             parent: None,
@@ -164,7 +164,7 @@ impl<'a> Scan<'a> {
     }
 
     fn work(&self) -> Found {
-        // A panic of one must not leave the others waiting.
+        // A panic in one worker must not leave the others waiting.
         let _end = EndOnDrop(&self.queue);
         let mut worker = Worker::new(self);
         match worker.run() {
@@ -182,12 +182,12 @@ impl<'a> Scan<'a> {
         self.queue.end();
     }
 
-    /// A number for a directory that has none.
+    /// A number for a new directory.
     pub(crate) fn number(&self) -> u32 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The whole is done.
+    /// Ends the scan.
     pub(crate) fn conclude(&self, outcome: Outcome) {
         *self.root.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         self.queue.end();

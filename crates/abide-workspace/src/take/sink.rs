@@ -1,5 +1,5 @@
-//! New objects on their way to the store: gathered by one worker, asked for in groups, and stored
-//! together.
+//! Collects new objects per worker, checks in batches which of them the store has, and stores the
+//! rest together.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use abide_model::{NewObject, ObjectBatch, ObjectHash, Objects, StoreError};
 
-/// The plain bytes that are stored as one.
+/// Uncompressed bytes that are stored as one batch.
 const BLOCK: usize = 512 << 10;
 const SHARDS: usize = 16;
 
-/// A hash is its own hash.
+/// Uses the first bytes of a hash as its hash.
 #[derive(Default)]
 struct Prefix(u64);
 
@@ -29,14 +29,14 @@ impl Hasher for Prefix {
     fn write_usize(&mut self, _length: usize) {}
 }
 
-/// The objects that some worker has taken charge of.
+/// Objects that some worker is responsible for.
 #[derive(Default)]
 pub(crate) struct Claims {
     shards: [Mutex<HashSet<[u8; 32], BuildHasherDefault<Prefix>>>; SHARDS],
 }
 
 impl Claims {
-    /// Is the caller the first to ask for it?
+    /// Returns true for the first caller only.
     fn claim(&self, hash: ObjectHash) -> bool {
         let at = usize::from(hash.0[31]) % SHARDS;
         let Some(shard) = self.shards.get(at) else { return true };
@@ -51,7 +51,7 @@ pub(crate) struct Stored {
     pub(crate) bytes: u64,
 }
 
-/// One worker's objects.
+/// The new objects of one worker.
 pub(crate) struct Sink<'a> {
     objects: &'a dyn Objects,
     claims: &'a Claims,
@@ -60,7 +60,7 @@ pub(crate) struct Sink<'a> {
     like: Vec<NewObject>,
     like_bytes: usize,
     pub(crate) stored: Stored,
-    /// Was anything given to it?
+    /// True if any object was added.
     pub(crate) used: bool,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Takes a file, a link's target or a chunk.
+    /// Adds a file, a link's target or a chunk.
     pub(crate) fn add(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), StoreError> {
         if self.claims(hash) {
             push(self.objects, &mut self.files, &mut self.stored, hash, bytes)?;
@@ -86,7 +86,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Takes a tree.
+    /// Adds a tree.
     pub(crate) fn add_tree(&mut self, hash: ObjectHash, bytes: &[u8]) -> Result<(), StoreError> {
         if self.claims(hash) {
             push(self.objects, &mut self.trees, &mut self.stored, hash, bytes)?;
@@ -94,7 +94,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Takes a later version of a stored object.
+    /// Adds a new version of a stored object.
     pub(crate) fn add_like(
         &mut self,
         hash: ObjectHash,
@@ -176,7 +176,7 @@ fn flush(
     Ok(())
 }
 
-/// The batch without what is there.
+/// The batch without the objects that exist already.
 fn without(batch: &ObjectBatch, there: &[bool]) -> ObjectBatch {
     let mut missing = ObjectBatch::default();
     let mut rest = batch.plain();

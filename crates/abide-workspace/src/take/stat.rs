@@ -1,8 +1,8 @@
-//! What a file's metadata says about whether it changed.
+//! Metadata that tells whether a file changed.
 
 use rustix::fs::{FileType, Stat};
 
-/// By these a file is recognised as unchanged, together with its kind and mode.
+/// A file is considered unchanged if these, its type and its mode are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) size: u64,
@@ -23,7 +23,7 @@ impl Facts {
         }
     }
 
-    /// As bytes.
+    /// Encodes the values.
     pub(crate) fn write(&self) -> [u8; Self::LENGTH] {
         let mut out = [0; Self::LENGTH];
         let fields = [self.size, self.mtime.cast_unsigned(), self.ctime.cast_unsigned(), self.ino];
@@ -33,7 +33,7 @@ impl Facts {
         out
     }
 
-    /// Was it last touched before this instant?
+    /// Returns true if it was last modified before this time.
     pub(crate) fn settled(&self, before: i64) -> bool {
         self.mtime < before && self.ctime < before
     }
@@ -43,8 +43,8 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
 
-/// The device that it is on.
-// Its type is not the same on every system.
+/// The device of the file.
+// The type of `st_dev` differs between systems.
 #[allow(clippy::unnecessary_cast)]
 pub(crate) fn device(stat: &Stat) -> u64 {
     stat.st_dev as u64

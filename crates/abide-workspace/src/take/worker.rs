@@ -1,6 +1,5 @@
-//! A thread that takes directories from the queue. One that did not change is compared with what
-//! is remembered of it and nothing is built; any other is listed, and its record and its tree are
-//! made anew.
+//! A worker thread. It takes directories from the queue. An unchanged directory is only compared
+//! with its record; any other is listed, and its record and tree are built anew.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -28,11 +27,11 @@ use crate::take::sink::Sink;
 use crate::take::stat::{self, Facts};
 use crate::watch::Progress;
 
-/// A part of a directory's files has about so many, or so many bytes.
+/// Approximate size of a part of a directory's files: this many files, or this many bytes.
 const PART_FILES: usize = 256;
 const PART_BYTES: u64 = 4 << 20;
 
-/// A directory found in another.
+/// A subdirectory to scan.
 pub(crate) struct Child {
     pub(crate) name: CString,
     pub(crate) number: u32,
@@ -66,7 +65,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works until all is done.
+    /// Works until the scan has ended.
     pub(crate) fn run(&mut self) -> Result<(), WorkspaceError> {
         while let Some(work) = self.scan.queue.next(&mut self.own) {
             self.check()?;
@@ -92,7 +91,7 @@ impl<'a> Worker<'a> {
         if self.scan.means.watch.cancelled() { Err(WorkspaceError::Cancelled) } else { Ok(()) }
     }
 
-    /// Looks into a directory.
+    /// Scans a directory.
     fn look(&mut self, work: Look) -> Result<(), WorkspaceError> {
         let (fd, stat) = match self.open(&work) {
             Ok(opened) => opened,
@@ -141,8 +140,7 @@ impl<'a> Worker<'a> {
         if node.done(number, Outcome::Same) { self.complete(node) } else { Ok(()) }
     }
 
-    /// Reads the files of the directory that must be read, or leaves them as work for all when
-    /// they are many.
+    /// Reads the files that must be read, or queues them in parts if they are many.
     fn read_or_share(&mut self, node: &Opened) -> Result<(), WorkspaceError> {
         let files = std::mem::take(&mut self.to_read);
         let parts = parts(&files);
@@ -159,7 +157,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Reads files of a directory that may have been closed, or moved, meanwhile.
+    /// Reads files of a directory that may have been closed or moved meanwhile.
     fn read_part(&mut self, node: &Arc<Node>, files: &[ToRead]) -> Result<(), WorkspaceError> {
         match self.scan.directory(node) {
             Ok(fd) => self.read(&Opened { node: Arc::clone(node), fd }, files),
@@ -177,7 +175,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Leaves out files of a directory that cannot be opened any more, by name.
+    /// Omits, by name, files of a directory that can no longer be opened.
     fn omit_all(&mut self, node: &Node, files: &[ToRead]) {
         let Some(Made::New { body, .. }) = node.made.get() else { return };
         let reason = OmissionReason::Unreadable;
@@ -192,7 +190,6 @@ impl<'a> Worker<'a> {
         node.keep_readings(readings);
     }
 
-    /// Reads files of the directory.
     fn read(&mut self, node: &Opened, files: &[ToRead]) -> Result<(), WorkspaceError> {
         let Some(Made::New { body, .. }) = node.made.get() else { return Ok(()) };
         let max = self.scan.means.policy.max_file_bytes;
@@ -247,7 +244,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The error that a name of the directory could not be read.
+    /// The error for a name that could not be read.
     pub(crate) fn failure(&self, node: &Node, name: &CStr, errno: Errno) -> WorkspaceError {
         let path = std::ffi::OsStr::from_bytes(&node.path_of(name)).to_owned();
         WorkspaceError::io("read", self.scan.means.root.join(path), errno)
@@ -261,7 +258,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A directory that is not in the snapshot.
+    /// Reports a directory that is not in the snapshot.
     fn leave_out(&mut self, work: &Look, outcome: Outcome) -> Result<(), WorkspaceError> {
         let Some(parent) = &work.parent else {
             self.scan.conclude(outcome);
@@ -287,8 +284,8 @@ impl<'a> Worker<'a> {
         self.progress.files_seen += files;
     }
 
-    /// Are the names of the directory what they were, by their metadata? Then the directories in
-    /// it are left in `children`.
+    /// Returns true if the metadata of the directory and its files is unchanged. Then `children`
+    /// holds its subdirectories.
     fn is_unchanged(&mut self, node: &Opened, old: &Record<'_>) -> bool {
         let (means, head) = (self.scan.means, &old.head);
         let same = head.listed
@@ -345,7 +342,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The files in parts that are worth giving to different workers.
+/// Splits the files into parts that are worth giving to different workers.
 fn parts(files: &[ToRead]) -> Vec<&[ToRead]> {
     let mut parts = Vec::new();
     let (mut rest, mut count, mut bytes) = (files, 0, 0);
@@ -364,13 +361,13 @@ fn parts(files: &[ToRead]) -> Vec<&[ToRead]> {
     parts
 }
 
-/// Is the thing what the row says, now?
+/// Returns true if the file still matches its row.
 fn is_same(node: &Opened, row: &Row<'_>) -> bool {
     rustix::fs::statat(&node.fd, row.name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| matches(row, &stat))
 }
 
-/// Does the row hold for what has this metadata?
+/// Returns true if the row matches this metadata.
 pub(crate) fn matches(row: &Row<'_>, stat: &Stat) -> bool {
     let kind = match row.kind {
         Kind::File | Kind::Large => FileType::RegularFile,
@@ -381,7 +378,7 @@ pub(crate) fn matches(row: &Row<'_>, stat: &Stat) -> bool {
     mode && stat::kind(stat) == kind && *row.facts == Facts::of(stat).write()
 }
 
-/// A path as text. What is not UTF-8 is shown as `\xNN`.
+/// A path as text. Bytes that are not UTF-8 become `\xNN`.
 pub(crate) fn escaped(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for part in path.utf8_chunks() {

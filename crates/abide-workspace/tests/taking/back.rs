@@ -170,7 +170,7 @@ fn a_snapshot_that_does_not_name_all_it_left_out_deletes_only_what_cannot_have_b
     lab.write("d/perhaps", "there");
     fs::remove_file(lab.path("was-file")).unwrap();
     lab.write("was-file/inside", "new");
-    let not_all = "the snapshot does not say all that it left out";
+    let not_all = "the snapshot does not list everything it left out";
     assert_eq!(kept(&back(&lab, &first)), [("d", not_all), ("perhaps", not_all)]);
     assert!(exists(&lab, "d/perhaps") && exists(&lab, "perhaps"));
     assert_eq!(fs::read(lab.path("a")).unwrap(), b"1");
