@@ -1,17 +1,17 @@
-//! Whether a place that a project's own file leads to may be used.
+//! Checks whether a store location named by a project's own file may be used.
 
 use abide_local::{Person, Place, Trust, Where};
 
 use crate::{Consent, Error};
 
-/// May the store of this place be used? One that is in its project, or that the user chose, may.
-/// Where a file of the project leads out of it, the user has accepted that for this project, or lists
-/// the directory that it leads to as trusted. A listed project is believed about its owner, not about
-/// where it leads.
+/// Checks that the store at this place may be used. It may if it is inside its project or if the
+/// user chose it. If a file of the project points outside the project, the user must have accepted
+/// that for this project, or must list the target directory as trusted. Listing a project as
+/// trusted covers its owner, not where its files point.
 ///
 /// # Errors
 ///
-/// [`Error::NotAccepted`], and [`Error::Url`] for what cannot be accepted, since it leads nowhere.
+/// [`Error::NotAccepted`]; [`Error::Url`] if the URL is invalid and so cannot be accepted.
 pub fn check_accepted(
     place: &Place,
     trust: &Trust,
@@ -29,7 +29,7 @@ pub fn check_accepted(
     Err(Error::NotAccepted { project: place.project.clone(), place: elsewhere.clone() })
 }
 
-/// What the user of this process has accepted: in their state directory.
+/// The user's consent notes, from their state directory.
 pub(crate) fn own_consent() -> Consent {
     Consent::at(Person::of_process().state)
 }

@@ -1,6 +1,6 @@
-//! The interface for async code, on any runtime.
+//! The async interface, for any runtime.
 //!
-//! What blocks runs on a pool of threads; an append does not block, and its ticket is awaited.
+//! Blocking operations run on a thread pool. Appends do not block; await their ticket.
 //!
 //! ```
 //! # pollster::block_on(async {
@@ -30,7 +30,7 @@ use blocking::unblock;
 
 use crate::Error;
 
-/// A store, for async code.
+/// The async counterpart of [`crate::Store`].
 #[derive(Debug, Clone)]
 pub struct Store(crate::Store);
 
@@ -99,7 +99,8 @@ impl From<crate::Store> for Store {
     }
 }
 
-/// A session, for async code. Cheap to clone; let go when the last one is closed or dropped.
+/// The async counterpart of [`crate::Session`]. Cheap to clone; released when the last clone is
+/// closed or dropped.
 #[derive(Debug, Clone)]
 pub struct Session(Arc<crate::Session>);
 
@@ -110,13 +111,13 @@ impl From<crate::Session> for Session {
 }
 
 impl Session {
-    /// The id, which never changes.
+    /// The session id, which never changes.
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.0.id()
     }
 
-    /// Takes an event in; await the ticket for its acknowledgement.
+    /// Appends an event. Await the ticket for the acknowledgement.
     pub fn append<E>(&self, event: E) -> Result<Ticket, Error>
     where
         E: TryInto<NewEvent>,
@@ -125,12 +126,12 @@ impl Session {
         self.0.append(event)
     }
 
-    /// Takes many in with one ticket: accepts all of them or refuses all.
+    /// Appends a batch, all or nothing, with one ticket.
     pub fn append_all(&self, events: Vec<NewEvent>) -> Result<Ticket, Error> {
         self.0.append_all(events)
     }
 
-    /// One page of events.
+    /// Reads one page of events.
     pub async fn page(&self, range: EventRange) -> Result<EventPage, Error> {
         let view = self.0.view().clone();
         unblock(move || view.page(range)).await
@@ -142,13 +143,13 @@ impl Session {
         unblock(move || view.last(count)).await
     }
 
-    /// The state after every event taken in so far.
+    /// The state after every event appended so far.
     pub async fn state(&self) -> Result<SessionState, Error> {
         let session = self.0.clone();
         unblock(move || session.state()).await
     }
 
-    /// Makes everything durable and lets the session go, unless another clone still has it.
+    /// Syncs everything and releases the session, unless another clone still uses it.
     pub async fn close(self) -> Result<(), Error> {
         match Arc::try_unwrap(self.0) {
             Ok(session) => unblock(move || session.close()).await,

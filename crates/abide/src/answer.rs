@@ -1,7 +1,7 @@
-//! A model's answer, recorded as it comes: each block is durable when it ends.
+//! Records a model's answer while it streams in. Each block is durable once it is complete.
 //!
-//! A crash loses at most the block that was unfinished; the request then has no `api.finished`,
-//! which marks it. Cancelled or cut off, what there was of that block is recorded as partial.
+//! A crash loses at most the incomplete block; the request then has no `api.finished` event. If the
+//! answer is cancelled or cut off, the incomplete block is recorded as partial.
 
 use std::io::Read;
 
@@ -13,70 +13,71 @@ use serde_json::value::RawValue;
 
 use crate::{Error, Session};
 
-/// The most characters of an error that is recorded.
+/// Maximum number of characters recorded of an error.
 const ERROR: usize = 2000;
-/// How much is read at once.
+/// Bytes read at once.
 const CHUNK: usize = 16 << 10;
-/// The most bytes of an answer: however they are escaped, a block of it fits into an event.
+/// Maximum size of an answer in bytes, so that any block fits into an event however it is escaped.
 const ANSWER: usize = 10 << 20;
 
-/// A request to a model, whose answer is to be recorded.
+/// A model request whose answer is to be recorded.
 #[derive(Debug, Clone)]
 pub struct AnswerRequest {
-    /// In which form the answer comes.
+    /// The API format of the answer.
     pub form: MessageForm,
-    /// Which model is asked.
+    /// The model.
     pub model: Option<String>,
-    /// In which lane; the main one has no name.
+    /// The lane; `None` for the main lane.
     pub lane: Option<LaneId>,
-    /// In which turn.
+    /// The turn.
     pub turn: Option<TurnNumber>,
-    /// For which task.
+    /// The task.
     pub task: Option<TaskId>,
-    /// The request, where it is to be kept. The context can be had from the journal at any time.
+    /// The request body, if it should be recorded. The context can always be rebuilt from the
+    /// journal.
     pub request: Option<Box<RawValue>>,
 }
 
 impl AnswerRequest {
-    /// An answer of the main lane.
+    /// A request in the main lane.
     #[must_use]
     pub const fn new(form: MessageForm) -> Self {
         Self { form, model: None, lane: None, turn: None, task: None, request: None }
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Answered {
-    /// The text of it.
+    /// The text of the answer.
     pub text: String,
-    /// The tools that the model asks for. One whose arguments are broken says so.
+    /// The tool calls. Calls with invalid arguments are marked.
     pub calls: Vec<StreamedCall>,
-    /// The model came to its end.
+    /// True if the model finished its answer.
     pub complete: bool,
     /// Why it ended, in the provider's words.
     pub reason: Option<String>,
-    /// What it used.
+    /// Token usage.
     pub usage: Option<Usage>,
     /// The error that the provider sent.
     pub error: Option<String>,
 }
 
-/// An answer as it comes. Dropped before it is finished, it counts as cancelled: what there is of
-/// it is recorded.
+/// An answer being recorded. If dropped before it is finished, it counts as cancelled: what arrived
+/// so far is recorded.
 #[derive(Debug)]
 pub struct Answer<'a> {
     session: &'a Session,
     request: AnswerRequest,
     call: CallId,
-    /// None once it is finished.
+    /// `None` once finished.
     parser: Option<AnswerParser>,
     answered: Answered,
 }
 
 impl Session {
-    /// Records that a model is asked, and gets ready for its answer. A request of the same lane
-    /// that was interrupted is ended first.
+    /// Records a request to a model and prepares to record its answer. An interrupted request in
+    /// the same lane is closed first.
     pub fn answer(&self, request: AnswerRequest) -> Result<Answer<'_>, Error> {
         let mut events = self.interrupted(request.lane.as_ref())?;
         let call = CallId(format!("answer-{}", self.store().new_checkpoint_id()));
@@ -96,14 +97,14 @@ impl Session {
         Ok(Answer { session: self, request, call, parser, answered: Answered::default() })
     }
 
-    /// What ends the requests of a lane that were never answered.
+    /// The events that close requests of a lane that never got an answer.
     fn interrupted(&self, lane: Option<&LaneId>) -> Result<Vec<NewEvent>, Error> {
         let state = self.state()?;
         let open = state.calls.iter().filter(|(_, call)| call.request);
         let mut events = Vec::new();
         let ours = self.answering();
         for (id, call) in open.filter(|(_, call)| call.lane.as_ref() == lane) {
-            // Another thread may be listening to it.
+            // Another thread may be reading its answer.
             if ours.contains(id) {
                 continue;
             }
@@ -122,21 +123,21 @@ impl Session {
     }
 }
 
-/// An event in the place of a request.
+/// The event with the request's lane, turn and task.
 fn placed(request: &AnswerRequest, event: NewEvent) -> NewEvent {
     let (turn, task, lane) = (request.turn, request.task.clone(), request.lane.clone());
     NewEvent { turn, task, lane, ..event }
 }
 
 impl Answer<'_> {
-    /// The id under which the request is recorded.
+    /// The id of the recorded request.
     #[must_use]
     pub const fn call(&self) -> &CallId {
         &self.call
     }
 
-    /// Takes the next bytes of the answer in, cut anywhere; shows what they bring. A block that
-    /// ends with them is durable when this returns.
+    /// Consumes the next bytes of the answer, split anywhere, and passes what they contain to
+    /// `show`. Blocks completed by these bytes are durable when this returns.
     pub fn feed(&mut self, bytes: &[u8], show: &mut dyn FnMut(&Delta<'_>)) -> Result<(), Error> {
         let Some(parser) = &mut self.parser else { return Ok(()) };
         let mut blocks = Vec::new();
@@ -156,12 +157,12 @@ impl Answer<'_> {
         Ok(fed?)
     }
 
-    /// There is no answer: records why.
+    /// Records that there is no answer, and why.
     pub fn fail(mut self, why: impl std::fmt::Display) -> Result<(), Error> {
         self.end(Some(why.to_string()))
     }
 
-    /// Reads the whole answer, and finishes it however it ends.
+    /// Reads the whole answer and finishes it, however it ends.
     pub fn read(
         mut self,
         mut from: impl Read,
@@ -185,7 +186,7 @@ impl Answer<'_> {
         }
     }
 
-    /// The answer has ended: records what was unfinished as partial, and what it used.
+    /// Ends the answer: records the incomplete block as partial, and the usage.
     pub fn finish(mut self) -> Result<Answered, Error> {
         self.end(None)?;
         Ok(std::mem::take(&mut self.answered))
@@ -196,7 +197,7 @@ impl Answer<'_> {
         self.session.answering().remove(&self.call.0);
         let ended = parser.finish();
         self.record(&ended.partial)?;
-        // A last event may have completed some.
+        // The end of the stream may have completed some blocks.
         let whole = ended.partial.iter().filter(|block| !block.partial);
         self.answered.calls.extend(whole.filter_map(|block| block.call.clone()));
         let cut = || "cut off before the answer was complete".to_owned();
@@ -217,7 +218,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// Makes blocks durable.
+    /// Records blocks durably.
     fn record(&self, blocks: &[Block]) -> Result<(), Error> {
         let mut events = Vec::with_capacity(blocks.len());
         let mut refused = None;
@@ -227,7 +228,7 @@ impl Answer<'_> {
                     let event = NewEvent::new(Kind::MESSAGE_ADDED, data);
                     events.push(placed(&self.request, event));
                 }
-                // The others are recorded all the same.
+                // The other blocks are recorded anyway.
                 Err(error) => refused = Some(error),
             }
         }
@@ -237,10 +238,10 @@ impl Answer<'_> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// The data of a block, with the answer that it is a part of.
+    /// The data of a block, with the id of its answer.
     fn marked(&self, block: &Block) -> Result<Payload, Error> {
         let data = Payload::new(&block.data, &Limits::default())?;
-        // An item that is no message of its own is the one block of one.
+        // An item that is not a message by itself becomes the only block of one.
         let wrapped = self.request.form == MessageForm::Responses && data.field("type").is_none();
         let ours = Ours {
             answer: &self.call.0,
@@ -253,7 +254,7 @@ impl Answer<'_> {
     }
 }
 
-/// What abide says about a message, beside what the model said.
+/// What abide adds to a message of the model.
 #[derive(serde::Serialize)]
 struct Ours<'a> {
     answer: &'a str,
@@ -265,7 +266,7 @@ struct Ours<'a> {
 
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
-        // Those who want to know call `finish`.
+        // Callers that need the result use `finish`.
         let _ = self.end(Some("cancelled".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: numbered places in a session, with what was true there.
+//! Checkpoints: numbered positions in a session, with the state at that point.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -14,33 +14,33 @@ use abide_workspace::{Reach, Snapshot, Taken, Watch, Workspace, diff};
 
 use crate::{Error, Session, SessionView, Store, git_state, process_tree};
 
-/// The most paths that a checkpoint names as changed.
+/// Maximum number of changed paths listed in a checkpoint.
 const MOST_PATHS: usize = 1000;
 
-/// What brings a checkpoint about.
+/// Why a checkpoint is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trigger {
-    /// Somebody asked for it.
+    /// Requested by the user.
     #[default]
     Hand,
     /// A turn ended.
     Turn,
-    /// Something risky is about to be done.
+    /// A risky operation is about to start.
     Risk,
-    /// One part of the work gives way to the next.
+    /// A phase of the work ended.
     Phase,
-    /// Something went wrong.
+    /// An error occurred.
     Error,
-    /// The agent ends.
+    /// The agent is shutting down.
     Shutdown,
-    /// It was time.
+    /// The checkpoint interval elapsed.
     Interval,
-    /// Files are about to go back.
+    /// A rewind is about to start.
     Rewind,
 }
 
 impl Trigger {
-    /// Every one.
+    /// All triggers.
     pub const ALL: [Self; 8] = [
         Self::Hand,
         Self::Turn,
@@ -52,7 +52,7 @@ impl Trigger {
         Self::Rewind,
     ];
 
-    /// Its name.
+    /// The name of the trigger.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -74,24 +74,24 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// What a checkpoint is to hold.
+/// What a checkpoint should contain.
 #[derive(Debug, Clone, Default)]
 pub struct CheckpointRequest {
-    /// What people call it.
+    /// A label for display.
     pub label: Option<String>,
-    /// What brings it about.
+    /// Why the checkpoint is made.
     pub trigger: Trigger,
-    /// It stays when checkpoints are thinned.
+    /// Never thin this checkpoint.
     pub pinned: bool,
-    /// Without the files of the workspace.
+    /// Don't snapshot files.
     pub without_files: bool,
-    /// Where the files are; the session's workspace where it is not given.
+    /// The directory to snapshot; by default the session's workspace.
     pub workspace: Option<PathBuf>,
-    /// The agent's process: what it and all that it started use is noted.
+    /// The agent's process; the resource usage of it and its descendants is recorded.
     pub process: Option<u32>,
-    /// A workspace that cannot be captured is noted inside, not raised.
+    /// If the workspace cannot be captured, record that in the checkpoint instead of failing.
     pub lenient: bool,
-    /// Is told how far it is, and may end it.
+    /// Progress callback and cancellation flag for the snapshot.
     pub watch: Watch,
 }
 
@@ -100,15 +100,15 @@ pub struct CheckpointRequest {
 pub struct CheckpointMade {
     /// Its number.
     pub number: u64,
-    /// Where it is.
+    /// Its event.
     pub seq: Seq,
-    /// What it holds.
+    /// Its content.
     pub checkpoint: Checkpoint,
     /// Its snapshot.
     pub snapshot: Option<Snapshot>,
 }
 
-/// What was seen around the session. Its objects stay until it is dropped.
+/// The captured state around a session. Its objects are protected until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) objects: Arc<dyn Objects>,
@@ -118,8 +118,8 @@ pub(crate) struct Captured {
 }
 
 impl Store {
-    /// The directory whose files belong to a session: as it says itself, or this machine's clone of
-    /// its project, where a shared store is used from one.
+    /// The directory of a session's files: the recorded one, or the local clone of its project if a
+    /// shared store is used from there.
     pub fn workspace_root(
         &self,
         session: SessionId,
@@ -128,11 +128,11 @@ impl Store {
         if let Some(here) = self.workspace_here(session)? {
             let recorded = fields.workspace.as_deref().or(fields.project.as_deref());
             let recorded = recorded.map(Path::new).filter(|dir| dir.is_dir());
-            // A part of this clone stays one.
+            // A subdirectory of this clone is used as it is.
             if let Some(within) = recorded.filter(|dir| is_within(dir, &here)) {
                 return Ok(within.to_owned());
             }
-            // So does a part of another one.
+            // A subdirectory of another clone maps to the same one in this clone.
             let part = fields.workspace.as_ref().zip(fields.project.as_ref());
             let part = part.and_then(|(part, whole)| Path::new(part).strip_prefix(whole).ok());
             let part = part.filter(|part| !part.as_os_str().is_empty()).map(|part| here.join(part));
@@ -145,9 +145,9 @@ impl Store {
             }
             Some(root) => Err(Error::NoWorkspace { root: Some(root.into()) }),
             None => {
-                // What is around a store that is not a project's own is nobody's workspace.
+                // The parent of a store that is not a project's own is not a workspace.
                 let project = self.project().ok_or(Error::NoWorkspace { root: None })?;
-                // The store's path may be relative; that of a workspace is not.
+                // The store's path may be relative; a workspace's must not be.
                 std::path::absolute(project).map_err(Error::file("find", project))
             }
         }
@@ -156,14 +156,14 @@ impl Store {
     /// The workspace in this directory, with the store's settings.
     pub fn workspace(&self, root: &Path) -> Result<Workspace, Error> {
         let mut policy = self.backend().workspace_policy(root);
-        // A project's own is left out by its name.
+        // A project's own store is excluded by its name.
         let store = self.root().filter(|_| self.project().is_none());
         policy.exclude.extend(store.and_then(|store| pattern_within(store, root)));
         Ok(Workspace::open(root, &self.stat_cache(root)?, policy)?)
     }
 
-    /// Looks at everything around a session that a checkpoint holds. The session itself is not
-    /// needed for it, so that nobody waits meanwhile.
+    /// Captures everything around a session that a checkpoint contains. It does not need the
+    /// session itself, so nobody waits for it meanwhile.
     pub(crate) fn capture(
         &self,
         session: SessionId,
@@ -229,8 +229,8 @@ impl Store {
     }
 }
 
-/// The pattern that keeps a store out of the snapshots of a workspace that it is in, as the person's may
-/// be: none of its files is taken, and none is put back.
+/// The pattern that excludes a store from the snapshots of a workspace that contains it, as the
+/// user's own store may be. Its files are neither captured nor restored.
 fn pattern_within(store: &Path, workspace: &Path) -> Option<String> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (store, workspace) = (real(store), real(workspace));
@@ -240,7 +240,7 @@ fn pattern_within(store: &Path, workspace: &Path) -> Option<String> {
         pattern.push('/');
         for c in part.to_string_lossy().chars() {
             match c {
-                // What is no text fits anything: too much is left out rather than too little.
+                // Invalid UTF-8 matches anything: better to exclude too much than too little.
                 char::REPLACEMENT_CHARACTER => pattern.push('*'),
                 '*' | '?' | '[' | ']' | '\\' | ' ' => pattern.extend(['\\', c]),
                 _ => pattern.push(c),
@@ -263,14 +263,14 @@ pub(crate) fn read_snapshot(objects: &dyn Objects, hash: ObjectHash) -> Result<S
 }
 
 impl Session {
-    /// Makes a checkpoint: the workspace is captured and durable before the event that names it.
+    /// Makes a checkpoint. The snapshot is durable before the event that refers to it.
     pub fn checkpoint(&self, request: &CheckpointRequest) -> Result<CheckpointMade, Error> {
         let (core, _) = self.core()?;
         let captured = self.store().capture(self.id(), &core.fields, request)?;
         self.put_checkpoint(&captured)
     }
 
-    /// Appends the checkpoint of what was captured.
+    /// Appends the checkpoint event for a captured state.
     pub(crate) fn put_checkpoint(&self, captured: &Captured) -> Result<CheckpointMade, Error> {
         let (core, digest) = self.core()?;
         let number = core.checkpoints.last.saturating_add(1);
@@ -314,8 +314,8 @@ impl Session {
     }
 }
 
-/// The paths that changed since the snapshot before. A help for people: where the one before
-/// cannot be read, there are none.
+/// The paths that changed since the previous snapshot. Informational: empty if that snapshot cannot
+/// be read.
 fn changed_paths(captured: &Captured, before: Option<ObjectHash>) -> Vec<String> {
     let Some(taken) = &captured.taken else { return Vec::new() };
     if before == Some(taken.hash) {
@@ -330,39 +330,38 @@ fn changed_paths(captured: &Captured, before: Option<ObjectHash>) -> Vec<String>
     paths.map(|changed| String::from_utf8_lossy(&changed.path).into_owned()).collect()
 }
 
-/// A checkpoint that stands in a session.
+/// A checkpoint of a session.
 #[derive(Debug, Clone)]
 pub struct CheckpointEntry {
     /// Its number.
     pub number: u64,
-    /// Where it is.
+    /// Its event.
     pub seq: Seq,
     /// When it was made.
     pub at: Timestamp,
-    /// What it holds.
+    /// Its content.
     pub checkpoint: Checkpoint,
-    /// No rewind took it back.
+    /// True unless a rewind took it back.
     pub live: bool,
-    /// Retention let its snapshot go.
+    /// True if retention removed its snapshot.
     pub thinned: bool,
 }
 
-/// Checkpoints in sum.
+/// Totals over a list of checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckpointSummary {
-    /// How many.
+    /// The number of checkpoints.
     pub total: u64,
-    /// From the beginning of the session to the last of them.
+    /// From the start of the session to the last checkpoint.
     pub duration: Duration,
-    /// Every path that changed between two of them, once.
+    /// Every path that changed between checkpoints, without duplicates.
     pub files: Vec<String>,
-    /// The most memory that was seen.
+    /// Peak memory usage.
     pub peak_rss_bytes: u64,
 }
 
 impl SessionView {
-    /// The session's checkpoints, oldest first; with `all` those too that rewinds took back or
-    /// retention let go.
+    /// The session's checkpoints, oldest first. `all` includes those that were rewound or thinned.
     pub fn checkpoints(&self, all: bool) -> Result<Vec<CheckpointEntry>, Error> {
         let state = self.state()?;
         let mut entries = Vec::new();
@@ -399,7 +398,7 @@ impl SessionView {
         Ok(entries)
     }
 
-    /// The newest checkpoint whose snapshot is whole, and those after it that are not, newest
+    /// The newest checkpoint whose snapshot is complete, and the later ones that are not, newest
     /// first.
     pub fn latest_checkpoint(
         &self,
@@ -420,7 +419,7 @@ impl SessionView {
     }
 }
 
-/// Can everything in a snapshot be read?
+/// Returns true if everything in a snapshot can be read.
 pub(crate) fn is_whole(objects: &dyn Objects, hash: ObjectHash) -> bool {
     let mut reach = Reach::default();
     let reached = reach.add(&|hash| objects.read(hash), hash);
@@ -433,7 +432,7 @@ pub(crate) fn is_whole(objects: &dyn Objects, hash: ObjectHash) -> bool {
     whole && read.is_ok()
 }
 
-/// Sums checkpoints up.
+/// Computes the totals.
 #[must_use]
 pub fn summarize(checkpoints: &[CheckpointEntry]) -> CheckpointSummary {
     let mut files: Vec<String> =
@@ -450,7 +449,7 @@ pub fn summarize(checkpoints: &[CheckpointEntry]) -> CheckpointSummary {
     }
 }
 
-/// A duration for people: `1h 30m`, `1m 30s`, `5s`.
+/// Formats a duration for display: `1h 30m`, `1m 30s`, `5s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();

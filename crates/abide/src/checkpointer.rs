@@ -1,4 +1,4 @@
-//! Checkpoints at intervals, beside whatever an agent does.
+//! Makes checkpoints at intervals while an agent works.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,28 +15,28 @@ use crate::{
     Trigger, summarize,
 };
 
-/// A checkpoint that somebody else stands in the way of is tried again after this time, if the
-/// interval is not shorter.
+/// A checkpoint that another process prevents is retried after this time, or after the interval if
+/// that is shorter.
 const SOON: Duration = Duration::from_secs(30);
-/// So often files are captured anew that a rewind has moved meanwhile.
+/// How often files are captured again because a rewind moved them meanwhile.
 const ATTEMPTS: usize = 3;
-/// The time between two such attempts.
+/// The time between such attempts.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Why files that are half-way are not captured.
+/// Why a checkpoint fails while a rewind is unfinished.
 const HALF_WAY: &str = "a rewind of its files is under way, or was cut off";
 
-/// How a [`Checkpointer`] works.
+/// Options of a [`Checkpointer`].
 #[derive(Debug, Clone)]
 pub struct CheckpointerOptions {
-    /// The time between two checkpoints. Sessions of under an hour do well with 10 to 15 minutes,
-    /// up to three hours with 15 to 20, up to six with 20 to 30, longer ones with 30.
+    /// The time between two checkpoints. Suggested: 10 to 15 minutes for sessions of under an hour,
+    /// 15 to 20 for up to three hours, 20 to 30 for up to six, 30 for longer ones.
     pub interval: Duration,
-    /// What each checkpoint is to hold; the trigger is set for each.
+    /// What each checkpoint contains. The trigger is set automatically.
     pub request: CheckpointRequest,
 }
 
 impl CheckpointerOptions {
-    /// Half an hour.
+    /// The default interval: half an hour.
     pub const INTERVAL: Duration = Duration::from_secs(30 * 60);
 }
 
@@ -47,20 +47,20 @@ impl Default for CheckpointerOptions {
     }
 }
 
-/// What a [`Checkpointer`] tells of its work.
+/// What a [`Checkpointer`] reports.
 #[derive(Debug)]
 pub enum CheckpointerEvent {
-    /// It works.
+    /// The checkpointer started.
     Started {
         /// The time between two checkpoints.
         interval: Duration,
     },
     /// A checkpoint was made.
     Checkpoint(Box<CheckpointMade>),
-    /// One could not be made. The next is tried at its time; soon, where another process holds the
-    /// session or a rewind is half-way.
+    /// A checkpoint failed. The next one is made on schedule, or soon if another process holds the
+    /// session or a rewind is unfinished.
     Failed(Error),
-    /// It has ended, with all checkpoints in sum.
+    /// The checkpointer stopped, with the totals of all checkpoints.
     Stopped(CheckpointSummary),
 }
 
@@ -69,18 +69,18 @@ pub enum CheckpointerEvent {
 enum Subject {
     /// This process.
     Held(Arc<Session>),
-    /// Whoever does: it is taken for the moment of each append.
+    /// Somebody else, or nobody: it is opened only for each append.
     Free(Store, SessionId),
 }
 
-/// What came of capturing.
+/// The result of one capture.
 enum Attempt {
     Made(Box<CheckpointMade>),
-    /// A rewind moves the files of this directory, or did meanwhile.
+    /// A rewind is moving the files of this directory, or did so meanwhile.
     Moved(Option<PathBuf>),
 }
 
-/// Makes a checkpoint of what was captured since `before`, if no rewind came between.
+/// Makes a checkpoint from a capture, unless a rewind happened since `before`.
 fn put(session: &Session, before: &Core, captured: Captured) -> Result<Attempt, Error> {
     let (now, _) = session.core()?;
     if now.restoring.is_some() || now.last_rewind != before.last_rewind {
@@ -89,7 +89,7 @@ fn put(session: &Session, before: &Core, captured: Captured) -> Result<Attempt, 
     Ok(Attempt::Made(Box::new(session.put_checkpoint(&captured)?)))
 }
 
-/// Does it pass by itself, as soon as somebody else is done?
+/// Returns true if the error goes away once another process is done.
 fn is_passing(error: &Error) -> bool {
     match error {
         Error::Store(StoreError::Held { .. }) => true,
@@ -120,17 +120,17 @@ pub struct Checkpointer {
     subject: Subject,
     request: CheckpointRequest,
     events: Sender<CheckpointerEvent>,
-    /// One checkpoint at a time.
+    /// Held while a checkpoint is made.
     turn: Arc<Mutex<()>>,
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpointer {
-    /// Begins with a checkpoint at once, then goes on at intervals in a thread of its own.
+    /// Makes a checkpoint at once, then at intervals on its own thread.
     ///
-    /// Where that first one cannot be made because another process holds the session, or because a
-    /// rewind is half-way, this is told as an event and the checkpoint is made as soon as it can.
+    /// If the first one fails because another process holds the session or a rewind is unfinished,
+    /// the failure is reported as an event and the checkpoint is made as soon as possible.
     pub fn start(
         session: Arc<Session>,
         options: CheckpointerOptions,
@@ -138,8 +138,8 @@ impl Checkpointer {
         Self::start_with(Subject::Held(session), options)
     }
 
-    /// The same for a session that others write to: it is taken only for the moment of an append,
-    /// and waited for as long as the store waits.
+    /// Like [`Checkpointer::start`] for a session that others write to. The session is opened only
+    /// for each append, waiting as long as the store's wait time.
     pub fn start_beside(
         store: Store,
         session: SessionId,
@@ -169,7 +169,7 @@ impl Checkpointer {
         Ok((checkpointer, receiver))
     }
 
-    /// The part of it that works in the thread.
+    /// The copy that runs on the thread.
     fn twin(&self) -> Self {
         Self {
             subject: self.subject.clone(),
@@ -196,7 +196,7 @@ impl Checkpointer {
         }
     }
 
-    /// Tells of a failure, and gives the time until the next attempt.
+    /// Reports a failure and returns the time until the next attempt.
     fn failed(&self, error: Error, interval: Duration) -> Duration {
         let pause = if is_passing(&error) { interval.min(SOON) } else { interval };
         self.tell(CheckpointerEvent::Failed(error));
@@ -208,7 +208,7 @@ impl Checkpointer {
         let _ = self.events.send(event);
     }
 
-    /// Makes a checkpoint now. Files that a rewind moves meanwhile are captured anew.
+    /// Makes a checkpoint now. Files that a rewind moves meanwhile are captured again.
     pub fn capture(&self, trigger: Trigger) -> Result<CheckpointMade, Error> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let request = CheckpointRequest { trigger, ..self.request.clone() };
@@ -229,7 +229,7 @@ impl Checkpointer {
         Err(WorkspaceError::Refused { root, why: HALF_WAY }.into())
     }
 
-    /// Captures, and makes the checkpoint if no rewind moved files meanwhile.
+    /// Captures, and makes the checkpoint unless a rewind moved files meanwhile.
     fn attempt(&self, request: &CheckpointRequest) -> Result<Attempt, Error> {
         match &self.subject {
             Subject::Held(session) => {
@@ -265,7 +265,7 @@ impl Checkpointer {
         }
     }
 
-    /// The newest checkpoint that can be gone back to.
+    /// The newest checkpoint that can be restored.
     pub fn latest(&self, objects: &dyn Objects) -> Result<Option<CheckpointEntry>, Error> {
         match &self.subject {
             Subject::Held(session) => Ok(session.view().latest_checkpoint(objects)?.0),
@@ -275,13 +275,13 @@ impl Checkpointer {
         }
     }
 
-    /// All checkpoints in sum.
+    /// The totals of all checkpoints.
     pub fn summary(&self) -> Result<CheckpointSummary, Error> {
         Ok(summarize(&self.list()?))
     }
 
-    /// Ends with a last checkpoint, and sums up. Where that checkpoint cannot be made, the sum is
-    /// told as an event all the same.
+    /// Makes a last checkpoint, stops, and returns the totals. The totals are reported as an event
+    /// even if that checkpoint fails.
     pub fn stop(mut self) -> Result<CheckpointSummary, Error> {
         self.end_thread();
         let last = self.capture(Trigger::Shutdown);

@@ -1,4 +1,4 @@
-//! Compaction: a part of the context gives way to a summary. The messages stay in the journal.
+//! Compaction: replaces part of the context by a summary. The messages stay in the journal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,27 +12,28 @@ use crate::summary::{OpenTask, Summarizer, SummaryError, SummaryRequest};
 use crate::tokens::Tokenizer;
 use crate::{Error, Session, SessionContext, SessionView};
 
-/// How many of the last messages stay, unless said otherwise.
+/// Default number of recent messages to keep.
 pub const KEEP: usize = 10;
-/// The most tokens of a summary, unless said otherwise.
+/// Default maximum number of tokens in a summary.
 const MOST_TOKENS: u64 = 4_000;
-/// A summary may be this part of what it stands for.
+/// A summary may have one token for this many tokens it covers.
 const SHARE: u64 = 4;
 /// A summary may always have this many tokens.
 const LEAST_TOKENS: u64 = 200;
-/// How many files a summary is told of.
+/// Maximum number of files passed to the summarizer.
 const FILES: usize = 50;
-/// How many tasks.
+/// Maximum number of tasks passed to the summarizer.
 const TASKS: usize = 100;
 
 /// What to compact.
 #[derive(Debug, Clone)]
 pub struct CompactRequest {
-    /// Which lane; the main one has no name.
+    /// The lane; `None` for the main lane.
     pub lane: Option<LaneId>,
-    /// How many of the last messages stay; more, where a call would be split from its result.
+    /// How many of the last messages to keep. More are kept if a call would be split from its
+    /// result.
     pub keep: usize,
-    /// The most tokens of the summary; otherwise what the context gives.
+    /// Maximum number of tokens in the summary; by default it depends on the context.
     pub most_tokens: Option<u64>,
 }
 
@@ -42,38 +43,38 @@ impl Default for CompactRequest {
     }
 }
 
-/// A compaction that can be made, or was.
+/// A compaction, planned or made.
 #[derive(Debug, Clone)]
 pub struct CompactionMade {
-    /// Where it is; nowhere while it is only planned.
+    /// Its event; `None` if it is only planned.
     pub seq: Option<Seq>,
-    /// What is covered, and what it becomes. Of a plan the summary may be empty.
+    /// What is covered, and by what it is replaced. The summary of a plan may be empty.
     pub compaction: Compaction,
-    /// How many messages are covered.
+    /// The number of messages covered.
     pub covered: u64,
 }
 
 /// A compaction in a session's history.
 #[derive(Debug, Clone)]
 pub struct CompactionEntry {
-    /// Where it is.
+    /// Its event.
     pub seq: Seq,
     /// When it was made.
     pub at: Timestamp,
     /// In which lane.
     pub lane: Option<LaneId>,
-    /// What it says.
+    /// Its content.
     pub compaction: Compaction,
-    /// Was it taken back, by an undo or a rewind?
+    /// True if it was undone or rewound.
     pub undone: bool,
 }
 
-/// When a context is too full.
+/// When a context counts as too full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Threshold {
     /// More tokens than this.
     Tokens(u64),
-    /// More than this part of the model's window, from 0 to 1.
+    /// More than this share of the model's window, from 0 to 1.
     Share(f64),
 }
 
@@ -111,7 +112,7 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
-    /// How many tokens that are; `None` where it is a share of a window that is not known.
+    /// The threshold in tokens; `None` for a share of an unknown window.
     #[must_use]
     pub fn tokens(&self, window: Option<u64>) -> Option<u64> {
         match self {
@@ -123,54 +124,54 @@ impl Threshold {
     }
 }
 
-/// Why nothing was compacted. The context is as it was.
+/// Why nothing was compacted. The context is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
-    /// There is nothing that could be.
+    /// There is nothing to compact.
     #[error("there is nothing to compact: {0}")]
     Nothing(Uncompactable),
-    /// No summary was made.
+    /// The summarizer failed.
     #[error("the context is as it was: {by} made no summary")]
     Summary {
-        /// Who should have.
+        /// The summarizer.
         by: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: SummaryError,
     },
-    /// The summary is no shorter than what it would stand for.
+    /// The summary is no shorter than what it would replace.
     #[error(
         "the context is as it was: the summary of {by} has {summary} tokens, and what it stands for {covered}"
     )]
     Longer {
-        /// Who made it.
+        /// The summarizer.
         by: String,
         /// Its tokens.
         summary: u64,
-        /// The tokens of what it would cover.
+        /// The tokens it would replace.
         covered: u64,
     },
-    /// No compaction stands.
+    /// There is no compaction to undo.
     #[error("there is no compaction to undo")]
     NothingToUndo,
-    /// How large the model's window is is not known.
+    /// The size of the model's window is unknown.
     #[error(
         "how many tokens the model's context holds is not known: record `model.configured` with its window, or give a number of tokens"
     )]
     NoWindow,
-    /// What was to be pinned is not in the context.
+    /// The message to pin is not in the context.
     #[error("@{seq} is no message in the context")]
     NotInContext {
-        /// Which event.
+        /// The event.
         seq: Seq,
     },
-    /// What was to be let go is not pinned.
+    /// The message to unpin is not pinned.
     #[error("@{seq} is not pinned")]
     NotPinned {
-        /// Which event.
+        /// The event.
         seq: Seq,
     },
-    /// There are as many pins as there can be.
+    /// The limit on pins is reached.
     #[error("no more than {} messages can be pinned", LaneState::PINS)]
     TooManyPins,
 }
@@ -182,12 +183,12 @@ impl From<Uncompactable> for CompactionError {
 }
 
 impl SessionContext {
-    /// What a compaction would cover, without its summary.
+    /// Plans a compaction, without a summary.
     pub fn plan_compaction(&self, keep: usize) -> Result<CompactionMade, CompactionError> {
         self.planned(keep).map(|planned| planned.made)
     }
 
-    /// Is it fuller than this?
+    /// Returns true if the context exceeds the threshold.
     pub fn is_over(&self, threshold: Threshold) -> Result<bool, CompactionError> {
         let most = threshold.tokens(self.core.window).ok_or(CompactionError::NoWindow)?;
         Ok(self.tokens().total() > most)
@@ -196,7 +197,7 @@ impl SessionContext {
     fn planned(&self, keep: usize) -> Result<Planned, CompactionError> {
         let plan = CompactionPlan::of(&self.context, &self.lane, keep)?;
         let tokenizer = Tokenizer::for_model(self.model());
-        // Each is counted once: for what there is, and for what is covered of it.
+        // Each entry is counted once, for both the total and the covered part.
         let mut each = vec![None; self.len()];
         let before = self.tokens_with(|place, entry| {
             let tokens = tokenizer.entry(entry);
@@ -229,18 +230,18 @@ impl SessionContext {
     }
 }
 
-/// A compaction before its summary is made.
+/// A compaction whose summary is still to be made.
 struct Planned {
     plan: CompactionPlan,
     made: CompactionMade,
     tokenizer: Tokenizer,
-    /// The tokens of what is covered.
+    /// The tokens it covers.
     covered_tokens: u64,
 }
 
 impl Session {
-    /// Puts a summary in the place of all but the last messages of the context: one event. Where
-    /// no summary comes about, or it would be no shorter, the context stays as it was.
+    /// Replaces all but the last messages of the context by a summary, with a single event. If no
+    /// summary can be made, or it would be no shorter, the context is unchanged.
     ///
     /// ```
     /// use abide::{CompactRequest, Extractive, Message, NewSession, Store};
@@ -268,7 +269,7 @@ impl Session {
         self.compact_context(&context, request, summarizer)
     }
 
-    /// Compacts where the context is over a threshold.
+    /// Compacts the context if it exceeds a threshold.
     pub fn compact_over(
         &self,
         threshold: Threshold,
@@ -295,8 +296,8 @@ impl Session {
         Ok(CompactionMade { seq: done.first().map(|done| done.seq), ..made })
     }
 
-    /// Takes the newest compaction of a lane back: the context is again what it was, with what was
-    /// said since. Says which it was.
+    /// Undoes the newest compaction of a lane: the context is what it was before, plus what was
+    /// said since. Returns the compaction's event.
     pub fn undo_compaction(&self, lane: Option<&LaneId>) -> Result<Seq, Error> {
         let (_, state) = self.writer().lane(lane)?;
         let standing = state.compacted().ok_or(CompactionError::NothingToUndo)?.at;
@@ -305,8 +306,8 @@ impl Session {
         Ok(standing)
     }
 
-    /// Keeps a message in the context when what is around it is compacted, with the outcomes of its
-    /// calls. Says which events that are.
+    /// Keeps a message in the context through compactions, with the results of its calls. Returns
+    /// the events this covers.
     pub fn pin(&self, lane: Option<&LaneId>, message: Seq) -> Result<Vec<Seq>, Error> {
         let context = self.context_of(lane)?;
         let group = context.context.together(message);
@@ -320,7 +321,7 @@ impl Session {
         self.set_pins(lane, group, true)
     }
 
-    /// Keeps a message no longer, nor the outcomes of its calls. Says which events that are.
+    /// Unpins a message and the results of its calls. Returns the events this covers.
     pub fn unpin(&self, lane: Option<&LaneId>, message: Seq) -> Result<Vec<Seq>, Error> {
         let context = self.context_of(lane)?;
         let mut group = context.context.together(message);
@@ -350,7 +351,7 @@ impl Session {
     }
 }
 
-/// A compaction with its summary, not made yet.
+/// A compaction with its summary, not yet recorded.
 fn summarize(
     context: &SessionContext,
     request: &CompactRequest,
@@ -359,7 +360,7 @@ fn summarize(
 ) -> Result<CompactionMade, Error> {
     let Planned { plan, mut made, tokenizer, covered_tokens } = context.planned(request.keep)?;
     let covered = plan.covered_of(&context.context);
-    // Of little a summary is shorter still.
+    // At most three quarters of what is covered, however little that is.
     let most_tokens = request.most_tokens.unwrap_or_else(|| {
         (covered_tokens / SHARE).clamp(LEAST_TOKENS, MOST_TOKENS).min(covered_tokens * 3 / 4)
     });
@@ -377,14 +378,14 @@ fn summarize(
     let compaction = &mut made.compaction;
     compaction.summary = text;
     compaction.by = by;
-    // What the provider reported may count more than the messages: tools, instructions.
+    // The provider's count may include more than the messages: tools, instructions.
     let freed = covered_tokens - summary;
     compaction.after_tokens = compaction.before_tokens.saturating_sub(freed);
     compaction.tokens = compaction.tokens.max(Some(tokenizer.how()));
     Ok(made)
 }
 
-/// The tasks that are not done, in their order.
+/// The open tasks, in order.
 fn open_tasks(state: &SessionState) -> Vec<OpenTask> {
     let open = state.tasks.iter().filter(|(_, task)| task.known && !task.status.is_done());
     let mut tasks: Vec<_> = open.collect();
@@ -405,7 +406,7 @@ fn touched(state: &SessionState) -> Vec<String> {
 }
 
 impl SessionView {
-    /// What a compaction would be, its summary included, without making it.
+    /// Makes the summary of a compaction without recording it.
     pub fn summarize(
         &self,
         context: &SessionContext,
@@ -415,7 +416,7 @@ impl SessionView {
         summarize(context, request, summarizer, &self.state()?)
     }
 
-    /// Every compaction of the session, oldest first.
+    /// All compactions of the session, oldest first.
     pub fn compactions(&self) -> Result<Vec<CompactionEntry>, Error> {
         let lineage = self.state()?.core.lineage;
         let mut found: Vec<CompactionEntry> = Vec::new();

@@ -1,9 +1,9 @@
-//! What this machine began and what its user accepted, as notes in the user's state directory.
+//! Notes of what this machine started and what its user accepted, in the user's state directory.
 //!
-//! A store may come from anybody: a clone, a bundle, a copy, another user's directory. So nothing in
-//! a store says who began a run or a rewind. A note is outside it, and is bound to the store's place,
-//! its random id, the session, and what was begun: a store that was swapped, or a command in it, has
-//! no note.
+//! A store may come from anybody: a clone, a bundle, a copy, another user's directory. So nothing
+//! in a store can prove who started a run or a rewind. Notes are kept outside the store and are
+//! bound to its location, its random id, the session, and what was started. A store that was
+//! swapped, or a command planted in it, has no note.
 //!
 //! ```text
 //! runs/HASH       this run was begun here
@@ -11,9 +11,10 @@
 //! accepted/HASH   the user accepted that this project's store is there
 //! ```
 //!
-//! Each note is a small file of its own, durable before what it speaks of has any effect. The names
-//! are BLAKE3 hashes: no secret of a URL stands in them. Directories are made 0700, files 0600. A
-//! state directory that belongs to another user, or that others may write to, is not used.
+//! Each note is a small file, durable before the operation it describes has any effect. The names
+//! are BLAKE3 hashes, so they reveal no secrets of a URL. Directories are created with mode 0700,
+//! files with 0600. A state directory that belongs to another user, or that others can write to, is
+//! not used.
 
 #[cfg(test)]
 mod tests;
@@ -30,12 +31,12 @@ use abide_model::{ObjectHash, Rewind, RunStart, Seq, SessionId};
 
 use crate::{Error, Store};
 
-/// The sorts of notes: each has a directory.
+/// The kinds of notes; each has its own directory.
 const RUNS: &str = "runs";
 const REWINDS: &str = "rewinds";
 const ACCEPTED: &str = "accepted";
 
-/// Notes of what this machine began and what its user accepted. Cheap to clone.
+/// Notes of what this machine started and what its user accepted. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Consent {
     dir: Option<PathBuf>,
@@ -43,22 +44,22 @@ pub struct Consent {
     owner: Owner,
 }
 
-/// Whose the state directory must be.
+/// Who must own the state directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// The effective user's.
+    /// The effective user.
     User,
     /// A simulated disk has no users.
     #[cfg(test)]
     Anybody,
 }
 
-/// A rewind that was begun here.
+/// A rewind that this machine started.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotedRewind {
-    /// As it was recorded, except for its place in the journal.
+    /// As recorded, except for its position in the journal.
     rewind: Rewind,
-    /// The directory whose files it puts back.
+    /// The directory whose files it restores.
     pub(crate) root: PathBuf,
 }
 
@@ -67,7 +68,7 @@ impl NotedRewind {
         Self { rewind: placeless(rewind), root: root.to_owned() }
     }
 
-    /// Is it this one?
+    /// Returns true if it is the same rewind.
     pub(crate) fn is(&self, rewind: &Rewind) -> bool {
         self.rewind == placeless(rewind)
     }
@@ -89,48 +90,49 @@ impl NotedRewind {
     }
 }
 
-/// Its place is known only when it is recorded, which is after the note.
+/// Its position is known only once it is recorded, after the note is written.
 fn placeless(rewind: &Rewind) -> Rewind {
     Rewind { to: Seq::ZERO, ..rewind.clone() }
 }
 
 impl Default for Consent {
-    /// Nothing can be noted, and nothing was.
+    /// No state directory: nothing can be noted.
     fn default() -> Self {
         Self::at(None)
     }
 }
 
 impl Consent {
-    /// Notes in the user's state directory, which is made when the first is written; with none,
+    /// Notes in the user's state directory, which is created with the first note. With `None`,
     /// nothing can be noted.
     #[must_use]
     pub fn at(dir: Option<PathBuf>) -> Self {
-        // A relative one would be another's in every directory.
+        // A relative path would be a different one in every directory.
         let dir = dir.filter(|dir| dir.is_absolute());
         Self { dir, storage: Arc::new(Disk), owner: Owner::User }
     }
 
-    /// Did the user accept that the store of this project is there? Another place asks again.
+    /// Returns true if the user accepted this store location for the project. Another location must
+    /// be accepted anew.
     #[must_use]
     pub fn is_accepted(&self, project: &Path, place: &Where) -> bool {
         let (name, text) = accepted(project, place);
         self.get(ACCEPTED, &name).is_some_and(|noted| noted == text)
     }
 
-    /// Notes that the user accepts it, durable. `false`: there is nowhere to note it.
+    /// Notes durably that the user accepts it. Returns false if there is nowhere to note it.
     pub fn accept(&self, project: &Path, place: &Where) -> Result<bool, Error> {
         let (name, text) = accepted(project, place);
         self.put(ACCEPTED, &name, &text)
     }
 
-    /// Writes a note, durable when this returns. `false`: there is nowhere to write it.
+    /// Writes a note durably. Returns false if there is nowhere to write it.
     fn put(&self, sort: &str, name: &str, bytes: &[u8]) -> Result<bool, Error> {
         let Some(dir) = self.writable(sort)? else { return Ok(false) };
         let path = dir.join(name);
         let mut random = [0; 8];
         (Environment::default().random)(&mut random);
-        // A name of its own: several processes may write the same note.
+        // A unique name: several processes may write the same note.
         let temporary = dir.join(format!("{name}.{:016x}.new", u64::from_le_bytes(random)));
         let written = self.storage.open(&temporary, Access::CreateNew).and_then(|file| {
             write_full(&*file, bytes, 0)?;
@@ -163,14 +165,14 @@ impl Consent {
         Some(bytes)
     }
 
-    /// Takes a note away. What is left of it says nothing any more.
+    /// Removes a note. A leftover has no effect.
     fn remove(&self, sort: &str, name: &str) {
         if let Some(dir) = self.dir.as_ref().filter(|dir| self.is_own(dir)) {
             let _ = self.storage.remove(&dir.join(sort).join(name));
         }
     }
 
-    /// Takes away the notes of all runs of a session.
+    /// Removes the notes of all runs of a session.
     fn remove_runs(&self, session: SessionId) {
         let Some(dir) = self.dir.as_ref().filter(|dir| self.is_own(dir)) else { return };
         let text = run_text(session);
@@ -181,8 +183,8 @@ impl Consent {
         }
     }
 
-    /// The directory of a sort of notes, made where it is missing; none where it cannot be made or
-    /// is not this user's alone.
+    /// The directory of a kind of notes, created if it is missing; `None` if it cannot be created
+    /// or is not private to this user.
     fn writable(&self, sort: &str) -> Result<Option<PathBuf>, Error> {
         let dir = self.dir.as_ref().filter(|dir| self.may_make(dir));
         let Some(dir) = dir else { return Ok(None) };
@@ -194,7 +196,7 @@ impl Consent {
         Ok(self.is_own(dir).then_some(sorted))
     }
 
-    /// Makes a directory and those above it, durable.
+    /// Creates a directory and its parents durably.
     fn make(&self, dir: &Path) -> io::Result<()> {
         let Some(above) = dir.parent() else { return Ok(()) };
         match self.storage.make_dir(dir) {
@@ -207,7 +209,7 @@ impl Consent {
         self.storage.sync_dir(above)
     }
 
-    /// Is the directory there, and can nobody but this user change what is in it?
+    /// Returns true if the directory exists and only this user can change its contents.
     fn is_own(&self, dir: &Path) -> bool {
         match self.owner {
             Owner::User => is_private(dir).unwrap_or(false),
@@ -216,8 +218,9 @@ impl Consent {
         }
     }
 
-    /// Is what is there of the path this user's, or the system's? Root does not make directories in
-    /// the home of the user whose `HOME` it was given, nor a home that is not there.
+    /// Returns true if the existing part of the path belongs to this user or the system. Root must
+    /// not create directories in the home of the user whose `HOME` it was given, nor a missing
+    /// home.
     fn may_make(&self, dir: &Path) -> bool {
         match self.owner {
             Owner::User => may_make(dir),
@@ -227,7 +230,7 @@ impl Consent {
     }
 }
 
-/// Does an error say that there is no place to write to, rather than that writing failed?
+/// Returns true if there is no place to write to, as opposed to a failed write.
 fn is_nowhere(error: &io::Error) -> bool {
     let nowhere = [
         ErrorKind::PermissionDenied,
@@ -239,7 +242,8 @@ fn is_nowhere(error: &io::Error) -> bool {
     nowhere.contains(&error.kind())
 }
 
-/// Is it a directory of the effective user's, and no link to one, that nobody else may write to?
+/// Returns true if it is a directory, not a link, that belongs to the effective user and nobody
+/// else can write to.
 pub(crate) fn is_private(dir: &Path) -> io::Result<bool> {
     let there = std::fs::symlink_metadata(dir)?;
     let own = there.uid() == rustix::process::geteuid().as_raw();
@@ -253,8 +257,8 @@ fn may_make(dir: &Path) -> bool {
     there.is_some_and(|there| there.uid() == user || there.uid() == 0)
 }
 
-/// May a directory of the user's be used for what this machine derives? Root does not use that of
-/// the user whose `HOME` it was given.
+/// Returns true if a directory of the user may hold this machine's derived data. Root does not use
+/// the directory of the user whose `HOME` it was given.
 pub(crate) fn is_usable(dir: &Path) -> bool {
     match std::fs::symlink_metadata(dir) {
         Ok(_) => is_private(dir).unwrap_or(false),
@@ -262,18 +266,18 @@ pub(crate) fn is_usable(dir: &Path) -> bool {
     }
 }
 
-/// The name of a note: a hash over all that it is bound to.
+/// The name of a note: a hash over everything it is bound to.
 fn name_of(parts: &[&[u8]]) -> String {
     let mut bytes = Vec::new();
     for part in parts {
-        // With its length, so that no part can pass for another.
+        // With its length, so that the boundaries between parts are unambiguous.
         bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
         bytes.extend_from_slice(part);
     }
     ObjectHash::of(&bytes).to_string()
 }
 
-/// The note that a project's store is there.
+/// The note that a project's store location is accepted.
 fn accepted(project: &Path, place: &Where) -> (String, Vec<u8>) {
     let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
     let project = project.as_os_str().as_bytes();
@@ -286,22 +290,21 @@ fn accepted(project: &Path, place: &Where) -> (String, Vec<u8>) {
 }
 
 impl Store {
-    /// The same store, with the notes of what this machine began. A store that is opened by the
-    /// library has none: then a rewind that was cut off is left, and every run counts as begun
-    /// elsewhere.
+    /// Sets the notes of what this machine started. A store opened by the library has none: an
+    /// interrupted rewind is then left alone, and every run counts as started elsewhere.
     #[must_use]
     pub fn with_consent(mut self, consent: Consent) -> Self {
         self.consent = consent;
         self
     }
 
-    /// The notes of what this machine began.
+    /// The notes of what this machine started.
     #[must_use]
     pub const fn consent(&self) -> &Consent {
         &self.consent
     }
 
-    /// What tells this store from every other: where it stands, and its id.
+    /// What identifies this store: its location and its id.
     fn identity(&self, id: &str) -> Vec<u8> {
         let place = match self.root() {
             Some(root) => {
@@ -313,7 +316,7 @@ impl Store {
         [place.as_slice(), b"\0", id.as_bytes()].concat()
     }
 
-    /// The store as it stands; none where it has no id yet, or no note can be.
+    /// The store's identity; `None` if it has no id yet or nothing can be noted.
     fn known(&self) -> Result<Option<Vec<u8>>, Error> {
         if self.consent.dir.is_none() {
             return Ok(None);
@@ -321,7 +324,7 @@ impl Store {
         Ok(self.backend().store_id()?.map(|id| self.identity(&id)))
     }
 
-    /// The same, with an id that is made where it is missing.
+    /// The store's identity, with an id that is created if it is missing.
     fn made_known(&self) -> Result<Option<Vec<u8>>, Error> {
         if self.consent.dir.is_none() {
             return Ok(None);
@@ -329,29 +332,30 @@ impl Store {
         Ok(self.backend().make_store_id()?.map(|id| self.identity(&id)))
     }
 
-    /// Notes that this machine begins a run, durable: before its agent is started. `false`: there is
-    /// nowhere to note it, and whoever goes on with it is asked.
+    /// Notes durably that this machine starts a run; must happen before the agent starts. Returns
+    /// false if there is nowhere to note it: whoever resumes the run is then asked.
     pub fn note_run(&self, session: SessionId, start: &RunStart) -> Result<bool, Error> {
         let Some(store) = self.made_known()? else { return Ok(false) };
         let (name, text) = run_note(&store, session, start);
         self.consent.put(RUNS, &name, &text)
     }
 
-    /// Was a run with just this command, directory and options begun by this machine in this
-    /// session?
+    /// Returns true if this machine started a run with exactly this command, directory and options
+    /// in this session.
     pub(crate) fn began_run(&self, session: SessionId, start: &RunStart) -> Result<bool, Error> {
         let Some(store) = self.known()? else { return Ok(false) };
         let (name, text) = run_note(&store, session, start);
         Ok(self.consent.get(RUNS, &name).is_some_and(|noted| noted == text))
     }
 
-    /// Somebody else's events came into a session: what its agent would be told now is not what this
-    /// machine began, and whoever goes on with it is asked.
+    /// Forgets the runs of a session after somebody else's events were added: its agent would no
+    /// longer be told what this machine started it with, so whoever resumes it is asked.
     pub(crate) fn forget_runs(&self, session: SessionId) {
         self.consent.remove_runs(session);
     }
 
-    /// Notes that this machine begins to put files back, durable: before the first is touched.
+    /// Notes durably that this machine starts restoring files; must happen before the first file is
+    /// touched.
     pub(crate) fn note_rewind(&self, session: SessionId, noted: &NotedRewind) -> Result<(), Error> {
         if let Some(store) = self.made_known()? {
             self.consent.put(REWINDS, &rewind_name(&store, session), &noted.write())?;
@@ -359,14 +363,14 @@ impl Store {
         Ok(())
     }
 
-    /// The rewind of a session that this machine has begun.
+    /// The rewind of a session that this machine started.
     pub(crate) fn noted_rewind(&self, session: SessionId) -> Result<Option<NotedRewind>, Error> {
         let Some(store) = self.known()? else { return Ok(None) };
         let noted = self.consent.get(REWINDS, &rewind_name(&store, session));
         Ok(noted.and_then(|noted| NotedRewind::read(&noted)))
     }
 
-    /// The files of a session are where they should be.
+    /// Forgets the rewind: the session's files are in place.
     pub(crate) fn forget_rewind(&self, session: SessionId) {
         if let Ok(Some(store)) = self.known() {
             self.consent.remove(REWINDS, &rewind_name(&store, session));
@@ -375,7 +379,7 @@ impl Store {
 }
 
 fn run_note(store: &[u8], session: SessionId, start: &RunStart) -> (String, Vec<u8>) {
-    // What is bound is what would be done: the command, the directory, the options.
+    // The note is bound to what would be executed: the command, the directory, the options.
     let begun = serde_json::to_vec(start).unwrap_or_default();
     let name = name_of(&[b"abide run 1", store, session.to_string().as_bytes(), &begun]);
     (name, run_text(session))

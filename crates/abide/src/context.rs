@@ -1,4 +1,4 @@
-//! The context of a session: what the model would see now, read from the store at each request.
+//! The context of a session: what the model would see now, read from the store for each request.
 
 use abide_model::{
     Context, ContextBuilder, Core, Entry, EventRange, LaneId, LaneState, Marks, PendingCall,
@@ -11,15 +11,15 @@ use crate::early::Early;
 use crate::tokens::{TokenCount, Tokenizer};
 use crate::{Error, Session, SessionView};
 
-/// What the model would see of a lane, and what is known about it.
+/// What the model would see of a lane, with related state.
 #[derive(Debug, Clone)]
 pub struct SessionContext {
-    /// What the model would see, in order.
+    /// The context entries, in order.
     pub context: Context,
-    /// The calls of its last answer that have no result, and those since then that no message holds.
-    /// Run those that were not begun; of those that were, look before they are made again.
+    /// Calls of the last answer without a result, and later calls that no message contains. Run
+    /// those that were not started; check the effects of those that were before running them again.
     pub pending: Vec<PendingCall>,
-    /// A request to the model was made and has not been answered to the end.
+    /// True if a request to the model has not been fully answered.
     pub asking: bool,
     /// What could not be read.
     pub notes: Vec<ReadNote>,
@@ -30,53 +30,53 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
-    /// In the form of an API, valid for it: each call with its one result, the roles in order.
+    /// Renders a valid API request: each call has exactly one result, and the roles are in order.
     #[must_use]
     pub fn render(&self, form: MessageForm) -> Rendered {
         render(form, &self.context)
     }
 
-    /// Is there nothing?
+    /// Returns true if the context is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.context.entries.is_empty()
     }
 
-    /// How many messages; calls that no message holds, the outcomes of calls and summaries count as
-    /// such.
+    /// The number of messages. Calls that no message contains, results of calls, and summaries
+    /// count too.
     #[must_use]
     pub fn len(&self) -> usize {
         self.context.entries.len()
     }
 
-    /// The model that the session is with, as far as it was said.
+    /// The session's model, if recorded.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         let configured = self.core.model.as_ref().map(|(model, _)| model.as_str());
         configured.or(self.core.fields.model.as_deref())
     }
 
-    /// How many tokens it has: what the provider last reported, and what came since counted by
-    /// the model's tokenizer, or estimated where that is not known.
+    /// The number of tokens: what the provider last reported, plus what was added since, counted by
+    /// the model's tokenizer or estimated if that is unknown.
     #[must_use]
     pub fn tokens(&self) -> TokenCount {
         self.tokens_by(&Tokenizer::for_model(self.model()))
     }
 
-    /// As [`SessionContext::tokens`], with a tokenizer of one's choice.
+    /// Like [`SessionContext::tokens`], with the given tokenizer.
     #[must_use]
     pub fn tokens_by(&self, tokenizer: &Tokenizer) -> TokenCount {
         self.tokens_with(|_, entry| tokenizer.entry(entry))
     }
 
-    /// As [`SessionContext::tokens`], with the tokens of each entry as `tokens` gives them.
+    /// Like [`SessionContext::tokens`], with the tokens of each entry given by `tokens`.
     pub(crate) fn tokens_with(
         &self,
         mut tokens: impl FnMut(usize, &Entry) -> TokenCount,
     ) -> TokenCount {
         let compacted = self.lane.compacted().map_or(Seq::ZERO, |standing| standing.at);
         let mut count = TokenCount::default();
-        // What was reported before a compaction is of another context.
+        // A count from before a compaction is of a different context.
         let reported = self.lane.reported.filter(|(seq, _)| *seq > compacted);
         let mut since = Seq::ZERO;
         if let Some((seq, tokens)) = reported {
@@ -85,7 +85,7 @@ impl SessionContext {
         }
         let mut known = false;
         for (place, entry) in self.context.entries.iter().enumerate() {
-            // An outcome that is unknown goes with the call before it.
+            // An unknown outcome belongs to the call before it.
             known = entry.seq().map_or(known, |seq| seq <= since);
             if !known {
                 count.sum(&tokens(place, entry));
@@ -94,7 +94,7 @@ impl SessionContext {
         count
     }
 
-    /// The calls that wait for a result, with their arguments, and whether they were begun.
+    /// The calls that wait for a result, with their arguments, and whether they were started.
     #[must_use]
     pub fn pending_calls(&self) -> Vec<(Call, bool)> {
         let find = |pending: &PendingCall| {
@@ -118,8 +118,8 @@ impl SessionContext {
         self.pending.iter().filter_map(find).collect()
     }
 
-    /// Has the model said its last word for now? It spoke last, asks for nothing, and its answer
-    /// was not cut off.
+    /// Returns true if the model has finished for now: it spoke last, requests no calls, and its
+    /// answer was not cut off.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         let Some(Entry::Message { data, .. }) = self.last() else { return false };
@@ -127,7 +127,7 @@ impl SessionContext {
         spoke && !Marks::of(data).partial && self.pending.is_empty() && !self.asking
     }
 
-    /// The last thing in it.
+    /// The last entry.
     #[must_use]
     pub fn last(&self) -> Option<&Entry> {
         self.context.entries.last()
@@ -135,15 +135,15 @@ impl SessionContext {
 }
 
 impl SessionView {
-    /// What the model would see of a lane now; the main lane has no name. It costs what the context
-    /// is long, however long the session is.
+    /// What the model would see of a lane now; `None` is the main lane. The cost depends on the
+    /// length of the context, not of the session.
     pub fn context(&self, lane: Option<&LaneId>) -> Result<SessionContext, Error> {
         let (core, state) = block_on(self.reader().lane(lane, None))?;
         let end = core.seq;
         self.gather(lane, core, state, end, &Early::default())
     }
 
-    /// What the model would have seen right behind an event.
+    /// What the model would have seen right after an event.
     pub fn context_at(&self, lane: Option<&LaneId>, at: Seq) -> Result<SessionContext, Error> {
         let (core, state) = block_on(self.reader().lane(lane, Some(at)))?;
         self.gather(lane, core, state, at, &Early::default())
@@ -160,7 +160,7 @@ impl SessionView {
         let mut builder = ContextBuilder::new(lane.cloned(), &state, &core.lineage, end);
         let mut notes = Vec::new();
         for (first, last) in builder.ranges().to_vec() {
-            // The last part is read each time: it grows.
+            // The last part grows, so it is read each time.
             if last < end
                 && let Some(events) = early.get(lane, first, last)
             {
@@ -176,7 +176,7 @@ impl SessionView {
                 read.extend(page.events);
                 next = page.next;
             }
-            // The past of a fork is another session's, whose writer may erase a payload.
+            // The history of a fork belongs to another session, whose writer may erase a payload.
             if last < end && sound && core.fields.parent.is_none() {
                 early.keep(lane, (first, last), &read);
             }
@@ -188,7 +188,7 @@ impl SessionView {
 }
 
 impl Session {
-    /// What the model would see of the main lane now, every event taken in so far included.
+    /// What the model would see of the main lane now, including every event appended so far.
     ///
     /// ```
     /// use abide::{Message, MessageForm, NewSession, Store};

@@ -1,12 +1,12 @@
-//! Copying sessions from one store to another, in either direction.
+//! Copies sessions from one store to another, in either direction.
 //!
-//! First the objects that a session's checkpoints lead to, then its events, as a bundle that one
-//! side writes while the other reads it: checked line by line, whole or not at all, and only
-//! forward. Whatever stops it, the same copy again does what is left. Nothing of the source is
-//! changed.
+//! First come the objects that a session's checkpoints need, then its events, as a bundle that one
+//! side writes while the other reads it. The bundle is verified line by line, applied completely or
+//! not at all, and can only fast-forward. If a copy is interrupted, running it again does the rest.
+//! The source is never changed.
 //!
-//! What is erased in the source and still whole on the other side is told of, and erased there only
-//! where that was asked for: a source may be somebody else's.
+//! Payloads that are erased in the source but still present in the target are reported, and erased
+//! there only on request: the source may be somebody else's.
 
 use std::collections::HashSet;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -21,57 +21,57 @@ use abide_workspace::{Reach, ReachError};
 
 use crate::{Error, Store};
 
-/// So many objects are asked for at a time.
+/// Number of objects looked up at once.
 const ASKED: usize = 1024;
-/// So many bytes of objects are put at a time.
+/// Bytes of objects stored at once.
 const PUT: usize = 4 << 20;
 
-/// What became of a session.
+/// The result of copying a session.
 #[derive(Debug, Clone)]
 pub struct Copied {
-    /// What became of its events.
+    /// The result for its events.
     pub imported: Imported,
-    /// How many objects of its checkpoints the other side lacked.
+    /// Number of its checkpoints' objects that the target lacked.
     pub objects: u64,
-    /// And their bytes.
+    /// The size of these objects in bytes.
     pub bytes: u64,
-    /// Events whose data is erased in the source and still stands on the other side.
+    /// Events whose payload is erased in the source but still present in the target.
     pub unerased: Vec<Seq>,
-    /// How many payloads were erased on the other side.
+    /// Number of payloads erased in the target.
     pub erased: u64,
-    /// What of it could not be copied, though its events were.
+    /// What could not be copied although the events were.
     pub notes: Vec<String>,
 }
 
-/// The objects of a session's checkpoints, on the other side.
+/// The objects of a session's checkpoints in the target.
 struct CopiedObjects {
-    /// How many the other side lacked, and their bytes.
+    /// Number and size of the objects that the target lacked.
     objects: u64,
     bytes: u64,
-    /// Those that were looked for there.
+    /// The objects that were looked up.
     wanted: Vec<ObjectHash>,
-    /// Held until the events that name them are there: none is removed meanwhile.
+    /// Held until the events that refer to them are there, so that none is collected meanwhile.
     target: Option<Arc<dyn Objects>>,
 }
 
-/// Copies sessions. What two of them share is looked at once.
+/// Copies sessions. Shared objects are handled once.
 #[derive(Debug)]
 pub struct Copier {
     from: Store,
-    /// None where there is no store yet, which is only looked at.
+    /// `None` in a dry run if the target does not exist yet.
     to: Option<Store>,
     wait: Duration,
     dry: bool,
     erases: bool,
     reach: Reach,
-    /// Objects that are on the other side, or would be.
+    /// Objects that exist in the target, or would.
     there: HashSet<ObjectHash>,
-    /// Sessions that would be.
+    /// Sessions that would exist.
     made: HashSet<SessionId>,
 }
 
 impl Copier {
-    /// Copies. A writer of a session on the other side is waited for so long.
+    /// Copies sessions. Waits up to `wait` for a writer in the target.
     #[must_use]
     pub fn new(from: Store, to: Store, wait: Duration) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Copier {
         }
     }
 
-    /// Reads and checks everything, and writes nothing. The other store may not be there yet.
+    /// A dry run: reads and verifies everything but writes nothing. The target may not exist yet.
     #[must_use]
     pub fn rehearsal(from: Store, to: Option<Store>) -> Self {
         Self {
@@ -101,16 +101,15 @@ impl Copier {
         }
     }
 
-    /// Erases on the other side what is erased in the source.
+    /// Erases in the target what is erased in the source.
     #[must_use]
     pub fn erasing(mut self) -> Self {
         self.erases = true;
         self
     }
 
-    /// The sessions in the order in which they can be copied: what a session was forked from comes
-    /// before it, and is added where it was not named. One that cannot be read is told of when its
-    /// turn comes.
+    /// The sessions in the order in which they can be copied: parents of forks come first, and are
+    /// added if they were not named. A session that cannot be read is reported when it is copied.
     #[must_use]
     pub fn order(&self, sessions: &[SessionId]) -> Vec<SessionId> {
         let mut ordered = Vec::new();
@@ -133,7 +132,7 @@ impl Copier {
         Ok(parent.map(|parent| parent.session))
     }
 
-    /// Copies one session. When it returns `Ok`, what it says is durable.
+    /// Copies one session. When this returns `Ok`, the result is durable.
     pub fn copy(&mut self, session: SessionId) -> Result<Copied, Error> {
         let mut notes = Vec::new();
         let copied = self.copy_objects(session, &mut notes)?;
@@ -141,15 +140,15 @@ impl Copier {
             Err(Error::Import(ImportError::NoParent { parent, .. }))
                 if self.made.contains(&parent) =>
             {
-                // It would be there by then.
+                // By then the target would exist.
                 self.would_make(session)?
             }
             passed => passed?,
         };
-        // Something names them now. Of a session that was refused nothing does, and they may go.
+        // They are referenced now. For a refused session they are not, and may be collected.
         self.there.extend(copied.wanted);
         let (objects, bytes) = (copied.objects, copied.bytes);
-        // Who erases waits until nobody puts objects.
+        // Erasing waits until nobody writes objects.
         drop(copied.target);
         if self.dry && imported.outcome == ImportOutcome::Made {
             self.made.insert(session);
@@ -171,7 +170,7 @@ impl Copier {
         Ok(Copied { imported, objects, bytes, unerased, erased, notes })
     }
 
-    /// Copies what the session's checkpoints lead to, as far as the other side lacks it.
+    /// Copies the objects that the session's checkpoints need and the target lacks.
     fn copy_objects(
         &mut self,
         session: SessionId,
@@ -179,7 +178,7 @@ impl Copier {
     ) -> Result<CopiedObjects, Error> {
         let source = self.from.objects()?;
         let view = self.from.view(&SessionRef::Id(session))?;
-        // What retention let go stays gone.
+        // Thinned checkpoints stay thinned.
         for entry in view.checkpoints(true)?.into_iter().filter(|entry| !entry.thinned) {
             let Some(snapshot) = entry.checkpoint.snapshot else { continue };
             match self.reach.add(&|hash| source.read(hash), snapshot) {
@@ -199,7 +198,8 @@ impl Copier {
         };
         let target = to.objects()?;
         if !self.dry {
-            // From the first question on nothing is removed there, also where none is left to ask.
+            // From the first lookup on the target deletes nothing, so do one even if there is
+            // nothing to look up.
             target.has(&[])?;
         }
         let mut batch = ObjectBatch::default();
@@ -241,13 +241,13 @@ impl Copier {
             target.put_batch(&batch)?;
         }
         if !self.dry {
-            // Objects are durable before the events that name them.
+            // Objects must be durable before the events that refer to them.
             target.sync()?;
         }
         Ok(CopiedObjects { objects, bytes, wanted, target: Some(target) })
     }
 
-    /// Passes the events on: one thread writes the bundle that this one reads.
+    /// Copies the events: another thread writes the bundle that this one reads.
     fn pass(&self, session: SessionId) -> Result<Imported, Error> {
         let Some(to) = &self.to else { return self.would_make(session) };
         let project = self.project_there(to, session)?;
@@ -256,7 +256,7 @@ impl Copier {
         std::thread::scope(|scope| {
             let from = &self.from;
             let writing = scope.spawn(move || from.export_bundle(session, &mut writer));
-            // However well a store's own session is packed, it is as large as it is there.
+            // No limit on the compression ratio: the data is a store's own.
             let taken = BundleReader::open(Box::new(reader) as Box<dyn Read>)
                 .map(BundleReader::of_any_ratio)
                 .map_err(Error::from)
@@ -267,15 +267,14 @@ impl Copier {
             let written = writing.join();
             match (taken, written) {
                 (Ok(imported), _) => Ok(imported),
-                // The source's own trouble, of which the reader saw the end only.
+                // The source's own error; the reader only saw the stream end.
                 (Err(_), Ok(Err(error))) if !is_cut_off(&error) => Err(error),
                 (Err(error), _) => Err(error),
             }
         })
     }
 
-    /// The project that a session which names none goes to: its own, where the other side tells
-    /// projects apart.
+    /// The project for a session that names none: its own, if the target distinguishes projects.
     fn project_there(&self, to: &Store, session: SessionId) -> Result<Option<String>, Error> {
         if to.projects().is_empty() {
             return Ok(None);
@@ -283,7 +282,7 @@ impl Copier {
         self.from.project_of(session)
     }
 
-    /// What would be made where nothing is.
+    /// The import result if the target does not exist.
     fn would_make(&self, session: SessionId) -> Result<Imported, Error> {
         let bundle = self.from.export_bundle(session, &mut io::sink())?;
         Ok(Imported::made(bundle))
@@ -301,7 +300,7 @@ fn on_one_line(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Did the reader stop before the end?
+/// Returns true if the error only says that the reader stopped early.
 fn is_cut_off(error: &Error) -> bool {
     match error {
         Error::Export(ExportError::Bundle { source: BundleError::Write(error), .. }) => {

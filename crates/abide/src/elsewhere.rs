@@ -1,8 +1,8 @@
 //! Sessions whose files were last in another clone of their project, on this machine or another.
 //!
-//! Each machine notes up to where its clone has the files of a session: paths say nothing, since
-//! two machines may have clones at the same one. Where the note is missing, or something newer was
-//! recorded elsewhere, the files have to be brought here.
+//! Each machine notes up to which event its clone has the files of a session. A path is not enough,
+//! since two machines may have clones at the same path. If the note is missing, or something newer
+//! was recorded elsewhere, the files must be fetched.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CheckpointEntry, Error, Session, Trigger};
 
-/// What this machine has of a session's files.
+/// Which files of a session this machine has.
 #[derive(Debug, Serialize, Deserialize)]
 struct FilesNote {
     root: String,
@@ -21,8 +21,8 @@ struct FilesNote {
 }
 
 impl Session {
-    /// The checkpoint whose files the session goes on with, where this clone of its project does not
-    /// have them. None where the session's files are where it says.
+    /// The checkpoint that the session continues from, if this clone of its project does not have
+    /// its files. `None` if the session's files are at its recorded path.
     pub fn files_elsewhere(&self) -> Result<Option<CheckpointEntry>, Error> {
         if self.store().workspace_here(self.id())?.is_none() {
             return Ok(None);
@@ -31,13 +31,13 @@ impl Session {
         let root = self.store().workspace_root(self.id(), &core.fields)?;
         let entries = self.view().checkpoints(false)?;
         let with_files = |entry: &&CheckpointEntry| entry.checkpoint.snapshot.is_some();
-        // What was there before a rewind is not what one goes on with.
+        // The state saved before a rewind is not what the session continues from.
         let made = |entry: &&CheckpointEntry| entry.checkpoint.trigger != Trigger::Rewind.as_str();
         let last = entries.iter().rev().filter(with_files).find(made);
         let after = |seq: &Seq| last.is_none_or(|last| last.seq < *seq);
         let rewound = core.last_rewind.filter(after);
         let rewound = rewound.map(|seq| Ok::<_, Error>((seq, self.rewind_at(seq)?))).transpose()?;
-        // One of single files leaves the others as they were.
+        // A rewind of single files leaves the others alone.
         let rewound = rewound.filter(|(_, rewind)| rewind.files && rewind.paths.is_empty());
         let (seq, entry) = match (rewound, last) {
             (Some((seq, rewind)), _) => {
@@ -59,7 +59,7 @@ impl Session {
         noted.is_some_and(|noted| Path::new(&noted.root) == root && noted.seq >= seq)
     }
 
-    /// Notes that this clone has the files of the session as they are at an event.
+    /// Notes that this clone has the files of the session as of an event.
     pub fn note_files(&self, seq: Seq) -> Result<(), Error> {
         if self.store().workspace_here(self.id())?.is_none() {
             return Ok(());
@@ -74,7 +74,7 @@ impl Session {
     }
 }
 
-/// Writes a file that is new. What stands there goes before: a link is not followed.
+/// Creates a file. An existing one is removed first, so links are not followed.
 fn write_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match Disk.remove(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

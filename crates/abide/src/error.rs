@@ -1,4 +1,4 @@
-//! What can go wrong, in one type.
+//! The library's error type.
 
 use std::path::PathBuf;
 
@@ -14,25 +14,25 @@ use abide_workspace::{ReadError, RestoreError, WorkspaceError};
 
 use crate::{CompactionError, PositionError};
 
-/// What can go wrong.
+/// The library's error type.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no store here or above.
+    /// No store in this directory or above it.
     #[error("there is no abide store in {} or above it", from.display())]
     NoStore {
-        /// Where the search began.
+        /// The directory where the search started.
         from: std::path::PathBuf,
     },
-    /// The person's store is made by the first recording, and there was none.
+    /// Nothing has been recorded yet; the user's store is created by the first recording.
     #[error("nothing is recorded yet: there is no store in {}", root.display())]
     NothingRecorded {
-        /// Where it will be.
+        /// The path of the future store.
         root: std::path::PathBuf,
     },
-    /// What stands at the place of a store is not used.
+    /// The store at this place is refused.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// A file of a project leads out of it, to a place that its user has not accepted.
+    /// A file of the project points to a store outside it that the user has not accepted.
     #[error(
         "{}/.abide names the store {}, which you have not accepted for this directory",
         project.display(),
@@ -41,10 +41,10 @@ pub enum Error {
     NotAccepted {
         /// The project.
         project: PathBuf,
-        /// Where it leads.
+        /// The store it names.
         place: Where,
     },
-    /// A shared store wants to keep objects in a directory of this machine that nobody here named.
+    /// A shared store keeps its objects in a local directory that the user has not accepted.
     #[error(
         "{place} keeps its objects in {}, a directory of this machine, which you have not accepted",
         directory.display()
@@ -55,165 +55,165 @@ pub enum Error {
         /// The directory.
         directory: PathBuf,
     },
-    /// The store could not do what was asked.
+    /// A store operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// An append failed.
     #[error(transparent)]
     Append(#[from] AppendError),
-    /// An event was not one.
+    /// An event is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A document is no plan, or a plan cannot be written as one.
+    /// A document is not a valid plan, or a plan cannot be written.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Tasks were not changed.
+    /// The tasks could not be changed.
     #[error(transparent)]
     Task(#[from] TaskError),
-    /// There is no such place in the session.
+    /// The session has no such position.
     #[error(transparent)]
     Position(#[from] PositionError),
-    /// A session was not put into a bundle.
+    /// A session could not be exported.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// A bundle was not taken in.
+    /// A bundle could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// The session's files are nowhere.
+    /// The workspace of the session is missing.
     #[error("{}", match root {
         Some(root) => format!("the workspace {} is not there", root.display()),
         None => "the session does not say where its workspace is".to_owned(),
     })]
     NoWorkspace {
-        /// Where they should be.
+        /// Its recorded path.
         root: Option<std::path::PathBuf>,
     },
-    /// The files of the workspace could not be captured.
+    /// The workspace could not be captured.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     /// A snapshot cannot be read.
     #[error("snapshot {hash} cannot be read: {reason}")]
     Snapshot {
-        /// Which.
+        /// The snapshot.
         hash: ObjectHash,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Something in a snapshot cannot be read.
+    /// Part of a snapshot cannot be read.
     #[error(transparent)]
     Content(#[from] ReadError),
-    /// Files could not be put back.
+    /// Files could not be restored.
     #[error(transparent)]
     Restore(#[from] RestoreError),
-    /// There are no files to go back to.
+    /// There are no files to restore.
     #[error("{}", no_files(*checkpoint, reason.as_deref()))]
     NoFiles {
-        /// The checkpoint that was asked for.
+        /// The requested checkpoint.
         checkpoint: Option<u64>,
-        /// Why it has none.
+        /// Why it has no files.
         reason: Option<String>,
     },
     /// The session was never rewound.
     #[error("there is no rewind to undo")]
     NothingToUndo,
-    /// The files of a checkpoint are those of another directory.
+    /// The checkpoint was taken in another directory.
     #[error("checkpoint {number} holds the files of {then}, and the session's are in {now}")]
     OtherWorkspace {
         /// The checkpoint.
         number: u64,
-        /// Whose files it holds.
+        /// The directory it was taken in.
         then: String,
-        /// Where the session's files are.
+        /// The directory of the session's files.
         now: String,
     },
-    /// It was stopped, and everything is as it was.
+    /// Cancelled; everything was put back.
     #[error("stopped; everything is as it was")]
     Cancelled,
-    /// It was stopped, and not everything is as it was.
+    /// Cancelled; some files could not be put back.
     #[error(
         "stopped; {left} files are not as they were, {first} among them; checkpoint {safety} holds them all"
     )]
     CancelledHalfWay {
-        /// How many.
+        /// The number of files.
         left: u64,
         /// One of them, and why.
         first: String,
-        /// The checkpoint of what was before.
+        /// The checkpoint that holds the previous state.
         safety: u64,
     },
-    /// A session was not deleted.
+    /// A session could not be deleted.
     #[error(transparent)]
     Delete(DeleteError),
-    /// Payloads were not erased, or not all of them.
+    /// Payloads could not be erased, or not all of them.
     #[error(transparent)]
     Erase(EraseError),
-    /// It makes sense on files only.
+    /// The operation works on local stores only.
     #[error("{what} looks after stores of files; {place} is not one")]
     OnlyFiles {
-        /// Who would do it.
+        /// The operation.
         what: &'static str,
-        /// Which store it is.
+        /// The store.
         place: String,
     },
-    /// The store has no such thing.
+    /// The store does not support the operation.
     #[error("{place} lacks {what}")]
     Lacking {
-        /// What it would need.
+        /// The missing feature.
         what: &'static str,
-        /// Which store it is.
+        /// The store.
         place: String,
     },
-    /// It cannot be told which project a directory is of.
+    /// The project of a directory cannot be determined.
     #[error("cannot tell which project {} is of: {reason}", dir.display())]
     Project {
-        /// Which directory.
+        /// The directory.
         dir: std::path::PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A URL leads to no server.
+    /// Invalid server URL.
     #[cfg(feature = "shared")]
     #[error(transparent)]
     ServerUrl(#[from] abide_postgres::UrlError),
-    /// Objects cannot be reached where they are.
+    /// The object storage is unreachable or misconfigured.
     #[cfg(feature = "shared")]
     #[error(transparent)]
     Objects(#[from] abide_objects::ObjectsError),
-    /// A URL leads to no store.
+    /// Invalid store URL.
     #[error("{url} is not the URL of a store")]
     Url {
-        /// As it may be shown.
+        /// The URL without secrets.
         url: StoreUrl,
         /// What is wrong with it.
         #[source]
         source: StoreUrlError,
     },
-    /// Nothing was compacted.
+    /// The context was not compacted.
     #[error(transparent)]
     Compaction(#[from] CompactionError),
     /// A model's answer cannot be read.
     #[error("the model's answer cannot be read")]
     Stream(#[from] StreamError),
-    /// A model's answer was cut off.
+    /// The model's answer was cut off.
     #[error("the model's answer was cut off")]
     CutOff(#[source] std::io::Error),
-    /// The current directory is not known.
+    /// The current directory is unknown.
     #[error("cannot tell the current directory")]
     CurrentDir(#[source] std::io::Error),
-    /// A file of this machine's could not be read or written.
+    /// A local file could not be read or written.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The path it failed on.
         path: std::path::PathBuf,
-        /// The system's answer.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A place with all that decides where it is.
+/// The full location of a store.
 fn whole(place: &Where) -> String {
     match place {
         Where::Files(root) => root.display().to_string(),
@@ -233,7 +233,7 @@ fn no_files(checkpoint: Option<u64>, reason: Option<&str>) -> String {
 }
 
 impl Error {
-    /// An error of the file system, with what was tried on what.
+    /// Wraps a file system error with the operation and the path.
     pub(crate) fn file(
         action: &'static str,
         path: &std::path::Path,
@@ -242,7 +242,7 @@ impl Error {
         move |source| Self::File { action, path, source }
     }
 
-    /// Was it stopped by whoever asked for it?
+    /// Returns true if the caller cancelled the operation.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! The events of a range, read as they are asked for.
+//! Iterates over a range of events.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ impl Events {
         Self { view, range: Some(range), page: VecDeque::new(), notes: Vec::new() }
     }
 
-    /// What there is to know about the events given so far: damage passed over, a torn tail.
+    /// Anomalies in the events read so far: skipped damage, a torn tail.
     #[must_use]
     pub fn notes(&self) -> &[ReadNote] {
         &self.notes

@@ -1,4 +1,4 @@
-//! Following a session live, the appends of other processes included.
+//! Follows a session live, including appends by other processes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use abide_model::{Event, EventRange, ReadNote, Seq};
 
 use crate::{Error, SessionView};
 
-/// How often it is looked whether there is more, in a store that does not tell.
+/// Polling interval for stores that send no notification.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAGE: usize = 256;
 
-/// Gives events as they are acknowledged: never one that a power cut could take back.
+/// Yields events once they are acknowledged; never one that a power failure could take back.
 #[derive(Debug)]
 pub struct Follow {
     view: SessionView,
@@ -25,7 +25,7 @@ impl Follow {
         Self { view, next: first.max(Seq::FIRST), page: VecDeque::new(), notes: Vec::new() }
     }
 
-    /// The next event; `None` when none came within `wait`.
+    /// The next event; `None` if none arrives within `wait`.
     pub fn next_within(&mut self, wait: Duration) -> Result<Option<Event>, Error> {
         let until = Instant::now().checked_add(wait);
         loop {
@@ -38,7 +38,7 @@ impl Follow {
                 let range = EventRange { last, ..EventRange::from(self.next).limit(PAGE) };
                 let page = self.view.page(range)?;
                 if page.events.is_empty() {
-                    // Everything up to there is lost; what comes after is not.
+                    // Everything up to there is lost. Continue after it.
                     self.next = last.next();
                 }
                 self.notes.extend(page.notes);
@@ -51,14 +51,14 @@ impl Follow {
             }
             let asked = Instant::now();
             if !self.view.grown(last, left.unwrap_or(Duration::MAX))? {
-                // It may have waited already.
+                // The store may have waited already.
                 let pause = left.map_or(PAUSE, |left| left.min(PAUSE));
                 std::thread::sleep(pause.saturating_sub(asked.elapsed()));
             }
         }
     }
 
-    /// Takes what there is to know about the events given so far.
+    /// Takes the anomalies of the events returned so far.
     pub fn take_notes(&mut self) -> Vec<ReadNote> {
         std::mem::take(&mut self.notes)
     }

@@ -1,8 +1,8 @@
 //! Durable sessions for AI coding agents.
 //!
 //! A session is an append-only journal of events: messages, tool calls, tasks, file changes. An
-//! event is acknowledged when it is on stable storage, so that a session outlives the process
-//! that runs it.
+//! event is acknowledged once it is on stable storage, so a session outlives the process that runs
+//! it.
 //!
 //! ```
 //! use abide::{Message, NewSession, Store, ToolCall, ToolResult};
@@ -31,8 +31,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Appending does not block: it gives a [`Ticket`], which can be waited on or, in async code,
-//! awaited. [`aio`] has the rest of the interface for async code.
+//! Appending does not block: it returns a [`Ticket`] to wait on or, in async code, to await. The
+//! rest of the async interface is in [`aio`].
 
 mod accepted;
 pub mod aio;

@@ -1,4 +1,4 @@
-//! A session: open for writing, and the view on it for reading.
+//! Sessions: open for writing, or as a view for reading.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use pollster::block_on;
 use crate::early::Early;
 use crate::{ChildSocket, Error, Events, Follow, Store};
 
-/// A session that this process writes to. Dropping it lets the session go.
+/// A session that this process writes to. Dropping it releases the session.
 pub struct Session {
     store: Store,
     view: SessionView,
     writer: Arc<dyn SessionWriter>,
-    /// The requests to models whose answers are being listened to here.
+    /// Requests whose answers are being read by this process.
     answering: Mutex<HashSet<String>>,
     early: Early,
 }
@@ -37,13 +37,13 @@ impl Session {
         Ok(Self { store: store.clone(), view, writer, answering, early })
     }
 
-    /// The id, which never changes.
+    /// The session id, which never changes.
     #[must_use]
     pub const fn id(&self) -> SessionId {
         self.view.id
     }
 
-    /// The view on it, for reading.
+    /// The view for reading.
     #[must_use]
     pub const fn view(&self) -> &SessionView {
         &self.view
@@ -61,7 +61,7 @@ impl Session {
         &*self.writer
     }
 
-    /// Takes an event in. It is acknowledged, on stable storage, when the ticket says so.
+    /// Appends an event. The ticket resolves once the event is on stable storage.
     pub fn append<E>(&self, event: E) -> Result<Ticket, Error>
     where
         E: TryInto<NewEvent>,
@@ -70,12 +70,12 @@ impl Session {
         self.append_with(vec![event.try_into()?], Durability::Synced, OddEvents::Keep)
     }
 
-    /// Takes many in with one ticket: accepts all of them or refuses all.
+    /// Appends a batch, all or nothing, with one ticket.
     pub fn append_all(&self, events: Vec<NewEvent>) -> Result<Ticket, Error> {
         self.append_with(events, Durability::Synced, OddEvents::Keep)
     }
 
-    /// Takes events in with a durability of one's choice, odd ones kept or refused.
+    /// Appends a batch with the given durability; anomalous events are kept or refused.
     pub fn append_with(
         &self,
         events: Vec<NewEvent>,
@@ -85,40 +85,39 @@ impl Session {
         Ok(self.writer.append(events, durability, odd)?)
     }
 
-    /// The store that it is in.
+    /// The store that holds it.
     #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The small part of its state and the digest of all of it, at the same price however long the
-    /// session is.
+    /// The small part of the state, and the digest of all of it. The cost does not depend on the
+    /// length of the session.
     pub fn core(&self) -> Result<(Core, Digest), Error> {
         Ok(self.writer.core()?)
     }
 
-    /// The state after every event taken in so far.
+    /// The state after every event appended so far.
     pub fn state(&self) -> Result<SessionState, Error> {
         Ok(self.writer.state()?)
     }
 
-    /// The number of this tenure: greater than that of every writer before.
+    /// The writer's epoch: greater than that of every earlier writer.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.writer.epoch()
     }
 
-    /// What was found and mended when the session was opened.
+    /// What was found and repaired when the session was opened.
     #[must_use]
     pub fn notes(&self) -> Vec<ReadNote> {
         self.writer.notes()
     }
 
-    /// Lets the processes that this one starts write to the session while it is held here: the
-    /// commands of `abide`, and every store that is opened with the session as
-    /// [`Options::child_of`](crate::Options::child_of). `seen` is told of each batch that was
-    /// recorded for one of them, before that one is answered; it must not wait for anything. They
-    /// are cut off when the socket is dropped.
+    /// Lets child processes write to the session while this process holds it: `abide` commands, and
+    /// every store opened with the session as [`Options::child_of`](crate::Options::child_of).
+    /// `seen` is called with each batch recorded for a child, before the child gets its answer; it
+    /// must not block. Dropping the socket disconnects the children.
     pub fn serve_children(
         &self,
         seen: impl Fn(&[NewEvent]) + Send + Sync + 'static,
@@ -126,7 +125,7 @@ impl Session {
         self.store.backend().serve_children(self.id(), Box::new(seen))
     }
 
-    /// Makes everything durable and lets the session go.
+    /// Syncs everything and releases the session.
     pub fn close(self) -> Result<(), Error> {
         Ok(block_on(self.writer.close())?)
     }
@@ -150,7 +149,7 @@ impl SessionView {
         Self { id, reader }
     }
 
-    /// The id, which never changes.
+    /// The session id, which never changes.
     #[must_use]
     pub const fn id(&self) -> SessionId {
         self.id
@@ -160,12 +159,12 @@ impl SessionView {
         &*self.reader
     }
 
-    /// One page of events.
+    /// Reads one page of events.
     pub fn page(&self, range: EventRange) -> Result<EventPage, Error> {
         Ok(block_on(self.reader.page(range))?)
     }
 
-    /// The events of a range, read page by page as they are asked for.
+    /// Iterates over a range of events, read page by page on demand.
     #[must_use]
     pub fn events(&self, range: EventRange) -> Events {
         Events::new(self.clone(), range)
@@ -178,29 +177,29 @@ impl SessionView {
         Ok(events)
     }
 
-    /// Events from `first` on, those of other processes included, as they are acknowledged.
+    /// Follows events from `first` on as they are acknowledged, including those of other processes.
     #[must_use]
     pub fn follow(&self, first: Seq) -> Follow {
         Follow::new(self.clone(), first)
     }
 
-    /// The bytes that the session takes in the store, its objects left aside.
+    /// The bytes that the session takes in the store, not counting objects.
     pub fn bytes(&self) -> Result<u64, Error> {
         Ok(block_on(self.reader.bytes())?)
     }
 
-    /// The last event that is acknowledged.
+    /// The last acknowledged event.
     pub fn acknowledged(&self) -> Result<Seq, Error> {
         Ok(block_on(self.reader.acknowledged())?)
     }
 
-    /// Waits until there may be more than `beyond`, where the store is told; see
+    /// Waits until there may be events after `beyond`, if the store supports notification; see
     /// [`SessionReader::grown`].
     pub(crate) fn grown(&self, beyond: Seq, within: Duration) -> Result<bool, Error> {
         Ok(block_on(self.reader.grown(beyond, within))?)
     }
 
-    /// The state as of the last event that can be read.
+    /// The state as of the last readable event.
     pub fn state(&self) -> Result<SessionState, Error> {
         Ok(block_on(self.reader.state())?)
     }

@@ -1,4 +1,4 @@
-//! A store, for blocking code.
+//! The store, for blocking code.
 
 use std::fs::Permissions;
 use std::io::Write;
@@ -25,32 +25,32 @@ use crate::backend::{Backend, Bundle, PlainStore};
 use crate::backend::{SharedOptions, SharedStore};
 use crate::{Consent, Error, Projects, Session, SessionView};
 
-/// How long to wait for another writer to let a session go, unless said otherwise.
+/// Default time to wait for another writer to release a session.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 
-/// Where sessions live. Cheap to clone.
+/// A store of sessions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     backend: Arc<dyn Backend>,
     wait: Duration,
     pub(crate) consent: Consent,
-    /// The directory of the project that new sessions are of, where the store holds those of many.
+    /// The project directory of new sessions, if the store holds sessions of many projects.
     project_dir: Option<PathBuf>,
-    /// What is derived, where the user has no place for it: for this process alone.
+    /// Derived data of this process, used if the user has no directory for it.
     scratch: Arc<OnceLock<TempDir>>,
 }
 
 impl Store {
-    /// The store for what is done in the current directory, as the commands find it: that of
-    /// `ABIDE_STORE`, else `.abide` here or above, else the one that the user's settings name, else the
-    /// person's own. The person's is made where it is not there yet. Of one that holds sessions of many
-    /// projects, those of this project are meant where none is named, and new ones are of this project.
+    /// Opens the store for the current directory, as the commands find it: `ABIDE_STORE`, else
+    /// `.abide` here or above, else the store named in the user's settings, else the user's own
+    /// store, which is created if it is missing. In a store that holds many projects, the current
+    /// project is the default for queries and new sessions.
     pub fn open_default() -> Result<Self, Error> {
         let from = std::env::current_dir().map_err(Error::CurrentDir)?;
         let person = Person::of_process();
         let mut finder = StoreFinder::of_process()?;
         if let Some(Where::Files(named)) = &mut finder.named {
-            // It stays the same one where the process goes elsewhere.
+            // Absolute, so that it stays valid if the process changes its directory.
             *named = from.join(&*named);
         }
         let place = finder.find(&from)?;
@@ -71,8 +71,8 @@ impl Store {
         }
     }
 
-    /// The store of files at this place, made where it is not there, for what is recorded in `dir`: where
-    /// it holds sessions of many projects, new ones are of that of `dir`.
+    /// Opens the local store at this place, creating it if it is missing, to record what happens in
+    /// `dir`. In a store that holds many projects, new sessions belong to the project of `dir`.
     pub fn for_recording(
         place: &Place,
         dir: &Path,
@@ -89,7 +89,7 @@ impl Store {
         let store = LocalStore::init(root, options.clone())?;
         let store = match place.scope {
             Scope::Project => {
-                // The id is kept in the store: that is whole before anything is put there.
+                // The id is kept in the store, which must be complete first.
                 let projects = Projects::in_store(root, person).for_recording(dir)?.ids();
                 LocalStore::open(root, Options { projects, ..options })?
             }
@@ -98,15 +98,15 @@ impl Store {
         Ok(Self::local(store).in_project(place))
     }
 
-    /// The same store, whose new sessions say which directory is all of their project, where it holds
-    /// sessions of many.
+    /// Makes new sessions record the directory of their whole project, if the store holds many
+    /// projects.
     #[must_use]
     pub fn in_project(mut self, place: &Place) -> Self {
         self.project_dir = (place.scope == Scope::Project).then(|| place.project.clone());
         self
     }
 
-    /// A session that says which directory is all of its project.
+    /// The session with the directory of its whole project.
     fn placed(&self, mut session: NewSession) -> NewSession {
         let fields = &mut session.fields;
         if let (Some(dir), Some(workspace), None) =
@@ -118,9 +118,9 @@ impl Store {
         session
     }
 
-    /// The store of a directory: `.abide` in it or above it. What another user owns or may write is
-    /// refused, and so is what a file of the project leads to out of it, unless the user has accepted
-    /// that ([`Consent`](crate::Consent)).
+    /// Opens the store of a directory: `.abide` in it or above it. Refuses a store that another
+    /// user owns or can write to, and a store outside the project that a project file points to,
+    /// unless the user has accepted it ([`Consent`](crate::Consent)).
     pub fn open(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
         let place = find_store(&from, &Trust::of_process())?;
@@ -128,34 +128,34 @@ impl Store {
         Ok(Self::local(LocalStore::open(&files(place)?, Options::default())?))
     }
 
-    /// A store on local files, with its settings.
+    /// A store on local files, with its own settings.
     #[must_use]
     pub fn local(store: impl Into<Arc<LocalStore>>) -> Self {
         Self::backed(store.into())
     }
 
-    /// As [`Store::open`]; where there is no store, one is made: at the root of the git checkout,
-    /// else in the directory itself.
+    /// Like [`Store::open`], but creates a store if there is none: at the root of the git checkout,
+    /// or else in the directory itself.
     pub fn open_or_init(from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = std::path::absolute(from).map_err(Error::CurrentDir)?;
         let place = store_of_project(&from, &Trust::of_process())?;
         Ok(Self::local(LocalStore::init(&files(place)?, Options::default())?))
     }
 
-    /// A store of any kind. It has what is done with sessions and events, and nothing else.
+    /// Wraps any store. It supports sessions and events, and nothing else.
     #[must_use]
     pub fn over(inner: Arc<dyn abide_model::Store>) -> Self {
         Self::backed(Arc::new(PlainStore(inner)))
     }
 
-    /// A store that a team shares, at its URL.
+    /// Connects to a team's shared store by URL.
     #[cfg(feature = "shared")]
     pub fn connect(url: &abide_model::StoreUrl, options: SharedOptions) -> Result<Self, Error> {
         url.check().map_err(|source| Error::Url { url: url.clone(), source })?;
         Ok(Self::backed(Arc::new(SharedStore::open(url.reveal(), options)?)))
     }
 
-    /// A store that can do everything.
+    /// A store with a full backend.
     #[must_use]
     pub fn backed(backend: Arc<dyn Backend>) -> Self {
         let (consent, scratch) = (Consent::default(), Arc::default());
@@ -166,43 +166,43 @@ impl Store {
         &*self.backend
     }
 
-    /// Where it is, for people; never with a secret.
+    /// The store's location for display, without secrets.
     #[must_use]
     pub fn place(&self) -> String {
         self.backend.place()
     }
 
-    /// The directory of a store of files.
+    /// The directory of a local store.
     #[must_use]
     pub fn root(&self) -> Option<&Path> {
         self.backend.root()
     }
 
-    /// The store of files that it is, for what makes sense on files only.
+    /// The local store, for operations that work on files only.
     #[must_use]
     pub fn as_files(&self) -> Option<&LocalStore> {
         self.backend.as_files()
     }
 
-    /// Reads a session of a shared store from its first event to its last and checks every line and
-    /// the chain. Gives the last event.
+    /// Reads a session of a shared store from start to end and checks every line and the hash
+    /// chain. Returns the last event.
     pub fn verify(&self, session: SessionId) -> Result<Seq, Error> {
         self.backend.verify(session)
     }
 
-    /// The store of files that it is, for `what`, which looks after no other.
+    /// The local store, or an error saying that `what` works on local stores only.
     pub fn files(&self, what: &'static str) -> Result<&LocalStore, Error> {
         self.as_files().ok_or_else(|| Error::OnlyFiles { what, place: self.place() })
     }
 
-    /// The directory that the store belongs to; none where it is not a project's own.
+    /// The directory that the store belongs to; `None` if it is not a project's own store.
     #[must_use]
     pub fn project(&self) -> Option<&Path> {
         let own = |root: &&Path| root.file_name().is_some_and(|name| name == ".abide");
         self.root().filter(own).and_then(Path::parent)
     }
 
-    /// The time now, by this machine's clock.
+    /// The current time, by this machine's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (Environment::default().now)()
@@ -214,7 +214,7 @@ impl Store {
         SessionId::new(self.now(), random).to_string()
     }
 
-    /// Where what is derived and belongs to this machine is kept, made where it is missing.
+    /// The directory for this machine's derived data, created if it is missing.
     fn cache_dir(&self) -> Result<PathBuf, Error> {
         let dir = self.backend.cache_dir().map_or_else(|| self.scratch(), Ok)?;
         let mut builder = std::fs::DirBuilder::new();
@@ -223,15 +223,15 @@ impl Store {
         Ok(dir)
     }
 
-    /// The file that remembers what the files of a workspace looked like.
+    /// The path of the stat cache of a workspace.
     pub(crate) fn stat_cache(&self, root: &Path) -> Result<PathBuf, Error> {
         let name = ObjectHash::of(root.as_os_str().as_encoded_bytes()).to_string();
         let name: String = name.chars().take(16).collect();
         Ok(self.cache_dir()?.join(name).with_extension("stat"))
     }
 
-    /// A directory that nobody else can have made or can write, and that goes with this process. A
-    /// name that is known in a directory that all may write could be anybody's.
+    /// A private directory that lives as long as this process. In a directory that everyone can
+    /// write to, a predictable name could be somebody else's.
     fn scratch(&self) -> Result<PathBuf, Error> {
         if self.scratch.get().is_none() {
             let mut builder = tempfile::Builder::new();
@@ -241,49 +241,50 @@ impl Store {
                 place: std::env::temp_dir().display().to_string(),
                 source: Arc::new(source),
             })?;
-            // Where another thread was faster, this one goes again.
+            // If another thread was faster, this directory is removed again.
             let _ = self.scratch.set(made);
         }
         Ok(self.scratch.get().map(|dir| dir.path().to_owned()).unwrap_or_default())
     }
 
-    /// The file that says which files of a session this machine's clone of its project has.
+    /// The file that notes which of a session's files this machine's clone has.
     pub(crate) fn files_note(&self, session: SessionId) -> Result<PathBuf, Error> {
         Ok(self.cache_dir()?.join(format!("{session}.files")))
     }
 
-    /// Where the files of a session are for whoever stands in a clone of its project; none where
-    /// they are where the session says.
+    /// Where a session's files are in the local clone of its project; `None` if they are at the
+    /// session's recorded path.
     pub fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
         self.backend.workspace_here(session)
     }
 
-    /// The store's objects, to put and to read. While they are open, none is collected.
+    /// The store's objects, for reading and writing. While they are open, none is garbage
+    /// collected.
     pub fn objects(&self) -> Result<Arc<dyn Objects>, Error> {
         Ok(block_on(self.backend.objects())?)
     }
 
-    /// The same store, with another time to wait for a session that somebody else writes.
+    /// Sets how long to wait for a session that another writer holds.
     #[must_use]
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// As much of a session's short id as no other session shares.
+    /// The shortest unambiguous prefix of a session's id.
     pub fn short_id(&self, session: SessionId) -> Result<String, Error> {
         self.backend.short_id(session)
     }
 
-    /// Makes a session without opening it; with a key that is known, gives the session that has it.
+    /// Creates a session without opening it. If its key exists, returns the session that has it.
     pub fn make(&self, session: NewSession) -> Result<SessionId, Error> {
         Ok(block_on(self.backend.create(self.placed(session)))?)
     }
 
-    /// Makes a session that goes on from a place in another one's past, without opening it: right
-    /// behind event `at`, or behind the last acknowledged one. The past is shared, not copied. What
-    /// the new session is not told it has from the other; with a key that is known, the session
-    /// that has it is given.
+    /// Creates a session that continues from an earlier point of another one, without opening it:
+    /// right after event `at`, or after the last acknowledged one. The history is shared, not
+    /// copied. Fields that are not set are inherited. If the key exists, returns the session that
+    /// has it.
     ///
     /// ```
     /// use abide::{Message, NewSession, SessionRef, Store};
@@ -309,46 +310,46 @@ impl Store {
         Ok(block_on(self.backend.fork(parent, at, self.placed(new)))?)
     }
 
-    /// Which session is meant?
+    /// Resolves a reference to a session.
     pub fn find(&self, session: &SessionRef) -> Result<SessionId, Error> {
         Ok(block_on(self.backend.find(session))?)
     }
 
-    /// Makes a session and opens it for writing.
+    /// Creates a session and opens it for writing.
     pub fn create(&self, session: NewSession) -> Result<Session, Error> {
         let id = self.make(session)?;
         Session::open(self, id, self.wait)
     }
 
-    /// The session that has this client's key, made where there is none, open for writing.
+    /// Opens the session with this client key for writing, creating it if it does not exist.
     pub fn create_or_get(&self, key: &str, session: NewSession) -> Result<Session, Error> {
         self.create(session.with_key(key))
     }
 
-    /// Opens a session for writing. Anybody else who wants to write to it waits or is refused.
+    /// Opens a session for writing. Other writers wait or are refused.
     pub fn open_session(&self, session: &SessionRef) -> Result<Session, Error> {
         let id = block_on(self.backend.find(session))?;
         Session::open(self, id, self.wait)
     }
 
-    /// Opens a session for reading, beside its writer or without one.
+    /// Opens a session for reading, with or without an active writer.
     pub fn view(&self, session: &SessionRef) -> Result<SessionView, Error> {
         let id = block_on(self.backend.find(session))?;
         Ok(SessionView::new(id, block_on(self.backend.read(id))?))
     }
 
-    /// What the project is known by that the store was opened for; none where all are meant.
+    /// The ids of the project that the store was opened for; empty for all projects.
     #[must_use]
     pub fn projects(&self) -> &[String] {
         self.backend.projects()
     }
 
-    /// The id of the project that a session was recorded in, where that is known.
+    /// The id of the project that a session was recorded in, if known.
     pub fn project_of(&self, session: SessionId) -> Result<Option<String>, Error> {
         self.backend.project_of(session)
     }
 
-    /// The sessions that fit, with what was searched for and where it stands.
+    /// The sessions that match, with the positions of the search matches.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
         Ok(block_on(self.backend.history(query))?)
     }
@@ -358,13 +359,13 @@ impl Store {
         Ok(block_on(self.backend.list())?)
     }
 
-    /// Makes a session without opening it, and tells whether it is new: of those who ask for the
-    /// same key at once, one is told so.
+    /// Creates a session without opening it and tells whether it is new. If several callers use the
+    /// same key at once, exactly one is told so.
     pub fn make_new(&self, session: NewSession) -> Result<Made, Error> {
         self.backend.create_new(self.placed(session))
     }
 
-    /// As [`Store::fork`], of a session whose id is known, and tells whether the new one is new.
+    /// Like [`Store::fork`] for a known session id; also tells whether the fork is new.
     pub fn fork_new(
         &self,
         parent: SessionId,
@@ -374,42 +375,42 @@ impl Store {
         self.backend.fork_new(parent, at, self.placed(session))
     }
 
-    /// Deletes a session for good: one that nobody holds and that no other is a fork of. What could
-    /// not be tidied up after it was gone is a note.
+    /// Deletes a session permanently. Nobody may hold it, and it must have no forks. Returns notes
+    /// about what could not be cleaned up afterwards.
     pub fn delete_session(&self, session: SessionId) -> Result<Vec<String>, Error> {
         self.backend.delete_session(session)
     }
 
-    /// What became of the writer of a session.
+    /// The state of a session's writer.
     pub fn liveness(&self, session: SessionId) -> Result<SessionLiveness, Error> {
         let none = || Err(StoreError::NoSession { reference: session.to_string() }.into());
         self.livenesses(&[session]).pop().unwrap_or_else(none)
     }
 
-    /// What became of the writers of these sessions, each by itself.
+    /// The state of these sessions' writers, each by itself.
     #[must_use]
     pub fn livenesses(&self, sessions: &[SessionId]) -> Vec<Result<SessionLiveness, Error>> {
         self.backend.livenesses(sessions)
     }
 
-    /// Has somebody this session open for writing, as far as can be told cheaply?
+    /// Returns true if somebody has this session open for writing. Cheap, so not certain.
     #[must_use]
     pub fn is_held(&self, session: SessionId) -> bool {
         self.backend.is_held(session)
     }
 
-    /// Where the space went.
+    /// Disk usage.
     pub fn disk_use(&self) -> Result<DiskUse, Error> {
         self.backend.disk_use()
     }
 
-    /// What is let go, by the store's settings.
+    /// The store's retention settings.
     #[must_use]
     pub fn retention(&self) -> Retention {
         self.backend.retention()
     }
 
-    /// Writes a session with all its objects.
+    /// Exports a session with all its objects.
     pub fn export_bundle(
         &self,
         session: SessionId,
@@ -418,17 +419,17 @@ impl Store {
         self.backend.export_bundle(session, out)
     }
 
-    /// Says what an import would do.
+    /// Reports what an import would do.
     pub fn check_bundle(&self, bundle: Bundle<'_>) -> Result<Imported, Error> {
         self.backend.check_bundle(bundle)
     }
 
-    /// Takes a session in, whole and checked, or not at all.
+    /// Imports a session, complete and verified, or not at all.
     pub fn import_bundle(&self, bundle: Bundle<'_>, wait: Duration) -> Result<Imported, Error> {
         self.import_bundle_of(bundle, None, wait)
     }
 
-    /// Says what [`Store::import_bundle_of`] would do.
+    /// Reports what [`Store::import_bundle_of`] would do.
     pub(crate) fn check_bundle_of(
         &self,
         bundle: Bundle<'_>,
@@ -437,8 +438,8 @@ impl Store {
         self.backend.check_bundle_of(bundle, project)
     }
 
-    /// As [`Store::import_bundle`]: a session that is new here and names no project is put into this
-    /// one, else into the one that the store was opened for.
+    /// Like [`Store::import_bundle`]: a new session that names no project is assigned to this one,
+    /// or else to the one the store was opened for.
     pub(crate) fn import_bundle_of(
         &self,
         bundle: Bundle<'_>,
@@ -452,7 +453,8 @@ impl Store {
         Ok(imported)
     }
 
-    /// Erases the data of these events, all of the session's own. A writer is waited for so long.
+    /// Erases the payloads of these events, which must be the session's own. Waits up to `wait` for
+    /// a writer.
     pub fn erase_payloads(
         &self,
         session: SessionId,
@@ -462,13 +464,13 @@ impl Store {
         self.backend.erase_payloads(session, seqs, wait)
     }
 
-    /// Brings the transcript of a session up to date, where the store keeps one.
+    /// Updates the transcript of a session, if the store keeps one.
     pub fn update_transcript(&self, session: SessionId) -> Result<(), Error> {
         self.backend.update_transcript(session)
     }
 }
 
-/// The directory of a store of files that may be used.
+/// The directory of a local store that may be used.
 fn files(place: Place) -> Result<PathBuf, Error> {
     match &place.store {
         Where::Files(root) => {

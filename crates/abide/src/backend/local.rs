@@ -1,4 +1,4 @@
-//! The store on local files: it can do everything.
+//! The backend on local files, which supports everything.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

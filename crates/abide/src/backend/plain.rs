@@ -1,4 +1,4 @@
-//! A store that has what [`abide_model::Store`] has and nothing else. The rest is refused.
+//! A store with nothing but the methods of [`abide_model::Store`]. Everything else is refused.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use pollster::block_on;
 use super::{Backend, Bundle, ChildSocket, SeenByHolder};
 use crate::Error;
 
-/// A store of any kind.
+/// Any store.
 #[derive(Debug)]
 pub(crate) struct PlainStore(pub(crate) Arc<dyn Store>);
 

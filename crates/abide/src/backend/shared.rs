@@ -1,4 +1,4 @@
-//! The store on PostgreSQL, its objects there or in S3-compatible storage.
+//! The backend on PostgreSQL, with objects in the database or in S3-compatible storage.
 
 use std::fs;
 use std::io::{self, Write};
@@ -24,29 +24,29 @@ use super::{Backend, Bundle, ChildSocket, SeenByHolder};
 use crate::consent::is_usable;
 use crate::{Error, ProjectIdentity};
 
-/// What the cache of objects may take on this machine.
+/// Maximum size of the local object cache in bytes.
 const CACHE_BYTES: u64 = 2 << 30;
 
-/// How long objects that are set up are waited for.
+/// How long to wait for new object storage to answer.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
 
-/// How a shared store is opened.
+/// Options for opening a shared store.
 #[derive(Debug, Clone, Default)]
 pub struct SharedOptions {
-    /// The project whose sessions are meant where none is named; with none, all are.
+    /// The project whose sessions are the default; `None` for all projects.
     pub project: Option<ProjectIdentity>,
-    /// That project's directory on this machine: there are the files of its sessions, whatever
-    /// machine they were begun on. None where they are where each session says.
+    /// That project's directory on this machine, which holds the files of its sessions whichever
+    /// machine they were started on. `None` if they are at each session's recorded path.
     pub here: Option<PathBuf>,
-    /// Take a session even from a holder that lives.
+    /// Take over a session even if its holder is alive.
     pub take_over: bool,
-    /// Where what is derived and belongs to this machine is kept; none where there is no place.
+    /// The directory for this machine's derived data, if there is one.
     pub cache: Option<PathBuf>,
-    /// The session that was told to this process by the one that started it: where that one holds
-    /// it, it is written through it.
+    /// The session that the parent process passed to this one. While the parent holds it, writes go
+    /// through the parent.
     pub child_of: Option<SessionId>,
-    /// The directory of this machine in which the store may keep its objects. A store says itself
-    /// where they are: one that names another directory is refused ([`Error::LocalObjects`]).
+    /// The local directory in which the store may keep its objects. The store itself says where
+    /// they are; if it names another directory it is refused ([`Error::LocalObjects`]).
     pub local_objects: Option<PathBuf>,
 }
 
@@ -61,7 +61,7 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    /// Opens a store that is there.
+    /// Opens an existing store.
     pub fn open(url: &str, options: SharedOptions) -> Result<Self, Error> {
         let url = parsed(url)?;
         let store = PostgresStore::open(&url, settings(&options))?;
@@ -81,8 +81,9 @@ impl SharedStore {
         Ok(Self { inner, cache, here, child_of: options.child_of, held })
     }
 
-    /// Makes a store, or brings one up to date. Objects go to `objects` (`s3://bucket/prefix`, with
-    /// the feature `s3`), else into the database; a store that is there keeps them where they are.
+    /// Creates a store or upgrades an existing one. Objects go to `objects` (`s3://bucket/prefix`,
+    /// with the feature `s3`), or else into the database. An existing store keeps them where they
+    /// are.
     pub fn init(url: &str, objects: Option<&str>) -> Result<Migrated, Error> {
         let url = parsed(url)?;
         let objects = objects.map(|place| Ok::<_, Error>((place, ObjectsUrl::parse(place)?)));
@@ -94,7 +95,7 @@ impl SharedStore {
         let (store, migrated) = PostgresStore::init(&url, options)?;
         if let Some((place, url)) = objects {
             store.check_objects_place(place)?;
-            // Can it be reached at all? An object that nobody has is asked for.
+            // Ask for an object that does not exist, to see whether the storage is reachable.
             let mut options = ObjectsOptions::of(std::env::vars_os());
             options.patience = FIRST_CONTACT;
             let remote = RemoteObjects::open(url, &options)?;
@@ -104,7 +105,7 @@ impl SharedStore {
         Ok(migrated)
     }
 
-    /// Brings the tables of a store that is there up to date.
+    /// Upgrades the tables of an existing store.
     pub fn migrate(url: &str) -> Result<Migrated, Error> {
         let url = parsed(url)?;
         let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
@@ -114,14 +115,14 @@ impl SharedStore {
         Ok(store.migrate()?)
     }
 
-    /// What a store says of itself, of whatever version it is.
+    /// Reads a store's own description, whatever its version.
     pub fn status(url: &str) -> Result<StoreStatus, Error> {
         let url = parsed(url)?;
         let store = PostgresStore::connect(&url, settings(&SharedOptions::default()))?;
         Ok(store.status()?)
     }
 
-    /// Where the holder of a session listens for its children, on this machine.
+    /// The socket on which the holder of a session serves its children on this machine.
     fn socket_of(&self, session: SessionId) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.join("sockets").join(session.to_string()))
     }
@@ -143,8 +144,8 @@ impl SharedStore {
 }
 
 impl SharedStore {
-    /// A session that says which directory is its whole project: on another machine its workspace
-    /// is the same part of that one's clone.
+    /// The session with the directory of its whole project: on another machine, its workspace is
+    /// the same part of that machine's clone.
     fn placed(&self, mut session: NewSession) -> NewSession {
         let fields = &mut session.fields;
         if let (Some(here), Some(workspace), None) =
@@ -177,14 +178,14 @@ fn cache_of(options: &SharedOptions, store: &PostgresStore) -> Option<PathBuf> {
     Some(cache.join(name.chars().take(16).collect::<String>()))
 }
 
-/// Makes a directory that is for this user alone.
+/// Creates a directory that only this user can access.
 fn make_private(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }
 
-/// Refuses a directory of this machine that only the store names: whoever may write its settings
-/// would say where files are written here.
+/// Refuses a local directory that only the store names: otherwise whoever can write the store's
+/// settings would decide where files are written here.
 fn check_local(
     place: &ObjectsUrl,
     options: &SharedOptions,
@@ -228,7 +229,7 @@ impl Backend for SharedStore {
 
     fn workspace_here(&self, session: SessionId) -> Result<Option<PathBuf>, Error> {
         let Some(here) = &self.here else { return Ok(None) };
-        // Another project's session has nothing to do with these files.
+        // Other projects' sessions have nothing to do with these files.
         let ours = pollster::block_on(self.inner.list())?;
         Ok(ours.iter().any(|ours| ours.id == session).then(|| here.clone()))
     }
