@@ -1,8 +1,8 @@
-//! The state of the git repository around a workspace. It is only looked at: nothing is locked,
-//! refreshed, fetched or written, and nothing that a configuration names is run.
+//! Reads the state of the git repository around a workspace. Read-only: nothing is locked,
+//! refreshed, fetched or written, and no program named in a configuration is run.
 //!
-//! Filters (`filter.NAME.clean`) are such: they are switched off. So a file that goes through one
-//! counts as modified as soon as its time or size is not what the index has.
+//! Filters (`filter.NAME.clean`) are such programs, so they are disabled. A file that goes through
+//! one therefore counts as modified as soon as its time or size differs from the index.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 
 use abide_model::GitState;
 
-/// The most paths in each list.
+/// Maximum number of paths in each list.
 const MOST: usize = 10_000;
-/// The most bytes that git may answer with.
+/// Maximum size of git's output in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// How long git may take.
+/// Maximum time for a git command.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Variables that speak of one call of git, which started this process: they would lead to another
-/// repository, or change what its settings say.
+/// Variables set by a git command that started this process. They would select another repository
+/// or override its settings.
 const ELSEWHERE: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -34,8 +34,8 @@ const ELSEWHERE: [&str; 6] = [
     "GIT_CONFIG_COUNT",
 ];
 
-/// The state of the repository that `dir` is in. `None` where there is none; what goes wrong
-/// stands inside.
+/// The state of the repository that contains `dir`; `None` if there is none. Errors are recorded
+/// inside.
 #[must_use]
 pub fn git_state(dir: &Path) -> Option<GitState> {
     dir.ancestors().find(|dir| dir.join(".git").exists())?;
@@ -45,10 +45,10 @@ pub fn git_state(dir: &Path) -> Option<GitState> {
     })
 }
 
-/// What git answers to a question that reads only, as text without the last line break.
+/// Runs a read-only git command and returns its output without the final line break.
 pub(crate) fn ask(dir: &Path, question: &[&str]) -> Result<String, String> {
     let mut command = git(dir);
-    // What was replaced here is not so elsewhere.
+    // Replacement objects exist only in this clone.
     command.args(question).env("GIT_NO_REPLACE_OBJECTS", "1");
     let what = format!("git {}", question.first().unwrap_or(&""));
     let said = answer(&what, command, PATIENCE)?;
@@ -65,7 +65,7 @@ fn status(dir: &Path) -> Result<Vec<u8>, String> {
     let mut status = git(dir);
     status.env("ABIDE_OFF", "").env("ABIDE_FALSE", "false");
     for driver in filters(&configured) {
-        // Not `-c`: a driver's name may have a `=`.
+        // Not `-c`: a driver's name may contain a `=`.
         for (key, value) in [("clean", "OFF"), ("process", "OFF"), ("required", "FALSE")] {
             let mut option = OsString::from("--config-env=filter.");
             option.push(driver);
@@ -74,12 +74,12 @@ fn status(dir: &Path) -> Result<Vec<u8>, String> {
         }
     }
     status.args(["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"]);
-    // What is dirty inside a submodule would be found out by its own configuration.
+    // Looking inside a submodule would use the submodule's own configuration.
     status.arg("--ignore-submodules=dirty");
     answer("git status", status, PATIENCE)
 }
 
-/// A git that runs no hook and no monitor.
+/// A git command that runs no hooks and no file system monitor.
 fn git(dir: &Path) -> Command {
     let mut command = Command::new("git");
     for variable in ELSEWHERE {
@@ -93,22 +93,22 @@ fn git(dir: &Path) -> Command {
     command
 }
 
-/// The filter drivers among the names of a configuration. They are bytes: any but a line break and
-/// a zero may be in one.
+/// The filter drivers among the keys of a configuration. They are bytes: anything but a line break
+/// or a zero byte can be in one.
 fn filters(names: &[u8]) -> BTreeSet<&OsStr> {
     names.split(|byte| *byte == 0).filter_map(filter).collect()
 }
 
-/// The driver of a setting, where it is one of a filter.
+/// The driver that a key belongs to, if it is a filter setting.
 fn filter(name: &[u8]) -> Option<&OsStr> {
     let rest = name.strip_prefix(b"filter.")?;
     let end = rest.iter().rposition(|byte| *byte == b'.')?;
     rest.get(..end).map(OsStr::from_bytes)
 }
 
-/// What a command says, if it ends well and soon. After that nothing of it runs any more.
+/// The output of a command that succeeds in time. Afterwards nothing of it is left running.
 fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8>, String> {
-    // A group of its own, so that what it starts can be ended with it.
+    // Its own process group, so that everything it starts can be killed with it.
     let mut child = command
         .process_group(0)
         .stdin(Stdio::null())
@@ -120,8 +120,8 @@ fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8
     let (said, complaint) = (reading(child.stdout.take()), reading(child.stderr.take()));
     let until = Instant::now() + patience;
     let left = || until.saturating_duration_since(Instant::now());
-    // Its pipes end with it, so that nobody has to look again and again whether it has. Whoever it
-    // has left behind may hold them for as long as he likes.
+    // Its pipes close when it ends, so there is no need to poll. A process it left behind may hold
+    // them open indefinitely.
     let texts = said.recv_timeout(left()).ok().zip(complaint.recv_timeout(left()).ok());
     let mut pause = Duration::from_micros(50);
     let ended = loop {
@@ -146,7 +146,7 @@ fn answer(what: &str, mut command: Command, patience: Duration) -> Result<Vec<u8
     Err(format!("{what} failed ({status}): {complaint}"))
 }
 
-/// Reads a pipe to its end, in a thread that nobody has to wait for.
+/// Reads a pipe to its end on a thread that nobody has to wait for.
 fn reading(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -159,7 +159,7 @@ fn reading(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Reads what `git status --porcelain=v2 --branch -z` says.
+/// Parses the output of `git status --porcelain=v2 --branch -z`.
 fn parse(bytes: &[u8]) -> GitState {
     let mut state = GitState::default();
     let mut records = bytes.split(|byte| *byte == 0);
@@ -200,7 +200,7 @@ fn header(state: &mut GitState, rest: &str) {
     }
 }
 
-/// A path whose state is given by two letters: in the index, and in the work tree.
+/// A path with its state in two letters: in the index, and in the work tree.
 fn changed(state: &mut GitState, rest: &str, path: &str) {
     let mut letters = rest.chars();
     if letters.next().is_some_and(|letter| letter != '.') {

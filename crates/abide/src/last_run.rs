@@ -1,4 +1,4 @@
-//! The last run of a session: how it was begun, and whether by this machine.
+//! The last run of a session: how it was started, and whether by this machine.
 
 use abide_model::{
     Event, EventRange, Fact, Kind, Parent, ParentReason, RunStart, Seq, SessionId, SessionRef,
@@ -8,27 +8,28 @@ use pollster::block_on;
 
 use crate::{Error, SessionView, Store};
 
-/// So far a chain of forks is followed.
+/// Maximum number of forks to follow.
 const FORKS: usize = 64;
 
 /// The last run of a session.
 #[derive(Debug, Clone)]
 pub struct LastRun {
-    /// Where it stands in the journal.
+    /// Its event.
     pub seq: Seq,
-    /// When it was begun.
+    /// When it started.
     pub at: Timestamp,
     /// Its command, directory and options.
     pub start: RunStart,
-    /// Who wrote the journal then, by its own words: program, process and machine.
+    /// Who was writing the journal, as recorded there: program, process and machine.
     pub by: Option<String>,
-    /// This machine and user began it, just so, in this store: there is a note of it.
+    /// True if this user started exactly this run on this machine, in this store: there is a note
+    /// of it.
     pub own: bool,
 }
 
 impl Store {
-    /// The last run of a session, up to event `at` where it is given. A fork shares the runs before
-    /// its beginning with its parent: who began them is looked up there.
+    /// The last run of a session, up to event `at` if given. A fork shares the runs before its
+    /// start with its parent, so their notes are looked up there.
     pub fn last_run(&self, view: &SessionView, at: Option<Seq>) -> Result<Option<LastRun>, Error> {
         let (core, _) = block_on(view.reader().lane(None, at))?;
         let Some(run) = core.run else { return Ok(None) };
@@ -39,7 +40,8 @@ impl Store {
         Ok(Some(LastRun { seq: event.seq, at: event.at, start, by, own }))
     }
 
-    /// Was a run at this event begun here, in the session or in one that it shares its past with?
+    /// Returns true if the run at this event was started here, in this session or in one it shares
+    /// its history with.
     fn began(&self, view: &SessionView, seq: Seq, start: &RunStart) -> Result<bool, Error> {
         let mut next = Some(view.clone());
         for _ in 0..FORKS {
@@ -54,7 +56,7 @@ impl Store {
         Ok(false)
     }
 
-    /// A parent that is gone says nothing.
+    /// `None` if the parent is gone.
     fn parent_view(&self, session: SessionId) -> Result<Option<SessionView>, Error> {
         match self.view(&SessionRef::Id(session)) {
             Err(Error::Store(abide_model::StoreError::NoSession { .. })) => Ok(None),
@@ -68,7 +70,7 @@ fn event_at(view: &SessionView, seq: Seq) -> Result<Option<Event>, Error> {
     Ok(view.page(range)?.events.pop())
 }
 
-/// Who had opened the journal for writing at an event.
+/// Who had the journal open for writing at an event.
 fn writer_at(view: &SessionView, seq: Seq) -> Result<Option<String>, Error> {
     let range = EventRange { last: seq, ..EventRange::ALL }.backward();
     let events = view.page(range)?.events;

@@ -1,4 +1,5 @@
-//! Sessions of plan documents: found again, begun, gone on from when the document was edited.
+//! Sessions of plan documents: finds them, starts them, and continues from them after the document
+//! was edited.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -17,17 +18,17 @@ use abide_plan::{
 use crate::tasks::apply_change;
 use crate::{Error, Session, SessionView, Store, Tasks};
 
-/// The label that has the path of a session's plan.
+/// The label that holds the path of a session's plan.
 pub const PLAN_LABEL: &str = "plan";
-/// The label that says how many tasks the plan had when it was recorded. It is the last thing to be
-/// recorded of a plan: with it, the plan is whole.
+/// The label that holds the number of tasks the plan had when it was recorded. It is recorded last:
+/// if it is present, the plan is complete.
 pub const PLAN_TASKS_LABEL: &str = "plan-tasks";
 
-/// The longest key of a session.
+/// Maximum length of a session key.
 const MAX_KEY: usize = 512;
-/// Events that are read for nothing rather than looked for one by one.
+/// Gaps of up to this many events are read through rather than skipped.
 const GAP: u64 = 256;
-/// Events of upkeep, which is no work in a session.
+/// Maintenance events, which do not count as work in a session.
 const UPKEEP: [Kind; 5] = [
     Kind::WRITER_OPENED,
     Kind::WRITER_CLOSED,
@@ -36,35 +37,35 @@ const UPKEEP: [Kind; 5] = [
     Kind::PAYLOAD_ERASED,
 ];
 
-/// A plan with the file it is in.
+/// A plan and its file.
 #[derive(Debug, Clone)]
 pub struct PlanDocument {
     /// The absolute path of the file.
     pub path: String,
     /// The SHA-256 of its bytes.
     pub sha256: String,
-    /// What it says.
+    /// The parsed plan.
     pub plan: Plan,
 }
 
-/// What a store has of a plan.
+/// How a plan document relates to the sessions in a store.
 #[derive(Debug, Clone)]
 pub enum PlanMatch {
-    /// The session of this very document.
+    /// The session of exactly this document.
     Same(SessionId),
     /// The document was edited since.
     Edited {
-        /// The session of its path in which something was done last.
+        /// The session of this path that was worked in last.
         parent: SessionId,
-        /// What the edit means.
+        /// The changes made by the edit.
         delta: PlanDelta,
     },
-    /// Nothing.
+    /// There is no session for it.
     New,
 }
 
 impl PlanDocument {
-    /// The plan in the bytes of a file; without a form, in the form that its name tells.
+    /// Parses a plan from the bytes of a file. Without a form, the file name decides.
     pub fn of(
         path: impl Into<String>,
         form: Option<PlanForm>,
@@ -78,8 +79,8 @@ impl PlanDocument {
         Ok(Self { plan: Plan::read(form, bytes)?, sha256: sha256(bytes), path })
     }
 
-    /// The key of its session, so that two who begin it at once get the same; but whoever goes on
-    /// from another place with the same text does not.
+    /// The key of its session. Two callers that start the same plan at once get the same session,
+    /// but continuing from another position with the same text gives a new one.
     fn key(&self, parent: Option<&Parent>) -> String {
         let from = parent.map(|parent| format!("{}@{}:", parent.session, parent.seq.0));
         let start = format!("plan:{}:{}", self.sha256, from.unwrap_or_default());
@@ -89,7 +90,7 @@ impl PlanDocument {
         start + &sha256(self.path.as_bytes())
     }
 
-    /// The session to be made for it.
+    /// The session to create for it.
     fn session(&self, mut session: NewSession, parent: Option<Parent>) -> NewSession {
         let stem = || Path::new(&self.path).file_stem().map(|stem| stem.to_string_lossy().into());
         let fields = &mut session.fields;
@@ -107,15 +108,15 @@ impl PlanDocument {
 }
 
 impl Store {
-    /// The session of a document, or the one that it goes on from: of those of its path the one in
-    /// which something was done last. It is the session of this document when it was begun with this
-    /// text; where it was begun with another one, the document was edited since, be it back to what
-    /// it was before. A document that is at no path of a session is one that was moved, when there
-    /// is a session of the same text in the same project whose own path is free.
+    /// Finds the session of a document, or the one it continues from: among the sessions of its
+    /// path, the one that was worked in last. If that session was started with this text, it is the
+    /// document's session. Otherwise the document was edited since, perhaps back to an earlier
+    /// text. If no session has the document's path, the document was moved, provided that a session
+    /// in the same project has the same text and nothing is left at that session's path.
     pub fn match_plan(&self, document: &PlanDocument) -> Result<PlanMatch, Error> {
         let label = Some(PLAN_LABEL.to_owned());
         let mut entries = self.history(&HistoryQuery { label, ..HistoryQuery::default() })?.entries;
-        // One whose tasks were never recorded knows nothing of what was done.
+        // A session whose tasks were never recorded does not know what was done.
         entries.retain(|entry| is_whole(&entry.overview.fields));
         entries.sort_by_key(|entry| Reverse((entry.overview.updated, entry.id)));
         let latest = match self.latest(&entries, &document.path)? {
@@ -134,8 +135,8 @@ impl Store {
         Ok(PlanMatch::Edited { parent: latest.id, delta })
     }
 
-    /// The session of a path in which something was done last, the newest of several. `entries`
-    /// are in the order of their last events.
+    /// The session of a path that was worked in last; the newest if there are several. `entries`
+    /// are sorted by their last events.
     fn latest<'a>(
         &self,
         entries: &'a [HistoryEntry],
@@ -144,7 +145,7 @@ impl Store {
         let mut latest: Option<(Timestamp, &HistoryEntry)> = None;
         let here = |entry: &&HistoryEntry| source(entry).is_some_and(|source| source.path == path);
         for entry in entries.iter().filter(here) {
-            // Nothing was done in it after its last event, nor in those behind it.
+            // No work was done after a session's last event, so the remaining ones cannot be later.
             if latest.is_some_and(|(worked, _)| worked > entry.overview.updated) {
                 break;
             }
@@ -156,7 +157,7 @@ impl Store {
         Ok(latest.map(|(_, entry)| entry))
     }
 
-    /// When something was last done in a session, other than upkeep.
+    /// When a session was last worked in, not counting maintenance.
     fn worked(&self, entry: &HistoryEntry) -> Result<Timestamp, Error> {
         let range = EventRange::ALL.backward().limit(16);
         for event in self.view(&SessionRef::Id(entry.id))?.events(range) {
@@ -168,10 +169,9 @@ impl Store {
         Ok(entry.overview.created)
     }
 
-    /// Begins the session of a document, or mends its beginning where that was cut off. What the
-    /// new session is, other than that, `session` says. One that goes on from another is refused
-    /// for as long as somebody works in that one, and so is a plan that cannot be recorded, before
-    /// anything is made.
+    /// Starts the session of a document, or completes a start that was interrupted. `session` gives
+    /// its other fields. Refused while somebody works in the session it continues from, and if the
+    /// plan cannot be recorded; in both cases nothing is created.
     pub fn start_plan(
         &self,
         document: &PlanDocument,
@@ -186,7 +186,7 @@ impl Store {
             }
             PlanMatch::New => self.begin_plan(document, session, None, document.plan.clone()),
             PlanMatch::Edited { parent, .. } => {
-                // Whoever else begins it waits for its turn, and finds what is made here.
+                // Anyone else who starts it waits here and then finds what this call created.
                 let held = self.open_session(&SessionRef::Id(parent))?;
                 let plan = delta(&held.plan()?, document.plan.clone()).plan;
                 let seq = held.view().acknowledged()?;
@@ -212,8 +212,8 @@ impl Store {
         Ok(id)
     }
 
-    /// Notes where the document of a session is, when it was moved, so that it is found there when
-    /// it is edited next. Where somebody has the session, that is for the next time.
+    /// Records the new path of a session's document after it was moved, so that it is found there
+    /// after the next edit. If somebody holds the session, this is left for the next time.
     fn follow_document(&self, id: SessionId, document: &PlanDocument) -> Result<(), Error> {
         let fields = self.view(&SessionRef::Id(id))?.state()?.core.fields;
         if fields.source.is_none_or(|source| source == document.source()) {
@@ -230,7 +230,7 @@ impl Store {
         session.close()
     }
 
-    /// Records what is not recorded yet of a session's plan.
+    /// Records what is missing of a session's plan.
     fn record_plan(
         &self,
         id: SessionId,
@@ -243,7 +243,7 @@ impl Store {
         }
         let session = match self.open_session(&SessionRef::Id(id)) {
             Ok(session) => session,
-            // Whoever began it at the same time has it, and may be done.
+            // Another caller that started it at the same time holds it, and may have finished.
             Err(Error::Store(StoreError::Held { .. })) if is_whole(&view.state()?.core.fields) => {
                 return Ok(());
             }
@@ -269,8 +269,8 @@ fn source(entry: &HistoryEntry) -> Option<&Source> {
     entry.overview.fields.source.as_ref()
 }
 
-/// The path at which a document was before it was moved: of the newest session of its text, in the
-/// same project, with nothing at its path any more. A copy is another document.
+/// The path of a document before it was moved: that of the newest session with its text in the same
+/// project, if nothing is left at that path. A copy is a different document.
 fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<String> {
     let project = project_of(&document.path);
     let same = |source: &&Source| {
@@ -281,7 +281,7 @@ fn moved_from(entries: &[HistoryEntry], document: &PlanDocument) -> Option<Strin
     entries.iter().filter_map(source).find(same).map(|source| source.path.clone())
 }
 
-/// The project that a file is in, or was in.
+/// The project that contains, or contained, a file.
 fn project_of(path: &str) -> Option<PathBuf> {
     let there = Path::new(path).ancestors().skip(1).find(|dir| dir.is_dir())?;
     Some(find_project(there, &Trust::of_process()))
@@ -296,8 +296,7 @@ fn delta_parent(fields: &SessionFields) -> Option<SessionId> {
     parent.map(|parent| parent.session)
 }
 
-/// The events of a plan that a session does not have: all of them, or the rest of a batch that was
-/// cut off.
+/// The events of a plan that a session lacks: all of them, or the rest of an interrupted batch.
 fn missing(plan: &Plan, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
     let mut events = Vec::with_capacity(plan.tasks.len() + 2);
     let known = |id: &str| state.tasks.get(id).filter(|task| task.known);
@@ -308,7 +307,7 @@ fn missing(plan: &Plan, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
         events.push(task.created()?);
     }
     for task in plan.tasks.iter().rev() {
-        // Nothing was said of it since it was created.
+        // Nothing was recorded about it since it was created.
         if known(task.id.as_str()).is_none_or(|state| state.changed == state.created) {
             events.extend(task.standing()?);
         }
@@ -319,9 +318,9 @@ fn missing(plan: &Plan, state: &SessionState) -> Result<Vec<NewEvent>, Error> {
 }
 
 impl Tasks {
-    /// Takes a plan into the session: tasks that it has already, by their titles from the root, get
-    /// what is said of them now, unless they are done; the others are new. Nothing is taken out.
-    /// Gives what is otherwise; [`Tasks::flush`] records it.
+    /// Merges a plan into the session. Tasks that exist already, matched by their titles from the
+    /// root, are updated unless they are done; the others are added. Nothing is removed. Returns
+    /// the changes; [`Tasks::flush`] records them.
     pub fn import(&mut self, plan: Plan) -> Result<PlanDelta, Error> {
         let delta = delta_into(&self.session().plan()?, self.tree(), plan);
         if self.tree().is_empty() {
@@ -335,7 +334,7 @@ impl Tasks {
             self.change(change)?;
         }
         let added: HashSet<&TaskId> = delta.added.iter().collect();
-        // Parts first, so that what they are parts of may follow.
+        // Subtasks first, so that the status of their parents can follow.
         let there = |task: &&PlanTask| task.reason.as_deref() != Some(REMOVED);
         for task in delta.plan.tasks.iter().rev().filter(there) {
             let now = self.tree().get(task.id.as_str()).map(|now| now.status).unwrap_or_default();
@@ -345,7 +344,7 @@ impl Tasks {
             } else {
                 task.status.is_done() && !now.is_done()
             };
-            // What has open parts is not complete, whatever the document says.
+            // A task with open subtasks is not complete, whatever the document says.
             if wanted && self.tree().check_status(task.id.as_str(), task.status).is_ok() {
                 self.set(task.standing_fact())?;
             }
@@ -354,8 +353,8 @@ impl Tasks {
     }
 }
 
-/// What a plan means for a session that it is taken into: what is done stays as it is, and nothing
-/// is taken out.
+/// The changes that merging a plan makes to a session: tasks that are done stay as they are, and
+/// nothing is removed.
 fn delta_into(old: &Plan, tree: &TaskTree, plan: Plan) -> PlanDelta {
     let mut delta = delta(old, plan);
     let is_done = |id: &TaskId| tree.get(id.as_str()).is_some_and(|task| task.status.is_done());
@@ -366,7 +365,7 @@ fn delta_into(old: &Plan, tree: &TaskTree, plan: Plan) -> PlanDelta {
     delta
 }
 
-/// The tasks that are new, and then what is otherwise about tasks.
+/// The new tasks, then the changes to existing tasks.
 fn wishes(delta: &PlanDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChange>) {
     let added: HashSet<&TaskId> = delta.added.iter().collect();
     let changed: HashSet<&TaskId> = delta.changed.iter().collect();
@@ -376,7 +375,7 @@ fn wishes(delta: &PlanDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChan
         let mut fact = task.fact();
         let known = |id: &TaskId| before.contains(id) || tree.get(id.as_str()).is_some();
         if !fact.depends.iter().all(known) {
-            // Said when all of them are there.
+            // Recorded once all tasks exist.
             let depends = Some(std::mem::take(&mut fact.depends));
             changes.push(TaskChange { task: task.id.clone(), depends, ..TaskChange::default() });
         }
@@ -397,8 +396,8 @@ fn wishes(delta: &PlanDelta, tree: &TaskTree) -> (Vec<TaskCreated>, Vec<TaskChan
 }
 
 impl SessionView {
-    /// What [`Tasks::import`] of a plan would change, or why it would be refused. Nothing is written,
-    /// and the session may be held by somebody.
+    /// What [`Tasks::import`] of a plan would change, or why it would be refused. Writes nothing,
+    /// and works while somebody holds the session.
     pub fn import_delta(&self, plan: Plan) -> Result<PlanDelta, Error> {
         let mut tree = self.tasks()?;
         let delta = delta_into(&self.plan()?, &tree, plan);
@@ -412,8 +411,8 @@ impl SessionView {
         Ok(delta)
     }
 
-    /// The session's tasks as a plan, with their details, documents and results, and with what the
-    /// document that they came from says beside.
+    /// The session's tasks as a plan, with their details, documents and results, and the rest of
+    /// the original document.
     pub fn plan(&self) -> Result<Plan, Error> {
         let state = self.state()?;
         let mut sources = PlanSources::new();
@@ -434,7 +433,7 @@ impl SessionView {
 }
 
 impl Session {
-    /// [`SessionView::plan`], of all that is acknowledged.
+    /// [`SessionView::plan`] of everything acknowledged so far.
     pub fn plan(&self) -> Result<Plan, Error> {
         self.view().plan()
     }

@@ -1,8 +1,8 @@
-//! A place in a session's past, as people and programs name it.
+//! Resolves positions in a session's history.
 //!
-//! `@41` is the place right behind event 41. `3` is checkpoint 3, and so is its label or its id:
-//! the place right behind its event. `turn:3` is the place where turn 3 has ended; of a turn that
-//! has not, its last event. What is live is looked at first, then what rewinds took back.
+//! `@41` is the position right after event 41. `3`, or a label or id, is the position right after
+//! the event of that checkpoint. `turn:3` is the end of turn 3, or its last event if it has not
+//! ended. Live events are searched first, then those that rewinds took back.
 
 use std::fmt;
 
@@ -12,33 +12,33 @@ use abide_model::{
 
 use crate::{Error, SessionView};
 
-/// How many that would have fitted are named.
+/// Number of alternatives listed in an error.
 const NAMED: usize = 6;
 
-/// A place in a session's past.
+/// A position in a session's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// The last event before it.
     pub seq: Seq,
-    /// The checkpoint whose event that is, and its number.
+    /// The checkpoint recorded by that event, with its number.
     pub checkpoint: Option<(u64, CheckpointState)>,
-    /// That event is live: no rewind took it back.
+    /// True if that event is live: no rewind took it back.
     pub live: bool,
 }
 
-/// There is no such place.
+/// There is no such position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("session {} has no {wanted}; {known}", session.short(SessionId::SHORT))]
 pub struct PositionError {
-    /// In which session it was looked for.
+    /// The session.
     pub session: SessionId,
-    /// What was asked for, in words.
+    /// What was requested, in words.
     pub wanted: String,
-    /// What there is instead, in words.
+    /// What exists instead, in words.
     pub known: String,
 }
 
-/// What was asked for.
+/// A parsed position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Wanted {
     Event(Seq),
@@ -69,9 +69,10 @@ impl fmt::Display for Wanted {
 }
 
 impl SessionView {
-    /// Finds a place in the session's past: `@41` is right behind an event, `turn:3` where a turn
-    /// has ended, and a checkpoint goes by its number, its label or its id. Of several checkpoints
-    /// with one label the newest is meant; what is live comes before what a rewind took back.
+    /// Resolves a position in the session's history: `@41` is right after an event, `turn:3` at the
+    /// end of a turn, and a checkpoint is named by its number, label or id. If several checkpoints
+    /// share a label, the newest one is meant. Live events take precedence over those that a rewind
+    /// took back.
     pub fn resolve(&self, text: &str) -> Result<Resolved, Error> {
         let state = self.state()?;
         let unknown = |wanted: String, known: String| {
@@ -102,7 +103,7 @@ impl SessionView {
         }
     }
 
-    /// Looks in the state, which holds all that is live.
+    /// Searches the state, which holds everything that is live.
     fn live(&self, wanted: &Wanted, state: &SessionState) -> Result<Option<Resolved>, Error> {
         match wanted {
             Wanted::Event(seq) => self.event_at(*seq, state),
@@ -130,7 +131,7 @@ impl SessionView {
         }
     }
 
-    /// The place right behind an event, where that can be read.
+    /// The position right after an event, if the event can be read.
     fn event_at(&self, seq: Seq, state: &SessionState) -> Result<Option<Resolved>, Error> {
         if seq == Seq::ZERO || seq > state.core.seq {
             return Ok(None);
@@ -149,7 +150,7 @@ impl SessionView {
         Ok(Some(Resolved { seq, checkpoint, live }))
     }
 
-    /// The last event of a turn that began with `first` and has not ended.
+    /// The last event of a turn that started at `first` and has not ended.
     fn reach(&self, first: Seq, lineage: &Lineage) -> Result<Seq, Error> {
         let mut reach = first;
         let mut lane: Option<Option<LaneId>> = None;
@@ -167,14 +168,13 @@ impl SessionView {
     }
 }
 
-/// Is a turn that was going on in this lane over when this event comes?
+/// Returns true if this event ends an open turn of the lane.
 fn ends_attempt(event: &Event, lane: Option<&LaneId>) -> bool {
     event.kind == Kind::SESSION_REWOUND
         || (event.kind == Kind::TURN_STARTED && event.lane.as_ref() == lane)
 }
 
-/// The checkpoint that goes by this name: by its number, else its id, else the newest with the
-/// label.
+/// The checkpoint with this name: by number, else by id, else the newest with this label.
 fn pick<'a>(
     checkpoints: impl Iterator<Item = (u64, &'a CheckpointState)>,
     name: &str,
@@ -195,25 +195,25 @@ fn pick<'a>(
     fits.max_by_key(|(rank, seq, _, _)| (*rank, *seq)).map(|(_, _, number, state)| (number, state))
 }
 
-/// A turn, live or taken back.
+/// A turn, live or rewound.
 #[derive(Debug)]
 struct Turn {
     number: u64,
     lane: Option<LaneId>,
-    /// Where it ended.
+    /// The event that ended it.
     last: Option<Seq>,
     /// Its last event so far.
     reach: Seq,
-    /// Nothing more belongs to it.
+    /// True if nothing more belongs to it.
     over: bool,
 }
 
-/// Every turn and checkpoint that the journal holds, what rewinds took back included.
+/// Every turn and checkpoint in the journal, including rewound ones.
 #[derive(Debug, Default)]
 struct Everything {
     turns: Vec<Turn>,
     checkpoints: Vec<(u64, CheckpointState)>,
-    /// The greatest number of a checkpoint, erased ones included.
+    /// The greatest checkpoint number, including erased ones.
     last_checkpoint: u64,
     last: Seq,
 }
@@ -287,7 +287,7 @@ impl Everything {
         self.checkpoints.into_iter().find(|(_, state)| state.seq == seq)
     }
 
-    /// What there is, nearest first.
+    /// What exists, nearest first.
     fn nearest(&self, wanted: &Wanted) -> String {
         match wanted {
             Wanted::Event(_) => format!("its events are @1 to @{}", self.last),
@@ -322,7 +322,7 @@ fn listed(what: &str, known: Vec<String>) -> String {
     }
 }
 
-/// How little two names have in common: the less they share at their start, the more.
+/// How different two names are: the shorter their common prefix, the greater the result.
 fn unlike(one: &str, other: &str) -> u64 {
     let same = one
         .chars()

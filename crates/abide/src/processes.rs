@@ -1,7 +1,7 @@
-//! Processes: what one and all that it started use, what it left behind, and how that is ended.
+//! Processes: the resource usage of a process and its descendants, what it left behind, and how to
+//! end that.
 //!
-//! Linux tells of processes in `/proc`. Elsewhere there are no answers: nothing is found, and nothing
-//! is ended.
+//! Uses `/proc` on Linux. On other systems nothing is found and nothing is ended.
 
 mod ending;
 mod marked;
@@ -16,15 +16,15 @@ use abide_model::ResourceSample;
 pub use ending::{end_marked, end_processes};
 pub use marked::{RUN_VARIABLE, processes_marked};
 
-/// A path upwards is not followed further: a loop of parents cannot be, but is not trusted.
+/// Maximum number of parents to follow. Guards against a loop of parents, which should not exist.
 const ANCESTORS: usize = 1024;
 
-/// The process of `/proc/PID/stat`, as far as it matters here.
+/// The relevant fields of `/proc/PID/stat`.
 struct Process {
     state: char,
     parent: u32,
     cpu_ticks: u64,
-    /// When it began: with its number, what tells it from all others.
+    /// Start time. With the process id it identifies the process.
     started: u64,
     rss_pages: u64,
 }
@@ -35,44 +35,44 @@ impl Process {
         parse(&String::from_utf8_lossy(&line))
     }
 
-    /// What ended and was not fetched by its parent yet is gone.
+    /// A zombie counts as gone.
     const fn is_gone(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 
-/// Longer than a line of `/proc/PID/stat`.
+/// Longer than any line of `/proc/PID/stat`.
 const LINE: usize = 4096;
 
-/// Reads a file of `/proc`, at most so much of it. Such a file does not tell its length, so that one
-/// asks for the `usual` at once rather than a little at a time.
+/// Reads at most `most` bytes of a file in `/proc`. Such a file does not report its length, so
+/// `usual` bytes are read at once rather than a few at a time.
 fn read(path: &Path, usual: usize, most: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usual);
     File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// Every process there is. None where the system does not tell.
+/// All processes; `None` if the system does not list them.
 fn all() -> Option<HashMap<u32, Process>> {
     let entries = fs::read_dir("/proc").ok()?.flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     Some(numbers.filter_map(|id| Some((id, Process::read(id)?))).collect())
 }
 
-/// Is `root` the process `id`, or one above it?
+/// Returns true if `root` is the process `id` or one of its ancestors.
 fn is_above(all: &HashMap<u32, Process>, root: u32, id: u32) -> bool {
     let up = std::iter::successors(Some(id), |id| all.get(id).map(|process| process.parent));
     up.take(ANCESTORS).any(|id| id == root)
 }
 
-/// This process and those above it.
+/// This process and its ancestors.
 fn own_line() -> HashSet<u32> {
     let parent = |id: &u32| Process::read(*id).map(|process| process.parent);
     std::iter::successors(Some(std::process::id()), parent).take(ANCESTORS).collect()
 }
 
-/// What the process `root` and its descendants use now. `None` where it is gone, or where the
-/// system does not tell.
+/// The current resource usage of the process `root` and its descendants. `None` if it is gone, or
+/// if the system does not report it.
 #[must_use]
 pub fn process_tree(root: u32) -> Option<ResourceSample> {
     if Path::new("/proc/thread-self/children").exists() {
@@ -82,8 +82,8 @@ pub fn process_tree(root: u32) -> Option<ResourceSample> {
     all.contains_key(&root).then(|| sum(&all, root))
 }
 
-/// From the root downwards: only what belongs to it is looked at. A process that comes or goes
-/// meanwhile may be missed, which a sample can do with.
+/// Walks down from the root, reading only its own descendants. May miss a process that starts or
+/// ends meanwhile, which is good enough for a sample.
 fn tree_by_children(root: u32) -> Option<ResourceSample> {
     let mut total = Total::new();
     total.add(&Process::read(root)?);
@@ -99,7 +99,7 @@ fn tree_by_children(root: u32) -> Option<ResourceSample> {
     Some(total.sum)
 }
 
-/// What a process has started, by any of its threads.
+/// The children of all threads of a process.
 fn children(process: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| read(&thread.path().join("children"), LINE, 1 << 20));
@@ -110,9 +110,8 @@ fn children(process: u32) -> Vec<u32> {
     lists.flat_map(ids).collect()
 }
 
-/// What the process `root` started and those started, without itself, as far as they still run. A
-/// process whose parent has ended belongs to another one and is not found: [`processes_marked`]
-/// finds those.
+/// The running descendants of the process `root`, without itself. A process whose parent has ended
+/// gets another parent and is not found; [`processes_marked`] finds those.
 #[must_use]
 pub fn descendants(root: u32) -> Vec<u32> {
     let Some(all) = all() else { return Vec::new() };
@@ -132,7 +131,7 @@ fn sum(all: &HashMap<u32, Process>, root: u32) -> ResourceSample {
     total.sum
 }
 
-/// What processes use, added up.
+/// The summed resource usage of processes.
 struct Total {
     page: u64,
     ticks: u64,
@@ -153,7 +152,7 @@ impl Total {
     }
 }
 
-/// Reads a line of `/proc/PID/stat`. The name of the program stands in brackets and may hold
+/// Parses a line of `/proc/PID/stat`. The program's name is in parentheses and can contain
 /// anything.
 fn parse(stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(") ")?;

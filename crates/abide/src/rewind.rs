@@ -1,10 +1,10 @@
-//! Rewinding: the conversation, the files, or both go back to an earlier place.
+//! Rewinds the conversation, the files, or both to an earlier position.
 //!
 //! The order is: a checkpoint of the present; a note in the user's state directory (see
 //! [`Consent`](crate::Consent)); `session.rewound`, which says what will be done; the files;
-//! `files.restored`. Whatever happens between, the next to open the session can finish it, and it can
-//! be undone. Only what this machine has begun is finished without a question, and in the directory
-//! that its note names: a journal may come from anybody.
+//! `files.restored`. If it is interrupted anywhere, the next process to open the session can finish
+//! it, and it can be undone. Only a rewind that this machine started is finished without asking,
+//! and only in the directory named in its note: a journal may come from anybody.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,94 +20,94 @@ use crate::checkpoint::{Captured, read_snapshot};
 use crate::consent::NotedRewind;
 use crate::{CheckpointEntry, CheckpointRequest, Error, Resolved, Session, Trigger};
 
-/// The most failures that are recorded.
+/// Maximum number of failures to record.
 const MOST_FAILURES: usize = 100;
 
-/// What goes back.
+/// What to rewind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RewindRequest {
-    /// The files.
+    /// Rewind the files.
     pub files: bool,
-    /// Only these files and directories; all where there is none.
+    /// Only these files and directories; empty for all.
     pub paths: Vec<String>,
-    /// The conversation, with the tasks and all else that the session knows.
+    /// Rewind the conversation, with the tasks and the rest of the session's state.
     pub conversation: bool,
 }
 
 /// What a rewind will do.
 #[derive(Debug)]
 pub struct RewindPlan {
-    /// What is written into the journal before anything is done.
+    /// The event recorded before anything is done.
     pub rewind: Rewind,
-    /// The checkpoint whose files come back.
+    /// The checkpoint whose files are restored.
     pub checkpoint: Option<CheckpointEntry>,
-    /// What becomes of each file.
+    /// The steps for the files.
     pub files: Plan,
-    /// The commit at HEAD then and now, where git has moved. It is not moved back.
+    /// The commit at HEAD then and now, if it differs. HEAD is not moved back.
     pub head: Option<(Option<String>, Option<String>)>,
-    /// How many events leave the lineage, and how many of them are messages.
+    /// Number of events that leave the lineage, and how many of them are messages.
     pub left: (u64, u64),
-    /// The files as they are, and their directory.
+    /// The captured present files, and their directory.
     present: Option<(Captured, PathBuf)>,
     talk: Talk,
 }
 
-/// What becomes of the conversation.
+/// What happens to the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Talk {
-    /// It goes back to where the rewind says.
+    /// It is rewound to the position in the rewind event.
     Back,
-    /// It stays, with whatever is recorded until the rewind is.
+    /// It stays, including whatever is recorded before the rewind event.
     Stays,
 }
 
-/// What finishing a rewind that was cut off will do.
+/// How an interrupted rewind will be finished.
 #[derive(Debug)]
 pub struct FinishPlan {
-    /// Where it stands in the journal.
+    /// The event of the rewind.
     pub seq: Seq,
-    /// The directory whose files it puts back.
+    /// The directory whose files are restored.
     pub root: PathBuf,
-    /// This machine has begun it, in that directory.
+    /// True if this machine started it, in that directory.
     pub own: bool,
-    /// What becomes of each file.
+    /// The steps for the files.
     pub files: Plan,
     objects: Arc<dyn Objects>,
 }
 
-/// What a rewind did.
+/// The result of a rewind.
 #[derive(Debug, Clone, Default)]
 pub struct Rewound {
-    /// Where it stands in the journal.
+    /// The event of the rewind.
     pub seq: Seq,
-    /// The number of the checkpoint of what was before.
+    /// The number of the checkpoint of the previous state.
     pub safety: Option<u64>,
-    /// What became of the files.
+    /// The result for the files.
     pub files: Restored,
 }
 
-/// What became of a rewind that was left half-way.
+/// The result of finishing an interrupted rewind.
 #[derive(Debug, Clone)]
 pub enum HalfWay {
-    /// There is none.
+    /// There was none.
     None,
-    /// It is finished now.
+    /// It has been finished.
     Finished(Rewound),
     /// It was left as it is.
     Left {
-        /// Where it stands in the journal.
+        /// The event of the rewind.
         seq: Seq,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// How a rewind is followed and stopped.
+/// Progress callbacks and cancellation flag for a running rewind.
 #[derive(Clone, Default)]
 pub struct RewindWatch {
-    /// The taking of the checkpoint of the present. Its `cancel` stops the restore too.
+    /// For the checkpoint of the present. Its `cancel` stops the restore too.
     pub snapshot: Watch,
-    /// Told how many files are done, and of how many.
+    /// Called with the number of completed files and the total.
     pub restore: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
 
@@ -136,7 +136,7 @@ impl RewindWatch {
 }
 
 impl Session {
-    /// Plans a rewind. The present files are captured for it, and nothing is changed.
+    /// Plans a rewind. Captures the present files and changes nothing.
     pub fn plan_rewind(
         &self,
         to: &Resolved,
@@ -164,7 +164,7 @@ impl Session {
         Ok(plan)
     }
 
-    /// Plans to take the last rewind back.
+    /// Plans to undo the last rewind.
     pub fn plan_undo(&self, watch: &RewindWatch) -> Result<RewindPlan, Error> {
         let (core, _) = self.core()?;
         let seq = core.last_rewind.ok_or(Error::NothingToUndo)?;
@@ -185,14 +185,14 @@ impl Session {
         }
     }
 
-    /// A plan without files.
+    /// A plan that leaves the files alone.
     fn plan_talk(&self, rewind: Rewind, talk: Talk) -> Result<RewindPlan, Error> {
         let (left, talk) = self.left_by(rewind.to, talk)?;
         let files = Plan::default();
         Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present: None, talk })
     }
 
-    /// A plan whose files go back to `rewind.snapshot`.
+    /// A plan that restores the files of `rewind.snapshot`.
     fn plan_back(
         &self,
         mut rewind: Rewind,
@@ -215,7 +215,8 @@ impl Session {
         };
         let files = self.plan_files(&root, objects, (&tree.snapshot, &target), &rewind.paths)?;
         if !rewind.paths.is_empty() {
-            // What must make way for a path goes back with it when this is undone.
+            // Paths that are removed to make room for others are included, so that an undo restores
+            // them too.
             let ways: Vec<String> = files
                 .steps
                 .iter()
@@ -231,7 +232,7 @@ impl Session {
         Ok(RewindPlan { rewind, checkpoint: None, files, head: None, left, present, talk })
     }
 
-    /// Does what was planned.
+    /// Carries out a plan.
     pub fn rewind(&self, plan: RewindPlan, watch: &RewindWatch) -> Result<Rewound, Error> {
         let mut rewound = Rewound::default();
         if let Some((present, _)) = &plan.present {
@@ -267,8 +268,8 @@ impl Session {
         }
     }
 
-    /// Records a rewind. Where the conversation stays, its place is the event right before it,
-    /// whoever else records at the same time.
+    /// Records a rewind. If the conversation stays, its position is the event right before, even if
+    /// others append at the same time.
     fn put_rewind(&self, rewind: &Rewind, talk: Talk) -> Result<Seq, Error> {
         if talk == Talk::Back {
             return self.put(rewind.clone());
@@ -278,7 +279,7 @@ impl Session {
         Ok(done.last().map(|done| done.seq).unwrap_or_default())
     }
 
-    /// Records that all files are where they should be.
+    /// Records that all files are restored.
     fn finished(&self, seq: Seq, restored: &Restored) -> Result<(), Error> {
         self.put(restored_fact(seq, restored))?;
         self.note_files(seq)?;
@@ -286,7 +287,7 @@ impl Session {
         Ok(())
     }
 
-    /// What leads from one snapshot of a workspace to another.
+    /// The steps from one snapshot of a workspace to another.
     fn plan_files(
         &self,
         root: &Path,
@@ -298,8 +299,9 @@ impl Session {
         Ok(self.store().workspace(root)?.plan(objects, from, to, &paths)?)
     }
 
-    /// A checkpoint of another directory is not put over this one's files. A workspace that has moved
-    /// is another matter: the old place is gone. So is another clone of the session's project.
+    /// Refuses to restore a checkpoint of another directory over this one's files. It is allowed if
+    /// the workspace was moved, so that the old directory is gone, or if this is another clone of
+    /// the session's project.
     fn refuse_other_workspace(&self, entry: &CheckpointEntry) -> Result<(), Error> {
         if self.store().workspace_here(self.id())?.is_some() {
             return Ok(());
@@ -317,7 +319,7 @@ impl Session {
         }
     }
 
-    /// Puts back what a restore that was stopped had done, and the conversation.
+    /// Undoes a cancelled restore, and the rewind of the conversation.
     fn take_back(
         &self,
         (seq, rewind, talk): (Seq, &Rewind, Talk),
@@ -333,7 +335,7 @@ impl Session {
             undoes: Some(seq),
             ..rewind.clone()
         };
-        // Files that are half-way do not stay so for want of a note.
+        // Restoring the files matters more than the note.
         let _ = self.store().note_rewind(self.id(), &NotedRewind::of(&undo, root));
         let undo = self.put_rewind(&undo, talk)?;
         let restored = RewindWatch::default().run(root, objects, &back)?;
@@ -341,9 +343,9 @@ impl Session {
         Ok(restored)
     }
 
-    /// Finishes a rewind whose files were left half-way, where this machine has begun it. What was
-    /// changed by others since then stays as it is. Any other one is left, and so is one that cannot
-    /// be finished.
+    /// Finishes an interrupted rewind, if this machine started it. Files that others changed since
+    /// then are left alone. A rewind that somebody else started, or that cannot be finished, is
+    /// left as it is.
     pub fn finish_rewind(&self, watch: &RewindWatch) -> Result<HalfWay, Error> {
         let Some(seq) = self.core()?.0.restoring else { return Ok(HalfWay::None) };
         let left = |why: String| Ok(HalfWay::Left { seq, why });
@@ -358,8 +360,8 @@ impl Session {
         }
     }
 
-    /// Plans to finish a rewind whose files were left half-way, whoever has begun it: in the directory
-    /// that this machine noted, else in the session's workspace. None where there is no such rewind.
+    /// Plans to finish an interrupted rewind, whoever started it: in the directory that this
+    /// machine noted, or else in the session's workspace. `None` if there is no such rewind.
     pub fn plan_finish(&self) -> Result<Option<FinishPlan>, Error> {
         let (core, _) = self.core()?;
         let Some(seq) = core.restoring else { return Ok(None) };
@@ -382,7 +384,7 @@ impl Session {
         if !root.is_absolute() {
             return Err(Error::NoWorkspace { root: Some(root) });
         }
-        // Refuses what is never a workspace.
+        // Refuses directories that cannot be a workspace.
         let workspace = self.store().workspace(&root)?;
         let objects = self.store().objects()?;
         let (safety, target) = snapshots_of(&*objects, rewind)?;
@@ -416,8 +418,8 @@ impl Session {
         }
     }
 
-    /// The checkpoint whose files are those of a place: its own, the one made right after it, else
-    /// the last before it.
+    /// The checkpoint with the files of a position: its own, the one made right after it, or else
+    /// the last one before it.
     fn files_at(&self, to: &Resolved) -> Result<CheckpointEntry, Error> {
         let all = self.view().checkpoints(true)?;
         if let Some((number, _)) = &to.checkpoint {
@@ -447,7 +449,7 @@ impl Session {
         before.cloned().ok_or(Error::NoFiles { checkpoint: None, reason: None })
     }
 
-    /// Did the agent do anything between two events?
+    /// Returns true if the agent did anything between two events.
     fn acted_between(&self, first: Seq, last: Seq) -> Result<bool, Error> {
         let range =
             EventRange { first: first.next(), last: last.back(1), limit: 64, ..EventRange::ALL };
@@ -469,8 +471,8 @@ impl Session {
         Ok(page.next.is_some() || page.events.iter().any(acts))
     }
 
-    /// How many live events come after `to`, and how many of them are messages. A conversation that
-    /// loses none stays.
+    /// Number of live events after `to`, and how many of them are messages. If there are none, the
+    /// conversation stays.
     fn left_by(&self, to: Seq, talk: Talk) -> Result<((u64, u64), Talk), Error> {
         let (core, _) = self.core()?;
         let (mut events, mut messages) = (0, 0);
@@ -484,26 +486,26 @@ impl Session {
                 messages += u64::from(event.kind == Kind::MESSAGE_ADDED);
             }
         }
-        // Going forward again leaves what came since the rewind.
+        // Going forward again abandons what came after the rewind.
         let events = if core.lineage.contains(to) { events } else { events.max(1) };
         Ok(((events, messages), if events == 0 { Talk::Stays } else { Talk::Back }))
     }
 }
 
 impl Talk {
-    /// What a rewind at this event has done to it.
+    /// What a rewind recorded at this event did to the conversation.
     fn of(rewind: &Rewind, seq: Seq) -> Self {
         if rewind.to.next() == seq { Self::Stays } else { Self::Back }
     }
 }
 
-/// Is it this path, or something below it?
+/// Returns true for this path and everything below it.
 fn is_below(path: &[u8], above: &str) -> bool {
     let rest = path.strip_prefix(above.trim_end_matches('/').as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
 }
 
-/// The snapshot of what was before a rewind, and the one that it goes back to.
+/// The snapshot from before a rewind, and the one it restores.
 fn snapshots_of(objects: &dyn Objects, rewind: &Rewind) -> Result<(Snapshot, Snapshot), Error> {
     let read = |hash: Option<ObjectHash>| match hash {
         Some(hash) => read_snapshot(objects, hash),

@@ -1,9 +1,9 @@
-//! A session's tasks, to be changed in batches.
+//! Changes a session's tasks in batches.
 //!
-//! What is asked for is checked against the tree at once and refused when it is illegal; what is
-//! taken in is recorded by [`Tasks::flush`], many changes in one durable write. Until that has
-//! succeeded everything is kept, each event with a key of its own, so that it can be written again
-//! without being recorded twice.
+//! Each change is checked against the task tree at once and refused if it is illegal.
+//! [`Tasks::flush`] records the accepted changes, many in one durable write. Until that succeeds
+//! everything is kept. Each event has its own key, so it can be written again without being
+//! recorded twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ mod flush;
 
 pub use flush::Flushed;
 
-/// Finds an id that is free for a part of a task, or for what is a part of nothing.
+/// Finds a free id for a subtask, or for a top-level task.
 pub type NextId = fn(&TaskTree, Option<&TaskId>) -> TaskId;
 
-/// What a pending event was asked for as.
+/// The request behind a pending event.
 #[derive(Debug, Clone)]
 enum Wish {
     Create(TaskCreated),
-    /// With an id that nobody asked for.
+    /// With a generated id.
     CreateNext(TaskCreated, NextId),
     Change(TaskChange),
     Set(TaskStatusChange),
-    /// What follows from the wish before it.
+    /// A consequence of the request before it.
     Follow,
     Other,
 }
@@ -42,7 +42,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Is it about this task, or does it speak of it?
+    /// Returns true if the event is about this task or refers to it.
     fn names(&self, task: &TaskId) -> bool {
         let spoken_of = match &self.wish {
             Wish::Create(created) | Wish::CreateNext(created, _) => {
@@ -57,57 +57,57 @@ impl Waiting {
     }
 }
 
-/// What was not recorded when the session was let go.
+/// What was not yet recorded when the session was released.
 #[derive(Debug, Clone)]
 pub struct PendingTasks(Vec<Waiting>);
 
-/// A session's tasks, as they will be when all that is pending is recorded.
+/// A session's tasks, including changes that are not recorded yet.
 #[derive(Debug)]
 pub struct Tasks {
     session: Arc<Session>,
     tree: TaskTree,
     pending: Vec<Waiting>,
-    /// What the keys of this one's events begin with.
+    /// Prefix of the keys of this instance's events.
     key: String,
     keys: u64,
-    /// Task facts came by another way than the tree.
+    /// True if task events were added without updating the tree.
     stale: bool,
 }
 
 impl Tasks {
-    /// The tasks of a session.
+    /// Opens the tasks of a session.
     pub fn open(session: Arc<Session>) -> Result<Self, Error> {
         let tree = TaskTree::of(&session.state()?.tasks);
         let key = session.store().new_checkpoint_id();
         Ok(Self { session, tree, pending: Vec::new(), key, keys: 0, stale: false })
     }
 
-    /// The session they are in.
+    /// The session.
     #[must_use]
     pub const fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Lets the tasks go; what is pending is forgotten.
+    /// Returns the session. Pending changes are discarded.
     #[must_use]
     pub fn into_session(self) -> Arc<Session> {
         self.session
     }
 
-    /// Lets the session go, so that it can be opened anew, and keeps what is pending; see
+    /// Releases the session, so that it can be opened again, and keeps the pending changes; see
     /// [`Tasks::resume`].
     #[must_use]
     pub fn into_pending(self) -> PendingTasks {
         PendingTasks(self.pending)
     }
 
-    /// The tasks, with what is pending.
+    /// The tasks, including pending changes.
     #[must_use]
     pub const fn tree(&self) -> &TaskTree {
         &self.tree
     }
 
-    /// A new task. What follows for those that it is a part of is recorded with it.
+    /// Adds a task. The resulting changes to its parents are recorded with it.
     pub fn create(&mut self, task: TaskCreated) -> Result<(), Error> {
         let event = checked(created(&task)?)?;
         let follows = self.tree.insert(&task)?;
@@ -115,9 +115,8 @@ impl Tasks {
         self.push_follows(follows)
     }
 
-    /// A new task with the next free id, which it gives. Where somebody else takes that id before
-    /// the flush, the task gets the one that is free then; other wishes should name it only after
-    /// the flush.
+    /// Adds a task with the next free id and returns that id. If somebody else takes the id before
+    /// the flush, the task gets another one; so refer to it only after the flush.
     pub fn create_next(&mut self, task: TaskCreated, next: NextId) -> Result<TaskId, Error> {
         let id = next(&self.tree, task.parent.as_ref());
         let task = TaskCreated { task: id.clone(), ..task };
@@ -128,7 +127,7 @@ impl Tasks {
         Ok(id)
     }
 
-    /// Something about a task is otherwise.
+    /// Changes a task.
     pub fn change(&mut self, change: TaskChange) -> Result<(), Error> {
         let event = checked(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
         apply_change(&mut self.tree, &change)?;
@@ -136,7 +135,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// A task's status. What follows for those that it is a part of is recorded with it.
+    /// Sets a task's status. The resulting changes to its parents are recorded with it.
     pub fn set(&mut self, change: TaskStatusChange) -> Result<(), Error> {
         self.tree.check_status(change.task.as_str(), change.status)?;
         let event = checked(NewEvent::try_from(change.clone())?.for_task(change.task.as_str()))?;
@@ -145,14 +144,14 @@ impl Tasks {
         self.push_follows(follows)
     }
 
-    /// Another event of the same batch, in its place. For facts about tasks there are methods that
+    /// Adds another event to the batch, in this position. For task events use the methods that
     /// check them.
     pub fn also(&mut self, event: NewEvent) {
         if event.kind == Kind::AGENT_OBSERVED {
             if let (Some(task), Ok(Fact::AgentObserved(seen))) =
                 (&event.task, Fact::decode(&event.kind, &event.data))
             {
-                // An observation of no known task is nothing to the tree.
+                // An observation about an unknown task does not affect the tree.
                 let _ = self.tree.set_agent_session(task.as_str(), seen.session);
             }
         } else if [Kind::TASK_CREATED, Kind::TASK_CHANGED, Kind::TASK_STATUS].contains(&event.kind)
@@ -162,26 +161,26 @@ impl Tasks {
         self.push(event, Wish::Other);
     }
 
-    /// How many events are not recorded yet.
+    /// Number of events not recorded yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Those events, in the order in which they will be recorded.
+    /// These events, in the order in which they will be recorded.
     pub fn pending_events(&self) -> impl Iterator<Item = &NewEvent> {
         self.pending.iter().map(|waiting| &waiting.event)
     }
 
-    /// Reads the session's tasks anew, when others wrote to it. What is pending is kept on top where
-    /// it is still legal; gives why for what is let go.
+    /// Reads the session's tasks again after others wrote to it. Pending changes are reapplied if
+    /// they are still legal; returns the errors of those that were dropped.
     pub fn refresh(&mut self) -> Result<Vec<TaskError>, Error> {
         let state = self.session.state()?;
         self.tree = TaskTree::of(&state.tasks);
         let mut refused = Vec::new();
         let mut pending = VecDeque::from(std::mem::take(&mut self.pending));
         while let Some(Waiting { mut event, mut wish }) = pending.pop_front() {
-            // What a failed write left behind is in the tree already.
+            // A failed write did record it: the tree has it already.
             if event.key.as_deref().is_some_and(|key| state.key(key).is_some()) {
                 continue;
             }
@@ -213,9 +212,9 @@ impl Tasks {
         Ok(refused)
     }
 
-    /// Goes on in the same session, opened anew after its writer had stopped, with what was pending
-    /// then; gives why for what is not legal any more. What of it was recorded all the same, the
-    /// failure notwithstanding, is known again.
+    /// Continues in the same session, opened again after its writer stopped, with the pending
+    /// changes from then. Changes that were recorded despite the failure are recognised. Returns
+    /// the errors of those that are no longer legal.
     pub fn resume(
         session: Arc<Session>,
         pending: &PendingTasks,
@@ -227,8 +226,9 @@ impl Tasks {
         Ok((tasks, refused))
     }
 
-    /// Takes in what follows for tasks from their parts and was never recorded, because a write was
-    /// cut off; says for how many that is so. Looks at every task: for the beginning of a run.
+    /// Adds status changes of parents that follow from their subtasks and were never recorded
+    /// because a write was interrupted. Returns how many there are. Looks at every task; meant for
+    /// the start of a run.
     pub fn settle(&mut self) -> Result<usize, Error> {
         let follows = self.tree.settle();
         let count = follows.len();
@@ -261,18 +261,18 @@ impl Tasks {
 }
 
 impl SessionView {
-    /// The tasks as of the last event that can be read.
+    /// The tasks as of the last readable event.
     pub fn tasks(&self) -> Result<TaskTree, Error> {
         Ok(TaskTree::of(&self.state()?.tasks))
     }
 }
 
-/// The event of a new task.
+/// The event for a new task.
 fn created(task: &TaskCreated) -> Result<NewEvent, InputError> {
     Ok(NewEvent::try_from(task.clone())?.for_task(task.task.as_str()))
 }
 
-/// What no session takes is refused before the tree takes it in.
+/// Refuses an event that no session accepts, before it changes the tree.
 fn checked(event: NewEvent) -> Result<NewEvent, InputError> {
     event.check(&Limits::default())?;
     Ok(event)
@@ -304,7 +304,7 @@ pub(crate) fn apply_change(tree: &mut TaskTree, change: &TaskChange) -> Result<(
 fn apply_status(tree: &mut TaskTree, change: &TaskStatusChange) -> Vec<(TaskId, TaskStatus)> {
     let id = change.task.as_str();
     let follows = tree.set_status(id, change.status);
-    // It was checked that the task is there.
+    // The task was checked to exist.
     if change.foreign.is_some() {
         let _ = tree.set_foreign(id, change.foreign.clone());
     }

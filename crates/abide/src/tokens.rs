@@ -1,36 +1,36 @@
-//! How many tokens a text is to a model.
+//! Counts the tokens that a text has for a model.
 //!
-//! OpenAI's encodings are public: `abide-tokens` counts in them. For other models the number is
-//! estimated from the length of the text.
+//! OpenAI's encodings are public, and `abide-tokens` implements them. For other models the number
+//! is estimated from the length of the text.
 
 use abide_model::{CallId, Entry, OUTCOME_UNKNOWN, Payload, Tokens, ToolResult};
 use abide_tokens::Encoding;
 use abide_wire::{CallResult, Part, Said, read, read_call};
 
-/// What a message costs besides its text.
+/// Tokens per message in addition to its text.
 const MESSAGE: u64 = 4;
-/// What an image is taken to cost.
+/// Tokens assumed for an image.
 const IMAGE: u64 = 1_600;
 
-/// A number of tokens, by how it is known.
+/// A number of tokens, split by how it was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCount {
-    /// What the provider reported.
+    /// Reported by the provider.
     pub reported: u64,
-    /// What was counted with the model's tokenizer.
+    /// Counted with the model's tokenizer.
     pub counted: u64,
-    /// What was estimated.
+    /// Estimated.
     pub estimated: u64,
 }
 
 impl TokenCount {
-    /// In all.
+    /// The total.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.reported.saturating_add(self.counted).saturating_add(self.estimated)
     }
 
-    /// How the least certain part of it is known.
+    /// How the least certain part was obtained.
     #[must_use]
     pub const fn how(&self) -> Tokens {
         match (self.estimated, self.counted) {
@@ -40,14 +40,14 @@ impl TokenCount {
         }
     }
 
-    /// Adds another.
+    /// Adds another count.
     pub const fn sum(&mut self, other: &Self) {
         self.add(other.reported, Tokens::Reported);
         self.add(other.counted, Tokens::Counted);
         self.add(other.estimated, Tokens::Estimated);
     }
 
-    /// Adds some that are known in this way.
+    /// Adds tokens that were obtained in this way.
     pub const fn add(&mut self, tokens: u64, how: Tokens) {
         let part = match how {
             Tokens::Reported => &mut self.reported,
@@ -65,7 +65,7 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a model, or an estimate where it is not public.
+    /// The tokenizer of a model, or an estimator if it is not public.
     #[must_use]
     pub fn for_model(model: Option<&str>) -> Self {
         // A router names a model `openai/gpt-5`.
@@ -85,25 +85,25 @@ impl Tokenizer {
         Self { encoding }
     }
 
-    /// One that estimates, at once and for every model.
+    /// An estimator, which is fast and works for every model.
     #[must_use]
     pub const fn estimate() -> Self {
         Self { encoding: None }
     }
 
-    /// How its numbers are known.
+    /// How its numbers are obtained.
     #[must_use]
     pub const fn how(&self) -> Tokens {
         if self.encoding.is_some() { Tokens::Counted } else { Tokens::Estimated }
     }
 
-    /// The tokens of a text.
+    /// The number of tokens in a text.
     #[must_use]
     pub fn text(&self, text: &str) -> u64 {
         self.encoding.map_or_else(|| estimated(text), |encoding| encoding.count(text) as u64)
     }
 
-    /// The tokens of one thing in a context. An image is always a guess.
+    /// The tokens of one context entry. Images are always estimated.
     #[must_use]
     pub fn entry(&self, entry: &Entry) -> TokenCount {
         let mut count = TokenCount::default();
@@ -176,7 +176,7 @@ impl Tokenizer {
     }
 }
 
-/// Four characters of English or code to a token, one of most other writing.
+/// Four characters per token for English and code, one for most other scripts.
 fn estimated(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
     let others = if ascii == text.len() as u64 {

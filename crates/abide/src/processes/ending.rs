@@ -1,4 +1,4 @@
-//! Ending processes: asked first, then made to.
+//! Ends processes: first SIGTERM, then SIGKILL.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use rustix::process::{Pid, Signal};
 
 use super::{Process, processes_marked};
 
-/// How often processes are looked at while their end is waited for.
+/// Polling interval while waiting for processes to end.
 const LOOK: Duration = Duration::from_millis(5);
-/// So often it is looked whether marked processes have started others.
+/// How often to check whether marked processes have started others.
 const LOOKS: usize = 5;
-/// How long the system may take to end what was killed. One that waits for a device can take longer.
+/// How long to wait for killed processes to end. One that waits for a device can take longer.
 const KILLED: Duration = Duration::from_secs(2);
 
-/// Ends these processes: SIGTERM, and SIGKILL for those that still run after `grace`. Gives how many
-/// ran and run no more. A number that another process has come to have is not hit, nor is the own
-/// process or the first of all. A stopped process is woken, so that it can end as it likes.
+/// Ends these processes: SIGTERM, then SIGKILL for those still running after `grace`. Returns how
+/// many of them ran and have ended. Never signals a different process that reuses an id, this
+/// process, or process 1. A stopped process is continued so that it can shut down.
 pub fn end_processes(pids: &[u32], grace: Duration) -> usize {
     let mut targets: Vec<Target> = pids.iter().filter_map(|id| Target::new(*id)).collect();
     targets.sort_unstable_by_key(|target| target.id);
@@ -34,8 +34,8 @@ pub fn end_processes(pids: &[u32], grace: Duration) -> usize {
     targets.iter().filter(|target| !target.runs()).count()
 }
 
-/// Ends all processes that are marked so, as [`end_processes`] does, and those that they start
-/// meanwhile. Gives how many.
+/// Ends all processes with this mark as [`end_processes`] does, and those that they start
+/// meanwhile. Returns how many.
 pub fn end_marked(mark: &str, grace: Duration) -> usize {
     let mut ended = 0;
     for _ in 0..LOOKS {
@@ -48,7 +48,7 @@ pub fn end_marked(mark: &str, grace: Duration) -> usize {
     ended
 }
 
-/// Waits until none of them runs, for so long. Is it so?
+/// Waits until none of them runs. Returns false on timeout.
 fn wait(targets: &[Target], time: Duration) -> bool {
     let began = Instant::now();
     loop {
@@ -62,12 +62,12 @@ fn wait(targets: &[Target], time: Duration) -> bool {
     }
 }
 
-/// A process that ran when it was looked at first.
+/// A process that was running when first seen.
 struct Target {
     id: u32,
     pid: Pid,
     started: u64,
-    /// A hold on the process itself: with it a signal cannot reach another of the same number.
+    /// A handle on the process itself, so that a signal cannot reach another one with the same id.
     #[cfg(target_os = "linux")]
     handle: Option<rustix::fd::OwnedFd>,
 }
@@ -83,21 +83,21 @@ impl Target {
             id,
             pid,
             started,
-            // An old system has none, and then the time decides alone.
+            // Old kernels have no handles; the start time alone must do.
             #[cfg(target_os = "linux")]
             handle: rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok(),
         };
-        // Looked at again now that it is held: it is the one that was looked at before.
+        // Checked again now that the handle exists: it is the same process.
         target.runs().then_some(target)
     }
 
-    /// Does this very process still run?
+    /// Returns true if this very process is still running.
     fn runs(&self) -> bool {
         let now = Process::read(self.id);
         now.is_some_and(|now| now.started == self.started && !now.is_gone())
     }
 
-    /// One that is gone cannot be told anything, and need not.
+    /// A process that is gone needs no signal.
     fn signal(&self, signal: Signal) {
         #[cfg(target_os = "linux")]
         if let Some(handle) = &self.handle {

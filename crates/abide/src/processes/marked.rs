@@ -1,7 +1,7 @@
-//! Processes that a run has marked.
+//! Finds processes by the mark of their run.
 //!
-//! Whatever an agent starts has its environment, unless it takes care not to: a process that has
-//! left its parents and its group behind is still known by it.
+//! Whatever an agent starts inherits its environment, unless it takes care not to. So even a
+//! process that has left its parents and its process group can be found.
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
@@ -9,17 +9,16 @@ use std::path::Path;
 
 use super::{Process, own_line, read};
 
-/// The variable in the environment of an agent that names the run it was started for.
+/// The environment variable that tells an agent which run it was started for.
 pub const RUN_VARIABLE: &str = "ABIDE_RUN";
 
-/// More of an environment is not read.
+/// At most this much of an environment is read.
 const ENVIRONMENT: u64 = 8 << 20;
-/// Most are shorter.
+/// Large enough for most environments.
 const USUAL: usize = 8 << 10;
 
-/// The processes of this user in whose environment [`RUN_VARIABLE`] begins with `mark`, without this
-/// process and those above it. An empty mark finds none. An environment is seen as it was when the
-/// program began.
+/// This user's processes whose [`RUN_VARIABLE`] starts with `mark`, except this process and its
+/// ancestors. An empty mark finds none. The environment is the one the program was started with.
 #[must_use]
 pub fn processes_marked(mark: &str) -> Vec<u32> {
     if mark.is_empty() {
@@ -48,7 +47,7 @@ fn environment(process: &Path) -> Option<Vec<u8>> {
     read(&process.join("environ"), USUAL, ENVIRONMENT)
 }
 
-/// Does the environment hold the variable with a value that begins with `mark`?
+/// Returns true if the environment has the variable with a value that starts with `mark`.
 fn holds(environment: &[u8], mark: &str) -> bool {
     let value = |entry: &[u8]| -> bool {
         let value = entry.strip_prefix(RUN_VARIABLE.as_bytes());

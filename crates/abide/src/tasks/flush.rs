@@ -1,42 +1,43 @@
-//! What is pending is recorded.
+//! Records pending task changes.
 //!
-//! Others may write to the session at the same time: the holder's children. What does not fit what
-//! they wrote is never recorded as if it had worked. It is redone on top of theirs, or refused.
+//! Others, the holder's children, may write to the session at the same time. A change that
+//! conflicts with theirs is never recorded as if it had worked. It is redone on top of theirs, or
+//! refused.
 
 use abide_model::{Acknowledged, AppendError, Durability, NewEvent, OddEvents, TaskTree};
 
 use super::{Tasks, Wish};
 use crate::Error;
 
-/// The most events in one write. Fewer than the keys that a session remembers, so that what a
-/// failed write left behind is known again.
+/// Maximum number of events in one write. Less than the number of keys that a session remembers, so
+/// that the result of a failed write is recognised.
 const MOST: usize = 8192;
-/// The most bytes of their data in one write, unless one event alone has more. A child's write is
-/// a line over a socket, which has its limit.
+/// Maximum payload bytes in one write, unless a single event is larger. A child's write is a line
+/// over a socket, which has a limit.
 const MOST_BYTES: usize = 16 << 20;
-/// So often a write is tried that others are in the way of.
+/// How often to retry a write that conflicts with others.
 const TRIES: usize = 16;
 
-/// What a flush wrote.
+/// The result of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Flushed {
-    /// How many events.
+    /// Number of events written.
     pub items: u64,
-    /// How many writes fewer than with one for each.
+    /// Number of writes saved, compared with one per event.
     pub writes_saved: u64,
 }
 
 impl Tasks {
-    /// Records all that is pending, in one durable write. Where that fails everything that is not
-    /// known to be durable is kept, and the next flush tries again; a session whose writer has
-    /// stopped must be opened anew first, see [`Tasks::into_pending`]. Only what can never be
-    /// recorded is let go, and the error says why: an event that no session takes, or a wish that
-    /// somebody else has made illegal meanwhile.
+    /// Records all pending changes in one durable write. If that fails, everything not known to be
+    /// durable is kept and the next flush tries again; if the session's writer has stopped, the
+    /// session must be opened again first, see [`Tasks::into_pending`]. Only what can never be
+    /// recorded is dropped, and the error says why: an event that no session accepts, or a change
+    /// that somebody else has made illegal meanwhile.
     pub fn flush(&mut self) -> Result<Flushed, Error> {
         self.flush_and(|_| ())
     }
 
-    /// Like [`Tasks::flush`], and tells of each event as it was recorded.
+    /// Like [`Tasks::flush`], and calls `told` with each event as it was recorded.
     pub fn flush_and(&mut self, mut told: impl FnMut(&NewEvent)) -> Result<Flushed, Error> {
         let mut flushed = Flushed::default();
         let mut next = Next::Batch;
@@ -55,7 +56,8 @@ impl Tasks {
             let written = match written {
                 Ok(written) => written,
                 Err(Error::Append(AppendError::Odd { index, .. })) if self.is_other(index) => {
-                    // What is no wish is recorded however odd it is, by itself.
+                    // An event that is not a checked change is recorded by itself, even if it is
+                    // anomalous.
                     next = if index == 0 { Next::Odd } else { Next::Before(index) };
                     continue;
                 }
@@ -87,7 +89,7 @@ impl Tasks {
         Ok(flushed)
     }
 
-    /// How many of the next events one write takes, at least one.
+    /// How many of the next events fit into one write; at least one.
     fn batch(&self, most: usize) -> usize {
         let mut bytes = 0;
         let fits = self.pending.iter().take(most.clamp(1, MOST)).take_while(|waiting| {
@@ -102,10 +104,10 @@ impl Tasks {
         self.pending.get(index).is_some_and(|waiting| matches!(waiting.wish, Wish::Other))
     }
 
-    /// Puts what is pending on top of what others wrote meanwhile. A wish that is not legal any
-    /// more is let go, with an error.
+    /// Reapplies the pending changes on top of what others wrote. Changes that are no longer legal
+    /// are dropped, with an error.
     fn redo(&mut self) -> Result<(), Error> {
-        // What is in the way may be taken in and not readable yet.
+        // The conflicting event may be accepted but not readable yet.
         self.session
             .append_with(Vec::new(), Durability::Synced, OddEvents::Keep)
             .and_then(|ticket| Ok(ticket.wait()?))?;
@@ -115,7 +117,7 @@ impl Tasks {
         }
     }
 
-    /// An event that no session takes would be in the way of all others.
+    /// An event that no session accepts would block all others.
     fn drop_refused(&mut self, error: &Error) {
         if let Error::Append(AppendError::Input { index, .. }) = error
             && *index < self.pending.len()
@@ -125,17 +127,17 @@ impl Tasks {
     }
 }
 
-/// What is written next.
+/// What to write next.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Batch,
-    /// Only what comes before this one.
+    /// Only the events before this one.
     Before(usize),
-    /// One event, which is odd.
+    /// One anomalous event.
     Odd,
 }
 
-/// Notes where a fact was recorded. A task that is gone by now needs no note.
+/// Records in the tree where an event was stored. A task that is gone needs no such note.
 fn place(tree: &mut TaskTree, wish: &Wish, done: Acknowledged) {
     let seq = done.seq;
     let _ = match wish {
